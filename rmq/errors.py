@@ -1,0 +1,53 @@
+"""The exception tree of rmq. Leaf module: it imports nothing of ours.
+
+    RmqError
+    |-- ConfigError          a setting is unknown, malformed or out of range
+    |-- ProtocolError        bytes that are not a RocketMQ frame, or a field that breaks a limit
+    |-- StoreError           the store cannot do what was asked
+    |   |-- StoreLockedError     another process holds the store directory
+    |   |-- StoreCorruptError    a file holds bytes that cannot be right
+    |   `-- StorePoisonedError   a write or fsync failed; nothing is acked any more
+    |-- RemoteError          a peer answered with a code other than SUCCESS
+    `-- NotBuiltError        the compiled modules are missing or from another version
+"""
+
+
+class RmqError(Exception):
+    """Base of all errors that rmq raises on purpose."""
+
+
+class ConfigError(RmqError):
+    """A setting is unknown, malformed or out of range; the text names key, value and remedy."""
+
+
+class ProtocolError(RmqError):
+    """Bytes from the wire that are not what the protocol allows."""
+
+
+class StoreError(RmqError):
+    """The store cannot do what was asked."""
+
+
+class StoreLockedError(StoreError):
+    """Another process holds the store directory; the text names it."""
+
+
+class StoreCorruptError(StoreError):
+    """A file of the store holds bytes that cannot be right; the text names file and offset."""
+
+
+class StorePoisonedError(StoreError):
+    """A write or fsync failed; the log refuses everything until it is reopened."""
+
+
+class RemoteError(RmqError):
+    """A peer answered with a code other than SUCCESS."""
+
+    def __init__(self, code: int, remark: str) -> None:
+        super().__init__(f"code {code}: {remark}")
+        self.code = code
+        self.remark = remark
+
+
+class NotBuiltError(RmqError):
+    """The compiled modules are missing or do not match this version of rmq."""

@@ -1,0 +1,95 @@
+"""Builds the compiled half of rmq: every .pyx under cext/ becomes one extension module.
+
+Environment:
+    RMQ_BUILD     release (default) | debug | asan
+    RMQ_ANNOTATE  1 writes Cython's HTML reports beside the generated C (build/cython)
+    RMQ_JOBS      number of parallel compilers (default: the cores this process may use)
+"""
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+ROOT = Path(__file__).resolve().parent
+PROFILES = {
+    "release": (["-O3", "-g1", "-DNDEBUG", "-fno-plt", "-fno-semantic-interposition"], []),
+    "debug": (["-Og", "-g3", "-DRMQ_DEBUG=1"], []),
+    "asan": (
+        ["-O1", "-g3", "-DRMQ_DEBUG=1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined",
+         "-fsanitize=address,undefined"],
+        ["-fsanitize=address,undefined"],
+    ),
+}
+# What Cython itself generates trips these; everything else that gcc warns of is ours to mend.
+WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers",
+            "-Wno-unused-function", "-Wno-sign-compare", "-Wno-cast-function-type"]
+
+
+def refuse_unsupported() -> None:
+    machine = platform.machine().lower()
+    if sys.platform != "linux" or machine not in ("x86_64", "amd64", "aarch64", "arm64"):
+        raise SystemExit(
+            f"rmq runs on Linux x86-64 and aarch64 only (epoll, eventfd, fallocate); "
+            f"this is {sys.platform} {machine}."
+        )
+
+
+def force_after_profile_change(profile: str) -> bool:
+    """True when the last build used other flags: setuptools compares times, not flags."""
+    stamp = ROOT / "build" / "profile"
+    try:
+        last = stamp.read_text()
+    except OSError:
+        last = ""
+    stamp.parent.mkdir(exist_ok=True)
+    stamp.write_text(profile)
+    return last not in ("", profile)
+
+
+def extensions(profile: str) -> list[Extension]:
+    compile_args, link_args = PROFILES[profile]
+    return [
+        Extension(
+            ".".join(path.relative_to(ROOT).with_suffix("").parts),
+            [str(path.relative_to(ROOT))],
+            include_dirs=["cext/c"],
+            extra_compile_args=["-std=gnu11", "-pthread", *compile_args, *WARNINGS],
+            extra_link_args=["-pthread", *link_args],
+        )
+        for path in sorted((ROOT / "cext").rglob("*.pyx"))
+    ]
+
+
+if __name__ == "__main__":
+    refuse_unsupported()
+    from Cython.Build import cythonize
+
+    os.chdir(ROOT)
+    profile = os.environ.get("RMQ_BUILD", "release")
+    if profile not in PROFILES:
+        raise SystemExit(f"RMQ_BUILD={profile}: choose one of {', '.join(PROFILES)}")
+    force = force_after_profile_change(profile)
+    jobs = int(os.environ.get("RMQ_JOBS", len(os.sched_getaffinity(0))))
+    setup(
+        ext_modules=cythonize(
+            extensions(profile),
+            nthreads=jobs if sys.version_info < (3, 14) else 0,
+            build_dir="build/cython",
+            force=force,
+            annotate=os.environ.get("RMQ_ANNOTATE") == "1",
+            show_all_warnings=False,
+            compiler_directives={
+                "language_level": 3,
+                "boundscheck": False,
+                "wraparound": False,
+                "initializedcheck": False,
+                "cdivision": True,
+                "embedsignature": True,
+                "freethreading_compatible": False,
+            },
+        ),
+        options={"build_ext": {"parallel": jobs, "force": force, "inplace": True}},
+    )
