@@ -1,0 +1,29 @@
+"""Fixed-size buffers from one reserved region: taken and given back, never allocated.
+
+The region is reserved once (address space only) and touched when a buffer is first taken, so a
+pool that is idle costs no memory. Freed buffers are reused last in, first out: the warmest first.
+An empty pool returns NULL and counts a refusal; the caller answers SYSTEM_BUSY or stops reading.
+
+One thread uses a pool (the reactor). Example: 4096 buffers of 16 KiB reserve 64 MiB; after a burst
+that held 10 of them at once, 160 KiB are resident and `high_water` is 10.
+"""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+cdef struct BufferPool:
+    uint8_t* base           # owned: start of the region
+    uint64_t region_bytes
+    uint64_t buffer_bytes   # size of one buffer, a multiple of 64
+    uint32_t count          # buffers in all
+    uint32_t fresh          # buffers never taken so far; they start at base + fresh * buffer_bytes
+    uint32_t in_use
+    uint32_t high_water     # most buffers ever in use at once
+    uint64_t refusals       # takes answered with NULL
+    void* free_head         # freed buffers, linked through their first 8 bytes
+    uint64_t keep_bytes     # on release, memory beyond this many bytes goes back to the system
+
+# OK, or IO_ERROR when the address space is not to be had. keep_bytes 0 keeps whole buffers.
+cdef int buffer_pool_open(BufferPool* pool, uint64_t buffer_bytes, uint32_t count,
+                          uint64_t keep_bytes) noexcept nogil
+cdef void buffer_pool_close(BufferPool* pool) noexcept nogil
+cdef void* buffer_pool_take(BufferPool* pool) noexcept nogil
+cdef void buffer_pool_release(BufferPool* pool, void* buffer) noexcept nogil

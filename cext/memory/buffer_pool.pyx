@@ -1,0 +1,81 @@
+"""Fixed-size buffers from one reserved region. See buffer_pool.pxd."""
+from libc.string cimport memset
+
+cdef extern from "<sys/mman.h>" nogil:
+    void* mmap(void*, size_t, int, int, int, long)
+    int munmap(void*, size_t)
+    int madvise(void*, size_t, int)
+    enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MADV_DONTNEED
+    void* MAP_FAILED
+
+cdef enum:
+    STATUS_OK = 0
+    STATUS_IO_ERROR = -5
+
+
+cdef int buffer_pool_open(BufferPool* pool, uint64_t buffer_bytes, uint32_t count,
+                          uint64_t keep_bytes) noexcept nogil:
+    memset(pool, 0, sizeof(BufferPool))
+    pool.buffer_bytes = (buffer_bytes + 63) & ~<uint64_t> 63
+    pool.count = count
+    pool.keep_bytes = (keep_bytes + 4095) & ~<uint64_t> 4095
+    pool.region_bytes = pool.buffer_bytes * count
+    cdef void* base = mmap(NULL, pool.region_bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+    if base == MAP_FAILED:
+        pool.count = 0
+        return STATUS_IO_ERROR
+    pool.base = <uint8_t*> base
+    return STATUS_OK
+
+
+cdef void buffer_pool_close(BufferPool* pool) noexcept nogil:
+    if pool.base != NULL:
+        munmap(pool.base, pool.region_bytes)
+    memset(pool, 0, sizeof(BufferPool))
+
+
+cdef void* buffer_pool_take(BufferPool* pool) noexcept nogil:
+    cdef void* buffer = pool.free_head
+    if buffer != NULL:
+        pool.free_head = (<void**> buffer)[0]
+    elif pool.fresh < pool.count:
+        buffer = pool.base + pool.fresh * pool.buffer_bytes
+        pool.fresh += 1
+    else:
+        pool.refusals += 1
+        return NULL
+    pool.in_use += 1
+    if pool.in_use > pool.high_water:
+        pool.high_water = pool.in_use
+    return buffer
+
+
+cdef void buffer_pool_release(BufferPool* pool, void* buffer) noexcept nogil:
+    if pool.keep_bytes != 0 and pool.keep_bytes < pool.buffer_bytes:
+        madvise(<uint8_t*> buffer + pool.keep_bytes, pool.buffer_bytes - pool.keep_bytes,
+                MADV_DONTNEED)
+    (<void**> buffer)[0] = pool.free_head
+    pool.free_head = buffer
+    pool.in_use -= 1
+
+
+def exercise(uint64_t buffer_bytes, uint32_t count, takes):
+    """For tests: runs a list of +1 (take) and -1 (release the newest); returns counters."""
+    cdef BufferPool pool
+    cdef list held = []
+    cdef void* buffer
+    if buffer_pool_open(&pool, buffer_bytes, count, 0) != STATUS_OK:
+        raise MemoryError("no address space for the pool")
+    for step in takes:
+        if step > 0:
+            buffer = buffer_pool_take(&pool)
+            if buffer != NULL:
+                memset(buffer, 0xAB, pool.buffer_bytes)
+                held.append(<size_t> buffer)
+        elif held:
+            buffer_pool_release(&pool, <void*> <size_t> held.pop())
+    result = {"in_use": pool.in_use, "high_water": pool.high_water, "refusals": pool.refusals,
+              "distinct": len(set(held)), "held": len(held)}
+    buffer_pool_close(&pool)
+    return result

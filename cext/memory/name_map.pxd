@@ -1,0 +1,34 @@
+"""Byte-string names to pointers: the topic, group, subscription and offset tables stand on it.
+
+Open addressing with linear probing over a power-of-two table that is at most half full. Names are
+copied in; values are the caller's. Only the reactor thread touches a map. Look-ups allocate
+nothing; inserts happen at control rate (a topic is made, a consumer joins) and may grow the table.
+Names come into the map through the control thread only, which bounds their number, so a client
+cannot fill the table with colliding names of its choice on the hot path.
+
+Example: "TopicTest" -> Topic*; "TopicTest@group-a" -> GroupOffsets*.
+"""
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+cdef struct NameEntry:
+    uint64_t hash           # 0: the slot is empty
+    uint8_t* name           # owned copy
+    uint32_t length         # bytes of name
+    void* value             # borrowed: the caller owns it; NULL marks a removed entry
+
+cdef struct NameMap:
+    NameEntry* slots
+    uint64_t mask
+    uint64_t used           # slots with a hash, removed ones included
+    uint64_t live           # entries with a value
+
+cdef int name_map_open(NameMap* names) noexcept nogil
+cdef void name_map_close(NameMap* names) noexcept nogil
+cdef void* name_map_find(NameMap* names, const uint8_t* name, uint32_t length) noexcept nogil
+# Sets the value (not NULL) of a name; OK or POOL_EMPTY when memory is out.
+cdef int name_map_put(NameMap* names, const uint8_t* name, uint32_t length,
+                      void* value) noexcept nogil
+# Returns the value the name had, or NULL.
+cdef void* name_map_remove(NameMap* names, const uint8_t* name, uint32_t length) noexcept nogil
+# Walks the live entries: start with 0, pass back what comes; returns 0 at the end.
+cdef uint64_t name_map_next(NameMap* names, uint64_t cursor, NameEntry** entry) noexcept nogil

@@ -1,0 +1,156 @@
+"""Byte-string names to pointers. See name_map.pxd."""
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memcpy, memset
+
+cdef enum:
+    FIRST_SLOTS = 64
+    STATUS_OK = 0
+    STATUS_POOL_EMPTY = -2
+
+
+cdef inline uint64_t hash_name(const uint8_t* name, uint32_t length) noexcept nogil:
+    """A multiply-and-fold hash of eight bytes at a step; never 0."""
+    cdef uint64_t h = 0x9E3779B97F4A7C15ULL ^ length
+    cdef uint64_t word
+    cdef uint32_t at = 0
+    while at + 8 <= length:
+        memcpy(&word, name + at, 8)
+        h = (h ^ word) * 0xD6E8FEB86659FD93ULL
+        h ^= h >> 32
+        at += 8
+    if at < length:
+        word = 0
+        memcpy(&word, name + at, length - at)
+        h = (h ^ word) * 0xD6E8FEB86659FD93ULL
+        h ^= h >> 32
+    h = h * 0xD6E8FEB86659FD93ULL
+    h ^= h >> 29
+    return h if h != 0 else 1
+
+
+cdef int name_map_open(NameMap* names) noexcept nogil:
+    memset(names, 0, sizeof(NameMap))
+    names.slots = <NameEntry*> calloc(FIRST_SLOTS, sizeof(NameEntry))
+    if names.slots == NULL:
+        return STATUS_POOL_EMPTY
+    names.mask = FIRST_SLOTS - 1
+    return STATUS_OK
+
+
+cdef void name_map_close(NameMap* names) noexcept nogil:
+    cdef uint64_t slot
+    if names.slots != NULL:
+        for slot in range(names.mask + 1):
+            free(names.slots[slot].name)
+        free(names.slots)
+    memset(names, 0, sizeof(NameMap))
+
+
+cdef NameEntry* find_slot(NameMap* names, uint64_t h, const uint8_t* name,
+                          uint32_t length) noexcept nogil:
+    """The entry of the name, or the empty slot where it would go."""
+    cdef uint64_t slot = h & names.mask
+    cdef NameEntry* entry
+    while True:
+        entry = &names.slots[slot]
+        if entry.hash == 0:
+            return entry
+        if entry.hash == h and entry.length == length and memcmp(entry.name, name, length) == 0:
+            return entry
+        slot = (slot + 1) & names.mask
+
+
+cdef void* name_map_find(NameMap* names, const uint8_t* name, uint32_t length) noexcept nogil:
+    return find_slot(names, hash_name(name, length), name, length).value
+
+
+cdef int grow(NameMap* names) noexcept nogil:
+    """Rebuilds the table, dropping removed entries; twice as large when really half full."""
+    cdef uint64_t size = names.mask + 1
+    if names.live * 2 >= size // 2:
+        size *= 2
+    cdef NameEntry* slots = <NameEntry*> calloc(size, sizeof(NameEntry))
+    if slots == NULL:
+        return STATUS_POOL_EMPTY
+    cdef uint64_t old, slot
+    cdef NameEntry* entry
+    for old in range(names.mask + 1):
+        entry = &names.slots[old]
+        if entry.hash == 0:
+            continue
+        if entry.value == NULL:
+            free(entry.name)
+            continue
+        slot = entry.hash & (size - 1)
+        while slots[slot].hash != 0:
+            slot = (slot + 1) & (size - 1)
+        slots[slot] = entry[0]
+    free(names.slots)
+    names.slots = slots
+    names.mask = size - 1
+    names.used = names.live
+    return STATUS_OK
+
+
+cdef int name_map_put(NameMap* names, const uint8_t* name, uint32_t length,
+                      void* value) noexcept nogil:
+    if names.used * 2 >= names.mask + 1 and grow(names) != STATUS_OK:
+        return STATUS_POOL_EMPTY
+    cdef uint64_t h = hash_name(name, length)
+    cdef NameEntry* entry = find_slot(names, h, name, length)
+    if entry.hash == 0:
+        entry.name = <uint8_t*> malloc(length if length > 0 else 1)
+        if entry.name == NULL:
+            return STATUS_POOL_EMPTY
+        memcpy(entry.name, name, length)
+        entry.length = length
+        entry.hash = h
+        names.used += 1
+    if entry.value == NULL:
+        names.live += 1
+    entry.value = value
+    return STATUS_OK
+
+
+cdef void* name_map_remove(NameMap* names, const uint8_t* name, uint32_t length) noexcept nogil:
+    cdef NameEntry* entry = find_slot(names, hash_name(name, length), name, length)
+    cdef void* value = entry.value
+    if value != NULL:
+        entry.value = NULL
+        names.live -= 1
+    return value
+
+
+cdef uint64_t name_map_next(NameMap* names, uint64_t cursor, NameEntry** entry) noexcept nogil:
+    while cursor <= names.mask:
+        cursor += 1
+        if names.slots[cursor - 1].value != NULL:
+            entry[0] = &names.slots[cursor - 1]
+            return cursor
+    return 0
+
+
+def exercise(list steps):
+    """For tests: runs ("put", name, number) / ("remove", name) / ("find", name); the answers."""
+    cdef NameMap names
+    cdef NameEntry* entry
+    cdef uint64_t cursor
+    cdef bytes name
+    answers = []
+    if name_map_open(&names) != STATUS_OK:
+        raise MemoryError("no memory for the map")
+    for step in steps:
+        name = step[1]
+        if step[0] == "put":
+            answers.append(name_map_put(&names, name, len(name), <void*> <size_t> step[2]))
+        elif step[0] == "remove":
+            answers.append(<size_t> name_map_remove(&names, name, len(name)))
+        else:
+            answers.append(<size_t> name_map_find(&names, name, len(name)))
+    found = {}
+    cursor = name_map_next(&names, 0, &entry)
+    while cursor:
+        found[entry.name[:entry.length]] = <size_t> entry.value
+        cursor = name_map_next(&names, cursor, &entry)
+    name_map_close(&names)
+    return answers, found

@@ -1,0 +1,27 @@
+"""A ring of pointers between exactly two threads: one pushes, one pops, no lock.
+
+The pushing thread owns `tail`, the popping thread owns `head`; each sits on a cache line of its
+own and each side keeps a copy of the other's counter, so that it reads the other's line only when
+its copy says full (or empty). A push is a store with release order, a pop a load with acquire
+order: whatever the pushing thread wrote before the push is seen after the pop.
+
+Example: capacity 8, tail 11, head 9: two pointers wait, in slots 9 & 7 = 1 and 10 & 7 = 2.
+"""
+from libc.stdint cimport uint64_t, uint8_t
+
+cdef struct SpscRing:
+    void** slots            # owned; capacity pointers
+    uint64_t mask           # capacity - 1; capacity is a power of two
+    uint8_t pad0[48]
+    uint64_t tail           # pushes so far; written by the pushing thread only
+    uint64_t head_seen      # the pushing thread's copy of head
+    uint8_t pad1[48]
+    uint64_t head           # pops so far; written by the popping thread only
+    uint64_t tail_seen      # the popping thread's copy of tail
+    uint8_t pad2[48]
+
+cdef int spsc_open(SpscRing* ring, uint64_t capacity) noexcept nogil    # OK | IO_ERROR
+cdef void spsc_close(SpscRing* ring) noexcept nogil
+cdef bint spsc_push(SpscRing* ring, void* item) noexcept nogil           # False: full
+cdef void* spsc_pop(SpscRing* ring) noexcept nogil                       # NULL: empty
+cdef bint spsc_is_empty(SpscRing* ring) noexcept nogil                   # popping thread only

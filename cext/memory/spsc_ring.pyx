@@ -1,0 +1,82 @@
+"""A ring of pointers between two threads. See spsc_ring.pxd."""
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from cext.base.atomics cimport load_acquire_u64, store_release_u64
+
+
+cdef int spsc_open(SpscRing* ring, uint64_t capacity) noexcept nogil:
+    cdef uint64_t size = 8
+    while size < capacity:
+        size *= 2
+    memset(ring, 0, sizeof(SpscRing))
+    ring.slots = <void**> calloc(size, sizeof(void*))
+    if ring.slots == NULL:
+        return -5
+    ring.mask = size - 1
+    return 0
+
+
+cdef void spsc_close(SpscRing* ring) noexcept nogil:
+    free(ring.slots)
+    memset(ring, 0, sizeof(SpscRing))
+
+
+cdef bint spsc_push(SpscRing* ring, void* item) noexcept nogil:
+    cdef uint64_t tail = ring.tail
+    if tail - ring.head_seen > ring.mask:
+        ring.head_seen = load_acquire_u64(&ring.head)
+        if tail - ring.head_seen > ring.mask:
+            return False
+    ring.slots[tail & ring.mask] = item
+    store_release_u64(&ring.tail, tail + 1)
+    return True
+
+
+cdef void* spsc_pop(SpscRing* ring) noexcept nogil:
+    cdef uint64_t head = ring.head
+    if head == ring.tail_seen:
+        ring.tail_seen = load_acquire_u64(&ring.tail)
+        if head == ring.tail_seen:
+            return NULL
+    cdef void* item = ring.slots[head & ring.mask]
+    store_release_u64(&ring.head, head + 1)
+    return item
+
+
+cdef bint spsc_is_empty(SpscRing* ring) noexcept nogil:
+    return ring.head == load_acquire_u64(&ring.tail)
+
+
+def exercise(uint64_t count, uint64_t capacity):
+    """For tests: two threads move `count` numbers through a ring; True if all came in order."""
+    import threading
+    cdef SpscRing ring
+    cdef uint64_t expected = 1
+    cdef void* item
+    cdef bint good = True
+    if spsc_open(&ring, capacity) != 0:
+        raise MemoryError("no memory for the ring")
+    cdef size_t address = <size_t> &ring
+    pusher = threading.Thread(target=_push_all, args=(address, count))
+    pusher.start()
+    with nogil:
+        while expected <= count:
+            item = spsc_pop(&ring)
+            if item != NULL:
+                if <uint64_t> <size_t> item != expected:
+                    good = False
+                expected += 1
+    pusher.join()
+    good = good and spsc_is_empty(&ring)
+    spsc_close(&ring)
+    return good
+
+
+def _push_all(size_t address, uint64_t count):
+    cdef SpscRing* ring = <SpscRing*> address
+    cdef uint64_t value = 1
+    with nogil:
+        while value <= count:
+            if spsc_push(ring, <void*> <size_t> value):
+                value += 1
