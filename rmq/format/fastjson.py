@@ -1,0 +1,378 @@
+"""JSON as fastjson writes and reads it, which is not quite JSON.
+
+RocketMQ's bodies and config files come from Java's fastjson. Beside plain JSON they hold
+    {0:"10.0.0.1:10911"}                                  integer keys without quotes
+    {{"brokerName":"b","queueId":0,"topic":"t"}:12}       objects as keys
+    {"a":{"x":1},"b":{"$ref":"$.a"}}                      a second mention of the same object
+    {name:'text',}                                        bare names, single quotes, spare commas
+
+loads() reads all of them: keys without quotes become text ("0"), an object key that is a message
+queue becomes a MessageQueue, another object key the tuple of its sorted items, a $ref the object it
+names. It raises ProtocolError and nothing else. dumps() writes what both Java and Go read: compact,
+members sorted by name, None left out, MessageQueue keys as objects, integer keys without quotes
+unless asked otherwise.
+
+Example: dumps({MessageQueue("t", "b", 0): 12}) ==
+    b'{{"brokerName":"b","queueId":0,"topic":"t"}:12}'
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rmq.errors import ProtocolError
+
+DEPTH_MAX = 64
+
+_SPACE = re.compile(r"[ \t\r\n\f\b]*")
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$.-]*|-?[0-9]+", re.ASCII)
+_PLAIN = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
+_HEX4 = re.compile(r"[0-9a-fA-F]{4}", re.ASCII)
+_REF_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPES = {
+    '"': '"', "'": "'", "\\": "\\", "/": "/",
+    "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0",
+}  # fmt: skip
+_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "NaN": None}
+
+
+class MessageQueue(NamedTuple):
+    """One queue of a topic on one broker, as clients name it."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def members(self) -> dict[str, Any]:
+        """The JSON object of this queue."""
+        return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
+
+    @classmethod
+    def of(cls, members: Mapping[str, Any]) -> "MessageQueue":
+        """The queue in a JSON object; ProtocolError if a member is missing or of another type."""
+        topic, broker = members.get("topic"), members.get("brokerName")
+        queue_id = members.get("queueId")
+        if (
+            not isinstance(topic, str)
+            or not isinstance(broker, str)
+            or not isinstance(queue_id, int)
+            or isinstance(queue_id, bool)
+        ):
+            raise ProtocolError("a message queue needs topic, brokerName and queueId")
+        return cls(topic, broker, queue_id)
+
+
+# ---- reading
+
+_strict = msgspec.json.Decoder()
+
+
+def loads(data: bytes | bytearray | memoryview | str) -> Any:
+    """The value in `data`; ProtocolError when it is not even fastjson's idea of JSON."""
+    raw = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
+    try:
+        value = _strict.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        value = _Reader(raw.decode("utf-8", "replace")).document()
+    if b'"$ref"' in raw:
+        value = _resolve(value, value, [], 0)
+    return value
+
+
+def loads_object(data: bytes | bytearray | memoryview | str) -> dict[Any, Any]:
+    """The object in `data`; ProtocolError when it is anything else."""
+    value = loads(data)
+    if not isinstance(value, dict):
+        raise ProtocolError(f"a JSON object was expected, not {type(value).__name__}")
+    return value
+
+
+class _Reader:
+    """Recursive descent over one text. `at` is the position of the next character to read."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def document(self) -> Any:
+        value = self.value(0)
+        if self.peek():
+            raise self.error("something follows the value")
+        return value
+
+    def error(self, what: str) -> ProtocolError:
+        return ProtocolError(f"bad JSON at character {self.at}: {what}")
+
+    def peek(self) -> str:
+        """The next character that is not a blank; empty at the end."""
+        found = _SPACE.match(self.text, self.at)
+        assert found is not None
+        self.at = found.end()
+        return self.text[self.at : self.at + 1]
+
+    def value(self, depth: int) -> Any:
+        if depth > DEPTH_MAX:
+            raise self.error(f"nested deeper than {DEPTH_MAX}")
+        head = self.peek()
+        if head == "{":
+            return self.object(depth)
+        if head == "[":
+            return self.array(depth)
+        if head in ('"', "'") and head:
+            return self.string(head)
+        number = _NUMBER.match(self.text, self.at)
+        if number is not None:
+            return self.number(number)
+        for word, meaning in _WORDS.items():
+            if self.text.startswith(word, self.at):
+                self.at += len(word)
+                return meaning
+        raise self.error("no value" if head else "the text ends")
+
+    def number(self, found: "re.Match[str]") -> int | float:
+        self.at = found.end()
+        if self.text[self.at : self.at + 1] in ("L", "l"):  # a long as some Java writers mark it
+            self.at += 1
+        if found[1] is None and found[2] is None:
+            if len(found[0]) > 64:
+                raise self.error("a number of more than 64 digits")
+            return int(found[0])
+        number = float(found[0])
+        if math.isinf(number):
+            raise self.error("a number too large")
+        return number
+
+    def object(self, depth: int) -> dict[Any, Any]:
+        self.at += 1
+        members: dict[Any, Any] = {}
+        while True:
+            head = self.peek()
+            if head == "}":
+                self.at += 1
+                return members
+            if head == ",":
+                self.at += 1
+                continue
+            key = self.key(head, depth)
+            if self.peek() != ":":
+                raise self.error("a colon was expected")
+            self.at += 1
+            members[key] = self.value(depth + 1)
+            if self.peek() not in (",", "}"):
+                raise self.error("a comma or } was expected")
+
+    def key(self, head: str, depth: int) -> Any:
+        if head == "{":
+            if depth >= DEPTH_MAX:
+                raise self.error(f"nested deeper than {DEPTH_MAX}")
+            return _object_key(self.object(depth + 1))
+        if head in ('"', "'") and head:
+            return self.string(head)
+        name = _NAME.match(self.text, self.at)
+        if name is None:
+            raise self.error("no member name")
+        self.at = name.end()
+        return name[0]
+
+    def array(self, depth: int) -> list[Any]:
+        self.at += 1
+        items: list[Any] = []
+        while True:
+            head = self.peek()
+            if head == "]":
+                self.at += 1
+                return items
+            if head == ",":
+                self.at += 1
+                continue
+            items.append(self.value(depth + 1))
+            if self.peek() not in (",", "]"):
+                raise self.error("a comma or ] was expected")
+
+    def string(self, quote: str) -> str:
+        self.at += 1
+        pieces = []
+        while True:
+            plain = _PLAIN[quote].match(self.text, self.at)
+            assert plain is not None
+            pieces.append(plain[0])
+            self.at = plain.end()
+            stop = self.text[self.at : self.at + 1]
+            if not stop:
+                raise self.error("the text ends inside a string")
+            self.at += 1
+            if stop == quote:
+                break
+            pieces.append(self.escape())
+        return _join_surrogates("".join(pieces))
+
+    def escape(self) -> str:
+        letter = self.text[self.at : self.at + 1]
+        self.at += 1
+        if letter == "u":
+            digits = _HEX4.match(self.text, self.at)
+            if digits is None:
+                raise self.error("four hex digits were expected")
+            self.at += 4
+            return chr(int(digits[0], 16))
+        if letter not in _ESCAPES:
+            raise self.error("an escape that JSON does not have")
+        return _ESCAPES[letter]
+
+
+def _join_surrogates(text: str) -> str:
+    """Pairs of \\u escapes become one character, half a pair becomes "?", as in Java."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return _SURROGATE.sub(
+        "?", text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    )
+
+
+def _object_key(members: dict[Any, Any]) -> Any:
+    if members.keys() == {"topic", "brokerName", "queueId"}:
+        return MessageQueue.of(members)
+    try:
+        key = tuple(sorted(members.items()))
+        hash(key)
+    except TypeError:
+        raise ProtocolError("an object used as a key holds more than plain values") from None
+    return key
+
+
+def _resolve(node: Any, root: Any, above: list[Any], depth: int) -> Any:
+    """`node` with every {"$ref": path} in it replaced by what the path names."""
+    if depth > DEPTH_MAX:
+        raise ProtocolError(f"JSON nested deeper than {DEPTH_MAX}")
+    if isinstance(node, dict):
+        if len(node) == 1 and isinstance(node.get("$ref"), str):
+            return _referred(node["$ref"], root, above)
+        return {k: _resolve(v, root, [*above, node], depth + 1) for k, v in node.items()}
+    if isinstance(node, list):
+        return [_resolve(item, root, [*above, node], depth + 1) for item in node]
+    return node
+
+
+def _referred(path: str, root: Any, above: list[Any]) -> Any:
+    """What a fastjson reference names: "$" the root, "@" the holder, ".." its parent, "$.a[0]"."""
+    if path == "@" and above:
+        target = above[-1]
+    elif path and not path.strip("./") and path.count("..") < len(above):
+        target = above[-1 - path.count("..")]
+    elif path.startswith("$"):
+        target, at = root, 1
+        while at < len(path):
+            step = _REF_STEP.match(path, at)
+            if step is None:
+                raise ProtocolError(f"a reference in JSON cannot be read: {path[:80]!r}")
+            target = _step(target, next(part for part in step.groups() if part is not None), path)
+            at = step.end()
+    else:
+        raise ProtocolError(f"a reference in JSON cannot be read: {path[:80]!r}")
+    if any(target is holder for holder in above):
+        raise ProtocolError(f"a reference in JSON leads back to itself: {path[:80]!r}")
+    return _without_references(target, 0)
+
+
+def _step(target: Any, key: str, path: str) -> Any:
+    if isinstance(target, dict) and key in target:
+        return target[key]
+    if isinstance(target, list) and key.isascii() and key.isdigit() and int(key) < len(target):
+        return target[int(key)]
+    raise ProtocolError(f"a reference in JSON names nothing: {path[:80]!r}")
+
+
+def _without_references(node: Any, depth: int) -> Any:
+    """A referred object must not refer on: no RocketMQ body does, and chains could loop."""
+    if depth > DEPTH_MAX:
+        raise ProtocolError(f"JSON nested deeper than {DEPTH_MAX}")
+    if isinstance(node, dict):
+        if "$ref" in node:
+            raise ProtocolError("a reference in JSON leads to another reference")
+        for value in node.values():
+            _without_references(value, depth + 1)
+    elif isinstance(node, list):
+        for item in node:
+            _without_references(item, depth + 1)
+    return node
+
+
+# ---- writing
+
+
+def dumps(value: Any, quote_integer_keys: bool = False) -> bytes:
+    """`value` as compact JSON with sorted members, in fastjson's form where JSON has none."""
+    out: list[str] = []
+    _write(value, out, quote_integer_keys)
+    return "".join(out).encode()
+
+
+def message_queue_map(values: Mapping[MessageQueue, Any]) -> bytes:
+    """A map keyed by message queues: {{"brokerName":"b","queueId":0,"topic":"t"}:..,..}."""
+    return dumps(values)
+
+
+def text(value: str) -> str:
+    """`value` as a JSON string; half a surrogate pair becomes "?"."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_join_surrogates(value)).decode()
+
+
+def _write(value: Any, out: list[str], quote: bool) -> None:
+    if isinstance(value, str):
+        out.append(text(value))
+    elif value is None:
+        out.append("null")
+    elif isinstance(value, bool):
+        out.append("true" if value else "false")
+    elif isinstance(value, int):
+        out.append(str(int(value)))
+    elif isinstance(value, float):
+        out.append(repr(value) if math.isfinite(value) else "null")
+    elif isinstance(value, MessageQueue):
+        _write(value.members(), out, quote)
+    elif isinstance(value, Mapping):
+        _write_map(value, out, quote)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        items = sorted(value) if isinstance(value, (set, frozenset)) else value
+        out.append("[")
+        for position, item in enumerate(items):
+            if position:
+                out.append(",")
+            _write(item, out, quote)
+        out.append("]")
+    elif isinstance(value, msgspec.Struct):
+        _write_map({name: getattr(value, name) for name in value.__struct_fields__}, out, quote)
+    else:
+        raise TypeError(f"{type(value).__name__} has no JSON form here")
+
+
+def _write_map(members: Mapping[Any, Any], out: list[str], quote: bool) -> None:
+    rows = [(_key(key, quote), value) for key, value in members.items() if value is not None]
+    rows.sort(key=lambda row: row[0])
+    out.append("{")
+    for position, ((_, _, key), value) in enumerate(rows):
+        if position:
+            out.append(",")
+        out.append(key)
+        out.append(":")
+        _write(value, out, quote)
+    out.append("}")
+
+
+def _key(key: Any, quote: bool) -> tuple[int, Any, str]:
+    """(kind, what to sort by, the key as written)."""
+    if isinstance(key, str):
+        return 1, key, text(key)
+    if isinstance(key, int):
+        return 0, int(key), f'"{int(key)}"' if quote else str(int(key))
+    if isinstance(key, MessageQueue):
+        return 2, key, dumps(key).decode()
+    raise TypeError(f"{type(key).__name__} cannot be a key in JSON")
