@@ -1,0 +1,208 @@
+"""Settings of a broker or a name server, by RocketMQ's own key names, typed.
+
+    settings = load_properties("broker.conf", {"flushDiskType": "sync"})
+    settings.flushDiskType          "SYNC_FLUSH"
+    settings.listenPort             10911
+    settings.set("listenPort", "70000")
+        ConfigError: listenPort=70000: a whole number from 0 to 65535
+    settings.set("listenprt", "1")
+        ConfigError: listenprt: no such setting. Did you mean listenPort?
+
+What keys there are, their defaults, limits and effect: `config_table.py`. A file written for
+Apache RocketMQ loads unchanged; `without_effect()` names the keys in it that change nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rmq import properties
+from rmq.config_table import Setting, broker_table, namesrv_table
+from rmq.errors import ConfigError
+
+# A record is the body, the topic and at most 32 KiB of properties; Apache allows 64 KiB in all.
+RECORD_OVERHEAD_BYTES = 64 << 10
+
+
+class Settings:
+    """One value per key of the table. Owned by the thread that serves requests; not locked."""
+
+    def __init__(self, table: Mapping[str, Setting] | None = None) -> None:
+        self._table = broker_table() if table is None else table
+        self._values: dict[str, Any] = {key: row.default for key, row in self._table.items()}
+        self._given: set[str] = set()
+
+    def __getattr__(self, key: str) -> Any:
+        if key.startswith("_"):
+            raise AttributeError(key)
+        try:
+            return self._values[key]
+        except KeyError:
+            raise AttributeError(self._unknown(key)) from None
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._table
+
+    def setting(self, key: str) -> Setting:
+        """The table's row of this key; ConfigError with a suggestion when there is none."""
+        try:
+            return self._table[key]
+        except KeyError:
+            raise ConfigError(self._unknown(key)) from None
+
+    def set(self, key: str, text: str) -> None:
+        """Takes the value in the text form of property files."""
+        self._values[key] = parse_value(self.setting(key), text)
+        self._given.add(key)
+
+    def change(self, changes: Mapping[str, str]) -> None:
+        """Changes several keys at run time: all of them, or none and a ConfigError."""
+        before = dict(self._values)
+        given = set(self._given)
+        try:
+            for key, text in changes.items():
+                if not self.can_change(key):
+                    raise ConfigError(
+                        f"{key}: cannot be changed while the broker runs; set it in the "
+                        "property file and restart"
+                    )
+                self.set(key, text)
+            self.check()
+        except ConfigError:
+            self._values, self._given = before, given
+            raise
+
+    def can_change(self, key: str) -> bool:
+        """Whether `change` takes this key; unknown keys raise."""
+        return self.setting(key).run_time
+
+    def given(self, key: str) -> bool:
+        """Whether someone set this key, be it to the default."""
+        return key in self._given
+
+    def items(self) -> Iterator[tuple[str, str]]:
+        """(key, text) of all in alphabetical order; Java's nulls are left out while unset."""
+        for key, row in self._table.items():
+            text = format_value(self._values[key])
+            if text or not row.hidden_when_empty:
+                yield key, text
+
+    def without_effect(self) -> list[str]:
+        """Keys set to something else than the default although rmq does not act on them."""
+        return sorted(
+            key
+            for key in self._given
+            if not self._table[key].acted and self._values[key] != self._table[key].default
+        )
+
+    def check(self) -> None:
+        """Relations that no single row can state; ConfigError when one is broken."""
+        if "mappedFileSizeCommitLog" not in self._table:
+            return
+        largest = self.maxMessageSize + RECORD_OVERHEAD_BYTES
+        for key in ("mappedFileSizeCommitLog", "rmqRingBytes"):
+            if self._values[key] < largest + 8:
+                raise ConfigError(
+                    f"{key}={self._values[key]}: holds no message of maxMessageSize="
+                    f"{self.maxMessageSize}; needs at least {largest + 8}"
+                )
+        if self.rmqRingBytes & (self.rmqRingBytes - 1):
+            raise ConfigError(f"rmqRingBytes={self.rmqRingBytes}: a power of two, such as 16777216")
+        if self.mappedFileSizeConsumeQueue % 20:
+            raise ConfigError(
+                f"mappedFileSizeConsumeQueue={self.mappedFileSizeConsumeQueue}: a multiple of 20"
+            )
+        if self.diskSpaceCleanForciblyRatio > self.diskSpaceWarningLevelRatio:
+            raise ConfigError(
+                f"diskSpaceCleanForciblyRatio={self.diskSpaceCleanForciblyRatio}: at most "
+                f"diskSpaceWarningLevelRatio={self.diskSpaceWarningLevelRatio}"
+            )
+        if self.brokerRole == "SLAVE" or self.brokerId != 0:
+            raise ConfigError(
+                f"brokerRole={self.brokerRole}, brokerId={self.brokerId}: rmq does not replicate "
+                "yet; use brokerRole=ASYNC_MASTER and brokerId=0"
+            )
+
+    def _unknown(self, key: str) -> str:
+        from difflib import get_close_matches
+
+        lower = {name.lower(): name for name in self._table}
+        near = get_close_matches(key.lower(), lower, n=1, cutoff=0.7)
+        return f"{key}: no such setting." + (f" Did you mean {lower[near[0]]}?" if near else "")
+
+
+def parse_value(row: Setting, text: str) -> Any:
+    """The typed value of `text`; ConfigError naming key, value and the allowed form."""
+    text = text.strip()
+    value: Any = text
+    if row.kind == "bool":
+        value = {"true": True, "false": False}.get(text.lower())
+        form = "true or false"
+    elif row.kind == "int":
+        value = _number(text, int)
+        form = f"a whole number from {row.low} to {row.high}"
+        if value is not None and not row.low <= value <= row.high:
+            value = None
+    elif row.kind == "double":
+        value = _number(text, float)
+        form = "a number such as 0.5"
+    elif row.kind == "choice":
+        value = dict(row.choices).get(text.lower())
+        form = "one of " + ", ".join(
+            kept if name == kept.lower() else name for name, kept in row.choices
+        )
+    else:
+        form = "text without control characters"
+        if any(ord(character) < 32 for character in text):
+            value = None
+    if value is None:
+        raise ConfigError(f"{row.key}={text}: {form}")
+    if row.refusal and value != row.default:
+        raise ConfigError(f"{row.key}={text}: refused, {row.refusal}")
+    return value
+
+
+def format_value(value: Any) -> str:
+    """The text form of property files."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def load_properties(
+    path: str | Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    *,
+    namesrv: bool = False,
+) -> Settings:
+    """Settings from a property file (None: defaults alone) and then the overrides, checked."""
+    settings = Settings(namesrv_table() if namesrv else None)
+    if path is not None:
+        for key, text in properties.parse(_read(Path(path)), str(path)).items():
+            try:
+                settings.set(key, text)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: {error}") from None
+    for key, text in (overrides or {}).items():
+        settings.set(key, text)
+    settings.check()
+    return settings
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+
+
+def _number(text: str, kind: type[int] | type[float]) -> int | float | None:
+    """Java's notation only: int() alone would take 1_000 and Arabic digits too."""
+    body = text[1:] if text[:1] in ("-", "+") else text
+    if not body.isascii() or not body.replace(".", "", kind is float).isdigit():
+        return None
+    return kind(text)

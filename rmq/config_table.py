@@ -1,0 +1,225 @@
+"""The table of settings: for each key its type, default, limits, and whether rmq acts on it.
+
+Names and defaults are Apache RocketMQ 5.5.0's; where rmq differs the row says why. Three kinds:
+
+    acted on    `BROKER` below: the broker reads the value. `run_time=True` means that
+                updateBrokerConfig may change it while the broker runs; all others need a restart
+    refused     acted on with a single allowed value: saying otherwise stops the start, because
+                going on as if the key were not there would be unsafe (access control, replication)
+    accepted    `config_accepted.py`: checked for type, kept, shown, without effect
+
+Example: `_int("listenPort", 10911, 1, 65535)` makes `listenPort=70000` an error that reads
+"listenPort=70000: a whole number from 1 to 65535".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rmq.config_accepted import ACCEPTED
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row: what a value of this key may be and what comes of it."""
+
+    key: str
+    kind: str  # "bool" | "int" | "double" | "text" | "choice"
+    default: Any
+    acted: bool = True
+    run_time: bool = False
+    low: int = -INT_MAX - 1  # limits of "int", both included
+    high: int = INT_MAX
+    choices: tuple[tuple[str, str], ...] = ()  # of "choice": (lower-case spelling, value kept)
+    refusal: str = ""  # why a legal value other than the default is refused; empty: it is not
+    hidden_when_empty: bool = False  # Java's null: left out of listings while unset
+
+
+def _bool(key: str, default: bool, *, run_time: bool = False) -> Setting:
+    return Setting(key, "bool", default, run_time=run_time)
+
+
+def _int(
+    key: str, default: int, low: int = 0, high: int = INT_MAX, *, run_time: bool = False
+) -> Setting:
+    return Setting(key, "int", default, run_time=run_time, low=low, high=high)
+
+
+def _text(key: str, default: str, *, run_time: bool = False, null: bool = False) -> Setting:
+    return Setting(key, "text", default, run_time=run_time, hidden_when_empty=null)
+
+
+def _choice(key: str, default: str, *names: str, aliases: dict[str, str] | None = None) -> Setting:
+    spellings = {name.lower(): name for name in names} | (aliases or {})
+    return Setting(key, "choice", default, choices=tuple(spellings.items()))
+
+
+def _refused_bool(key: str, reason: str) -> Setting:
+    return Setting(key, "bool", False, refusal=reason)
+
+
+_NO_ACCOUNTS = "rmq has no access control yet, and must not look protected when it is not"
+
+BROKER: tuple[Setting, ...] = (
+    # --- who it is and where it listens
+    _text("brokerClusterName", "DefaultCluster"),
+    _text("brokerName", "broker-a"),  # Apache: the host's name
+    _int("brokerId", 0, 0, LONG_MAX),
+    _text("brokerIP1", "127.0.0.1"),  # Apache: the first outside address. Ours is safe by default
+    _text("brokerIP2", "", null=True),  # empty: brokerIP1
+    _int("listenPort", 10911, 0, 65535),  # 0: any free port
+    _text("bindAddress", "127.0.0.1"),  # Apache: 0.0.0.0
+    _text("namesrvAddr", "", run_time=True, null=True),
+    _choice("brokerRole", "ASYNC_MASTER", "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+    _int("haListenPort", 0, 0, 65535),  # only advertised; 0: listenPort + 1
+    _text("haMasterAddress", "", null=True),
+    _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
+    _int("serverSocketBacklog", 1024, 1, 65535),
+    # --- name servers
+    _int("registerNameServerPeriod", 30_000, 10_000, 60_000),
+    _int("registerBrokerTimeoutMills", 24_000, 1),
+    _bool("compressedRegister", False),
+    # --- topics, groups, clients
+    _int("brokerPermission", 6, 0, 7, run_time=True),
+    _bool("autoCreateTopicEnable", True, run_time=True),
+    _int("defaultTopicQueueNums", 8, 1, 65535, run_time=True),
+    _bool("autoCreateSubscriptionGroup", True, run_time=True),
+    _bool("clusterTopicEnable", True),
+    _bool("brokerTopicEnable", True),
+    _bool("traceTopicEnable", False),
+    _text("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC"),
+    _text("regionId", "DefaultRegion"),
+    _bool("traceOn", True),
+    _bool("validateSystemTopicWhenUpdateTopic", True, run_time=True),
+    _int("channelExpiredTimeout", 120_000, 1000, LONG_MAX),
+    _bool("notifyConsumerIdsChangedEnable", True, run_time=True),
+    _int("flushConsumerOffsetInterval", 5000, 100, run_time=True),
+    _bool("useServerSideResetOffset", True),
+    _text("configBlackList", "configBlackList;brokerConfigPath"),
+    _int("startAcceptSendRequestTimeStamp", 0, 0, LONG_MAX),
+    _bool("enablePropertyFilter", False),
+    _bool("rejectTransactionMessage", False, run_time=True),
+    # --- sending and storing
+    _int("maxMessageSize", 4 * MIB, 1, 15 * MIB),  # Apache: at run time too; buffers follow it here
+    _int("maxTopicLength", 127, 1, 127),
+    _text("storePathRootDir", "~/store"),
+    _text("storePathCommitLog", "", null=True),  # empty: <storePathRootDir>/commitlog
+    _int("mappedFileSizeCommitLog", 1 << 30, 64 << 10, 1 << 31),
+    _int("mappedFileSizeConsumeQueue", 6_000_000, 20),
+    _choice(
+        "flushDiskType",
+        "ASYNC_FLUSH",
+        "ASYNC_FLUSH",
+        "SYNC_FLUSH",
+        aliases={"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"},
+    ),
+    _int("flushIntervalCommitLog", 500, 1, run_time=True),
+    _int("flushCommitLogLeastPages", 4, 0, run_time=True),
+    _int("flushCommitLogThoroughInterval", 10_000, 1, run_time=True),
+    _int("syncFlushTimeout", 5000, 1, run_time=True),
+    _bool("transientStorePoolEnable", False),
+    _bool("checkCRCOnRecover", True),
+    _text("messageDelayLevel", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"),
+    _bool("timerWheelEnable", True),
+    # --- retention
+    _text("deleteWhen", "04", run_time=True),
+    _int("fileReservedTime", 72, 0, run_time=True),
+    _int("deleteFileBatchMax", 10, 1, run_time=True),
+    _int("deleteCommitLogFilesInterval", 100, 0, run_time=True),
+    _int("cleanResourceInterval", 10_000, 100),
+    _bool("cleanFileForciblyEnable", True, run_time=True),
+    _int("diskMaxUsedSpaceRatio", 75, 1, 100, run_time=True),
+    _int("diskSpaceCleanForciblyRatio", 85, 1, 100, run_time=True),
+    _int("diskSpaceWarningLevelRatio", 90, 1, 100, run_time=True),
+    # --- pulling
+    _bool("longPollingEnable", True, run_time=True),
+    _int("shortPollingTimeMills", 1000, 1, LONG_MAX, run_time=True),
+    _bool("litePullMessageEnable", True, run_time=True),
+    _int("maxTransferBytesOnMessageInMemory", 256 << 10, 1, 15 * MIB, run_time=True),
+    _int("maxTransferCountOnMessageInMemory", 32, 1, 1024, run_time=True),
+    _int("maxTransferBytesOnMessageInDisk", 64 << 10, 1, 15 * MIB, run_time=True),
+    _int("maxTransferCountOnMessageInDisk", 8, 1, 1024, run_time=True),
+    _int("accessMessageInMemoryMaxRatio", 40, 1, 100, run_time=True),
+    _int("maxMsgsNumBatch", 64, 1, 1024),
+    _int("defaultQueryMaxNum", 32, 1, 1024),
+    # --- refused: neglecting these in silence would be unsafe
+    _choice("storeType", "default", "default"),
+    _refused_bool("enableDLegerCommitLog", "rmq does not replicate yet"),
+    _refused_bool("enableControllerMode", "rmq does not replicate yet"),
+    _refused_bool("aclEnable", _NO_ACCOUNTS),
+    _refused_bool("authenticationEnabled", _NO_ACCOUNTS),
+    _refused_bool("authorizationEnabled", _NO_ACCOUNTS),
+    # --- rmq's own
+    _int("rmqRingBytes", 16 * MIB, MIB, 1 << 34),  # write buffer in front of the log, power of two
+    _int("rmqMaxConnections", 16384, 1, 1 << 20),
+    _int("rmqReplyBuffers", 1024, 16, 1 << 20),  # reply buffers of the reactor, all connections
+)
+
+NAMESRV: tuple[Setting, ...] = (
+    _text("bindAddress", "127.0.0.1"),
+    _int("listenPort", 9876, 0, 65535),
+    _text("kvConfigPath", "~/namesrv/kvConfig.json"),
+    _text("configStorePath", "~/namesrv/namesrv.properties"),
+    _text("configBlackList", "configBlackList;configStorePath;kvConfigPath"),
+    _bool("orderMessageEnable", False, run_time=True),
+    _bool("returnOrderTopicConfigToBroker", True, run_time=True),
+    _int("scanNotActiveBrokerInterval", 5000, 10, LONG_MAX),
+    _bool("deleteTopicWithBrokerRegistration", False, run_time=True),
+    _bool("enableAllTopicList", True, run_time=True),
+    _bool("enableTopicList", True, run_time=True),
+    _bool("needWaitForService", False, run_time=True),
+    _int("waitSecondsForService", 45, 0, run_time=True),
+    _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
+    _int("rmqMaxConnections", 16384, 1, 1 << 20),
+)
+
+_NAMESRV_ACCEPTED = """
+rocketmqHome=null
+productEnvName=center
+clusterTest=false
+clientRequestThreadPoolNums=8
+defaultThreadPoolNums=16
+clientRequestThreadPoolQueueCapacity=50000
+defaultThreadPoolQueueCapacity=10000
+unRegisterBrokerQueueCapacity=3000
+supportActingMaster=false
+notifyMinBrokerIdChanged=false
+enableControllerInNamesrv=false
+"""
+
+
+def _accepted(line: str) -> Setting:
+    """A row of `config_accepted.py`; the type is read off the default ("05" is an hour: text)."""
+    key, _, default = line.partition("=")
+    digits = default.lstrip("-")
+    if default in ("true", "false"):
+        return Setting(key, "bool", default == "true", acted=False)
+    if digits.isdigit() and (digits == "0" or digits[0] != "0"):
+        return Setting(key, "int", int(default), acted=False, low=-LONG_MAX - 1, high=LONG_MAX)
+    if "." in digits and digits.replace(".", "", 1).isdigit():
+        return Setting(key, "double", float(default), acted=False)
+    null = default in ("null", "")
+    return Setting(key, "text", "" if null else default, acted=False, hidden_when_empty=null)
+
+
+def _table(acted: tuple[Setting, ...], accepted: str) -> dict[str, Setting]:
+    lines = (line for line in accepted.split("\n") if line and not line.startswith("#"))
+    rows = {row.key: row for row in map(_accepted, lines)}
+    rows.update((row.key, row) for row in acted)
+    return dict(sorted(rows.items()))
+
+
+def broker_table() -> dict[str, Setting]:
+    """Every setting of the broker by key, in alphabetical order."""
+    return _table(BROKER, ACCEPTED)
+
+
+def namesrv_table() -> dict[str, Setting]:
+    """Every setting of the name server by key, in alphabetical order."""
+    netty = ACCEPTED.partition("# NettyServerConfig")[2].partition("# AuthConfig")[0]
+    return _table(NAMESRV, _NAMESRV_ACCEPTED + netty)
