@@ -11,3 +11,4 @@ cdef extern from "atomics.h" nogil:
     int32_t exchange_i32 "rmq_exchange_i32" (int32_t* at, int32_t value)
     int32_t load_seq_i32 "rmq_load_seq_i32" (const int32_t* at)
     void store_seq_i32 "rmq_store_seq_i32" (int32_t* at, int32_t value)
+    void fence "rmq_fence" ()

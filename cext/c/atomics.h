@@ -1,4 +1,4 @@
-/* The four atomic operations the project uses, spelled once. Rings and watermarks are the only
+/* The few atomic operations the project uses, spelled once. Rings and watermarks are the only
    places where threads meet; each names the order it needs and why. */
 #ifndef RMQ_ATOMICS_H
 #define RMQ_ATOMICS_H
@@ -13,4 +13,7 @@ static inline void rmq_store_release_i32(int32_t *at, int32_t v) { __atomic_stor
 static inline int32_t rmq_exchange_i32(int32_t *at, int32_t v) { return __atomic_exchange_n(at, v, __ATOMIC_SEQ_CST); }
 static inline int32_t rmq_load_seq_i32(const int32_t *at) { return __atomic_load_n(at, __ATOMIC_SEQ_CST); }
 static inline void rmq_store_seq_i32(int32_t *at, int32_t v) { __atomic_store_n(at, v, __ATOMIC_SEQ_CST); }
+/* Between "publish my word" and "look at the other's flag" on both sides of a sleep: without it both may
+   miss each other (store then load of two places may swap, even on x86). */
+static inline void rmq_fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 #endif

@@ -1,0 +1,30 @@
+"""An arena: one reserved region from which a shard takes all its long-lived memory at start.
+
+Taking moves a mark upwards; nothing is given back singly; sealing ends the taking. The region is
+address space only (MAP_NORESERVE) and a page costs memory when it is first touched. Fresh memory
+reads as zeros.
+
+Example: an arena of 1 MiB; take(100, 64) -> base + 0, take(8, 64) -> base + 128, used 136;
+after arena_seal every take gives NULL and counts in `refusals`.
+
+One thread (the one that starts the shard) uses it. `arena_bind` is where the region is bound to
+the shard's NUMA node; today it only checks the node number.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint64_t
+
+cdef struct Arena:
+    uint8_t* base        # owned; `size` bytes, page aligned
+    uint64_t size
+    uint64_t used        # bytes taken, padding included
+    uint64_t refusals    # takes answered with NULL
+    int32_t node         # NUMA node asked for; -1 none
+    bint sealed          # no more takes
+
+# OK | IO_ERROR (no address space)
+cdef int arena_open(Arena* arena, uint64_t size) noexcept nogil
+# Prefer `node` for pages touched from now on; -1: no preference. OK | MALFORMED
+cdef int arena_bind(Arena* arena, int32_t node) noexcept nogil
+# `size` zeroed bytes at a multiple of `align` (a power of two), or NULL: full, sealed, bad align.
+cdef void* arena_take(Arena* arena, uint64_t size, uint64_t align) noexcept nogil
+cdef void arena_seal(Arena* arena) noexcept nogil
+cdef void arena_close(Arena* arena) noexcept nogil

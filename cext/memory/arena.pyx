@@ -1,0 +1,75 @@
+"""A bump allocator over one mapping. See arena.pxd."""
+from libc.string cimport memset
+
+from cext.base.status cimport Status
+
+cdef extern from "<sys/mman.h>" nogil:
+    void* mmap(void* at, size_t size, int protection, int flags, int fd, long offset)
+    int munmap(void* at, size_t size)
+    enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE
+    void* MAP_FAILED
+
+cdef uint64_t PAGE_MASK = 4095
+cdef int32_t NODE_MAX = 1023             # the kernel's largest node number
+
+
+cdef int arena_open(Arena* arena, uint64_t size) noexcept nogil:
+    cdef void* base
+    memset(arena, 0, sizeof(Arena))
+    arena.node = -1
+    size = (size + PAGE_MASK) & ~PAGE_MASK
+    base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1, 0)
+    if base == MAP_FAILED:
+        return Status.IO_ERROR
+    arena.base = <uint8_t*>base
+    arena.size = size
+    return Status.OK
+
+
+cdef int arena_bind(Arena* arena, int32_t node) noexcept nogil:
+    # One node: the same code, no effect. The mbind system call belongs here, before any touch.
+    if node < -1 or node > NODE_MAX:
+        return Status.MALFORMED
+    arena.node = node
+    return Status.OK
+
+
+cdef void* arena_take(Arena* arena, uint64_t size, uint64_t align) noexcept nogil:
+    cdef uint64_t start
+    if align == 0 or align & (align - 1) != 0 or arena.sealed:
+        arena.refusals += 1
+        return NULL
+    start = (arena.used + align - 1) & ~(align - 1)
+    if start < arena.used or start > arena.size or size > arena.size - start:
+        arena.refusals += 1
+        return NULL
+    arena.used = start + size
+    return arena.base + start
+
+
+cdef void arena_seal(Arena* arena) noexcept nogil:
+    arena.sealed = True
+
+
+cdef void arena_close(Arena* arena) noexcept nogil:
+    if arena.base != NULL:
+        munmap(arena.base, arena.size)
+    memset(arena, 0, sizeof(Arena))
+
+
+def exercise(uint64_t size, list takes, int seal_after=-1):
+    """For tests: offsets of the takes [(size, align), ...]; None for a refusal."""
+    cdef Arena arena
+    cdef uint8_t* at
+    if arena_open(&arena, size) != Status.OK:
+        raise MemoryError("no address space for the arena")
+    offsets = []
+    for number, (bytes_wanted, align) in enumerate(takes):
+        if number == seal_after:
+            arena_seal(&arena)
+        at = <uint8_t*>arena_take(&arena, bytes_wanted, align)
+        offsets.append(None if at == NULL else at - arena.base)
+    refusals = arena.refusals
+    arena_close(&arena)
+    return offsets, refusals
