@@ -1,0 +1,130 @@
+# One record of the commit log: written in place, parsed in place. All integers are big-endian.
+#
+#      0 total size u32   4 magic u32    8 body crc u32  12 queue id i32   16 flag i32
+#     20 queue offset    28 physical offset of this record               36 sys flag i32
+#     40 born time ms    48 born host: ip 4 or 16 bytes + port i32  (H1 = 8 or 20 bytes)
+#     48+H1 store time ms, +8 store host (H2 = 8 or 20), then reconsume times i32,
+#     prepared transaction offset i64, body length i32, body,
+#     topic length (u8 in a v1 record, u16 in a v2 record), topic, properties length i16, properties
+#
+# H1 is 20 when sys flag has 0x10, H2 is 20 when it has 0x20. A v2 record is written only for a topic
+# of more than 127 bytes. A record never crosses a segment's end; what is left there is a BLANK:
+# u32 bytes left, u32 0xCBD43194, then anything.
+#
+# Example: body "hello", topic "T", no properties, IPv4 hosts: 91 + 5 + 1 = 97 bytes. Body length at
+# 84, body at 88..92, topic length at 93, topic at 94, properties length (0) at 95..96.
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+cdef enum:
+    # Where the fixed fields are, from the start of the record.
+    AT_TOTAL_BYTES = 0
+    AT_MAGIC = 4
+    AT_BODY_CRC = 8
+    AT_QUEUE_ID = 12
+    AT_FLAG = 16
+    AT_QUEUE_OFFSET = 20
+    AT_PHYSICAL_OFFSET = 28
+    AT_SYS_FLAG = 36
+    AT_BORN_TIMESTAMP = 40
+    AT_BORN_HOST = 48           # what follows it moves by 12 with an IPv6 born host
+    RECORD_BYTES_MIN = 91       # IPv4 hosts, v1, empty body, topic and properties
+    RECORD_FIXED_BYTES_MAX = 116        # IPv6 hosts, v2: what a record adds to its three texts
+    TOPIC_BYTES_V1_MAX = 127
+    TOPIC_BYTES_MAX = 255
+    PROPERTIES_BYTES_MAX = 32767
+    BORN_HOST_V6 = 0x10         # bits of the sys flag
+    STORE_HOST_V6 = 0x20
+    TERMINATOR_BYTES = 8        # zeros after the last record; also the size of a BLANK's head
+
+cdef enum:
+    MAGIC_V1 = 0xDAA320A7
+    MAGIC_V2 = 0xDAA320AB
+    MAGIC_BLANK = 0xCBD43194
+
+# Why record_parse said CORRUPT (or what it found instead of a record).
+cpdef enum RecordProblem:
+    NO_PROBLEM = 0
+    AT_END = 1                  # NOT_READY: total size and magic are zero: no more data here
+    AT_BLANK = 2                # NOT_FOUND: go on at the next segment's start
+    BAD_MAGIC = 3
+    BAD_SIZE = 4                # less than any record, or more than is available
+    BAD_LENGTHS = 5             # the fields do not add up to the total size
+    BAD_POSITION = 6            # the record belongs to another offset: stale bytes of a reused file
+    BAD_BODY_CRC = 7
+
+# What a writer gives. Pointers are borrowed until record_start returns.
+cdef struct RecordFields:
+    int32_t queue_id
+    int32_t flag                # the user's flag
+    int64_t queue_offset        # index in its consume queue
+    int64_t physical_offset     # marks.appended after reserve()
+    int32_t sys_flag            # the two host bits are set here from the host lengths
+    int64_t born_timestamp_ms
+    const uint8_t* born_host    # ip and port, as stored
+    uint32_t born_host_bytes    # 8 or 20
+    int64_t store_timestamp_ms
+    const uint8_t* store_host
+    uint32_t store_host_bytes   # 8 or 20
+    int32_t reconsume_times
+    int64_t prepared_offset     # 0 unless a committed transactional message
+    const uint8_t* body
+    uint32_t body_bytes
+    uint32_t body_crc           # checksum.body_crc(body)
+    const uint8_t* topic
+    uint32_t topic_bytes        # 1 .. TOPIC_BYTES_MAX
+
+# What a reader gets. Pointers are borrowed from the record's bytes.
+cdef struct RecordView:
+    uint32_t total_bytes
+    int32_t problem             # RecordProblem, also when the status is not OK
+    int32_t version             # 1 or 2
+    uint32_t body_crc           # as stored
+    int32_t queue_id
+    int32_t flag
+    int64_t queue_offset
+    int64_t physical_offset
+    int32_t sys_flag
+    int64_t born_timestamp_ms
+    const uint8_t* born_host
+    uint32_t born_host_bytes
+    int64_t store_timestamp_ms
+    const uint8_t* store_host
+    uint32_t store_host_bytes
+    int32_t reconsume_times
+    int64_t prepared_offset
+    const uint8_t* body
+    uint32_t body_bytes
+    const uint8_t* topic
+    uint32_t topic_bytes
+    const uint8_t* properties
+    uint32_t properties_bytes
+
+# Any thread. Size of the record these three texts make: what to reserve.
+cdef inline uint32_t record_bytes(uint32_t born_host_bytes, uint32_t store_host_bytes,
+                                  uint32_t body_bytes, uint32_t topic_bytes,
+                                  uint32_t properties_bytes) noexcept nogil:
+    return (RECORD_BYTES_MIN + (born_host_bytes - 8) + (store_host_bytes - 8)
+            + (1 if topic_bytes > TOPIC_BYTES_V1_MAX else 0)
+            + body_bytes + topic_bytes + properties_bytes)
+
+# Any thread. Writes everything up to and including the topic; returns where the two bytes of the
+# properties' length go. Properties are written by the caller from return value + 2 on. The caller
+# has checked all lengths and has record_bytes() bytes of room.
+cdef uint8_t* record_start(uint8_t* at, const RecordFields* fields) noexcept nogil
+
+# Any thread. Fills in the properties' length and the total size; returns the record's size.
+cdef uint32_t record_finish(uint8_t* at, uint8_t* properties_length_at,
+                            uint32_t properties_bytes) noexcept nogil
+
+# Any thread. Parses the record at `at`, of which `available` bytes may be read. Status:
+#   OK         out is complete, every length checked
+#   NOT_READY  AT_END: eight zero bytes (or fewer than eight bytes in all): no more data
+#   NOT_FOUND  AT_BLANK: the rest of this segment is filler
+#   CORRUPT    out.problem says why; out.total_bytes is what the record claims
+# `expected_physical_offset` < 0 does not check the position. Never reads beyond `available`.
+cdef int record_parse(const uint8_t* at, uint64_t available, int64_t expected_physical_offset,
+                      bint check_crc, RecordView* out) noexcept nogil
+
+# Any thread. Head of a BLANK that fills `left` bytes up to the segment's end.
+cdef void record_write_blank(uint8_t* at, uint32_t left) noexcept nogil
