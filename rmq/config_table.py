@@ -173,6 +173,7 @@ NAMESRV: tuple[Setting, ...] = (
     _bool("enableAllTopicList", True, run_time=True),
     _bool("enableTopicList", True, run_time=True),
     _bool("needWaitForService", False, run_time=True),
+    _bool("supportActingMaster", False, run_time=True),
     _int("waitSecondsForService", 45, 0, run_time=True),
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
@@ -187,7 +188,6 @@ defaultThreadPoolNums=16
 clientRequestThreadPoolQueueCapacity=50000
 defaultThreadPoolQueueCapacity=10000
 unRegisterBrokerQueueCapacity=3000
-supportActingMaster=false
 notifyMinBrokerIdChanged=false
 enableControllerInNamesrv=false
 """

@@ -1,0 +1,157 @@
+"""One client of the name server: bytes -> frames -> requests -> replies, in order.
+
+    first 4 bytes of a frame say how many follow; 4 .. 16 MiB - 4 are legal
+    a frame that is not legal, or does not decode, closes this connection and harms no other
+    a request that writes to disk stops the reading of this connection until it is answered
+    a client that does not read its replies is not read either
+
+Example: two pipelined requests in one TCP segment are answered in their order, in one write or two.
+
+Limits: the largest frame, and `partial_bytes_max` for what all connections together hold of frames
+that are not complete yet; who goes beyond is closed.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable
+from typing import Protocol, cast
+
+from rmq.errors import ProtocolError
+from rmq.format.remoting import FRAME_BYTES_MAX, Command, decode, encode
+
+_log = logging.getLogger("rmq.namesrv.connection")
+
+
+class Owner(Protocol):
+    """What a connection needs of the listener; see listener.py."""
+
+    partial_bytes: int
+    partial_bytes_max: int
+
+    def opened(self, connection: "Connection") -> bool: ...
+    def closed(self, connection: "Connection") -> None: ...
+    def start(self, request: Command, connection: object) -> "Command | Awaitable[Command]": ...
+    def failure(self, request: Command, error: Exception) -> Command: ...
+
+
+class Connection(asyncio.Protocol):
+    """Owned by the event loop. `last_active` is on time.monotonic()."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._needed = 4  # bytes in _buffer before it is worth looking again
+        self._task: asyncio.Task[None] | None = None  # a request that writes to disk
+        self._choked = False  # the client does not read
+        self.peer = "?"
+        self.last_active = time.monotonic()
+
+    def close(self) -> None:
+        """Closes after what is already written has left."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- called by asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.peer = f"{peer[0]}:{peer[1]}"
+        if not self._owner.opened(self):
+            self._transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._owner.partial_bytes -= len(self._buffer)
+        self._buffer.clear()
+        self._transport = None
+        self._owner.closed(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_active = time.monotonic()
+        self._buffer += data
+        self._owner.partial_bytes += len(data)
+        if self._owner.partial_bytes > self._owner.partial_bytes_max:
+            self._refuse(f"all connections together hold {self._owner.partial_bytes} bytes unread")
+            return
+        if self._task is None:
+            self._serve()
+
+    def pause_writing(self) -> None:
+        self._choked = True
+        self._pause_reading()
+
+    def resume_writing(self) -> None:
+        self._choked = False
+        if self._task is None:
+            self._resume_reading()
+            self._serve()
+
+    # ---- frames
+
+    def _serve(self) -> None:
+        """Answers every whole frame in the buffer."""
+        while len(self._buffer) >= self._needed and self._task is None and not self._choked:
+            length = int.from_bytes(self._buffer[:4], "big", signed=True)
+            if not 4 <= length <= FRAME_BYTES_MAX - 4:
+                self._refuse(f"a frame of {length} bytes: 4 to {FRAME_BYTES_MAX - 4} are allowed")
+                return
+            self._needed = 4 + length
+            if len(self._buffer) < self._needed:
+                return
+            with memoryview(self._buffer) as view:
+                frame = bytes(view[4 : self._needed])
+            del self._buffer[: self._needed]
+            self._owner.partial_bytes -= self._needed
+            self._needed = 4
+            try:
+                request = decode(frame)
+            except ProtocolError as error:
+                self._refuse(str(error))
+                return
+            self._answer(request)
+
+    def _refuse(self, why: str) -> None:
+        _log.warning("%s: connection closed: %s", self.peer, why)
+        self._needed = FRAME_BYTES_MAX * 2  # whatever is in the buffer stays unread
+        self.abort()
+
+    def _answer(self, request: Command) -> None:
+        if request.is_response:
+            return  # we ask nobody anything; a late or mistaken answer is no harm
+        answer = self._owner.start(request, self)
+        if isinstance(answer, Command):
+            self._send(request, answer)
+        else:
+            self._pause_reading()
+            self._task = asyncio.ensure_future(self._finish(request, answer))
+
+    async def _finish(self, request: Command, answer: Awaitable[Command]) -> None:
+        try:
+            reply = await answer
+        except Exception as error:
+            reply = self._owner.failure(request, error)
+        self._send(request, reply)
+        self._task = None
+        if not self._choked:
+            self._resume_reading()
+            self._serve()
+
+    def _send(self, request: Command, reply: Command) -> None:
+        if self._transport is not None and not request.is_oneway:
+            self._transport.write(encode(reply))
+            self.last_active = time.monotonic()
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()

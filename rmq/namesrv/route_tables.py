@@ -1,0 +1,295 @@
+"""Which brokers live, at which addresses, in which clusters; and the rules of coming and going.
+
+    brokers    broker name -> Broker {cluster, addresses: broker id -> "ip:port", ...}
+    live       (cluster, "ip:port") -> Live {last sign of life, timeout, data version, connection}
+    topics     TopicQueues
+
+A broker name is a group of processes: the master has id 0, its slaves have higher ids. Only the
+master describes topics; without a master the slave with the smallest id does, if brokers of that
+group know of acting masters. A process leaves by UNREGISTER_BROKER, by silence longer than its
+timeout (120 s unless its header said otherwise), or when the connection it registered on closes.
+
+Example: master 10.0.0.1:10911 and slave 10.0.0.2:10911 of broker-a are one Broker with addresses
+{0: "10.0.0.1:10911", 1: "10.0.0.2:10911"} and two Live entries. When the master's connection
+closes, {1: ...} stays, and so do the topics; when the slave goes too, all of broker-a is forgotten.
+
+Differs from Apache's in what it cleans up: an address that moves to another broker name or is
+replaced under the same id takes its old entry along at once, instead of leaving it for ever.
+
+Owned by the event loop of the name server; nothing here waits or does I/O.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from rmq.namesrv.registration import MASTER_ID, DataVersion, Registration, TopicConfig
+from rmq.namesrv.topic_queues import PERM_WRITE, QueueData, TopicQueues
+
+HEARTBEAT_TIMEOUT_MS = 120_000
+
+_log = logging.getLogger("rmq.namesrv.routes")
+
+LiveKey = tuple[str, str]  # cluster, "ip:port"
+
+
+class Broker(msgspec.Struct):
+    """One broker name: a master and its slaves."""
+
+    name: str
+    cluster: str
+    addresses: dict[int, str]  # broker id -> "ip:port"; never empty while in the table
+    zone: str | None = None
+    enable_acting_master: bool = False
+
+    @property
+    def smallest_id(self) -> int:
+        return min(self.addresses)
+
+
+class Live(msgspec.Struct):
+    """One broker process that gave a sign of life."""
+
+    broker_name: str
+    broker_id: int
+    data_version: DataVersion
+    ha_address: str
+    connection: object  # what it registered on, compared by identity
+    timeout_ms: int
+    last_seen_ms: float  # on the clock given to RouteTables
+    filter_servers: list[str]
+
+
+class Accepted(msgspec.Struct):
+    """What a registering process is told: where its master is. Empty for masters."""
+
+    master_address: str = ""
+    ha_address: str = ""
+
+
+def _monotonic_ms() -> float:
+    return time.monotonic() * 1000
+
+
+class RouteTables:
+    def __init__(self, clock: Callable[[], float] = _monotonic_ms) -> None:
+        self.brokers: dict[str, Broker] = {}
+        self.clusters: dict[str, set[str]] = {}
+        self.live: dict[LiveKey, Live] = {}
+        self.topics = TopicQueues()
+        self._clock = clock
+
+    # ---- coming
+
+    def register(
+        self, said: Registration, connection: object, forget_unlisted_topics: bool = False
+    ) -> Accepted | None:
+        """Takes a registration; None when it is refused.
+
+        Refused is a list of exactly one topic from a process not known yet: brokers announce a
+        changed topic this way, and taking it for the whole list would hide all their others.
+        """
+        broker = self.brokers.get(said.broker_name)
+        known_id = broker is not None and said.broker_id in broker.addresses
+        if not known_id and len(said.topics) == 1:
+            _log.warning(
+                "%s at %s: first registration with one topic", said.broker_name, said.address
+            )
+            return None
+        key = (said.cluster, said.address)
+        if broker is not None and self._outranked(broker, said):
+            _log.warning(
+                "%s at %s: id %d is held by %s with newer state, ignored",
+                said.broker_name, said.address, said.broker_id, broker.addresses[said.broker_id],
+            )  # fmt: skip
+            if key in self.live:
+                self._leave(key, "its id is held by another")
+            return Accepted()
+
+        previous = self.live.get(key)
+        if previous is not None and previous.broker_name != said.broker_name:
+            self._leave(key, "registers under another name")
+            previous, broker = None, self.brokers.get(said.broker_name)
+        first = broker is None or not known_id
+        broker = self._place(broker, said)
+        if self._describes_topics(broker, said):
+            changed = previous is None or previous.data_version != said.data_version
+            self._take_topics(broker, said, first, changed, forget_unlisted_topics)
+        self._note_alive(key, said, previous, connection)
+        return self._master_of(broker) if said.broker_id != MASTER_ID else Accepted()
+
+    def _outranked(self, broker: Broker, said: Registration) -> bool:
+        """The id is held by another live address whose state version is higher."""
+        holder = broker.addresses.get(said.broker_id)
+        if holder is None or holder == said.address:
+            return False
+        live = self.live.get((said.cluster, holder))
+        return live is not None and live.data_version.stateVersion > said.data_version.stateVersion
+
+    def _place(self, broker: Broker | None, said: Registration) -> Broker:
+        """The broker with this address under this id, and under no other."""
+        if broker is None:
+            broker = self.brokers[said.broker_name] = Broker(said.broker_name, said.cluster, {})
+        elif broker.cluster != said.cluster:
+            self._leave_cluster(broker)
+            broker.cluster = said.cluster
+        self.clusters.setdefault(said.cluster, set()).add(said.broker_name)
+        broker.zone = said.zone
+        broker.enable_acting_master = bool(said.enable_acting_master)
+        for broker_id, address in list(broker.addresses.items()):
+            if address == said.address and broker_id != said.broker_id:
+                del broker.addresses[broker_id]
+        replaced = broker.addresses.get(said.broker_id)
+        if replaced is not None and replaced != said.address:
+            self.live.pop((said.cluster, replaced), None)
+        broker.addresses[said.broker_id] = said.address
+        return broker
+
+    def _describes_topics(self, broker: Broker, said: Registration) -> bool:
+        if said.broker_id == MASTER_ID:
+            return True
+        return said.enable_acting_master is not None and said.broker_id == broker.smallest_id
+
+    def _take_topics(
+        self, broker: Broker, said: Registration, first: bool, changed: bool, forget: bool
+    ) -> None:
+        if forget and not said.queue_maps:
+            for topic in self.topics.topics_of(broker.name):
+                if topic not in said.topics:
+                    self.topics.remove_row(topic, broker.name)
+        acting = said.broker_id != MASTER_ID and broker.enable_acting_master
+        for topic, config in said.topics.items():
+            if first or changed or not self.topics.has(topic, broker.name):
+                self.topics.put(topic, _queue_data(broker.name, config, acting))
+        if first or changed:
+            for topic, queue_map in said.queue_maps.items():
+                self.topics.put_mapping(topic, str(queue_map.get("bname", broker.name)), queue_map)
+
+    def _note_alive(
+        self, key: LiveKey, said: Registration, previous: Live | None, connection: object
+    ) -> None:
+        filter_servers = said.filter_servers
+        if filter_servers is None:
+            filter_servers = previous.filter_servers if previous is not None else []
+        timeout = said.heartbeat_timeout_ms
+        self.live[key] = Live(
+            broker_name=said.broker_name,
+            broker_id=said.broker_id,
+            data_version=said.data_version,
+            ha_address=said.ha_address,
+            connection=connection,
+            timeout_ms=HEARTBEAT_TIMEOUT_MS if timeout is None else timeout,
+            last_seen_ms=self._clock(),
+            filter_servers=filter_servers,
+        )
+        if previous is None:
+            _log.info("%s id %d registered at %s", said.broker_name, said.broker_id, said.address)
+
+    def _master_of(self, broker: Broker) -> Accepted:
+        address = broker.addresses.get(MASTER_ID)
+        live = self.live.get((broker.cluster, address)) if address is not None else None
+        if address is None or live is None:
+            return Accepted()
+        return Accepted(address, live.ha_address)
+
+    # ---- staying
+
+    def touch(self, cluster: str, address: str) -> None:
+        """A sign of life other than a registration."""
+        live = self.live.get((cluster, address))
+        if live is not None:
+            live.last_seen_ms = self._clock()
+
+    def data_version(self, cluster: str, address: str) -> DataVersion | None:
+        """What the process said last of its topics; None when it is not known."""
+        live = self.live.get((cluster, address))
+        return live.data_version if live is not None else None
+
+    # ---- going
+
+    def unregister(self, cluster: str, address: str, broker_name: str) -> None:
+        """A process says goodbye."""
+        key = (cluster, address)
+        live = self.live.get(key)
+        if live is not None and live.broker_name == broker_name:
+            self._leave(key, "unregistered")
+
+    def connection_closed(self, connection: object) -> None:
+        """Everything that registered on this connection last is gone with it."""
+        gone = [key for key, live in self.live.items() if live.connection is connection]
+        for key in gone:
+            self._leave(key, "its connection closed")
+
+    def expire(self) -> list[object]:
+        """Removes the silent; returns the connections they registered on, to be closed."""
+        now = self._clock()
+        silent = [
+            (key, live)
+            for key, live in self.live.items()
+            if live.last_seen_ms + live.timeout_ms < now
+        ]
+        for key, live in silent:
+            self._leave(key, f"silent for more than {live.timeout_ms} ms")
+        return [live.connection for _, live in silent]
+
+    def _leave(self, key: LiveKey, why: str) -> None:
+        live = self.live.pop(key)
+        _log.info("%s id %d at %s leaves: %s", live.broker_name, live.broker_id, key[1], why)
+        self._remove_address(key[1], live.broker_name)
+
+    def _remove_address(self, address: str, broker_name: str) -> None:
+        broker = self.brokers.get(broker_name)
+        if broker is None or (broker.cluster, address) in self.live:
+            return  # after a change of cluster the process lives on under its new key
+        for broker_id in [i for i, held in broker.addresses.items() if held == address]:
+            del broker.addresses[broker_id]
+        if not broker.addresses:
+            del self.brokers[broker_name]
+            self._leave_cluster(broker)
+            self.topics.remove_broker(broker_name)
+        elif broker.enable_acting_master and broker.smallest_id != MASTER_ID:
+            self.topics.change_write_permission(broker_name, False)
+
+    def _leave_cluster(self, broker: Broker) -> None:
+        names = self.clusters.get(broker.cluster)
+        if names is not None:
+            names.discard(broker.name)
+            if not names:
+                del self.clusters[broker.cluster]
+
+    # ---- by hand
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        found: set[str] = set()
+        for broker_name in self.clusters.get(cluster, ()):
+            found.update(self.topics.topics_of(broker_name))
+        return sorted(found)
+
+    def remove_topic(self, topic: str, cluster: str | None) -> None:
+        """Forgets the topic, or only what brokers of one cluster hold of it."""
+        if not cluster:
+            self.topics.remove_topic(topic)
+            return
+        for broker_name in self.clusters.get(cluster, ()):
+            self.topics.remove_row(topic, broker_name)
+
+    def put_topic(self, topic: str, rows: list[QueueData]) -> bool:
+        """Adds rows by hand; False, and nothing added, when one names an unknown broker."""
+        if any(row.brokerName not in self.brokers for row in rows):
+            return False
+        for row in rows:
+            self.topics.put(topic, row)
+        return True
+
+
+def _queue_data(broker_name: str, config: TopicConfig, acting: bool) -> QueueData:
+    """The row for a topic; under an acting master nobody may write."""
+    return QueueData(
+        brokerName=broker_name,
+        perm=config.perm & ~PERM_WRITE if acting else config.perm,
+        readQueueNums=config.readQueueNums,
+        topicSysFlag=config.topicSysFlag,
+        writeQueueNums=config.writeQueueNums,
+    )

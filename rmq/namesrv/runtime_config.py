@@ -1,0 +1,80 @@
+"""The name server's settings as mqadmin sees them: listed (319) and changed at run time (318).
+
+A change is a text of properties, "enableTopicList=false\n". Keys on the black list (configBlackList
+and the paths, which no request may choose) are refused with NO_PERMISSION; keys unknown, not
+changeable at run time, or with a wrong value are refused with an error that names them; then all of
+the change is taken or none. What was changed is kept in the file configStorePath and applied again
+at the next start, over the property file the server is started with.
+
+Example: update(b"orderMessageEnable=true\n") makes routes carry orderTopicConf from now on.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from rmq import properties
+from rmq.config import Settings
+from rmq.errors import ConfigError
+from rmq.namesrv import atomic_file
+
+# Black whatever the black list says, as in Apache's name server.
+_ALWAYS_BLACK = frozenset(("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"))
+
+_log = logging.getLogger("rmq.namesrv.config")
+
+
+class Forbidden(ConfigError):
+    """The change names a key on the black list."""
+
+
+class RuntimeConfig:
+    def __init__(self, settings: Settings, path: Path | None) -> None:
+        self.settings = settings
+        self._path = path
+        self._changed: dict[str, str] = {}  # what the file holds
+        self._one_change = asyncio.Lock()
+
+    def load(self) -> None:
+        """Applies what earlier updates left in the file; keys it cannot apply are logged."""
+        content = atomic_file.read(self._path) if self._path is not None else None
+        if content is None:
+            return
+        found = properties.parse(content.decode("utf-8", "replace"), str(self._path))
+        current = dict(self.settings.items())
+        ignored = []
+        for key, text in found.items():
+            try:
+                self.settings.change({key: text})
+                self._changed[key] = text
+            except ConfigError:
+                if current.get(key) != text:
+                    ignored.append(key)
+        _log.info("%s: applied %s", self._path, ", ".join(self._changed) or "nothing")
+        if ignored:
+            _log.warning("%s: cannot be changed this way: %s", self._path, ", ".join(ignored))
+
+    def text(self) -> bytes:
+        """Every setting as "key=value" lines, in alphabetical order."""
+        return properties.format(self.settings.items()).encode()
+
+    async def update(self, text: bytes) -> list[str]:
+        """Takes a change, durably; returns its keys. Forbidden, ConfigError or OSError."""
+        changes = properties.parse(text.decode("utf-8", "replace"), "the update")
+        black = _ALWAYS_BLACK | set(self.settings.configBlackList.split(";"))
+        for key in changes:
+            if key in black:
+                raise Forbidden(f"{key} is on the black list and cannot be updated")
+        async with self._one_change:
+            before = {key: text for key, text in self.settings.items() if key in changes}
+            self.settings.change(changes)
+            kept = {**self._changed, **changes}
+            if self._path is not None:
+                content = properties.format(sorted(kept.items())).encode()
+                try:
+                    await asyncio.to_thread(atomic_file.replace, self._path, content)
+                except OSError:
+                    self.settings.change(before)
+                    raise
+            self._changed = kept
+        return sorted(changes)

@@ -1,0 +1,98 @@
+"""The name server: where clients learn which broker holds which topic.
+
+    server = NameServer(load_properties("namesrv.conf", namesrv=True))
+    await server.start()        # loads its files and listens; server.port is the port
+    ...
+    await server.stop()         # at most about a second
+
+Or as a process of its own: run(settings) until SIGTERM or SIGINT. Several name servers may run in
+one process or on one machine; none talks to another: every broker registers at all of them, and a
+client asks any of them. All state but the key-value configuration and changed settings is in memory
+and is told again by the brokers within 30 s of a restart.
+
+Settings used (names of RocketMQ): bindAddress, listenPort, kvConfigPath, configStorePath ("" keeps
+nothing on disk), configBlackList, orderMessageEnable, returnOrderTopicConfigToBroker,
+scanNotActiveBrokerInterval, deleteTopicWithBrokerRegistration, enableAllTopicList, enableTopicList,
+needWaitForService, waitSecondsForService, supportActingMaster, serverChannelMaxIdleTimeSeconds,
+rmqMaxConnections.
+"""
+
+import asyncio
+import logging
+import signal
+from pathlib import Path
+
+from rmq.config import Settings
+from rmq.namesrv.expiry import expire_for_ever
+from rmq.namesrv.kv_config import KvConfig
+from rmq.namesrv.listener import Listener
+from rmq.namesrv.requests import Requests, failure
+from rmq.namesrv.route_tables import RouteTables
+from rmq.namesrv.runtime_config import RuntimeConfig
+
+_log = logging.getLogger("rmq.namesrv")
+
+
+class NameServer:
+    """Lives in one event loop; start and stop are called there."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.tables = RouteTables()
+        self.kv = KvConfig(_path(settings.kvConfigPath))
+        self.config = RuntimeConfig(settings, _path(settings.configStorePath))
+        self.port = 0
+        self._requests = Requests(settings, self.tables, self.kv, self.config)
+        self._listener: Listener | None = None
+        self._expiry: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Loads and listens; ConfigError when a file or the address is no good."""
+        self.config.load()
+        self.kv.load()
+        listener = Listener(
+            self._requests.start,
+            failure,
+            self.tables.connection_closed,
+            self.settings.rmqMaxConnections,
+            self.settings.serverChannelMaxIdleTimeSeconds,
+        )
+        self.port = await listener.open(self.settings.bindAddress, self.settings.listenPort)
+        self._listener = listener
+        self._expiry = asyncio.create_task(
+            expire_for_ever(self.tables, listener, self.settings.scanNotActiveBrokerInterval)
+        )
+        _log.info("name server listens on %s:%d", self.settings.bindAddress, self.port)
+
+    async def stop(self) -> None:
+        """Closes everything; a second call does nothing."""
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+        if self._listener is not None:
+            await self._listener.stop()
+            self._listener = None
+            _log.info("name server stopped")
+
+
+def _path(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None
+
+
+async def serve(settings: Settings) -> None:
+    """A name server until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = NameServer(settings)
+    await server.start()
+    try:
+        await stop.wait()
+    finally:
+        await server.stop()
+
+
+def run(settings: Settings) -> None:
+    """Runs a name server in this process until it is told to stop."""
+    asyncio.run(serve(settings))
