@@ -10,10 +10,10 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
 from libc.string cimport memcpy
 
 
-cdef extern from *:
-    uint16_t __builtin_bswap16(uint16_t) noexcept nogil
-    uint32_t __builtin_bswap32(uint32_t) noexcept nogil
-    uint64_t __builtin_bswap64(uint64_t) noexcept nogil
+cdef extern from * nogil:
+    uint16_t __builtin_bswap16(uint16_t) noexcept
+    uint32_t __builtin_bswap32(uint32_t) noexcept
+    uint64_t __builtin_bswap64(uint64_t) noexcept
 
 
 cdef inline uint16_t load_u16(const uint8_t* at) noexcept nogil:

@@ -1,0 +1,39 @@
+"""Batch: the body of a send whose header says batch; several messages one after the other.
+
+    i32 total size (itself included), i32 magic, i32 body CRC, i32 flag,
+    i32 n + body, i16 n + properties                      and again until the body ends
+
+Magic and CRC are sent as 0 and not looked at. Properties are plain (no JSON escapes).
+
+Example: one message "x" without properties is 23 bytes: 00000017 00000000 00000000 00000000 00000001 78 0000.
+
+Any thread, no state. Walk: at = body; while at < end: status = batch_next(&at, end, &message).
+"""
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+
+cdef enum:
+    BATCH_FIXED_BYTES = 22
+
+
+cdef struct BatchMessage:
+    const uint8_t* body            # borrowed
+    const uint8_t* properties      # borrowed; valid also when empty
+    uint32_t body_bytes
+    uint32_t properties_bytes      # at most 32767
+    int32_t flag                   # the user's own
+
+
+cdef struct BatchSummary:
+    int32_t count                  # messages
+    uint32_t body_bytes_max        # the largest
+    uint32_t properties_bytes_max
+    uint64_t bytes                 # all bodies and properties together
+
+
+# Reads the message at at[0] and moves at[0] behind it. OK | MALFORMED (at[0] unchanged).
+cdef int batch_next(const uint8_t** at, const uint8_t* end, BatchMessage* out) noexcept nogil
+
+# Checks the whole body before anything of it is stored: OK | MALFORMED (also an empty one) |
+# TOO_LARGE (more than count_max messages).
+cdef int batch_check(const uint8_t* body, uint32_t body_bytes, int32_t count_max,
+                     BatchSummary* out) noexcept nogil

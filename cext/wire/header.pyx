@@ -1,0 +1,456 @@
+"""Header: a remoting command's header, scanned in place. JSON and binary give the same struct.
+
+The format, the struct and an example stand in header.pxd.
+
+How JSON is read: a mark cursor (cext/c/scan.h) gives the places of quotes and backslashes; between
+two strings stand only a colon, a comma or a number, which are looked at byte by byte. So in valid
+JSON the next mark is always the quote the reader stands on. Unknown nested values are walked by a
+slower reader, after which the cursor starts again behind them.
+
+Accepted beyond strict JSON: control characters inside strings, and escapes nobody copies are not
+looked at. Everything else, trailing bytes too, is MALFORMED.
+"""
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.string cimport memcmp, memset, strlen
+
+from cext.base.byteorder cimport load_i16, load_i32
+from cext.base.status cimport Status
+from cext.wire.frame cimport SERIALIZE_BINARY, SERIALIZE_JSON
+from cext.wire.name_table cimport (
+    NameTable, name_table_add, name_table_find, name_table_find_escaped,
+)
+from cext.wire.text cimport Text, text_copy, text_equals, text_i32, text_of
+
+
+cdef extern from "scan.h" nogil:
+    ctypedef struct rmq_mark_cursor:
+        const uint8_t* bytes
+        uint32_t length
+    uint32_t RMQ_NO_MARK
+    void rmq_marks_start(rmq_mark_cursor* cursor, const uint8_t* bytes, uint32_t length,
+                         uint32_t start, uint8_t a, uint8_t b) noexcept
+    uint32_t rmq_marks_next(rmq_mark_cursor* cursor, uint8_t a, uint8_t b) noexcept
+
+cdef enum:
+    DEPTH_MAX = 32
+    BINARY_FIXED_BYTES = 21     # a header with neither remark nor fields
+    HEADER_BYTES_MAX = 0x1000000
+    MEMBER_CODE = 0             # the order in which the names are added below
+    MEMBER_FLAG = 1
+    MEMBER_OPAQUE = 2
+    MEMBER_VERSION = 3
+    MEMBER_LANGUAGE = 4
+    MEMBER_REMARK = 5
+    MEMBER_EXT_FIELDS = 6
+    QUOTE = 34
+    BACKSLASH = 92
+
+cdef NameTable members
+cdef NameTable languages
+
+name_table_add(&members, b"code")
+name_table_add(&members, b"flag")
+name_table_add(&members, b"opaque")
+name_table_add(&members, b"version")
+name_table_add(&members, b"language")
+name_table_add(&members, b"remark")
+name_table_add(&members, b"extFields")
+
+name_table_add(&languages, b"JAVA")         # LanguageCode numbers, in order
+name_table_add(&languages, b"CPP")
+name_table_add(&languages, b"DOTNET")
+name_table_add(&languages, b"PYTHON")
+name_table_add(&languages, b"DELPHI")
+name_table_add(&languages, b"ERLANG")
+name_table_add(&languages, b"RUBY")
+name_table_add(&languages, b"OTHER")
+name_table_add(&languages, b"HTTP")
+name_table_add(&languages, b"GO")
+name_table_add(&languages, b"PHP")
+name_table_add(&languages, b"OMS")
+name_table_add(&languages, b"RUST")
+name_table_add(&languages, b"NODE_JS")
+
+
+# ---- JSON: what stands outside the known strings. A place is an offset; RMQ_NO_MARK means broken ----
+
+cdef inline uint32_t skip_space(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
+    while at < length and (bytes[at] == 32 or bytes[at] == 10 or bytes[at] == 13 or bytes[at] == 9):
+        at += 1
+    return at
+
+
+cdef inline uint32_t skip_colon(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
+    """From behind a key to the first byte of its value, which is inside the header."""
+    at = skip_space(bytes, length, at)
+    if at >= length or bytes[at] != c':':
+        return RMQ_NO_MARK
+    at = skip_space(bytes, length, at + 1)
+    return at if at < length else RMQ_NO_MARK
+
+
+cdef uint32_t skip_string(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
+    at += 1
+    while at < length and bytes[at] != QUOTE:
+        at += 2 if bytes[at] == BACKSLASH else 1
+    return at + 1 if at < length else RMQ_NO_MARK
+
+
+cdef inline uint32_t skip_digits(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
+    """Behind the digits; broken when there is none."""
+    cdef uint32_t first = at
+    while at < length and c'0' <= bytes[at] <= c'9':
+        at += 1
+    return at if at > first else RMQ_NO_MARK
+
+
+cdef uint32_t skip_number(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
+    if bytes[at] == c'-':
+        at += 1
+    at = skip_digits(bytes, length, at)
+    if at < length and bytes[at] == c'.':
+        at = skip_digits(bytes, length, at + 1)
+    if at < length and (bytes[at] | 32) == c'e':
+        at += 1
+        if at < length and (bytes[at] == c'+' or bytes[at] == c'-'):
+            at += 1
+        at = skip_digits(bytes, length, at)
+    return at
+
+
+cdef uint32_t skip_word(const uint8_t* bytes, uint32_t length, uint32_t at, const char* word,
+                        uint32_t word_length) noexcept nogil:
+    if length - at >= word_length and memcmp(bytes + at, word, word_length) == 0:
+        return at + word_length
+    return RMQ_NO_MARK
+
+
+cdef uint32_t skip_nested(const uint8_t* bytes, uint32_t length, uint32_t at,
+                          int depth) noexcept nogil:
+    """Behind an object or array whose bracket stands at `at`."""
+    cdef bint is_object = bytes[at] == c'{'
+    cdef uint8_t closing = c'}' if is_object else c']'
+    if depth > DEPTH_MAX:
+        return RMQ_NO_MARK
+    at = skip_space(bytes, length, at + 1)
+    if at < length and bytes[at] == closing:
+        return at + 1
+    while at < length:
+        if is_object:
+            if bytes[at] != QUOTE:
+                return RMQ_NO_MARK
+            at = skip_colon(bytes, length, skip_string(bytes, length, at))
+            if at >= length:
+                return RMQ_NO_MARK
+        at = skip_space(bytes, length, skip_value(bytes, length, at, depth))
+        if at >= length:
+            return RMQ_NO_MARK
+        if bytes[at] == closing:
+            return at + 1
+        if bytes[at] != c',':
+            return RMQ_NO_MARK
+        at = skip_space(bytes, length, at + 1)
+    return RMQ_NO_MARK
+
+
+cdef uint32_t skip_value(const uint8_t* bytes, uint32_t length, uint32_t at,
+                         int depth) noexcept nogil:
+    """Behind any JSON value that starts at `at` (which is inside)."""
+    cdef uint8_t first = bytes[at]
+    if first == QUOTE:
+        return skip_string(bytes, length, at)
+    if first == c'{' or first == c'[':
+        return skip_nested(bytes, length, at, depth + 1)
+    if first == c't':
+        return skip_word(bytes, length, at, b"true", 4)
+    if first == c'f':
+        return skip_word(bytes, length, at, b"false", 5)
+    if first == c'n':
+        return skip_word(bytes, length, at, b"null", 4)
+    return skip_number(bytes, length, at)
+
+
+# ---- JSON: keys and values ----
+
+cdef inline uint32_t read_string(rmq_mark_cursor* cursor, uint32_t at, Text* out) noexcept nogil:
+    """Behind the string whose opening quote is at `at` and is the cursor's next mark."""
+    cdef uint32_t place
+    cdef uint32_t following
+    if rmq_marks_next(cursor, QUOTE, BACKSLASH) != at:
+        return RMQ_NO_MARK
+    out.bytes = cursor.bytes + at + 1
+    out.escaped = False
+    place = rmq_marks_next(cursor, QUOTE, BACKSLASH)
+    while place != RMQ_NO_MARK and cursor.bytes[place] != QUOTE:
+        out.escaped = True                       # whatever follows the backslash is not a mark
+        following = rmq_marks_next(cursor, QUOTE, BACKSLASH)
+        if following == place + 1:
+            following = rmq_marks_next(cursor, QUOTE, BACKSLASH)
+        place = following
+    if place == RMQ_NO_MARK:
+        return RMQ_NO_MARK
+    out.length = place - at - 1
+    return place + 1
+
+
+cdef uint32_t read_plain(const uint8_t* bytes, uint32_t length, uint32_t at,
+                         Text* out) noexcept nogil:
+    """Behind a value that is not a string. Its text is what is written there; null is absence."""
+    cdef uint32_t end = skip_value(bytes, length, at, 0)
+    out.bytes = NULL
+    out.length = 0
+    out.escaped = False
+    if end <= length and bytes[at] != c'n':
+        out.bytes = bytes + at
+        out.length = end - at
+    return end
+
+
+cdef inline uint32_t read_value(rmq_mark_cursor* cursor, uint32_t at, Text* out) noexcept nogil:
+    cdef uint32_t end
+    if cursor.bytes[at] == QUOTE:
+        return read_string(cursor, at, out)
+    end = read_plain(cursor.bytes, cursor.length, at, out)
+    if cursor.bytes[at] == c'{' or cursor.bytes[at] == c'[':     # has quotes of its own
+        if end > cursor.length:
+            return RMQ_NO_MARK
+        rmq_marks_start(cursor, cursor.bytes, cursor.length, end, QUOTE, BACKSLASH)
+    return end
+
+
+cdef inline void note_letter(Header* header, const Text* key) noexcept nogil:
+    """Remembers where the value of a one-letter key is, for the V2 names."""
+    cdef uint8_t plain[8]
+    cdef uint8_t letter = key.bytes[0]
+    if key.escaped:
+        if text_copy(key, plain, sizeof(plain)) != 1:
+            return
+        letter = plain[0]
+    if c'a' <= letter <= c'z':
+        header.letters[letter - 97] = <uint8_t>header.ext_count
+
+
+cdef inline int read_ext_fields(rmq_mark_cursor* cursor, uint32_t* place,
+                                Header* out) noexcept nogil:
+    """Reads the object whose brace is at place[0] and moves place[0] behind it."""
+    cdef const uint8_t* bytes = cursor.bytes
+    cdef uint32_t length = cursor.length
+    cdef uint32_t at = skip_space(bytes, length, place[0] + 1)
+    cdef ExtField* field
+    out.ext_count = 0
+    memset(out.letters, 0, sizeof(out.letters))
+    if at < length and bytes[at] == c'}':
+        place[0] = at + 1
+        return Status.OK
+    while at < length and bytes[at] == QUOTE:
+        if out.ext_count == EXT_FIELDS_MAX:
+            return Status.TOO_LARGE
+        field = &out.ext[out.ext_count]
+        at = skip_colon(bytes, length, read_string(cursor, at, &field.key))
+        if at >= length:
+            return Status.MALFORMED
+        at = skip_space(bytes, length, read_value(cursor, at, &field.value))
+        if at >= length:
+            return Status.MALFORMED
+        out.ext_count += 1
+        if field.key.length == 1 or field.key.escaped:
+            note_letter(out, &field.key)
+        if bytes[at] == c'}':
+            place[0] = at + 1
+            return Status.OK
+        if bytes[at] != c',':
+            return Status.MALFORMED
+        at = skip_space(bytes, length, at + 1)
+    return Status.MALFORMED
+
+
+cdef int32_t language_number(const Text* value) noexcept nogil:
+    """By name, as JSON has it, or by number; what is unknown is OTHER."""
+    cdef int32_t language = 0
+    if value.escaped:
+        return LANGUAGE_OTHER
+    language = name_table_find(&languages, value.bytes, value.length)
+    if language >= 0:
+        return language
+    if text_i32(value, &language) == Status.OK and 0 <= language < languages.count:
+        return language
+    return LANGUAGE_OTHER
+
+
+cdef inline int set_member(Header* out, int member, const Text* value) noexcept nogil:
+    if value.bytes == NULL:
+        return Status.OK
+    if member == MEMBER_CODE:
+        return text_i32(value, &out.code)
+    if member == MEMBER_FLAG:
+        return text_i32(value, &out.flag)
+    if member == MEMBER_OPAQUE:
+        return text_i32(value, &out.opaque)
+    if member == MEMBER_VERSION:
+        return text_i32(value, &out.version)
+    if member == MEMBER_LANGUAGE:
+        out.language = language_number(value)
+    elif member == MEMBER_REMARK:
+        out.remark = value[0]
+    elif member == MEMBER_EXT_FIELDS:
+        return Status.MALFORMED             # neither an object nor null
+    return Status.OK
+
+
+cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept nogil:
+    cdef rmq_mark_cursor cursor
+    cdef Text key
+    cdef Text value
+    cdef int member
+    cdef int status
+    cdef uint32_t at = skip_space(bytes, length, 0)
+    if at >= length or bytes[at] != c'{':
+        return Status.MALFORMED
+    at = skip_space(bytes, length, at + 1)
+    if at < length and bytes[at] == c'}':
+        return Status.OK if skip_space(bytes, length, at + 1) == length else Status.MALFORMED
+    rmq_marks_start(&cursor, bytes, length, at, QUOTE, BACKSLASH)
+    while at < length and bytes[at] == QUOTE:
+        at = skip_colon(bytes, length, read_string(&cursor, at, &key))
+        if at >= length:
+            return Status.MALFORMED
+        if key.escaped:
+            member = name_table_find_escaped(&members, &key)
+        else:
+            member = name_table_find(&members, key.bytes, key.length)
+        if member == MEMBER_EXT_FIELDS and bytes[at] == c'{':
+            status = read_ext_fields(&cursor, &at, out)
+        else:
+            at = read_value(&cursor, at, &value)
+            status = set_member(out, member, &value) if at <= length else Status.MALFORMED
+        if status != Status.OK:
+            return status
+        at = skip_space(bytes, length, at)
+        if at >= length:
+            return Status.MALFORMED
+        if bytes[at] == c'}':
+            return Status.OK if skip_space(bytes, length, at + 1) == length else Status.MALFORMED
+        if bytes[at] != c',':
+            return Status.MALFORMED
+        at = skip_space(bytes, length, at + 1)
+    return Status.MALFORMED
+
+
+# ---- binary ----
+
+cdef int parse_binary_fields(const uint8_t* at, const uint8_t* end, Header* out) noexcept nogil:
+    cdef ExtField* field
+    cdef int32_t length
+    while at < end:
+        if out.ext_count == EXT_FIELDS_MAX:
+            return Status.TOO_LARGE
+        field = &out.ext[out.ext_count]
+        if end - at < 2:
+            return Status.MALFORMED
+        length = load_i16(at)
+        at += 2
+        if length < 0 or end - at < <ptrdiff_t>length + 4:
+            return Status.MALFORMED
+        field.key = text_of(at, <uint32_t>length)
+        at += length
+        length = load_i32(at)
+        at += 4
+        if length < 0 or end - at < length:
+            return Status.MALFORMED
+        field.value = text_of(at if length > 0 else NULL, <uint32_t>length)   # empty reads as null
+        at += length
+        out.ext_count += 1
+        if field.key.length == 1:
+            note_letter(out, &field.key)
+    return Status.OK
+
+
+cdef int parse_binary(const uint8_t* bytes, uint32_t length, Header* out) noexcept nogil:
+    cdef const uint8_t* at = bytes + 17
+    cdef const uint8_t* end = bytes + length
+    cdef int32_t part
+    if length < BINARY_FIXED_BYTES:
+        return Status.MALFORMED
+    out.code = load_i16(bytes)
+    out.language = bytes[2] if bytes[2] < languages.count else <int32_t>LANGUAGE_OTHER
+    out.version = load_i16(bytes + 3)
+    out.opaque = load_i32(bytes + 5)
+    out.flag = load_i32(bytes + 9)
+    part = load_i32(bytes + 13)
+    if part < 0 or end - at < <ptrdiff_t>part + 4:
+        return Status.MALFORMED
+    if part > 0:
+        out.remark = text_of(at, <uint32_t>part)
+    at += part
+    part = load_i32(at)
+    at += 4
+    if part < 0 or end - at < part:
+        return Status.MALFORMED
+    return parse_binary_fields(at, at + part, out)
+
+
+cdef int parse_header(const uint8_t* bytes, uint32_t length, uint8_t serialize_type,
+                      Header* out) noexcept nogil:
+    memset(out, 0, sizeof(Header) - sizeof(out.ext))      # ext stands last: its entries come later
+    out.serialize_type = serialize_type
+    if length > HEADER_BYTES_MAX:
+        return Status.MALFORMED
+    if serialize_type == SERIALIZE_JSON:
+        return parse_json(bytes, length, out)
+    if serialize_type == SERIALIZE_BINARY:
+        return parse_binary(bytes, length, out)
+    return Status.MALFORMED
+
+
+cdef const Text* header_find(const Header* header, const char* name) noexcept nogil:
+    cdef uint32_t length = <uint32_t>strlen(name)
+    cdef int i
+    for i in range(header.ext_count - 1, -1, -1):
+        if text_equals(&header.ext[i].key, name, length):
+            if header.ext[i].value.bytes == NULL:
+                return NULL
+            return &header.ext[i].value
+    return NULL
+
+
+# ---- for tests ----
+
+cdef object plain_text(const Text* text):
+    """None, bytes, or the status of a broken escape."""
+    cdef int32_t length
+    if text.bytes == NULL:
+        return None
+    out = bytearray(text.length)
+    length = text_copy(text, <uint8_t*><char*>out, text.length)
+    return bytes(out[:length]) if length >= 0 else length
+
+
+def parsed(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
+    """The header as Python values, with `status`; texts as bytes without escapes."""
+    cdef Header header
+    cdef int i
+    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type, &header)
+    answer = {"status": status}
+    if status != Status.OK:
+        return answer
+    answer.update(code=header.code, flag=header.flag, opaque=header.opaque, version=header.version,
+                  language=header.language, remark=plain_text(&header.remark))
+    answer["fields"] = [
+        (plain_text(&header.ext[i].key), plain_text(&header.ext[i].value))
+        for i in range(header.ext_count)
+    ]
+    answer["letters"] = {
+        chr(97 + i): header.letters[i] - 1 for i in range(26) if header.letters[i] != 0
+    }
+    return answer
+
+
+def found_field(bytes data not None, uint8_t serialize_type, bytes name not None) -> object:
+    """The field of this name as header_find gives it."""
+    cdef Header header
+    cdef const Text* text
+    if parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type, &header) != Status.OK:
+        return None
+    text = header_find(&header, name)
+    return plain_text(text) if text != NULL else None

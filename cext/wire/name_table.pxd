@@ -1,0 +1,49 @@
+"""Name table: which of a few known names is this one, by one hash and one comparison.
+
+Filled once when a module is imported, then only read, so any thread may look names up.
+The hash is length, first and last byte; names that collide move on to the next free slot.
+
+Example: add topic (0), queueId (1); find "queueId" -> 1, find "queueIx" -> -1.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.string cimport memcmp
+
+from cext.wire.text cimport Text, escaped_text_equals
+
+cdef enum:
+    NAMES_MAX = 40          # far below the slots, so that a search ends soon
+    SLOTS = 256             # a power of two
+
+
+cdef struct NameTable:
+    uint8_t slots[SLOTS]    # index of the name + 1; 0 is free
+    const char* names[NAMES_MAX]   # string constants, zero-terminated
+    uint8_t lengths[NAMES_MAX]
+    int count
+
+
+# Adds a string constant; its index is the number of names added before. Import time only.
+cdef int name_table_add(NameTable* table, const char* name) except -1
+
+# The same for a key spelled with JSON escapes: compares with every name.
+cdef int name_table_find_escaped(const NameTable* table, const Text* key) noexcept nogil
+
+
+cdef inline uint32_t name_hash(const uint8_t* name, uint32_t length) noexcept nogil:
+    return (length * 29 + <uint32_t>name[0] * 3 + <uint32_t>name[length - 1] * 7) & (SLOTS - 1)
+
+
+cdef inline int name_table_find(const NameTable* table, const uint8_t* name,
+                                uint32_t length) noexcept nogil:
+    """The index of the name, or -1."""
+    cdef uint32_t slot
+    cdef int index
+    if length == 0 or length > 255:
+        return -1
+    slot = name_hash(name, length)
+    while table.slots[slot] != 0:
+        index = table.slots[slot] - 1
+        if table.lengths[index] == length and memcmp(table.names[index], name, length) == 0:
+            return index
+        slot = (slot + 1) & (SLOTS - 1)
+    return -1

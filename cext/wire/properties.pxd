@@ -1,0 +1,74 @@
+"""Properties: the string of name-value pairs that travels with a message and is stored with it.
+
+    name 0x01 value 0x02 name 0x01 value 0x02 ...      UTF-8, the last 0x02 may be missing
+
+Always the UNESCAPED form (text_copy first for a JSON header). As Java reads it: pieces end at 0x02;
+a piece is a pair when its first 0x01 is neither its first nor its last byte, otherwise it is ignored; the
+later of two equal names counts.
+
+Example: KEYS 01 k1 02 TAGS 01 A 02 -> keys "k1", tags "A"; tags_code("A") == 65.
+
+Any thread, no state but a table filled at import.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from cext.wire.text cimport Text
+
+cdef enum:
+    NAME_VALUE_SEPARATOR = 1
+    PROPERTY_SEPARATOR = 2
+    PROPERTIES_BYTES_MAX = 32767     # the record's length field is an i16
+
+
+cdef struct SendProperties:
+    # Values, borrowed from the scanned bytes, never escaped; bytes NULL when absent.
+    Text tags                    # TAGS: the one tag
+    Text keys                    # KEYS: tokens joined by blanks
+    Text uniq_key                # UNIQ_KEY: the client's message id
+    Text wait                    # WAIT
+    Text delay                   # DELAY: delay level as decimal
+    Text transaction             # TRAN_MSG
+    Text producer_group          # PGROUP, for transaction checks
+    Text retry_topic             # RETRY_TOPIC: where a retried message came from
+    Text real_topic              # REAL_TOPIC: target of a delayed or half message
+    Text real_queue_id           # REAL_QID
+    Text origin_message_id       # ORIGIN_MESSAGE_ID
+    Text timer_delay_sec         # TIMER_DELAY_SEC
+    Text timer_delay_ms          # TIMER_DELAY_MS
+    Text timer_deliver_ms        # TIMER_DELIVER_MS
+    Text timer_delete_key        # TIMER_DEL_UNIQKEY: cancels a timer message
+    Text msg_region              # MSG_REGION
+    Text trace_on                # TRACE_ON
+    Text cluster                 # CLUSTER
+    Text pop_check_point         # POP_CK: never accepted from outside
+    Text multi_dispatch          # INNER_MULTI_DISPATCH
+    Text inner_count             # INNER_NUM
+    Text born_host               # __BORNHOST
+    Text message_type            # MSG_TYPE
+    # What follows from them.
+    int32_t delay_level          # 0 when DELAY is absent
+    bint has_delay               # delay_level > 0
+    bint has_transaction         # TRAN_MSG is true: a half message
+    bint has_timer               # any of TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS
+    bint wait_store_ok           # WAIT absent or true
+    bint terminated              # empty, or ends with 0x02: another pair may be appended as it is
+
+
+# One pass. OK | MALFORMED (DELAY is not a number) | TOO_LARGE (over PROPERTIES_BYTES_MAX).
+cdef int scan_properties(const uint8_t* bytes, uint32_t length, SendProperties* out) noexcept nogil
+
+# The value of any property; False when it is not there. The last of equal names.
+cdef bint find_property(const uint8_t* bytes, uint32_t length, const char* name,
+                        Text* out) noexcept nogil
+
+# What the queue entry holds for a tag: Java's String.hashCode (over UTF-16 units, 32 bits wrapping),
+# sign-extended; 0 for an empty tag. Invalid UTF-8 counts as U+FFFD, as Java decodes it.
+cdef int64_t tags_code(const uint8_t* utf8, uint32_t length) noexcept nogil
+
+# Writes name 0x01 value 0x02 and returns the bytes written. property_bytes() of room is needed.
+cdef uint32_t append_property(uint8_t* out, const char* name, uint32_t name_length,
+                              const uint8_t* value, uint32_t value_length) noexcept nogil
+
+
+cdef inline uint32_t property_bytes(uint32_t name_length, uint32_t value_length) noexcept nogil:
+    return name_length + value_length + 2

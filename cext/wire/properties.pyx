@@ -1,0 +1,261 @@
+"""Properties: the string of name-value pairs that travels with a message and is stored with it.
+
+Format, rules and an example stand in properties.pxd. A mark cursor (cext/c/scan.h) walks the two
+separators; each name is looked up in a table whose index is the Text's place in SendProperties, so
+that a further property costs one line there and one here.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcmp, memcpy, memset, strlen
+
+from cext.base.status cimport Status
+from cext.wire.name_table cimport NameTable, name_table_add, name_table_find
+from cext.wire.text cimport Text, text_i32, text_is_true, text_of
+
+
+cdef extern from "scan.h" nogil:
+    ctypedef struct rmq_mark_cursor:
+        pass
+    uint32_t RMQ_NO_MARK
+    void rmq_marks_start(rmq_mark_cursor* cursor, const uint8_t* bytes, uint32_t length,
+                         uint32_t start, uint8_t a, uint8_t b) noexcept
+    uint32_t rmq_marks_next(rmq_mark_cursor* cursor, uint8_t a, uint8_t b) noexcept
+
+cdef NameTable names                              # in the order of the Texts of SendProperties
+name_table_add(&names, b"TAGS")
+name_table_add(&names, b"KEYS")
+name_table_add(&names, b"UNIQ_KEY")
+name_table_add(&names, b"WAIT")
+name_table_add(&names, b"DELAY")
+name_table_add(&names, b"TRAN_MSG")
+name_table_add(&names, b"PGROUP")
+name_table_add(&names, b"RETRY_TOPIC")
+name_table_add(&names, b"REAL_TOPIC")
+name_table_add(&names, b"REAL_QID")
+name_table_add(&names, b"ORIGIN_MESSAGE_ID")
+name_table_add(&names, b"TIMER_DELAY_SEC")
+name_table_add(&names, b"TIMER_DELAY_MS")
+name_table_add(&names, b"TIMER_DELIVER_MS")
+name_table_add(&names, b"TIMER_DEL_UNIQKEY")
+name_table_add(&names, b"MSG_REGION")
+name_table_add(&names, b"TRACE_ON")
+name_table_add(&names, b"CLUSTER")
+name_table_add(&names, b"POP_CK")
+name_table_add(&names, b"INNER_MULTI_DISPATCH")
+name_table_add(&names, b"INNER_NUM")
+name_table_add(&names, b"__BORNHOST")
+name_table_add(&names, b"MSG_TYPE")
+
+
+cdef struct PairCursor:
+    rmq_mark_cursor marks
+    const uint8_t* bytes
+    uint32_t length
+    uint32_t at                # where the next piece begins
+
+
+cdef inline void pairs_start(PairCursor* pairs, const uint8_t* bytes, uint32_t length) noexcept nogil:
+    pairs.bytes = bytes
+    pairs.length = length
+    pairs.at = 0
+    rmq_marks_start(&pairs.marks, bytes, length, 0, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
+
+
+cdef inline bint pairs_next(PairCursor* pairs, Text* name, Text* value) noexcept nogil:
+    """The next piece that is a pair; False at the end."""
+    cdef uint32_t middle
+    cdef uint32_t end
+    cdef uint32_t start
+    while pairs.at < pairs.length:
+        start = pairs.at
+        middle = RMQ_NO_MARK
+        end = rmq_marks_next(&pairs.marks, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
+        while end != RMQ_NO_MARK and pairs.bytes[end] == NAME_VALUE_SEPARATOR:
+            if middle == RMQ_NO_MARK:
+                middle = end
+            end = rmq_marks_next(&pairs.marks, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
+        if end == RMQ_NO_MARK:
+            end = pairs.length
+        pairs.at = end + 1
+        if middle != RMQ_NO_MARK and middle > start and middle + 1 < end:
+            name[0] = text_of(pairs.bytes + start, middle - start)
+            value[0] = text_of(pairs.bytes + middle + 1, end - middle - 1)
+            return True
+    return False
+
+
+cdef int conclude(SendProperties* out) noexcept nogil:
+    if out.delay.bytes != NULL and text_i32(&out.delay, &out.delay_level) != Status.OK:
+        return Status.MALFORMED
+    out.has_delay = out.delay_level > 0
+    out.has_transaction = text_is_true(&out.transaction)
+    out.has_timer = (out.timer_delay_sec.bytes != NULL or out.timer_delay_ms.bytes != NULL
+                     or out.timer_deliver_ms.bytes != NULL)
+    out.wait_store_ok = out.wait.bytes == NULL or text_is_true(&out.wait)
+    return Status.OK
+
+
+cdef int scan_properties(const uint8_t* bytes, uint32_t length, SendProperties* out) noexcept nogil:
+    cdef PairCursor pairs
+    cdef Text name
+    cdef Text value
+    cdef Text* first = &out.tags
+    cdef int index
+    memset(out, 0, sizeof(SendProperties))
+    if length > PROPERTIES_BYTES_MAX:
+        return Status.TOO_LARGE
+    pairs_start(&pairs, bytes, length)
+    while pairs_next(&pairs, &name, &value):
+        index = name_table_find(&names, name.bytes, name.length)
+        if index >= 0:
+            first[index] = value
+    out.terminated = length == 0 or bytes[length - 1] == PROPERTY_SEPARATOR
+    return conclude(out)
+
+
+cdef bint find_property(const uint8_t* bytes, uint32_t length, const char* name,
+                        Text* out) noexcept nogil:
+    cdef PairCursor pairs
+    cdef Text found
+    cdef Text value
+    cdef uint32_t name_length = <uint32_t>strlen(name)
+    cdef bint seen = False
+    if length > 0x7FFFFFFF:
+        return False
+    pairs_start(&pairs, bytes, length)
+    while pairs_next(&pairs, &found, &value):
+        if found.length == name_length and memcmp(found.bytes, name, name_length) == 0:
+            out[0] = value
+            seen = True
+    return seen
+
+
+cdef uint32_t append_property(uint8_t* out, const char* name, uint32_t name_length,
+                              const uint8_t* value, uint32_t value_length) noexcept nogil:
+    memcpy(out, name, name_length)
+    out[name_length] = NAME_VALUE_SEPARATOR
+    memcpy(out + name_length + 1, value, value_length)
+    out[name_length + 1 + value_length] = PROPERTY_SEPARATOR
+    return property_bytes(name_length, value_length)
+
+
+# ---- tag codes ----
+
+cdef inline int continuation_bytes(uint8_t lead, uint8_t* low, uint8_t* high) noexcept nogil:
+    """How many bytes follow this lead byte, 0 for none that may lead; the range of the first of them.
+
+    The ranges keep out overlong forms (E0, F0), surrogates (ED) and what is above 10FFFF (F4)."""
+    low[0] = 0x80
+    high[0] = 0xBF
+    if 0xC2 <= lead <= 0xDF:
+        return 1
+    if 0xE0 <= lead <= 0xEF:
+        if lead == 0xE0:
+            low[0] = 0xA0
+        elif lead == 0xED:
+            high[0] = 0x9F
+        return 2
+    if 0xF0 <= lead <= 0xF4:
+        if lead == 0xF0:
+            low[0] = 0x90
+        elif lead == 0xF4:
+            high[0] = 0x8F
+        return 3
+    return 0
+
+
+cdef const uint8_t* read_point(const uint8_t* at, const uint8_t* end, uint32_t* point) noexcept nogil:
+    """Behind one code point; the longest broken beginning is one U+FFFD."""
+    cdef uint8_t low
+    cdef uint8_t high
+    cdef uint8_t lead = at[0]
+    cdef int more
+    at += 1
+    if lead < 0x80:
+        point[0] = lead
+        return at
+    more = continuation_bytes(lead, &low, &high)
+    point[0] = lead & (0x3F >> more)
+    if more == 0:
+        point[0] = 0xFFFD
+    while more > 0:
+        if at == end or not low <= at[0] <= high:
+            point[0] = 0xFFFD
+            return at
+        point[0] = point[0] << 6 | (at[0] & 0x3F)
+        low = 0x80
+        high = 0xBF
+        at += 1
+        more -= 1
+    return at
+
+
+cdef int64_t tags_code(const uint8_t* utf8, uint32_t length) noexcept nogil:
+    cdef const uint8_t* at = utf8
+    cdef const uint8_t* end = utf8 + length
+    cdef uint32_t code = 0
+    cdef uint32_t point
+    while at < end:
+        if at[0] < 0x80:
+            code = code * 31 + at[0]
+            at += 1
+            continue
+        at = read_point(at, end, &point)
+        if point >= 0x10000:
+            code = code * 31 + (0xD800 + ((point - 0x10000) >> 10))
+            point = 0xDC00 + ((point - 0x10000) & 0x3FF)
+        code = code * 31 + point
+    return <int32_t>code
+
+
+# ---- for tests ----
+
+cdef object value_of(const Text* text):
+    return (<const char*>text.bytes)[:text.length] if text.bytes != NULL else None
+
+
+def scanned(bytes data not None) -> dict[str, object]:
+    """`status`, `values` by property name, and the conclusions."""
+    cdef SendProperties found
+    cdef int status = scan_properties(<const uint8_t*>data, <uint32_t>len(data), &found)
+    cdef Text* first = &found.tags
+    cdef int i
+    if status != Status.OK:
+        return {"status": status}
+    return {
+        "status": status,
+        "values": {
+            (<bytes>names.names[i]).decode(): value_of(&first[i])
+            for i in range(names.count) if first[i].bytes != NULL
+        },
+        "delay_level": found.delay_level,
+        "has_delay": bool(found.has_delay),
+        "has_transaction": bool(found.has_transaction),
+        "has_timer": bool(found.has_timer),
+        "wait_store_ok": bool(found.wait_store_ok),
+        "terminated": bool(found.terminated),
+        # Seen through the struct's own names, to catch a list above that is out of order.
+        "by_member": {
+            "TAGS": value_of(&found.tags), "POP_CK": value_of(&found.pop_check_point),
+            "TIMER_DEL_UNIQKEY": value_of(&found.timer_delete_key),
+            "MSG_TYPE": value_of(&found.message_type), "DELAY": value_of(&found.delay),
+        },
+        "last_member_is_last_name": &first[names.count - 1] == &found.message_type,
+    }
+
+
+def found_property(bytes data not None, bytes name not None) -> bytes | None:
+    cdef Text value
+    if find_property(<const uint8_t*>data, <uint32_t>len(data), name, &value):
+        return value_of(&value)
+    return None
+
+
+def code_of_tag(bytes tag not None) -> int:
+    return tags_code(<const uint8_t*>tag, <uint32_t>len(tag))
+
+
+def appended(bytes name not None, bytes value not None) -> bytes:
+    out = bytearray(property_bytes(<uint32_t>len(name), <uint32_t>len(value)))
+    cdef uint32_t written = append_property(<uint8_t*><char*>out, name, <uint32_t>len(name),
+                                            <const uint8_t*>value, <uint32_t>len(value))
+    return bytes(out[:written])

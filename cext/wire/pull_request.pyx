@@ -1,0 +1,150 @@
+"""Pull request: the fields of codes 11 (pull) and 361 (lite pull).
+
+The fields, their meaning and an example stand in pull_request.pxd. One pass over the header's
+fields sorts the values into slots by name; a later field of the same name replaces an earlier one.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from cext.base.status cimport Status
+from cext.wire.header cimport Header, parse_header
+from cext.wire.name_table cimport (
+    NameTable, name_table_add, name_table_find, name_table_find_escaped,
+)
+from cext.wire.text cimport Text, text_i32, text_i64
+
+cdef enum:                          # the order in which the names are added below
+    CONSUMER_GROUP
+    TOPIC
+    QUEUE_ID
+    QUEUE_OFFSET
+    MAX_MSG_NUMS
+    SYS_FLAG
+    COMMIT_OFFSET
+    SUSPEND_TIMEOUT
+    SUB_VERSION                     # the last required one
+    SUBSCRIPTION
+    EXPRESSION_TYPE
+    MAX_MSG_BYTES
+    REQUEST_SOURCE
+    PROXY_CLIENT_ID
+    SLOT_COUNT
+
+cdef NameTable names
+name_table_add(&names, b"consumerGroup")
+name_table_add(&names, b"topic")
+name_table_add(&names, b"queueId")
+name_table_add(&names, b"queueOffset")
+name_table_add(&names, b"maxMsgNums")
+name_table_add(&names, b"sysFlag")
+name_table_add(&names, b"commitOffset")
+name_table_add(&names, b"suspendTimeoutMillis")
+name_table_add(&names, b"subVersion")
+name_table_add(&names, b"subscription")
+name_table_add(&names, b"expressionType")
+name_table_add(&names, b"maxMsgBytes")
+name_table_add(&names, b"requestSource")
+name_table_add(&names, b"proxyFrowardClientId")
+
+
+cdef void sort_into_slots(const Header* header, const Text** slots) noexcept nogil:
+    cdef const Text* key
+    cdef int i
+    cdef int slot
+    memset(slots, 0, SLOT_COUNT * sizeof(slots[0]))
+    for i in range(header.ext_count):
+        key = &header.ext[i].key
+        if key.escaped:
+            slot = name_table_find_escaped(&names, key)
+        else:
+            slot = name_table_find(&names, key.bytes, key.length)
+        if slot >= 0:
+            slots[slot] = &header.ext[i].value
+            if header.ext[i].value.bytes == NULL:
+                slots[slot] = NULL
+
+
+cdef int first_malformed(const Text** slots, PullRequest* out) noexcept nogil:
+    """Reads the numbers; the first slot that is none, or -1."""
+    if text_i32(slots[QUEUE_ID], &out.queue_id) != Status.OK:
+        return QUEUE_ID
+    if text_i64(slots[QUEUE_OFFSET], &out.queue_offset) != Status.OK:
+        return QUEUE_OFFSET
+    if text_i32(slots[MAX_MSG_NUMS], &out.max_messages) != Status.OK:
+        return MAX_MSG_NUMS
+    if text_i32(slots[SYS_FLAG], &out.sys_flag) != Status.OK:
+        return SYS_FLAG
+    if text_i64(slots[COMMIT_OFFSET], &out.commit_offset) != Status.OK:
+        return COMMIT_OFFSET
+    if text_i64(slots[SUSPEND_TIMEOUT], &out.suspend_timeout_ms) != Status.OK:
+        return SUSPEND_TIMEOUT
+    if text_i64(slots[SUB_VERSION], &out.sub_version) != Status.OK:
+        return SUB_VERSION
+    if (slots[MAX_MSG_BYTES] != NULL
+            and text_i32(slots[MAX_MSG_BYTES], &out.max_message_bytes) != Status.OK):
+        return MAX_MSG_BYTES
+    if (slots[REQUEST_SOURCE] != NULL
+            and text_i32(slots[REQUEST_SOURCE], &out.request_source) != Status.OK):
+        return REQUEST_SOURCE
+    return -1
+
+
+cdef int read_pull_request(const Header* header, PullRequest* out) noexcept nogil:
+    cdef const Text* slots[SLOT_COUNT]
+    cdef int slot
+    memset(out, 0, sizeof(PullRequest))
+    out.max_message_bytes = -1
+    out.request_source = -1
+    sort_into_slots(header, slots)
+    for slot in range(SUB_VERSION + 1):
+        if slots[slot] == NULL:
+            out.bad_field = names.names[slot]
+            return Status.MISSING_FIELD
+    slot = first_malformed(slots, out)
+    if slot >= 0:
+        out.bad_field = names.names[slot]
+        return Status.MALFORMED
+    out.consumer_group = slots[CONSUMER_GROUP][0]
+    out.topic = slots[TOPIC][0]
+    if slots[SUBSCRIPTION] != NULL:
+        out.subscription = slots[SUBSCRIPTION][0]
+    if slots[EXPRESSION_TYPE] != NULL:
+        out.expression_type = slots[EXPRESSION_TYPE][0]
+    if slots[PROXY_CLIENT_ID] != NULL:
+        out.proxy_client_id = slots[PROXY_CLIENT_ID][0]
+    return Status.OK
+
+
+# ---- for tests ----
+
+cdef object lying_text(const Text* text):
+    return (<const char*>text.bytes)[:text.length] if text.bytes != NULL else None
+
+
+def read(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
+    """The pull request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
+    cdef Header header
+    cdef PullRequest request
+    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type, &header)
+    if status != Status.OK:
+        return {"status": status, "bad_field": None}
+    status = read_pull_request(&header, &request)
+    if status != Status.OK:
+        return {"status": status, "bad_field": (<bytes>request.bad_field).decode()}
+    return {
+        "status": status,
+        "consumer_group": lying_text(&request.consumer_group),
+        "topic": lying_text(&request.topic),
+        "subscription": lying_text(&request.subscription),
+        "expression_type": lying_text(&request.expression_type),
+        "proxy_client_id": lying_text(&request.proxy_client_id),
+        "queue_offset": request.queue_offset,
+        "commit_offset": request.commit_offset,
+        "suspend_timeout_ms": request.suspend_timeout_ms,
+        "sub_version": request.sub_version,
+        "queue_id": request.queue_id,
+        "max_messages": request.max_messages,
+        "sys_flag": request.sys_flag,
+        "max_message_bytes": request.max_message_bytes,
+        "request_source": request.request_source,
+    }

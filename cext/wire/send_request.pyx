@@ -1,0 +1,160 @@
+"""Send request: the fields of a send, whichever of its two spellings the header uses.
+
+Both spellings, and an example, stand in send_request.pxd. Here each is first brought to the same
+list of slots, slot i being letter 'a' + i: for the letters the header's own letter table gives them, for
+the long names one pass over the fields does. Then one function reads the slots.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from cext.base.status cimport Status
+from cext.wire.header cimport Header, header_letter, parse_header
+from cext.wire.name_table cimport (
+    NameTable, name_table_add, name_table_find, name_table_find_escaped,
+)
+from cext.wire.text cimport Text, text_i32, text_i64, text_is_true
+
+cdef enum:
+    SEND_MESSAGE = 10
+    SEND_REPLY_MESSAGE = 324
+    SLOTS_OF_SEND = 13          # a .. m
+
+cdef NameTable long_names
+name_table_add(&long_names, b"producerGroup")           # a
+name_table_add(&long_names, b"topic")                   # b
+name_table_add(&long_names, b"defaultTopic")            # c
+name_table_add(&long_names, b"defaultTopicQueueNums")   # d
+name_table_add(&long_names, b"queueId")                 # e
+name_table_add(&long_names, b"sysFlag")                 # f
+name_table_add(&long_names, b"bornTimestamp")           # g
+name_table_add(&long_names, b"flag")                    # h
+name_table_add(&long_names, b"properties")              # i
+name_table_add(&long_names, b"reconsumeTimes")          # j
+name_table_add(&long_names, b"unitMode")                # k
+name_table_add(&long_names, b"maxReconsumeTimes")       # l
+name_table_add(&long_names, b"batch")                   # m
+
+cdef const char* letter_names[SLOTS_OF_SEND]
+letter_names[:] = [
+    b"a", b"b", b"c", b"d", b"e", b"f", b"g", b"h", b"i", b"j", b"k", b"l", b"m",
+]
+
+
+cdef inline bint spells_names_out(int32_t code) noexcept nogil:
+    return code == SEND_MESSAGE or code == SEND_REPLY_MESSAGE
+
+
+cdef void slots_by_long_name(const Header* header, const Text** slots) noexcept nogil:
+    cdef const Text* key
+    cdef int i
+    cdef int slot
+    memset(slots, 0, SLOTS_OF_SEND * sizeof(slots[0]))
+    for i in range(header.ext_count):
+        key = &header.ext[i].key
+        if key.escaped:
+            slot = name_table_find_escaped(&long_names, key)
+        else:
+            slot = name_table_find(&long_names, key.bytes, key.length)
+        if slot >= 0:
+            slots[slot] = &header.ext[i].value
+            if header.ext[i].value.bytes == NULL:
+                slots[slot] = NULL
+
+
+cdef inline void slots_by_letter(const Header* header, const Text** slots) noexcept nogil:
+    cdef int slot
+    for slot in range(SLOTS_OF_SEND):
+        slots[slot] = header_letter(header, c'a' + slot)
+
+
+cdef inline const char* field_name(const Header* header, int slot) noexcept nogil:
+    return long_names.names[slot] if spells_names_out(header.code) else letter_names[slot]
+
+
+cdef int first_missing(const Text** slots) noexcept nogil:
+    """The first required slot that is empty, or -1."""
+    cdef int slot
+    for slot in range(8):               # a .. h
+        if slots[slot] == NULL:
+            return slot
+    return -1
+
+
+cdef int first_malformed(const Text** slots, SendRequest* out) noexcept nogil:
+    """Reads the numbers; the first slot that is none, or -1."""
+    if text_i32(slots[3], &out.default_topic_queue_nums) != Status.OK:
+        return 3
+    if text_i32(slots[4], &out.queue_id) != Status.OK:
+        return 4
+    if text_i32(slots[5], &out.sys_flag) != Status.OK:
+        return 5
+    if text_i64(slots[6], &out.born_timestamp_ms) != Status.OK:
+        return 6
+    if text_i32(slots[7], &out.flag) != Status.OK:
+        return 7
+    if slots[9] != NULL and text_i32(slots[9], &out.reconsume_times) != Status.OK:
+        return 9
+    if slots[11] != NULL and text_i32(slots[11], &out.max_reconsume_times) != Status.OK:
+        return 11
+    return -1
+
+
+cdef int read_send_request(const Header* header, SendRequest* out) noexcept nogil:
+    cdef const Text* slots[SLOTS_OF_SEND]
+    cdef int bad
+    memset(out, 0, sizeof(SendRequest))
+    out.max_reconsume_times = -1
+    if spells_names_out(header.code):
+        slots_by_long_name(header, slots)
+    else:
+        slots_by_letter(header, slots)
+    bad = first_missing(slots)
+    if bad >= 0:
+        out.bad_field = field_name(header, bad)
+        return Status.MISSING_FIELD
+    bad = first_malformed(slots, out)
+    if bad >= 0:
+        out.bad_field = field_name(header, bad)
+        return Status.MALFORMED
+    out.producer_group = slots[0][0]
+    out.topic = slots[1][0]
+    out.default_topic = slots[2][0]
+    if slots[8] != NULL:
+        out.properties = slots[8][0]
+    out.unit_mode = slots[10] != NULL and text_is_true(slots[10])
+    out.batch = slots[12] != NULL and text_is_true(slots[12])
+    return Status.OK
+
+
+# ---- for tests ----
+
+cdef object lying_text(const Text* text):
+    return (<const char*>text.bytes)[:text.length] if text.bytes != NULL else None
+
+
+def read(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
+    """The send request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
+    cdef Header header
+    cdef SendRequest request
+    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type, &header)
+    if status != Status.OK:
+        return {"status": status, "bad_field": None}
+    status = read_send_request(&header, &request)
+    if status != Status.OK:
+        return {"status": status, "bad_field": (<bytes>request.bad_field).decode()}
+    return {
+        "status": status,
+        "producer_group": lying_text(&request.producer_group),
+        "topic": lying_text(&request.topic),
+        "default_topic": lying_text(&request.default_topic),
+        "properties": lying_text(&request.properties),
+        "born_timestamp_ms": request.born_timestamp_ms,
+        "default_topic_queue_nums": request.default_topic_queue_nums,
+        "queue_id": request.queue_id,
+        "sys_flag": request.sys_flag,
+        "flag": request.flag,
+        "reconsume_times": request.reconsume_times,
+        "max_reconsume_times": request.max_reconsume_times,
+        "unit_mode": bool(request.unit_mode),
+        "batch": bool(request.batch),
+    }
