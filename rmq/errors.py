@@ -8,6 +8,7 @@
     |   |-- StoreCorruptError    a file holds bytes that cannot be right
     |   `-- StorePoisonedError   a write or fsync failed; nothing is acked any more
     |-- RemoteError          a peer answered with a code other than SUCCESS
+    |-- UnreachableError     a peer cannot be reached, hung up, or does not answer in time
     `-- NotBuiltError        the compiled modules are missing or from another version
 """
 
@@ -47,6 +48,10 @@ class RemoteError(RmqError):
         super().__init__(f"code {code}: {remark}")
         self.code = code
         self.remark = remark
+
+
+class UnreachableError(RmqError):
+    """A peer cannot be reached, hung up, or does not answer in time; the text names it."""
 
 
 class NotBuiltError(RmqError):

@@ -1,0 +1,94 @@
+# One word each; `make` alone lists them. Everything is built into .venv and build/; nothing else on
+# the machine is touched, except that a missing system package is installed when you are root (and
+# asked for by name when you are not).
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+BUILT := build/.built
+LOG := build/build.log
+SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
+
+.PHONY: help build run test test-compat test-slow bench lint debug clean
+
+help:
+	@echo 'make build        compiled modules and a working $(BIN)/rmq'
+	@echo 'make run          a broker with a name server on 127.0.0.1, store in ./store'
+	@echo 'make test         all tests but the two sets below'
+	@echo 'make test-compat  official Java and Go clients, mqadmin, store exchange (downloads them)'
+	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
+	@echo 'make bench        our broker against a bare C loop, as ratios'
+	@echo 'make lint         ruff, mypy, cython-lint'
+	@echo 'make debug        AddressSanitizer and UBSan build in build/asan, tests under it'
+	@echo 'make clean        removes .venv and build products, never a store'
+
+build: $(BUILT)
+
+$(BIN)/python:
+	@PYTHON='$(PYTHON)' tools/need.sh python venv
+	$(PYTHON) -m venv $(VENV)
+
+# The package itself is installed once; later only changed modules are compiled, in place.
+$(INSTALLED): $(BIN)/python pyproject.toml
+	@PYTHON='$(PYTHON)' tools/need.sh gcc headers
+	$(BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'Cython>=3.3,<4'
+	@$(MAKE) compile
+	@RMQ_BUILD=release $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[dev,tables]'
+	@touch $@
+
+$(BUILT): $(INSTALLED) $(SOURCES)
+	@$(MAKE) compile
+	@touch $@
+
+# Anything gcc or Cython has to say ends the build; the log keeps the commands.
+.PHONY: compile
+compile:
+	@mkdir -p build
+	@echo 'compiling changed modules (log: $(LOG))'
+	@RMQ_BUILD=release $(BIN)/python setup.py build_ext >$(LOG) 2>&1 || { tail -n 60 $(LOG); exit 1; }
+	@$(BIN)/python tools/check_build_log.py $(LOG)
+
+run: build
+	@$(BIN)/rmq standalone --store store
+
+test: build
+	$(BIN)/python -m pytest -m 'not compat and not slow' $(PYTEST_ARGS)
+
+test-compat: build
+	@tools/need.sh jdk maven go
+	$(BIN)/python -m pytest -m 'compat' $(PYTEST_ARGS)
+
+test-slow: build
+	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 $(PYTEST_ARGS)
+
+bench: build
+	$(BIN)/rmq bench --help >/dev/null
+	$(BIN)/python bench/run.py
+
+lint: build
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/cython-lint cext
+
+# A copy of the tree, so that the modules of the release build stay what they are.
+ASAN := build/asan
+debug: build
+	@$(BIN)/python tools/mirror_tree.py . $(ASAN)
+	@echo 'compiling with AddressSanitizer and UBSan (log: $(ASAN)/build.log)'
+	@cd $(ASAN) && RMQ_BUILD=asan $(CURDIR)/$(BIN)/python setup.py build_ext >build.log 2>&1 \
+		|| { tail -n 60 build.log; exit 1; }
+	cd $(ASAN) && PYTHONPATH=. PYTHONMALLOC=malloc \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+		LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+		$(CURDIR)/$(BIN)/python -m pytest -m 'not compat and not slow' $(PYTEST_ARGS)
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find cext -name '*.so' -delete
+	find rmq cext shards tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +

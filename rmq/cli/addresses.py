@@ -1,0 +1,74 @@
+"""Which addresses a server listens on and tells its clients, and when that needs a consent.
+
+Safe by default: without a word about it everything stays on this machine. rmq has no accounts yet,
+so listening or advertising beyond loopback asks for an explicit --insecure. With it
+
+    --bind 10.0.0.5                   brokerIP1 follows: clients are told 10.0.0.5
+    --bind 0.0.0.0                    brokerIP1 is the address this machine uses towards others
+    brokerIP1=10.0.0.5 in the file    bindAddress follows as 0.0.0.0, Apache RocketMQ's default
+
+so that a broker.conf written for Apache RocketMQ works with `--insecure` added.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from rmq.config import Settings
+from rmq.errors import ConfigError
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine can use the address; of names only localhost counts."""
+    if address == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def settle_addresses(settings: Settings, insecure: bool) -> None:
+    """Fills in what follows from what was given; ConfigError for what needs --insecure."""
+    keys = [key for key in ("bindAddress", "brokerIP1") if key in settings]
+    for key in keys:
+        if not insecure and not is_loopback(getattr(settings, key)):
+            raise ConfigError(
+                f"{key}={getattr(settings, key)}: other machines could connect, and rmq has no "
+                "accounts yet. Leave it at 127.0.0.1, or add --insecure if everybody who can "
+                "reach this port may read, write and administer"
+            )
+    if "brokerIP1" not in settings:
+        return
+    if not settings.given("bindAddress") and not is_loopback(settings.brokerIP1):
+        settings.set("bindAddress", "0.0.0.0")
+    if not settings.given("brokerIP1"):
+        settings.set("brokerIP1", _reachable(settings.bindAddress))
+    for key in ("brokerIP1", "brokerIP2"):
+        address = getattr(settings, key) or settings.brokerIP1
+        settings.set(key, _literal(key, "127.0.0.1" if address == "localhost" else address))
+
+
+def _reachable(bind: str) -> str:
+    """The address to tell clients when bound to `bind`."""
+    if bind not in ("0.0.0.0", "::"):
+        return bind
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    somewhere = "2001:db8::1" if ":" in bind else "192.0.2.1"
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((somewhere, 9))  # sends nothing: only asks the routing table
+            return str(probe.getsockname()[0])
+        except OSError:
+            raise ConfigError(
+                f"bindAddress={bind}: this machine has no address to tell clients; "
+                "give one with --set brokerIP1=ADDRESS"
+            ) from None
+
+
+def _literal(key: str, address: str) -> str:
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        raise ConfigError(f"{key}={address}: an IP address (messages carry it)") from None

@@ -1,0 +1,57 @@
+"""`rmq cluster list`."""
+
+from __future__ import annotations
+
+import click
+
+from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.output import show_rows
+from rmq.client import admin
+from rmq.client.cluster import BrokerEntry, Cluster
+from rmq.errors import UnreachableError
+
+
+@click.group()
+def cluster() -> None:
+    """List brokers and what they are doing."""
+
+
+@cluster.command("list")
+@namesrv_option
+@json_option
+def list_brokers(namesrv: str, as_json: bool) -> None:
+    """List every registered broker with its version and rates."""
+    with Cluster(namesrv) as found:
+        rows = [
+            (entry.cluster, entry.name, broker_id, address, *_figures(found, entry, address))
+            for entry in found.brokers()
+            for broker_id, address in sorted(entry.addresses.items())
+        ]
+    columns = ("CLUSTER", "BROKER", "ID", "ADDRESS", "VERSION", "IN/S", "OUT/S", "DISK")
+    show_rows(columns, rows, as_json)
+
+
+def _figures(
+    found: Cluster, entry: BrokerEntry, address: str
+) -> tuple[str, float | None, float | None, str | None]:
+    """(version, messages in and out per second over 10 s, share of the disk in use)."""
+    try:
+        info = admin.runtime_info(found, BrokerEntry(entry.name, entry.cluster, {0: address}))
+    except UnreachableError:
+        return "unreachable", None, None, None
+    ratio = _first_number(info.get("commitLogDiskRatio", ""))
+    out = info.get("getTransferredTps") or info.get("getTransferedTps") or ""
+    return (
+        info.get("brokerVersionDesc", "?"),
+        _first_number(info.get("putTps", "")),
+        _first_number(out),
+        None if ratio is None else f"{ratio:.0%}",
+    )
+
+
+def _first_number(text: str) -> float | None:
+    """RocketMQ gives rates as "10s 1min 10min": the first of them."""
+    try:
+        return float(text.split()[0])
+    except (IndexError, ValueError):
+        return None

@@ -1,0 +1,85 @@
+"""`rmq group list | describe`."""
+
+from __future__ import annotations
+
+import click
+
+from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.output import show_json, show_rows, time_text
+from rmq.client import admin
+from rmq.client.cluster import Cluster
+from rmq.errors import RemoteError
+
+
+@click.group()
+def group() -> None:
+    """List consumer groups, describe their lag and members."""
+
+
+@group.command("list")
+@namesrv_option
+@json_option
+def list_groups(namesrv: str, as_json: bool) -> None:
+    """List consumer groups with members and lag."""
+    with Cluster(namesrv) as cluster:
+        rows = []
+        for name in sorted(admin.groups(cluster)):
+            members = admin.group_members(cluster, name)
+            progress, rate = admin.group_progress(cluster, name)
+            rows.append(
+                (
+                    name,
+                    len((members or {}).get("connectionSet") or []),
+                    (members or {}).get("messageModel"),
+                    sum(each.lag for each in progress),
+                    rate,
+                )
+            )
+    show_rows(("GROUP", "MEMBERS", "MODEL", "LAG", "MSG/S"), rows, as_json)
+
+
+@group.command()
+@click.argument("name")
+@namesrv_option
+@json_option
+def describe(name: str, namesrv: str, as_json: bool) -> None:
+    """Show a group's lag in every queue, its members and subscriptions."""
+    with Cluster(namesrv) as cluster:
+        known = admin.groups(cluster)
+        members = admin.group_members(cluster, name)
+        progress, rate = admin.group_progress(cluster, name)
+    if name not in known and members is None and not progress:
+        raise RemoteError(26, f"no consumer group {name}")
+    columns = ("TOPIC", "BROKER", "QUEUE", "AT", "END", "LAG", "LAST CONSUMED")
+    rows = [
+        (
+            each.queue.topic,
+            each.queue.broker_name,
+            each.queue.queue_id,
+            each.consumer_offset,
+            each.broker_offset,
+            each.lag,
+            time_text(each.last_consumed_ms),
+        )
+        for each in progress
+    ]
+    connections = (members or {}).get("connectionSet") or []
+    if as_json:
+        keys = [column.lower().replace(" ", "_") for column in columns]
+        show_json(
+            {
+                "group": name,
+                "lag": sum(each.lag for each in progress),
+                "messages_per_second": rate,
+                "queues": [dict(zip(keys, row, strict=True)) for row in rows],
+                "members": connections,
+                "subscriptions": (members or {}).get("subscriptionTable") or {},
+            }
+        )
+        return
+    show_rows(columns, rows, False)
+    click.echo(f"lag {sum(each.lag for each in progress)}, {rate:.1f} messages a second")
+    if not connections:
+        click.echo("no member is online")
+    for row in connections:
+        click.echo(f"member {row.get('clientId')} at {row.get('clientAddr')}")

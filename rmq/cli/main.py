@@ -1,0 +1,86 @@
+"""`rmq`: the command line's root. Every subcommand's module is imported when it is called.
+
+`rmq --help` must answer in less than 100 ms, so the list of commands with their one-line help
+stands here and importing this module loads click and nothing else. A test holds the lines equal to
+what the commands say of themselves.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from rmq import __version__
+
+# name: (module, attribute, one-line help)
+COMMANDS = {
+    "standalone": ("rmq.cli.server", "standalone", "Run a name server with a broker."),
+    "namesrv": ("rmq.cli.server", "namesrv", "Run a name server."),
+    "broker": ("rmq.cli.server", "broker", "Run a broker."),
+    "topic": ("rmq.cli.topic", "topic", "List, create, describe and delete topics."),
+    "group": ("rmq.cli.group", "group", "List consumer groups, describe their lag and members."),
+    "cluster": ("rmq.cli.cluster", "cluster", "List brokers and what they are doing."),
+    "send": ("rmq.cli.send", "send", "Send messages to a topic."),
+    "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
+    "bench": ("rmq.cli.bench", "bench", "Load a broker and measure it."),
+}  # fmt: skip
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports them one at a time."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[name]
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row[2]) for name, row in COMMANDS.items()])
+
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {near[0]}?" if near else " See rmq --help."
+            context.fail(f"no such command: {args[0]}.{hint}")
+        return super().resolve_command(context, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="rmq")
+def cli() -> None:
+    """A RocketMQ-compatible message broker and its tools.
+
+    Start with `rmq standalone`; then, in another terminal, `rmq send greetings hello` and
+    `rmq consume greetings`. RocketMQ clients connect to 127.0.0.1:9876 unchanged.
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """The console script: runs a command, turns errors of rmq into a message and an exit code."""
+    from rmq.errors import RmqError
+
+    try:
+        return cli.main(args=arguments, prog_name="rmq", standalone_mode=True)
+    except RmqError as error:
+        from rmq.cli.output import describe_error
+
+        text, code = describe_error(error)
+        click.echo(f"rmq: {text}", err=True)
+        sys.exit(code)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output went away; Python would complain at exit
+        sys.exit(0)

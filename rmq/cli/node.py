@@ -1,0 +1,145 @@
+"""Runs a name server, a broker, or both in this process until SIGTERM or SIGINT.
+
+Start: store lock -> recovery of the store -> name server listens -> native threads serve -> control
+side registers -> one line on standard output:
+
+    rmq 0.1.0 is ready in 0.21 s: name server 127.0.0.1:9876, broker broker-a at 127.0.0.1:10911 ...
+
+Stop, in the opposite order and in less than two seconds: the broker takes itself off the name
+servers and saves its tables, the native threads drain and flush, the name server closes, the lock
+goes. A second signal ends the process at once; the store then recovers as after a kill.
+
+One event loop in the main thread carries the control side of both; the data path has its own
+threads without the interpreter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmq import __version__
+from rmq.cli.store_lock import StoreLock
+from rmq.config import Settings
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+    from rmq.namesrv.server import NameServer
+
+log = logging.getLogger("rmq.node")
+
+
+def run_node(namesrv: Settings | None, broker: Settings | None) -> None:
+    """Serves until told to stop; RmqError when it cannot start."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    for settings in (namesrv, broker):
+        if settings is not None and (ignored := settings.without_effect()):
+            log.warning("settings without effect in rmq: %s", ", ".join(ignored))
+    asyncio.run(_serve(namesrv, broker))
+
+
+async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, _on_signal, stop, number)
+    async with contextlib.AsyncExitStack() as stack:
+        lock = None
+        if broker is not None:
+            lock = StoreLock(Path(broker.storePathRootDir))
+            stack.callback(lock.release)
+        core = None
+        if broker is not None:
+            from rmq.broker.shard import make_core
+
+            core = make_core(broker)
+            report = core.open()
+            stack.callback(core.stop)
+            log.info("store %s: %s", broker.storePathRootDir, _report_text(report))
+        server: NameServer | None = None
+        if namesrv is not None:
+            from rmq.namesrv.server import NameServer
+
+            server = NameServer(namesrv)
+            await server.start()
+            stack.push_async_callback(server.stop)
+        served: Broker | None = None
+        if broker is not None:
+            from rmq.broker.broker import Broker
+
+            if server is not None and namesrv is not None:
+                own = f"{_host(namesrv.bindAddress)}:{server.port}"
+                others = f";{broker.namesrvAddr}" if broker.namesrvAddr else ""
+                broker.set("namesrvAddr", own + others)
+            assert core is not None
+            core.start()
+            served = Broker(broker, core)
+            await served.start()
+            stack.push_async_callback(served.stop)
+        _announce(namesrv, server, broker, core.port if core is not None else 0)
+        await stop.wait()
+        log.info("stopping")
+        began = time.monotonic()
+    log.info("stopped in %.2f s", time.monotonic() - began)
+
+
+def _on_signal(stop: asyncio.Event, number: int) -> None:
+    if stop.is_set():
+        os._exit(128 + number)
+    stop.set()
+
+
+def _announce(
+    namesrv: Settings | None, server: NameServer | None, broker: Settings | None, port: int
+) -> None:
+    """The ready line: addresses, the store's promise, and what to try next."""
+    parts = []
+    address = ""
+    if server is not None and namesrv is not None:
+        address = f"{_host(namesrv.bindAddress)}:{server.port}"
+        parts.append(f"name server {address}")
+    if broker is not None:
+        address = address or broker.namesrvAddr
+        parts.append(
+            f"broker {broker.brokerName} at {broker.brokerIP1}:{port}, "
+            f"store {broker.storePathRootDir} ({broker.flushDiskType})"
+        )
+    which = "" if address == "127.0.0.1:9876" else f" -n {shlex.quote(address)}"
+    if broker is None:
+        following = f"rmq broker{which}"
+    else:
+        following = f"rmq send greetings hello{which} && rmq consume greetings{which}"
+    what = ", ".join(parts)
+    click.echo(f"rmq {__version__} is ready in {_age():.2f} s: {what}. Try: {following}")
+    sys.stdout.flush()
+
+
+def _host(bind: str) -> str:
+    """The address to reach a server bound to `bind` from this machine."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)
+    return f"[{host}]" if ":" in host else host
+
+
+def _age() -> float:
+    """Seconds since this process was started, as the kernel counts them (in ticks of 10 ms)."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
+
+
+def _report_text(report: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in report.items()) or "empty"

@@ -1,0 +1,165 @@
+"""`rmq standalone | namesrv | broker`: options into settings, then `rmq.cli.node` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rmq.cli.options import parse_pairs
+from rmq.errors import ConfigError
+
+FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
+Function = Callable[..., Any]
+
+
+def _options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    def add(function: Function) -> Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+_file_option = click.option(
+    "-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    help="Property file with RocketMQ's keys.",
+)  # fmt: skip
+_set_option = click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE",
+    help="One setting, over the file; may be given several times.",
+)  # fmt: skip
+_bind_options = _options(
+    click.option("--bind", metavar="ADDRESS", help="Listen here.  [default: 127.0.0.1]"),
+    click.option("--insecure", is_flag=True,
+                 help="Allow addresses beyond this machine although there are no accounts yet."),
+)  # fmt: skip
+_broker_options = _options(
+    click.option("--port", type=click.IntRange(0, 65535), help="Of the broker.  [default: 10911]"),
+    click.option("--flush",
+                 type=click.Choice(["async", "sync", "ASYNC_FLUSH", "SYNC_FLUSH"],
+                                   case_sensitive=False),
+                 help="When a send is acknowledged: async, when written to the file (survives "
+                      "kill -9); sync, when on the disk (survives power loss).  [default: async]"),
+    click.option("--shards", type=click.IntRange(1), default=1, show_default=True,
+                 help="Processes of the broker; 1 in this version."),
+)  # fmt: skip
+
+
+@click.command()
+@click.option("--store", type=click.Path(file_okay=False, path_type=Path),
+              help="Directory of the store.  [default: ./store]")
+@click.option("--namesrv-port", type=click.IntRange(0, 65535), default=9876, show_default=True)
+@_broker_options
+@click.option("-n", "--namesrv", metavar="HOST:PORT[;...]",
+              help="Register at these name servers as well.")
+@_bind_options
+@_file_option
+@_set_option
+def standalone(
+    store: Path | None, namesrv_port: int, namesrv: str | None, **options: Any
+) -> None:
+    """Run a name server with a broker."""
+    from rmq.cli.node import run_node
+
+    settings = _broker_settings(store, "store", namesrv, options)
+    root = settings.storePathRootDir
+    names = _namesrv_settings(
+        None,
+        {
+            "listenPort": str(namesrv_port),
+            "bindAddress": settings.bindAddress,
+            "kvConfigPath": f"{root}/namesrv/kvConfig.json",
+            "configStorePath": f"{root}/namesrv/namesrv.properties",
+        },
+        options["insecure"],
+    )
+    run_node(names, settings)
+
+
+@click.command()
+@click.option("--store", type=click.Path(file_okay=False, path_type=Path),
+              help="Directory of the store.  [default: storePathRootDir, ~/store]")
+@_broker_options
+@click.option("-n", "--namesrv", envvar="NAMESRV_ADDR", show_envvar=True,
+              metavar="HOST:PORT[;...]",
+              help="Name servers to register at.  [default: namesrvAddr, 127.0.0.1:9876]")
+@_bind_options
+@_file_option
+@_set_option
+def broker(store: Path | None, namesrv: str | None, **options: Any) -> None:
+    """Run a broker."""
+    from rmq.cli.node import run_node
+
+    settings = _broker_settings(store, None, namesrv, options)
+    if not settings.namesrvAddr:
+        settings.set("namesrvAddr", "127.0.0.1:9876")
+    run_node(None, settings)
+
+
+@click.command()
+@click.option("--port", type=click.IntRange(0, 65535), help="[default: 9876]")
+@_bind_options
+@_file_option
+@_set_option
+def namesrv(
+    port: int | None,
+    bind: str | None,
+    insecure: bool,
+    config: Path | None,
+    pairs: tuple[str, ...],
+) -> None:
+    """Run a name server."""
+    from rmq.cli.node import run_node
+
+    overrides = parse_pairs(pairs, "--set")
+    if port is not None:
+        overrides["listenPort"] = str(port)
+    if bind is not None:
+        overrides["bindAddress"] = bind
+    run_node(_namesrv_settings(config, overrides, insecure), None)
+
+
+def _namesrv_settings(config: Path | None, overrides: dict[str, str], insecure: bool) -> Any:
+    from rmq.cli.addresses import settle_addresses
+    from rmq.config import load_properties
+
+    settings = load_properties(config, overrides, namesrv=True)
+    if insecure and not settings.given("bindAddress"):
+        settings.set("bindAddress", "0.0.0.0")
+    settle_addresses(settings, insecure)
+    return settings
+
+
+def _broker_settings(
+    store: Path | None, default_store: str | None, namesrv: str | None, options: dict[str, Any]
+) -> Any:
+    """File, then --set, then the options by name: the more particular wins."""
+    from rmq.cli.addresses import settle_addresses
+    from rmq.config import load_properties
+
+    if options["shards"] != 1:
+        raise ConfigError(
+            f"--shards {options['shards']}: this version runs one shard a process. For more, start "
+            "more brokers, each with its own --port, --store and --set brokerName=NAME"
+        )
+    overrides = parse_pairs(options["pairs"], "--set")
+    flush = options["flush"]
+    given = {
+        "storePathRootDir": store,
+        "listenPort": options["port"],
+        "bindAddress": options["bind"],
+        "namesrvAddr": namesrv,
+        "flushDiskType": FLUSH.get(flush.lower(), flush) if flush else None,
+    }
+    overrides |= {key: str(value) for key, value in given.items() if value is not None}
+    settings = load_properties(options["config"], overrides)
+    if default_store is not None and not settings.given("storePathRootDir"):
+        settings.set("storePathRootDir", default_store)
+    root = Path(settings.storePathRootDir).expanduser().absolute()
+    settings.set("storePathRootDir", str(root))
+    settle_addresses(settings, options["insecure"])
+    return settings

@@ -1,0 +1,1 @@
+"""A small synchronous client: what the command line, tests and tools need, nothing more."""

@@ -1,0 +1,161 @@
+"""One connection to a broker or a name server, used by one thread: requests out, answers back.
+
+    connection = Connection("127.0.0.1:10911")
+    reply = connection.call(RequestCode.GET_BROKER_RUNTIME_INFO)
+
+`call` waits for its answer and raises RemoteError when the code is not SUCCESS. `submit` and
+`receive` are the two halves for callers with several requests under way: answers come in any order
+and are told apart by their opaque number. Requests that the peer sends us (a broker's notices to
+consumers) are dropped: nobody here registers as a consumer.
+
+Times are in seconds. Failures of the network are UnreachableError, and close the connection.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rmq.errors import ProtocolError, RemoteError, UnreachableError
+from rmq.format import remoting
+from rmq.format.remoting import Command
+
+CONNECT_TIMEOUT = 3.0
+CALL_TIMEOUT = 5.0
+_READ_BYTES = 256 << 10
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """("host", port) of "host:port", also of "[::1]:port"; ProtocolError when it is neither."""
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ProtocolError(f"{address}: not an address of the form host:port")
+    return host.strip("[]"), int(port)
+
+
+class Connection:
+    """A socket, the bytes read ahead from it, and the next opaque number."""
+
+    def __init__(self, address: str, connect_timeout: float = CONNECT_TIMEOUT) -> None:
+        self.address = address
+        self._opaque = 0
+        self._buffer = bytearray()
+        try:
+            self._socket = socket.create_connection(split_address(address), connect_timeout)
+        except OSError as error:
+            raise UnreachableError(f"{address}: cannot connect ({_reason(error)})") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def fileno(self) -> int:
+        """For selectors: readable when `receive` has something, or the peer hung up."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def call(
+        self,
+        code: int,
+        fields: Mapping[str, Any] | None = None,
+        body: bytes = b"",
+        timeout: float = CALL_TIMEOUT,
+    ) -> Command:
+        """The answer with code SUCCESS; RemoteError for every other code."""
+        reply = self.ask(code, fields, body, timeout)
+        if reply.code != 0:
+            raise RemoteError(reply.code, reply.remark or "no reason given")
+        return reply
+
+    def ask(
+        self,
+        code: int,
+        fields: Mapping[str, Any] | None = None,
+        body: bytes = b"",
+        timeout: float = CALL_TIMEOUT,
+    ) -> Command:
+        """The answer, whatever its code."""
+        deadline = time.monotonic() + timeout
+        opaque = self.submit(code, fields, body)
+        while True:
+            reply = self.receive(deadline - time.monotonic())
+            if reply is None:
+                self.close()
+                raise UnreachableError(
+                    f"{self.address}: no answer to request {int(code)} within {timeout:g} s"
+                )
+            if reply.opaque == opaque:
+                return reply
+
+    def submit(
+        self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b""
+    ) -> int:
+        """Sends a request without waiting; the opaque number of its answer."""
+        self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        request = Command(
+            code=int(code),
+            opaque=self._opaque,
+            fields=remoting.field_texts(fields or {}),
+            body=body,
+        )
+        try:
+            self._socket.settimeout(CALL_TIMEOUT)
+            self._socket.sendall(remoting.encode(request))
+        except OSError as error:
+            self.close()
+            raise UnreachableError(f"{self.address}: cannot send ({_reason(error)})") from None
+        return self._opaque
+
+    def receive(self, timeout: float) -> Command | None:
+        """The next answer, in order of arrival; None when none came within `timeout`."""
+        deadline = time.monotonic() + timeout
+        while True:
+            command = self._take_frame()
+            if command is None:
+                if not self._fill(deadline - time.monotonic()):
+                    return None
+            elif command.is_response:
+                return command
+
+    def _take_frame(self) -> Command | None:
+        if len(self._buffer) < 4:
+            return None
+        length = int.from_bytes(self._buffer[:4], "big")
+        if not 4 <= length <= remoting.FRAME_BYTES_MAX:
+            self.close()
+            raise ProtocolError(f"{self.address}: a frame of {length} bytes; not RocketMQ?")
+        if len(self._buffer) < 4 + length:
+            return None
+        frame = bytes(self._buffer[4 : 4 + length])
+        del self._buffer[: 4 + length]
+        return remoting.decode(frame)
+
+    def _fill(self, timeout: float) -> bool:
+        """Reads what is there; False when nothing came within `timeout`."""
+        try:
+            # Zero would make the socket non-blocking; a millisecond serves the same purpose here.
+            self._socket.settimeout(max(timeout, 0.001))
+            data = self._socket.recv(_READ_BYTES)
+        except TimeoutError:
+            return False
+        except OSError as error:
+            self.close()
+            raise UnreachableError(f"{self.address}: connection lost ({_reason(error)})") from None
+        if not data:
+            self.close()
+            raise UnreachableError(f"{self.address}: the peer closed the connection")
+        self._buffer += data
+        return True
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "timed out"
+    return (error.strerror or str(error)).lower()

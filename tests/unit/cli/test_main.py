@@ -1,0 +1,84 @@
+"""The command line's root: quick help, true one-liners, mistakes answered with a way out."""
+
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+
+import pytest
+from click.testing import CliRunner
+
+from rmq.cli.main import COMMANDS, cli, main
+
+
+def test_help_lists_every_command_without_importing_one() -> None:
+    script = (
+        "import sys; from rmq.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'msgspec', 'rich', 'asyncio', 'zmq', 'rmq.config', 'rmq.cli.server'}\n"
+        "print('loaded:', sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "loaded: []" in done.stdout
+    for name, row in COMMANDS.items():
+        assert name in done.stdout
+        assert row[2] in done.stdout
+
+
+def test_help_takes_less_than_a_tenth_of_a_second() -> None:
+    """CPU time would miss waiting, wall time of one run meets the neighbours: best of five."""
+    best = 9.0
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "rmq", "--help"], capture_output=True, check=True)
+        best = min(best, time.perf_counter() - start)
+    assert best < 0.1 or best < 3 * _bare_python()
+
+
+def _bare_python() -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import click"], check=True)
+    return time.perf_counter() - start
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_one_line_help_is_what_the_command_says(name: str) -> None:
+    module, _, text = COMMANDS[name]
+    if find_spec(module) is None:
+        pytest.skip(f"{module} is not there yet")
+    command = cli.get_command(None, name)  # type: ignore[arg-type]
+    assert command is not None
+    assert command.get_short_help_str(limit=200) == text.rstrip() or (
+        (command.help or "").splitlines()[0] == text
+    )
+
+
+def test_unknown_command_suggests_the_near_one() -> None:
+    result = CliRunner().invoke(cli, ["topics"])
+    assert result.exit_code == 2
+    assert "no such command: topics. Did you mean topic?" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["topic", "list", "-n", "127.0.0.1:1"], 3, "Start one with `rmq standalone`"),
+        (["topic", "list", "-n", "nonsense"], 1, "not an address of the form host:port"),
+        (["standalone", "--shards", "2"], 2, "one shard a process"),
+        (["standalone", "--bind", "0.0.0.0"], 2, "--insecure"),
+        (["broker", "--set", "brokerIP1=10.0.0.1"], 2, "--insecure"),
+        (["namesrv", "--bind", "10.0.0.1"], 2, "--insecure"),
+        (["standalone", "--set", "flushDiskTyp=sync"], 2, "Did you mean flushDiskType?"),
+        (["standalone", "--set", "nonsense"], 2, "not of the form key=value"),
+        (["standalone", "--flush", "never"], 2, "'async'"),
+        (["standalone", "-c", "/nowhere.conf"], 2, "does not exist"),
+    ],
+)
+def test_mistakes_end_with_a_code_and_a_way_out(
+    arguments: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == code
+    assert text in capsys.readouterr().err

@@ -1,0 +1,139 @@
+"""Reading a topic from outside any group: ends where the queue ended, filters tags exactly, and
+does not go round in circles. Method: a scripted broker that is its own name server."""
+
+import zlib
+from collections.abc import Sequence
+
+import pytest
+from support.scripted_peer import ScriptedPeer
+
+from rmq.client.cluster import Cluster
+from rmq.client.producer import Producer
+from rmq.client.tail import ReceivedMessage, Start, tail
+from rmq.codes import RequestCode as Code
+from rmq.errors import RemoteError
+from rmq.format import fastjson
+from rmq.format.message import StoredMessage, decode_properties, encode_message, encode_properties
+from rmq.format.remoting import Command
+
+
+class OneQueue:
+    """A broker with one queue of one topic, full of the given messages."""
+
+    def __init__(self, messages: Sequence[StoredMessage]) -> None:
+        self.messages = list(messages)
+        self.peer = ScriptedPeer(
+            {
+                Code.GET_ROUTEINFO_BY_TOPIC: self.route,
+                Code.GET_MAX_OFFSET: lambda r: r.reply(0, None, {"offset": len(self.messages)}),
+                Code.GET_MIN_OFFSET: lambda r: r.reply(0, None, {"offset": 0}),
+                Code.SEARCH_OFFSET_BY_TIMESTAMP: lambda r: r.reply(0, None, {"offset": 1}),
+                Code.PULL_MESSAGE: self.pull,
+            }
+        )
+
+    def route(self, request: Command) -> Command:
+        broker = {"brokerName": "b", "cluster": "c", "brokerAddrs": {0: self.peer.address}}
+        body = {
+            "brokerDatas": [broker],
+            "queueDatas": [{"brokerName": "b", "perm": 6, "readQueueNums": 1, "writeQueueNums": 1}],
+        }  # fmt: skip
+        return request.reply(0, None, None, fastjson.dumps(body))
+
+    def pull(self, request: Command) -> Command:
+        offset = request.int_field("queueOffset")
+        found = self.messages[offset : offset + 2]
+        fields = {
+            "suggestWhichBrokerId": 0, "nextBeginOffset": offset + len(found),
+            "minOffset": 0, "maxOffset": len(self.messages),
+        }  # fmt: skip
+        if not found:
+            return request.reply(19, "NO_NEW_MSG", fields)
+        return request.reply(0, "FOUND", fields, b"".join(map(encode_message, found)))
+
+    def read(self, *tags: str, start: str = "first") -> list[ReceivedMessage]:
+        with self.peer, Cluster(self.peer.address) as cluster:
+            return list(tail(cluster, "t", tags=tags, start=Start(start)))
+
+
+def message(offset: int, tag: str = "a", **more: object) -> StoredMessage:
+    return StoredMessage(
+        topic="t", queue_offset=offset, physical_offset=offset * 1000,
+        properties_bytes=encode_properties({"TAGS": tag}),
+        **({"body": b"%d" % offset} | more),  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def test_reads_every_message_up_to_where_the_queue_ended() -> None:
+    broker = OneQueue([message(offset) for offset in range(5)])
+    assert [each.body for each in broker.read()] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize(("start", "first"), [("first", 0), ("last", 3), ("time", 1)])
+def test_begins_where_asked(start: str, first: int) -> None:
+    broker = OneQueue([message(offset) for offset in range(3)])
+    assert [each.stored.queue_offset for each in broker.read(start=start)] == list(range(first, 3))
+
+
+def test_tags_that_share_a_hash_are_told_apart_here() -> None:
+    broker = OneQueue([message(0, "Aa"), message(1, "BB")])  # Java hashes both to 2112
+    assert [each.body for each in broker.read("Aa")] == [b"0"]
+    assert broker.peer.requests[-1].fields["subscription"] == "Aa"
+
+
+def test_zlib_bodies_are_unpacked_and_others_named() -> None:
+    broker = OneQueue(
+        [
+            message(0, body=zlib.compress(b"text"), sys_flag=0x1),
+            message(1, body=b"junk", sys_flag=0x101),
+            message(2, body=b"junk", sys_flag=0x301),
+        ]
+    )
+    assert [(each.body, each.packing) for each in broker.read()] == [
+        (b"text", None), (b"junk", "lz4"), (b"junk", "zlib, damaged"),
+    ]  # fmt: skip
+
+
+def test_refusals_are_raised_and_a_stuck_queue_ends() -> None:
+    broker = OneQueue([message(0)])
+    broker.peer.answers[Code.PULL_MESSAGE] = lambda request: request.reply(16, "no")
+    with pytest.raises(RemoteError, match="code 16"):
+        broker.read()
+    broker = OneQueue([message(0)])
+    broker.peer.answers[Code.PULL_MESSAGE] = lambda request: request.reply(
+        21, "OFFSET_MOVED", {"nextBeginOffset": 0}
+    )
+    assert broker.read() == []
+
+
+def test_producer_sends_properties_ids_and_reports_where_it_went() -> None:
+    broker = OneQueue([])
+    broker.peer.answers[Code.SEND_MESSAGE_V2] = lambda request: request.reply(
+        0, None, {"msgId": "F" * 32, "queueId": 0, "queueOffset": 7}
+    )
+    with broker.peer, Cluster(broker.peer.address) as cluster:
+        sent = Producer(cluster).send("t", b"x", tags="a", keys="k", properties={"p": "中"})
+    assert (sent.status, sent.queue_offset, sent.offset_message_id) == ("SEND_OK", 7, "F" * 32)
+    request = broker.peer.requests[-1]
+    assert request.body == b"x"
+    assert decode_properties(request.fields["i"].encode()) == {
+        "p": "中", "UNIQ_KEY": sent.message_id, "TAGS": "a", "KEYS": "k",
+    }  # fmt: skip
+    assert len(sent.message_id) == 32
+
+
+def test_producer_tries_again_when_busy_and_gives_up_after_three() -> None:
+    broker = OneQueue([])
+    answers = [2, 2, 0]
+    broker.peer.answers[Code.SEND_MESSAGE_V2] = lambda request: request.reply(
+        answers.pop(0), "busy", {"msgId": "", "queueId": 0, "queueOffset": 0}
+    )
+    with broker.peer, Cluster(broker.peer.address) as cluster:
+        producer = Producer(cluster)
+        assert producer.send("t", b"x").status == "SEND_OK"
+        answers[:] = [2, 2, 2, 0]
+        with pytest.raises(RemoteError, match="busy"):
+            producer.send("t", b"x")
+        answers[:] = [13]
+        with pytest.raises(RemoteError, match="code 13"):
+            producer.send("t", b"x")

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Sees to what the system must have before something can be built or tested.
+#
+#   tools/need.sh gcc headers        a C compiler and the headers of $PYTHON (default python3)
+#   tools/need.sh python venv        Python 3.10-3.14 that can make virtual environments
+#   tools/need.sh jdk maven go       what the compatibility tests run the official clients with
+#
+# Missing packages are installed with apt when we are root and apt is there; otherwise they are named
+# together with the command that installs them, and the exit code is 1. Nothing missing: no output.
+set -u
+python=${PYTHON:-python3}
+missing=()
+
+has_headers() {
+    "$python" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))'
+}
+
+for need in "$@"; do
+    case $need in
+        python) command -v "$python" >/dev/null || missing+=(python3) ;;
+        venv) "$python" -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv) ;;
+        gcc) command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || missing+=(gcc libc6-dev) ;;
+        headers) has_headers 2>/dev/null || missing+=(python3-dev) ;;
+        jdk) command -v javac >/dev/null || missing+=(default-jdk-headless) ;;
+        maven) command -v mvn >/dev/null || missing+=(maven) ;;
+        go) command -v go >/dev/null || missing+=(golang-go) ;;
+        *) echo "tools/need.sh: no rule for $need" >&2; exit 2 ;;
+    esac
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+    install="apt-get install -y --no-install-recommends ${missing[*]}"
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+        echo "installing ${missing[*]}"
+        export DEBIAN_FRONTEND=noninteractive
+        { $install || { apt-get update && $install; }; } >/dev/null || exit 1
+    else
+        echo "missing: ${missing[*]}. Install with: sudo $install" >&2
+        exit 1
+    fi
+fi
+case " $* " in *" python "*)
+    "$python" -c 'import sys
+if not (3, 10) <= sys.version_info[:2] <= (3, 14):
+    sys.exit("rmq needs Python 3.10 to 3.14, %s is %d.%d; say which: make PYTHON=python3.12"
+             % (sys.executable, *sys.version_info[:2]))' ;;
+esac
