@@ -1,0 +1,135 @@
+"""Reading and writing the checkpoint page. See checkpoint.pxd.
+
+The page is written as a whole by one pwrite into the page cache, so a killed process leaves either
+the old or the new one. A power cut may tear it at a sector: the first 40 bytes and the own part are
+both inside one sector each, and the own part has a checksum.
+"""
+from libc.errno cimport EDQUOT, EINTR, ENOSPC, errno
+from libc.string cimport memcpy, memset
+from posix.unistd cimport pread, pwrite
+
+from pathlib import Path
+
+from cext.base.byteorder cimport load_i64, load_u32, store_i64, store_u32
+from cext.base.checksum cimport crc32
+from cext.base.status cimport Status
+
+cdef enum:
+    MAGIC = 0x726D7143
+    VERSION = 1
+    JAVA_BYTES = 40
+
+
+cdef void checkpoint_encode(const CheckpointFields* fields, uint8_t* page) noexcept nogil:
+    cdef uint8_t* own = page + OWN_AT
+    memset(page, 0, CHECKPOINT_BYTES)
+    store_i64(page, fields.physic_ms)
+    store_i64(page + 8, fields.logics_ms)
+    store_i64(page + 16, fields.index_ms)
+    store_i64(page + 24, fields.master_flushed_offset)
+    store_i64(page + 32, fields.confirm_offset)
+    store_u32(own, MAGIC)
+    store_u32(own + 4, VERSION)
+    memcpy(own + 8, fields.boot_id, 16)
+    store_i64(own + 24, fields.physic_ms)
+    store_i64(own + 32, fields.persisted_offset)
+    store_i64(own + 40, fields.synced_offset)
+    store_i64(own + 48, fields.queue_count)
+    store_u32(own + 56, crc32(own, 56))
+
+
+cdef void checkpoint_decode(const uint8_t* page, CheckpointFields* fields) noexcept nogil:
+    cdef const uint8_t* own = page + OWN_AT
+    memset(fields, 0, sizeof(CheckpointFields))
+    fields.physic_ms = load_i64(page)
+    fields.logics_ms = load_i64(page + 8)
+    fields.index_ms = load_i64(page + 16)
+    fields.master_flushed_offset = load_i64(page + 24)
+    fields.confirm_offset = load_i64(page + 32)
+    if load_u32(own) != MAGIC or load_u32(own + 4) != VERSION:
+        return
+    if load_u32(own + 56) != crc32(own, 56) or load_i64(own + 24) != fields.physic_ms:
+        return
+    memcpy(fields.boot_id, own + 8, 16)
+    fields.persisted_offset = load_i64(own + 32)
+    fields.synced_offset = load_i64(own + 40)
+    fields.queue_count = load_i64(own + 48)
+    fields.own_valid = (0 <= fields.synced_offset <= fields.persisted_offset
+                        and fields.queue_count >= 0)
+
+
+cdef int checkpoint_write(int fd, const CheckpointFields* fields) noexcept nogil:
+    cdef uint8_t page[CHECKPOINT_BYTES]
+    cdef ssize_t written
+    checkpoint_encode(fields, page)
+    while True:
+        written = pwrite(fd, page, CHECKPOINT_BYTES, 0)
+        if written == CHECKPOINT_BYTES:
+            return Status.OK
+        if written < 0 and errno == EINTR:
+            continue
+        return Status.NO_SPACE if errno == ENOSPC or errno == EDQUOT else Status.IO_ERROR
+
+
+cdef int checkpoint_read(int fd, CheckpointFields* fields) noexcept nogil:
+    cdef uint8_t page[CHECKPOINT_BYTES]
+    cdef ssize_t got
+    memset(page, 0, CHECKPOINT_BYTES)
+    memset(fields, 0, sizeof(CheckpointFields))
+    while True:
+        got = pread(fd, page, CHECKPOINT_BYTES, 0)
+        if got >= 0:
+            break
+        if errno != EINTR:
+            return Status.IO_ERROR
+    if got < JAVA_BYTES:
+        return Status.NOT_FOUND
+    if got < CHECKPOINT_BYTES:
+        memset(page + got, 0, <size_t> (CHECKPOINT_BYTES - got))
+    checkpoint_decode(page, fields)
+    return Status.OK
+
+
+def boot_id() -> bytes:
+    """The 16 bytes by which the kernel names this boot; zeros where it does not say."""
+    try:
+        text = Path("/proc/sys/kernel/random/boot_id").read_text()
+        return bytes.fromhex(text.strip().replace("-", ""))
+    except (OSError, ValueError):
+        return bytes(16)
+
+
+def encode_checkpoint(dict values) -> bytes:
+    """The page for a mapping of field names (see CheckpointFields) to values; missing ones are 0."""
+    cdef CheckpointFields fields
+    cdef uint8_t page[CHECKPOINT_BYTES]
+    cdef bytes boot = values.get("boot_id", bytes(16))
+    memset(&fields, 0, sizeof(fields))
+    fields.physic_ms = values.get("physic_ms", 0)
+    fields.logics_ms = values.get("logics_ms", 0)
+    fields.index_ms = values.get("index_ms", 0)
+    fields.master_flushed_offset = values.get("master_flushed_offset", 0)
+    fields.confirm_offset = values.get("confirm_offset", 0)
+    fields.persisted_offset = values.get("persisted_offset", 0)
+    fields.synced_offset = values.get("synced_offset", 0)
+    fields.queue_count = values.get("queue_count", 0)
+    if len(boot) != 16:
+        raise ValueError(f"boot id of {len(boot)} bytes")
+    memcpy(fields.boot_id, <const uint8_t*> boot, 16)
+    checkpoint_encode(&fields, page)
+    return page[:CHECKPOINT_BYTES]
+
+
+def decode_checkpoint(bytes page) -> dict:
+    """What a checkpoint file says; a short page reads as zeros from its end on."""
+    cdef CheckpointFields fields
+    cdef bytes whole = page[:CHECKPOINT_BYTES].ljust(CHECKPOINT_BYTES, b"\0")
+    checkpoint_decode(<const uint8_t*> whole, &fields)
+    return {
+        "physic_ms": fields.physic_ms, "logics_ms": fields.logics_ms, "index_ms": fields.index_ms,
+        "master_flushed_offset": fields.master_flushed_offset,
+        "confirm_offset": fields.confirm_offset,
+        "persisted_offset": fields.persisted_offset, "synced_offset": fields.synced_offset,
+        "queue_count": fields.queue_count, "boot_id": fields.boot_id[:16],
+        "own_valid": bool(fields.own_valid),
+    }

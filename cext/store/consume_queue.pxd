@@ -1,0 +1,123 @@
+"""One consume queue: the 20-byte units of one (topic, queue id), and the memory its tail lives in.
+
+A unit is what a consumer needs to find a message: where its record starts in the commit log (8),
+how long it is (4), the tag code (8), all big-endian, exactly as in RocketMQ's files. Unit n of a
+queue is its logical offset n; file f holds units f*300000 .. f*300000+299999 and is named by the
+byte position of its first unit, twenty digits.
+
+    logical offset      min_offset      persisted_offset   handed_offset      max_offset
+    where               |-- files only --|-- with writer ----|-- chunks only ----|
+                              head.first_offset
+                              |-- chunks: every unit from here on is in memory too ------|
+
+    min_offset <= max_offset <= next_offset, persisted_offset <= handed_offset <= max_offset,
+    and no unit at or above persisted_offset is ever without its chunk.
+
+Chunks are 1 KiB, linked oldest to newest, 50 units each; only the last one may be partly filled.
+
+Example: a queue of 120 units of which the writer has confirmed 100 has chunks 0-49, 50-99, 100-149;
+the first two may be given back, the third holds 20 units and takes the next 30.
+
+Every field belongs to the reactor thread. The writer reads topic, queue_id and serial (never
+changed) and the units of the chunks it was handed (never changed either, since units are only added).
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from cext.base.byteorder cimport load_i32, load_i64, store_i32, store_i64
+
+cdef enum:
+    UNIT_BYTES = 20
+    CHUNK_UNITS = 50
+    CHUNK_BYTES = 1024              # 24 bytes of links and CHUNK_UNITS units
+    TOPIC_BYTES_MAX = 255
+    BLANK_SIZE = 0x7FFFFFFF         # size of a pre-blank unit (0, MAX31, 0): no message here
+
+cdef struct QueueEntry:
+    int64_t physical_offset         # commit log position of the record
+    int64_t tags_code               # Java hash of the tag; deliver time in ms for scheduled messages
+    int32_t size                    # bytes of the record; 0: a blank unit, nothing to deliver, skip it
+
+cdef struct Chunk:
+    Chunk* next                     # newer; NULL at the tail
+    Chunk* previous                 # older; NULL at the head
+    int64_t first_offset            # logical offset of units[0]
+    uint8_t units[1000]             # CHUNK_UNITS units in file form
+
+cdef struct Queue:
+    # What an append touches: one cache line.
+    uint8_t* write_at               # next free unit of the tail chunk; NULL without chunks
+    uint8_t* write_end              # end of the tail chunk's units; equal to write_at: make room first
+    int64_t next_offset             # logical offset the next record is given (flow moves it)
+    int64_t max_offset              # units dispatched so far; readers see offsets below it
+    int64_t min_offset              # first readable logical offset
+    Chunk* tail                     # newest chunk; owned by the pool, lent to this queue
+    void* waiters                   # flow's own; the store never looks at it
+    int32_t queue_id
+    uint8_t dirty                   # waits in the store's list for the next hand-over
+    uint8_t has_file                # at least one unit was persisted
+    uint8_t waits_for_retry         # a write failed; handed again at the next run
+    uint8_t deleted                 # out of the table; freed when the writer has let go of it
+    # What the slow path touches.
+    Chunk* head                     # oldest chunk
+    int64_t handed_offset           # units below it were handed to the writer
+    int64_t persisted_offset        # units below it are in the queue's files (page cache at least)
+    int64_t rebuilt_from            # recovery only: records below this log offset are in the files
+    uint64_t serial                 # never used twice; key of the file caches
+    uint32_t chunk_count
+    uint32_t in_flight              # jobs the writer has not answered
+    uint32_t index                  # position in the store's list of queues
+    int32_t topic_length            # bytes of topic
+    char* topic                     # owned, follows the struct; a NUL closes it
+
+# Memory for chunks: one anonymous mapping, touched from the low end as needed.
+cdef struct ChunkPool:
+    uint8_t* base                   # owned; capacity * CHUNK_BYTES
+    int64_t capacity                # chunks
+    int64_t touched                 # chunks ever lent; those above were never written
+    Chunk* free_list                # given back, newest first, linked by `next`
+    int64_t free_count              # length of free_list
+
+
+cdef inline void unit_store(uint8_t* at, int64_t physical_offset, int32_t size,
+                            int64_t tags_code) noexcept nogil:
+    store_i64(at, physical_offset)
+    store_i32(at + 8, size)
+    store_i64(at + 12, tags_code)
+
+
+cdef inline void unit_load(const uint8_t* at, QueueEntry* entry) noexcept nogil:
+    entry.physical_offset = load_i64(at)
+    entry.size = load_i32(at + 8)
+    entry.tags_code = load_i64(at + 12)
+
+
+cdef inline bint unit_is_blank(const QueueEntry* entry) noexcept nogil:
+    return entry.size == BLANK_SIZE and entry.physical_offset == 0
+
+
+# First logical offset that is in memory; max_offset when none is.
+cdef inline int64_t queue_memory_offset(const Queue* queue) noexcept nogil:
+    return queue.max_offset if queue.head == NULL else queue.head.first_offset
+
+
+cdef int chunk_pool_open(ChunkPool* pool, int64_t capacity) noexcept nogil     # OK | POOL_EMPTY
+cdef void chunk_pool_close(ChunkPool* pool) noexcept nogil
+cdef Chunk* chunk_take(ChunkPool* pool) noexcept nogil                         # NULL: empty
+cdef void chunk_give(ChunkPool* pool, Chunk* chunk) noexcept nogil
+
+# A queue with room for its topic; NULL when memory is out. Topic must be valid.
+cdef Queue* queue_create(const char* topic, int32_t topic_length, int32_t queue_id,
+                         uint64_t serial) noexcept nogil
+# Gives the chunks back and frees the struct.
+cdef void queue_destroy(Queue* queue, ChunkPool* pool) noexcept nogil
+# Adds an empty chunk at the tail, starting at max_offset.
+cdef void queue_add_chunk(Queue* queue, Chunk* chunk) noexcept nogil
+# Gives back chunks whose units are all persisted, oldest first, until `keep` are left; with
+# keep == 0 the partly filled tail goes too. Returns how many.
+cdef int queue_release(Queue* queue, ChunkPool* pool, uint32_t keep) noexcept nogil
+# The chunk that holds logical `offset`, or NULL when it is not in memory.
+cdef Chunk* queue_chunk_at(Queue* queue, int64_t offset) noexcept nogil
+# Copies units [offset, offset + count) from memory in file form; all must be in memory.
+cdef void queue_copy_units(Queue* queue, int64_t offset, int64_t count, uint8_t* out) noexcept nogil
+# ^[%|a-zA-Z0-9_-]+$ and at most 255 bytes: fit to be a path component.
+cdef bint topic_is_valid(const char* topic, int32_t length) noexcept nogil

@@ -1,0 +1,169 @@
+"""Units, chunks and the queue struct: memory only, no files. See consume_queue.pxd.
+
+Chunks come from one mapping that the kernel backs with pages only when they are written, so a pool
+sized for a burst costs nothing while it is idle; chunks given back are lent again first (last in,
+first out), which keeps the touched part small and in cache. Binding the mapping to a NUMA node has
+its place in chunk_pool_open.
+
+Example: 65,536 chunks = 64 MiB of address space = 3.2 million units that wait for their file.
+"""
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from cext.base.status cimport Status
+
+cdef extern from "sys/mman.h" nogil:
+    void* mmap(void* address, size_t length, int protection, int flags, int fd, long offset)
+    int munmap(void* address, size_t length)
+    int PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE
+    void* MAP_FAILED
+
+cdef extern from "stdlib.h" nogil:
+    int posix_memalign(void** memory, size_t alignment, size_t size)
+
+cdef extern from *:
+    """
+    _Static_assert(sizeof(((struct {void *n, *p; long long f; unsigned char u[1000];} *)0)->u)
+                   == 50 * 20, "a chunk holds CHUNK_UNITS units");
+    """
+
+
+cdef int chunk_pool_open(ChunkPool* pool, int64_t capacity) noexcept nogil:
+    memset(pool, 0, sizeof(ChunkPool))
+    cdef void* base = mmap(NULL, <size_t> capacity * CHUNK_BYTES, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+    if base == MAP_FAILED:
+        return Status.POOL_EMPTY
+    pool.base = <uint8_t*> base
+    pool.capacity = capacity
+    return Status.OK
+
+
+cdef void chunk_pool_close(ChunkPool* pool) noexcept nogil:
+    if pool.base != NULL:
+        munmap(pool.base, <size_t> pool.capacity * CHUNK_BYTES)
+    memset(pool, 0, sizeof(ChunkPool))
+
+
+cdef Chunk* chunk_take(ChunkPool* pool) noexcept nogil:
+    cdef Chunk* chunk = pool.free_list
+    if chunk != NULL:
+        pool.free_list = chunk.next
+        pool.free_count -= 1
+        return chunk
+    if pool.touched == pool.capacity:
+        return NULL
+    chunk = <Chunk*> (pool.base + pool.touched * CHUNK_BYTES)
+    pool.touched += 1
+    return chunk
+
+
+cdef void chunk_give(ChunkPool* pool, Chunk* chunk) noexcept nogil:
+    chunk.next = pool.free_list
+    pool.free_list = chunk
+    pool.free_count += 1
+
+
+cdef Queue* queue_create(const char* topic, int32_t topic_length, int32_t queue_id,
+                         uint64_t serial) noexcept nogil:
+    # Aligned, so that an append touches one cache line of the struct and not two.
+    cdef void* memory = NULL
+    cdef size_t size = sizeof(Queue) + <size_t> topic_length + 1
+    if posix_memalign(&memory, 64, size) != 0:
+        return NULL
+    memset(memory, 0, size)
+    cdef Queue* queue = <Queue*> memory
+    queue.topic = <char*> queue + sizeof(Queue)
+    memcpy(queue.topic, topic, <size_t> topic_length)
+    queue.topic_length = topic_length
+    queue.queue_id = queue_id
+    queue.serial = serial
+    return queue
+
+
+cdef void queue_destroy(Queue* queue, ChunkPool* pool) noexcept nogil:
+    cdef Chunk* chunk = queue.head
+    cdef Chunk* following
+    while chunk != NULL:
+        following = chunk.next
+        chunk_give(pool, chunk)
+        chunk = following
+    free(queue)
+
+
+cdef void queue_add_chunk(Queue* queue, Chunk* chunk) noexcept nogil:
+    chunk.next = NULL
+    chunk.previous = queue.tail
+    chunk.first_offset = queue.max_offset
+    if queue.tail == NULL:
+        queue.head = chunk
+    else:
+        queue.tail.next = chunk
+    queue.tail = chunk
+    queue.chunk_count += 1
+    queue.write_at = chunk.units
+    queue.write_end = chunk.units + CHUNK_UNITS * UNIT_BYTES
+
+
+cdef int queue_release(Queue* queue, ChunkPool* pool, uint32_t keep) noexcept nogil:
+    cdef Chunk* chunk
+    cdef int released = 0
+    while queue.chunk_count > keep and queue.head != queue.tail:
+        chunk = queue.head
+        if chunk.next.first_offset > queue.persisted_offset:
+            return released
+        queue.head = chunk.next
+        queue.head.previous = NULL
+        queue.chunk_count -= 1
+        chunk_give(pool, chunk)
+        released += 1
+    if keep == 0 and queue.head != NULL and queue.persisted_offset == queue.max_offset:
+        chunk_give(pool, queue.head)
+        queue.head = queue.tail = NULL
+        queue.write_at = queue.write_end = NULL
+        queue.chunk_count = 0
+        released += 1
+    return released
+
+
+cdef Chunk* queue_chunk_at(Queue* queue, int64_t offset) noexcept nogil:
+    cdef Chunk* chunk = queue.tail
+    if queue.head == NULL or offset < queue.head.first_offset or offset >= queue.max_offset:
+        return NULL
+    # Consumers are mostly at the tail, and hand-overs start a few chunks before it; from the head
+    # only when the offset is nearer to it (a writer that is far behind makes long chains).
+    if offset - queue.head.first_offset < queue.tail.first_offset - offset:
+        chunk = queue.head
+        while offset >= chunk.first_offset + CHUNK_UNITS:
+            chunk = chunk.next
+        return chunk
+    while offset < chunk.first_offset:
+        chunk = chunk.previous
+    return chunk
+
+
+cdef void queue_copy_units(Queue* queue, int64_t offset, int64_t count,
+                           uint8_t* out) noexcept nogil:
+    cdef Chunk* chunk = queue_chunk_at(queue, offset)
+    cdef int64_t here
+    while count > 0 and chunk != NULL:
+        here = min(count, chunk.first_offset + CHUNK_UNITS - offset)
+        memcpy(out, chunk.units + (offset - chunk.first_offset) * UNIT_BYTES,
+               <size_t> here * UNIT_BYTES)
+        out += here * UNIT_BYTES
+        offset += here
+        count -= here
+        chunk = chunk.next
+
+
+cdef bint topic_is_valid(const char* topic, int32_t length) noexcept nogil:
+    cdef int32_t i
+    cdef uint8_t c
+    if length <= 0 or length > TOPIC_BYTES_MAX:
+        return False
+    for i in range(length):
+        c = <uint8_t> topic[i]
+        if not (c'a' <= c <= c'z' or c'A' <= c <= c'Z' or c'0' <= c <= c'9'
+                or c == c'%' or c == c'|' or c == c'_' or c == c'-'):
+            return False
+    return True

@@ -1,0 +1,43 @@
+"""Searches in the files of one queue: where its units end, where they start, what is cut or deleted.
+
+Units of a queue are in the order of the commit log, so every question is a binary search over the
+physical offsets, 12 to 14 small reads in a file of 300,000 units however full it is:
+
+    blank blank | 100  350  600 ... 9,400 | 0 0 0 0          units of one file
+                ^ first with physical >= log min              ^ first that is not a unit: the end
+
+A blank unit (0, MAX31, 0) in the way answers as the next unit to its right would.
+
+Example: log min 400 -> min offset is the unit of 600; cut at 9,000 -> everything from the first unit
+at or above 9,000 becomes zero.
+"""
+from libc.stdint cimport int64_t, uint8_t
+
+from cext.store.queue_files cimport QueueFiles, QueueName
+
+cdef struct QueueState:
+    int64_t first_file          # lowest file number; -1 without files
+    int64_t last_file           # highest
+    int64_t min_offset          # first unit that is no blank and lies at or above the log's start
+    int64_t end_offset          # one above the last unit
+    int64_t last_physical       # log offset of the last unit's record; -1 without units
+    int64_t last_size           # its size in bytes
+    int64_t odd_names           # entries of the directory that are not queue files
+    uint8_t damaged             # files missing in between, or of a wrong length: rebuild the queue
+    uint8_t mended              # the last file was empty or short (crash while it was made)
+
+# Lowest index in [low, high) of `file` whose unit is no unit, or whose record lies at or above
+# `log_offset`; `high` when there is none. Below 0: a Status.
+cdef int64_t first_unit(QueueFiles files, const QueueName* name, int64_t file, int64_t low,
+                        int64_t high, int64_t log_offset) noexcept nogil
+# Fills everything but min_offset. OK | IO_ERROR; a queue without files is OK.
+cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) noexcept nogil
+# Cuts all units whose record lies at or above `log_offset`, deleting files that become empty.
+# With `thorough`, units after the end are cleared too even if the last one seen lies below (after a
+# power cut some pages of a file may be older than others).
+cdef int cut_queue(QueueFiles files, const QueueName* name, QueueState* state, int64_t log_offset,
+                   bint thorough) noexcept nogil
+# Deletes files whose last unit lies below `log_min` (never the highest file) and finds the first
+# offset that is kept; units at and above `end_offset` are not looked at. OK | IO_ERROR.
+cdef int trim_files(QueueFiles files, const QueueName* name, int64_t log_min, int64_t end_offset,
+                    int64_t* min_offset) noexcept nogil

@@ -1,0 +1,165 @@
+"""All consume queues of a shard: found by (topic, queue id), appended to, read, persisted.
+
+Reactor thread for everything, except where a line says otherwise.
+
+What an append means: the unit is in memory and readers see it at once. It says nothing about files:
+those are derived from the commit log. Dirty queues are handed to the writer thread
+  - when a queue has 800 units that were not handed over yet,
+  - and all of them every 3 s or every 256 MiB of log, as one run that ends with a barrier.
+A run is spread over turns (HAND_PER_TURN queues each), so 50,000 dirty queues delay no message.
+
+    log offset   0 ......... synced_log_offset ......... persisted_log_offset ......... log_end
+                 units on the disk      units in the page cache      units in memory only
+
+Room: an append needs a chunk every 50 units. When the pool is empty, chunks whose units are persisted
+are taken back from any queue; when there are none the reactor writes a queue itself (counted in
+sync_writes); when that fails too, make_room says NO_SPACE or IO_ERROR. Flow calls queue_room (inline,
+one compare) before it writes a record, so that an append never fails after its record was written.
+
+Example: 10,000 queues at 300,000 messages/s: a hand-over run each 3 s writes 90 units per queue in
+one pwritev, 10,000 system calls in the writer thread, none in the reactor.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.base.status cimport Status
+from cext.memory.name_map cimport NameMap
+from cext.store.checkpoint cimport CheckpointFields
+from cext.store.consume_queue cimport (Chunk, ChunkPool, Queue, QueueEntry, UNIT_BYTES, unit_store)
+from cext.store.queue_files cimport QueueFiles
+from cext.store.queue_writer cimport QueueJob, QueueWriter
+
+cdef struct QueueCounters:
+    int64_t jobs_written        # WRITE jobs that came back OK
+    int64_t units_persisted     # units confirmed by them
+    int64_t write_failures      # WRITE jobs that failed; the units stay in memory and are tried again
+    int64_t last_errno          # of the newest failure; 0 when none since the last good barrier
+    int64_t sync_writes         # times the reactor had to write a queue itself
+    int64_t chunks_reclaimed    # chunks taken back because the pool was empty
+    int64_t memory_reads        # reads answered from chunks
+    int64_t file_reads          # reads answered from the page cache
+    int64_t absent_reads        # reads that need a disk reader
+    int64_t corrupt_reads       # units of a file that cannot be right
+
+cdef struct Mark:
+    int64_t log_offset          # all messages below it ...
+    int64_t stamp_ms            # ... were stored before this time
+
+cdef class QueueStore:
+    cdef readonly bytes directory       # .../consumequeue
+    cdef readonly int64_t entries_per_file
+    cdef readonly int64_t log_end       # end of the newest record dispatched, bytes
+    cdef readonly int64_t persisted_log_offset  # below it all units are in files (page cache)
+    cdef readonly int64_t synced_log_offset     # below it they are on the disk, and the log too
+    cdef QueueCounters counts
+
+    cdef NameMap names                  # topic NUL queueId(4) -> Queue*
+    cdef Queue** queues                 # all queues, by Queue.index; NULL where one was removed
+    cdef Queue** dirty                  # appended to since the last run
+    cdef Queue** run                    # being handed over
+    cdef int64_t queue_slots            # capacity of the three arrays
+    cdef int64_t queue_top              # one above the highest index in use
+    cdef int64_t queue_count            # queues in the table
+    cdef int64_t file_count             # queues with at least one unit in a file
+    cdef int64_t dirty_count, run_count, run_at
+    cdef int64_t clock_hand             # where the last search for persisted chunks ended
+    cdef uint64_t next_serial
+    cdef ChunkPool pool
+
+    cdef QueueWriter writer
+    cdef QueueFiles reader_files        # reactor's own, read only
+    cdef QueueFiles sync_files          # reactor's own, for writes of last resort and recovery
+    cdef QueueJob* job_memory           # owned
+    cdef QueueJob* free_jobs
+    cdef bint pushed                    # jobs were pushed since the last wake
+    cdef bint run_open                  # a run or its barrier is under way
+    cdef bint failed_in_run             # something failed since the run began: its barrier does not count
+    cdef int64_t retry_count            # queues that wait to be handed over again after a failure
+    cdef int64_t drops                  # deletions the writer has not finished
+    cdef bint want_run                  # start one at the next turn whatever the time
+    cdef Mark run_mark                  # what the barrier of the run will say
+    cdef Mark persisted_mark            # newest barrier that came back OK
+    cdef Mark sync_mark                 # what the sync under way covers
+    cdef Mark synced_mark               # newest sync that went well and that the log had caught up with
+    cdef int64_t last_run_ms, last_run_log_end, last_sync_ms
+    cdef bint sync_open
+    cdef int64_t trim_at                # next queue of a trim under way; -1: none
+    cdef int64_t trim_log_min           # start of the log for it
+    cdef int checkpoint_fd
+    cdef CheckpointFields checkpoint    # values kept from the file: index, master, confirm, boot id
+    cdef public int64_t run_interval_ms     # longest time between two runs
+    cdef public int64_t run_log_bytes       # most log bytes between two runs
+    cdef public int64_t sync_interval_ms    # time between two syncs of the file system
+
+    # Finds or makes a queue; NULL when the name is no valid topic, queue_id < 0 or memory is out.
+    cdef Queue* open_queue(self, const char* topic, int32_t topic_length,
+                           int32_t queue_id) noexcept nogil
+    cdef Queue* find_queue(self, const char* topic, int32_t topic_length,
+                           int32_t queue_id) noexcept nogil
+    # Adds a unit and moves max_offset. OK, or what make_room said.
+    cdef int append(self, Queue* queue, int64_t physical_offset, int32_t size,
+                    int64_t tags_code) noexcept nogil
+    # Slow half of queue_room: OK | NO_SPACE | IO_ERROR | POOL_EMPTY.
+    cdef int make_room(self, Queue* queue) noexcept nogil
+    # Entries from `offset` on: how many (0 outside [min_offset, max_offset)), ABSENT (neither in
+    # memory nor in the page cache), CORRUPT. An entry of size 0 is a blank: skip it. May return
+    # fewer than there are (end of a file, of the cached part, or just before damage).
+    cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
+                  QueueEntry* out) noexcept nogil
+    # Once a turn: takes in what the writer finished, hands over what is due, wakes the writer.
+    # now_ms: wall clock of the turn; log_durable: the log's durable watermark.
+    cdef void turn(self, int64_t now_ms, int64_t log_durable) noexcept nogil
+    # The log now starts at log_min: moves min offsets and deletes files, over the next turns.
+    cdef void drop_below(self, int64_t log_min) noexcept nogil
+    # Takes a queue out of the table; its files and its memory go when the writer gets there. The
+    # pointer is invalid from now on: who holds it (routes, waiters) lets go before.
+    cdef void delete_queue(self, Queue* queue) noexcept nogil
+    cdef int delete_topic(self, const char* topic, int32_t topic_length) noexcept nogil
+    # Hands over everything, waits, writes the checkpoint. OK | IO_ERROR | NO_SPACE.
+    cdef int flush_all(self, int64_t now_ms, int64_t log_durable, int timeout_ms) noexcept nogil
+
+    # With the GIL: (min, max, persisted, units from persisted to max in file form).
+    cdef tuple snapshot_queue(self, Queue* queue)
+    cdef Queue* _named(self, bytes topic, int queue_id) except NULL
+
+    cdef void mark_dirty(self, Queue* queue) noexcept nogil
+    cdef bint _hand_over(self, Queue* queue) noexcept nogil
+    cdef void _complete(self, QueueJob* job) noexcept nogil
+    cdef void _begin_run(self, int64_t now_ms) noexcept nogil
+    cdef void _begin_sync(self, int64_t now_ms) noexcept nogil
+    cdef void _collect(self, int64_t log_durable) noexcept nogil
+    cdef void _written(self, QueueJob* job) noexcept nogil
+    cdef void _trimmed(self, QueueJob* job) noexcept nogil
+    cdef void _barrier_done(self, QueueJob* job) noexcept nogil
+    cdef void _continue_run(self) noexcept nogil
+    cdef void _continue_trim(self) noexcept nogil
+    cdef void _send_checkpoint(self) noexcept nogil
+    cdef int _reclaim(self, int64_t wanted) noexcept nogil
+    cdef int _write_here(self) noexcept nogil
+    cdef int _persist_here(self, Queue* queue) noexcept nogil
+    cdef int _read_memory(self, Queue* queue, int64_t offset, int32_t count,
+                          QueueEntry* out) noexcept nogil
+    cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
+                        QueueEntry* out) noexcept nogil
+    cdef QueueJob* _take_job(self, int32_t kind, Queue* queue) noexcept nogil
+    cdef void _push(self, QueueJob* job) noexcept nogil
+    cdef int _grow(self) noexcept nogil
+    cdef void _free_queue(self, Queue* queue) noexcept nogil
+    # Recovery only: where the files of a queue end and begin.
+    cdef void set_range(self, Queue* queue, int64_t min_offset, int64_t end_offset,
+                        bint has_file) noexcept nogil
+
+
+# OK when the next append to `queue` needs no chunk; otherwise what make_room says.
+cdef inline int queue_room(QueueStore store, Queue* queue) noexcept nogil:
+    if queue.write_at != queue.write_end:
+        return Status.OK
+    return store.make_room(queue)
+
+
+cdef class QueueReader:
+    """Blocking reads of queue units from files, for one thread that may wait for the disk."""
+    cdef QueueFiles files
+    # `topic` closed by a NUL; `serial` as in Queue. Entries, 0, NOT_FOUND, IO_ERROR or CORRUPT.
+    cdef int read_blocking(self, const char* topic, int32_t queue_id, uint64_t serial,
+                           int64_t offset, int32_t max_entries, int64_t log_end,
+                           QueueEntry* out) noexcept nogil

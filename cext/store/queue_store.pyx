@@ -1,0 +1,783 @@
+"""The store of all consume queues. See queue_store.pxd for the promises, queue_writer.pxd for the
+thread behind it, consume_queue.pxd for what one queue looks like.
+
+Every job that was pushed comes back through _complete; until start() has been called there is no
+writer thread and a job is done on the spot (recovery, tools and single-threaded tests).
+
+A failed write leaves the units in memory: the queue waits until no job of it is under way, then all
+its units from persisted_offset on are handed over again by the next run. A barrier counts only when
+nothing failed and nothing waits, so persisted_log_offset never passes a unit that is not in a file.
+"""
+from libc.errno cimport errno
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcmp, memcpy, memset
+from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDWR, open
+from posix.unistd cimport close
+
+import os
+
+from cext.base.atomics cimport load_acquire_i64
+from cext.base.clock cimport monotonic_us
+from cext.base.status cimport raise_status
+from cext.memory.name_map cimport (name_map_close, name_map_find, name_map_open, name_map_put,
+                                   name_map_remove)
+from cext.store.checkpoint cimport checkpoint_read
+from cext.store.checkpoint import boot_id
+from cext.store.consume_queue cimport (
+    CHUNK_UNITS, TOPIC_BYTES_MAX, chunk_pool_close, chunk_pool_open, chunk_take, queue_add_chunk,
+    queue_chunk_at, queue_copy_units, queue_create, queue_destroy, queue_memory_offset,
+    queue_release, topic_is_valid, unit_load)
+from cext.store.queue_files cimport QueueName, check_entry, name_of
+from cext.store.queue_writer cimport (JOB_BARRIER, JOB_CHECKPOINT, JOB_DROP, JOB_TRIM, JOB_WRITE)
+
+cdef enum:
+    JOBS = 4096                     # ring capacity and number of job structs
+    HAND_UNITS = 800                # units of one queue that are handed over without waiting for a run
+    HAND_PER_TURN = 256             # queues of a run handed over in one turn
+    TRIM_PER_TURN = 64
+    KEEP_CHUNKS = 32                # persisted chunks a busy queue keeps for readers: 1,600 units
+    RECLAIM_GOAL = 64               # chunks a search for persisted ones tries to find
+    READ_UNITS = 256                # most units one read takes from a file
+    WRITER_FILES = 1024             # descriptors of the writer
+    READER_FILES = 256              # descriptors of the reactor
+    SYNC_FILES = 64                 # descriptors for writes of last resort
+    LAST_RESORT_WAIT_MS = 2000      # longest the reactor waits for the writer when all else failed
+    KEY_BYTES = TOPIC_BYTES_MAX + 5
+
+
+cdef uint32_t make_key(const char* topic, int32_t length, int32_t queue_id,
+                       uint8_t* key) noexcept nogil:
+    memcpy(key, topic, <size_t> length)
+    key[length] = 0
+    memcpy(key + length + 1, &queue_id, 4)
+    return <uint32_t> length + 5
+
+
+cdef class QueueStore:
+    """Reactor thread; start, stop and the test entry points before or after it runs."""
+
+    def __cinit__(self, directory, int64_t entries_per_file=300_000, int64_t pool_chunks=65_536,
+                  checkpoint_path=None):
+        self.checkpoint_fd = -1
+        self.directory = os.fsencode(directory)
+        self.entries_per_file = entries_per_file
+        self.next_serial = 1
+        self.trim_at = -1
+        self.run_interval_ms = 3_000
+        self.run_log_bytes = 256 << 20
+        self.sync_interval_ms = 60_000
+        if pool_chunks < 2 or chunk_pool_open(&self.pool, pool_chunks) != Status.OK:
+            raise MemoryError(f"no address space for {pool_chunks} queue chunks")
+        if name_map_open(&self.names) != Status.OK or self._grow() != Status.OK:
+            raise MemoryError("no memory for the queue table")
+        if checkpoint_path is not None:
+            self._open_checkpoint(os.fsencode(checkpoint_path))
+        os.makedirs(self.directory, exist_ok=True)
+        self.reader_files = QueueFiles(self.directory, entries_per_file, READER_FILES, False)
+        self.sync_files = QueueFiles(self.directory, entries_per_file, SYNC_FILES, True)
+        self.writer = QueueWriter(
+            QueueFiles(self.directory, entries_per_file, WRITER_FILES, True), JOBS,
+            self.checkpoint_fd)
+        self.job_memory = <QueueJob*> calloc(JOBS, sizeof(QueueJob))
+        if self.job_memory == NULL:
+            raise MemoryError("no memory for queue jobs")
+        cdef int64_t i
+        for i in range(JOBS):
+            self.job_memory[i].next_free = self.free_jobs
+            self.free_jobs = &self.job_memory[i]
+
+    def __dealloc__(self):
+        cdef int64_t i
+        if self.queues != NULL:
+            for i in range(self.queue_top):
+                if self.queues[i] != NULL:
+                    queue_destroy(self.queues[i], &self.pool)
+        free(self.queues)
+        free(self.dirty)
+        free(self.run)
+        free(self.job_memory)
+        name_map_close(&self.names)
+        chunk_pool_close(&self.pool)
+        if self.checkpoint_fd >= 0:
+            close(self.checkpoint_fd)
+
+    def _open_checkpoint(self, bytes path):
+        self.checkpoint_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
+        if self.checkpoint_fd < 0:
+            raise OSError(errno, os.strerror(errno), path)
+        if checkpoint_read(self.checkpoint_fd, &self.checkpoint) == Status.IO_ERROR:
+            raise OSError(errno, os.strerror(errno), path)
+
+    def start(self):
+        """Starts the writer and sync threads."""
+        self.writer.start()
+
+    def stop(self):
+        """Ends the threads; what was not flushed stays to be rebuilt from the log."""
+        self.writer.stop()
+        with nogil:
+            self._collect(self.log_end)
+
+    # ---- the table
+
+    cdef Queue* find_queue(self, const char* topic, int32_t topic_length,
+                           int32_t queue_id) noexcept nogil:
+        cdef uint8_t key[KEY_BYTES]
+        if topic_length <= 0 or topic_length > TOPIC_BYTES_MAX:
+            return NULL
+        return <Queue*> name_map_find(&self.names, key, make_key(topic, topic_length, queue_id, key))
+
+    cdef Queue* open_queue(self, const char* topic, int32_t topic_length,
+                           int32_t queue_id) noexcept nogil:
+        cdef uint8_t key[KEY_BYTES]
+        cdef Queue* queue = self.find_queue(topic, topic_length, queue_id)
+        cdef int64_t at
+        if queue != NULL:
+            return queue
+        if queue_id < 0 or not topic_is_valid(topic, topic_length):
+            return NULL
+        if self.queue_top == self.queue_slots and self._grow() != Status.OK:
+            return NULL
+        queue = queue_create(topic, topic_length, queue_id, self.next_serial)
+        if queue == NULL:
+            return NULL
+        if name_map_put(&self.names, key, make_key(topic, topic_length, queue_id, key),
+                        queue) != Status.OK:
+            queue_destroy(queue, &self.pool)
+            return NULL
+        self.next_serial += 1
+        at = self.queue_top
+        if self.queue_count < self.queue_top:       # a removed queue left a gap
+            at = 0
+            while self.queues[at] != NULL:
+                at += 1
+        else:
+            self.queue_top += 1
+        self.queues[at] = queue
+        queue.index = <uint32_t> at
+        self.queue_count += 1
+        return queue
+
+    cdef int _grow(self) noexcept nogil:
+        cdef int64_t slots = 1024 if self.queue_slots == 0 else self.queue_slots * 2
+        cdef size_t size = <size_t> slots * sizeof(Queue*)
+        cdef void* memory = realloc(self.queues, size)
+        if memory == NULL:
+            return Status.POOL_EMPTY
+        self.queues = <Queue**> memory
+        memory = realloc(self.dirty, size)
+        if memory == NULL:
+            return Status.POOL_EMPTY
+        self.dirty = <Queue**> memory
+        memory = realloc(self.run, size)
+        if memory == NULL:
+            return Status.POOL_EMPTY
+        self.run = <Queue**> memory
+        self.queue_slots = slots
+        return Status.OK
+
+    cdef void _free_queue(self, Queue* queue) noexcept nogil:
+        self.reader_files.forget(queue.serial)
+        self.sync_files.forget(queue.serial)
+        queue_destroy(queue, &self.pool)
+
+    cdef void delete_queue(self, Queue* queue) noexcept nogil:
+        cdef uint8_t key[KEY_BYTES]
+        cdef int64_t i
+        cdef QueueJob* job
+        name_map_remove(&self.names, key, make_key(queue.topic, queue.topic_length,
+                                                   queue.queue_id, key))
+        self.queues[queue.index] = NULL
+        self.queue_count -= 1
+        if queue.dirty:
+            for i in range(self.dirty_count):
+                if self.dirty[i] == queue:
+                    self.dirty_count -= 1
+                    self.dirty[i] = self.dirty[self.dirty_count]
+                    break
+            for i in range(self.run_at, self.run_count):
+                if self.run[i] == queue:
+                    self.run[i] = NULL
+        if queue.has_file:
+            self.file_count -= 1
+        queue.deleted = 1
+        self.want_run = True        # the checkpoint must soon know of one queue less
+        job = self._take_job(JOB_DROP, queue)
+        while job == NULL:
+            self.writer.wait_done(10)
+            self._collect(0)
+            job = self._take_job(JOB_DROP, queue)
+        self.drops += 1
+        self._push(job)
+        self.writer.wake()
+
+    cdef int delete_topic(self, const char* topic, int32_t topic_length) noexcept nogil:
+        cdef int64_t i
+        cdef Queue* queue
+        cdef int deleted = 0
+        for i in range(self.queue_top):
+            queue = self.queues[i]
+            if queue == NULL or queue.topic_length != topic_length:
+                continue
+            if memcmp(queue.topic, topic, <size_t> topic_length) == 0:
+                self.delete_queue(queue)
+                deleted += 1
+        return deleted
+
+    # ---- appending
+
+    cdef int append(self, Queue* queue, int64_t physical_offset, int32_t size,
+                    int64_t tags_code) noexcept nogil:
+        cdef int status
+        if queue.write_at == queue.write_end:
+            status = self.make_room(queue)
+            if status != Status.OK:
+                return status
+        unit_store(queue.write_at, physical_offset, size, tags_code)
+        queue.write_at += UNIT_BYTES
+        queue.max_offset += 1
+        self.log_end = physical_offset + size
+        if not queue.dirty:
+            self.mark_dirty(queue)
+        return Status.OK
+
+    cdef void mark_dirty(self, Queue* queue) noexcept nogil:
+        queue.dirty = 1
+        self.dirty[self.dirty_count] = queue
+        self.dirty_count += 1
+
+    cdef int make_room(self, Queue* queue) noexcept nogil:
+        cdef Chunk* chunk
+        cdef int status
+        if queue.write_at != queue.write_end:
+            return Status.OK
+        if queue.max_offset - queue.handed_offset >= HAND_UNITS:
+            self._hand_over(queue)
+        if queue.chunk_count > KEEP_CHUNKS:
+            queue_release(queue, &self.pool, KEEP_CHUNKS)
+        chunk = chunk_take(&self.pool)
+        if chunk == NULL:
+            if self._reclaim(RECLAIM_GOAL) == 0:
+                status = self._write_here()
+                if status != Status.OK:
+                    return status
+            chunk = chunk_take(&self.pool)
+            if chunk == NULL:
+                return Status.POOL_EMPTY
+        queue_add_chunk(queue, chunk)
+        return Status.OK
+
+    cdef int _reclaim(self, int64_t wanted) noexcept nogil:
+        """Takes back persisted chunks of any queue, starting where the last search ended."""
+        cdef int64_t seen
+        cdef Queue* queue
+        cdef int found = 0
+        for seen in range(self.queue_top):
+            if self.clock_hand >= self.queue_top:
+                self.clock_hand = 0
+            queue = self.queues[self.clock_hand]
+            self.clock_hand += 1
+            if queue != NULL and queue.head != NULL:
+                found += queue_release(queue, &self.pool, 0)
+                if found >= wanted:
+                    break
+        self.counts.chunks_reclaimed += found
+        return found
+
+    cdef int _write_here(self) noexcept nogil:
+        """Last resort: the reactor waits for the writer, or writes a queue itself."""
+        cdef int64_t deadline = monotonic_us() + LAST_RESORT_WAIT_MS * 1000
+        cdef int64_t seen
+        cdef Queue* queue
+        cdef int status = Status.POOL_EMPTY
+        while True:
+            self._collect(0)
+            if self._reclaim(RECLAIM_GOAL) > 0:
+                return Status.OK
+            for seen in range(self.queue_top):
+                if self.clock_hand >= self.queue_top:
+                    self.clock_hand = 0
+                queue = self.queues[self.clock_hand]
+                self.clock_hand += 1
+                # Chunks a job refers to must stay as they are, so such queues are left alone; and
+                # files of a deleted topic must be gone before its successor writes to the same path.
+                if queue == NULL or queue.in_flight > 0 or queue.head == NULL or self.drops > 0:
+                    continue
+                status = self._persist_here(queue)
+                if status != Status.OK:
+                    return status
+                if queue_release(queue, &self.pool, 0) > 0:
+                    return Status.OK
+            if monotonic_us() > deadline:
+                return status
+            self.writer.wait_done(50)
+
+    cdef int _persist_here(self, Queue* queue) noexcept nogil:
+        cdef int64_t count = queue.max_offset - queue.persisted_offset
+        cdef QueueName name = name_of(queue)
+        cdef int status
+        if count == 0:
+            return Status.OK
+        status = self.sync_files.write_units(
+            &name, queue_chunk_at(queue, queue.persisted_offset), queue.persisted_offset, count)
+        if status != Status.OK:
+            self.counts.write_failures += 1
+            self.counts.last_errno = self.sync_files.last_errno
+            return status
+        self.counts.sync_writes += 1
+        self.counts.units_persisted += count
+        queue.persisted_offset = queue.handed_offset = queue.max_offset
+        if not queue.has_file:
+            queue.has_file = 1
+            self.file_count += 1
+        return Status.OK
+
+    # ---- reading
+
+    cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
+                  QueueEntry* out) noexcept nogil:
+        cdef int64_t memory_offset
+        if max_entries <= 0 or offset < queue.min_offset or offset >= queue.max_offset:
+            return 0
+        memory_offset = queue_memory_offset(queue)
+        if offset >= memory_offset:
+            return self._read_memory(
+                queue, offset, <int32_t> min(<int64_t> max_entries, queue.max_offset - offset), out)
+        return self._read_file(
+            queue, offset, <int32_t> min(<int64_t> max_entries, memory_offset - offset), out)
+
+    cdef int _read_memory(self, Queue* queue, int64_t offset, int32_t count,
+                          QueueEntry* out) noexcept nogil:
+        cdef Chunk* chunk = queue_chunk_at(queue, offset)
+        cdef int64_t index = offset - chunk.first_offset
+        cdef int32_t i
+        self.counts.memory_reads += 1
+        for i in range(count):
+            if index == CHUNK_UNITS:
+                chunk = chunk.next
+                index = 0
+            unit_load(chunk.units + index * UNIT_BYTES, &out[i])
+            index += 1
+            if check_entry(&out[i], self.log_end) != Status.OK:
+                self.counts.corrupt_reads += 1
+                return i if i > 0 else <int> Status.CORRUPT
+        return count
+
+    cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
+                        QueueEntry* out) noexcept nogil:
+        cdef uint8_t units[READ_UNITS * UNIT_BYTES]
+        cdef QueueName name = name_of(queue)
+        cdef int got = self.reader_files.read_units(&name, offset, min(count, READ_UNITS), True,
+                                                    units)
+        cdef int i
+        if got == Status.ABSENT:
+            self.counts.absent_reads += 1
+            return got
+        if got == Status.NOT_FOUND or got == 0:
+            self.counts.corrupt_reads += 1
+            return Status.CORRUPT
+        if got < 0:
+            return got
+        self.counts.file_reads += 1
+        for i in range(got):
+            unit_load(units + i * UNIT_BYTES, &out[i])
+            if check_entry(&out[i], self.log_end) != Status.OK:
+                self.counts.corrupt_reads += 1
+                return i if i > 0 else <int> Status.CORRUPT
+        return got
+
+    # ---- jobs
+
+    cdef QueueJob* _take_job(self, int32_t kind, Queue* queue) noexcept nogil:
+        cdef QueueJob* job = self.free_jobs
+        if job == NULL:
+            return NULL
+        self.free_jobs = job.next_free
+        memset(job, 0, sizeof(QueueJob))
+        job.kind = kind
+        job.queue = queue
+        if queue != NULL:
+            queue.in_flight += 1
+        return job
+
+    cdef void _push(self, QueueJob* job) noexcept nogil:
+        if self.writer.writer_runs:
+            # As many jobs as ring slots: the ring cannot be full.
+            self.writer.push(job)
+            self.pushed = True
+        else:
+            self.writer.do_job(job)
+            self._complete(job)
+
+    cdef void _collect(self, int64_t log_durable) noexcept nogil:
+        cdef QueueJob* job = self.writer.pop_done()
+        while job != NULL:
+            self._complete(job)
+            job = self.writer.pop_done()
+        if self.sync_open and load_acquire_i64(&self.writer.sync_done) == self.writer.sync_wanted:
+            if self.writer.sync_errno != 0:
+                self.counts.last_errno = self.writer.sync_errno
+                self.sync_open = False
+            elif log_durable >= self.sync_mark.log_offset:
+                self.sync_open = False
+                self.synced_mark = self.sync_mark
+                self.synced_log_offset = self.sync_mark.log_offset
+                self._send_checkpoint()
+
+    cdef void _complete(self, QueueJob* job) noexcept nogil:
+        cdef Queue* queue = job.queue
+        if queue != NULL:
+            queue.in_flight -= 1
+        if job.kind == JOB_WRITE:
+            self._written(job)
+        elif job.kind == JOB_BARRIER:
+            self._barrier_done(job)
+        elif job.kind == JOB_TRIM:
+            self._trimmed(job)
+        elif job.kind == JOB_DROP:
+            self.drops -= 1
+            self._free_queue(queue)
+        if job.status != Status.OK and job.kind != JOB_BARRIER:
+            self.counts.last_errno = job.error_number
+        job.next_free = self.free_jobs
+        self.free_jobs = job
+
+    cdef void _written(self, QueueJob* job) noexcept nogil:
+        cdef Queue* queue = job.queue
+        if queue.deleted:
+            return
+        if job.status != Status.OK:
+            self.counts.write_failures += 1
+            self.failed_in_run = True
+            if not queue.waits_for_retry:
+                queue.waits_for_retry = 1
+                self.retry_count += 1
+        elif job.offset <= queue.persisted_offset < job.offset + job.count:
+            self.counts.jobs_written += 1
+            self.counts.units_persisted += job.offset + job.count - queue.persisted_offset
+            queue.persisted_offset = job.offset + job.count
+            if not queue.has_file:
+                queue.has_file = 1
+                self.file_count += 1
+        if queue.waits_for_retry and queue.in_flight == 0:
+            queue.waits_for_retry = 0
+            self.retry_count -= 1
+            self.failed_in_run = True
+            queue.handed_offset = queue.persisted_offset
+            if not queue.dirty:
+                self.mark_dirty(queue)
+
+    cdef bint _hand_over(self, Queue* queue) noexcept nogil:
+        cdef QueueJob* job
+        if queue.waits_for_retry or queue.handed_offset == queue.max_offset:
+            return True
+        job = self._take_job(JOB_WRITE, queue)
+        if job == NULL:
+            return False
+        job.chunk = queue_chunk_at(queue, queue.handed_offset)
+        job.offset = queue.handed_offset
+        job.count = queue.max_offset - queue.handed_offset
+        queue.handed_offset = queue.max_offset
+        self._push(job)
+        return True
+
+    # ---- runs, trims and the checkpoint
+
+    cdef void turn(self, int64_t now_ms, int64_t log_durable) noexcept nogil:
+        self._collect(log_durable)
+        if not self.run_open:
+            if (self.want_run or now_ms - self.last_run_ms >= self.run_interval_ms
+                    or self.log_end - self.last_run_log_end >= self.run_log_bytes):
+                self._begin_run(now_ms)
+        if self.run_open and self.run_at <= self.run_count:
+            self._continue_run()
+        if self.trim_at >= 0:
+            self._continue_trim()
+        if (not self.sync_open and now_ms - self.last_sync_ms >= self.sync_interval_ms
+                and self.persisted_mark.log_offset > self.synced_mark.log_offset):
+            self._begin_sync(now_ms)
+        if self.pushed:
+            self.pushed = False
+            self.writer.wake()
+
+    cdef void _begin_run(self, int64_t now_ms) noexcept nogil:
+        cdef Queue** swap = self.run
+        self.last_run_ms = now_ms
+        self.last_run_log_end = self.log_end
+        if (self.dirty_count == 0 and not self.want_run
+                and self.persisted_mark.log_offset == self.log_end):
+            return
+        self.want_run = False
+        self.failed_in_run = self.retry_count > 0
+        self.run = self.dirty
+        self.run_count = self.dirty_count
+        self.run_at = 0
+        self.dirty = swap
+        self.dirty_count = 0
+        self.run_mark.log_offset = self.log_end
+        self.run_mark.stamp_ms = now_ms
+        self.run_open = True
+
+    cdef void _continue_run(self) noexcept nogil:
+        cdef int64_t limit = min(self.run_count, self.run_at + HAND_PER_TURN)
+        cdef Queue* queue
+        cdef QueueJob* job
+        while self.run_at < limit:
+            queue = self.run[self.run_at]
+            if queue != NULL:
+                if not self._hand_over(queue):
+                    return                  # no job left: next turn
+                queue.dirty = 0
+            self.run_at += 1
+        if self.run_at == self.run_count:
+            job = self._take_job(JOB_BARRIER, NULL)
+            if job != NULL:
+                self.run_at += 1            # the barrier is out; _barrier_done closes the run
+                self._push(job)
+
+    cdef void _barrier_done(self, QueueJob* job) noexcept nogil:
+        self.run_open = False
+        if job.status == Status.OK and not self.failed_in_run and self.retry_count == 0:
+            self.persisted_mark = self.run_mark
+            self.persisted_log_offset = self.run_mark.log_offset
+            self.counts.last_errno = 0
+            self._send_checkpoint()
+
+    cdef void _begin_sync(self, int64_t now_ms) noexcept nogil:
+        self.last_sync_ms = now_ms
+        if not self.writer.syncer_runs:
+            return
+        self.sync_mark = self.persisted_mark
+        self.sync_open = True
+        self.writer.ask_sync()
+
+    cdef void _send_checkpoint(self) noexcept nogil:
+        cdef QueueJob* job
+        if self.checkpoint_fd < 0:
+            return
+        job = self._take_job(JOB_CHECKPOINT, NULL)
+        if job == NULL:
+            return                          # the next barrier sends one
+        job.fields = self.checkpoint
+        job.fields.physic_ms = job.fields.logics_ms = self.synced_mark.stamp_ms
+        job.fields.persisted_offset = self.persisted_mark.log_offset
+        job.fields.synced_offset = min(self.synced_mark.log_offset, self.persisted_mark.log_offset)
+        job.fields.queue_count = self.file_count
+        self._push(job)
+
+    cdef void drop_below(self, int64_t log_min) noexcept nogil:
+        self.trim_log_min = log_min
+        self.trim_at = 0
+
+    cdef void _continue_trim(self) noexcept nogil:
+        cdef int64_t limit = min(self.queue_top, self.trim_at + TRIM_PER_TURN)
+        cdef Queue* queue
+        cdef QueueJob* job
+        while self.trim_at < limit:
+            queue = self.queues[self.trim_at]
+            # min == max: its files were trimmed when it became so.
+            if queue != NULL and queue.min_offset < queue.max_offset:
+                job = self._take_job(JOB_TRIM, queue)
+                if job == NULL:
+                    return
+                job.offset = queue.min_offset
+                job.count = queue.persisted_offset
+                job.log_offset = self.trim_log_min
+                self._push(job)
+            self.trim_at += 1
+        if self.trim_at >= self.queue_top:
+            self.trim_at = -1
+
+    cdef void _trimmed(self, QueueJob* job) noexcept nogil:
+        cdef Queue* queue = job.queue
+        cdef Chunk* chunk
+        cdef QueueEntry entry
+        if queue.deleted or job.status != Status.OK:
+            return
+        queue.min_offset = max(queue.min_offset, job.offset)
+        if job.offset < job.count:
+            return                          # a unit in the files is still alive
+        while queue.min_offset < queue.max_offset:
+            chunk = queue_chunk_at(queue, queue.min_offset)
+            if chunk == NULL:
+                return
+            unit_load(chunk.units + (queue.min_offset - chunk.first_offset) * UNIT_BYTES, &entry)
+            if entry.physical_offset >= job.log_offset:
+                return
+            queue.min_offset += 1
+
+    cdef int flush_all(self, int64_t now_ms, int64_t log_durable, int timeout_ms) noexcept nogil:
+        cdef int64_t deadline = monotonic_us() + <int64_t> timeout_ms * 1000
+        cdef int64_t sync_deadline
+        self._collect(log_durable)
+        while self.persisted_mark.log_offset < self.log_end or self.dirty_count > 0 or self.run_open:
+            if monotonic_us() > deadline:
+                return Status.NO_SPACE if self.counts.last_errno == 28 else Status.IO_ERROR
+            # Only when none is open: a wish left over would begin another run for ever.
+            self.want_run = self.want_run or not self.run_open
+            self.turn(now_ms, log_durable)
+            if self.writer.writer_runs and self.run_open:
+                self.writer.wait_done(20)
+                self._collect(log_durable)
+        sync_deadline = min(deadline, monotonic_us() + 1_000_000)
+        if self.synced_mark.log_offset < self.persisted_mark.log_offset and not self.sync_open:
+            self._begin_sync(now_ms)
+        while self.sync_open and log_durable >= self.sync_mark.log_offset:
+            if monotonic_us() > sync_deadline:
+                break
+            self.writer.wait_done(20)
+            self._collect(log_durable)
+        self._send_checkpoint()
+        self.writer.wake()
+        return Status.OK
+
+    # ---- recovery
+
+    cdef void set_range(self, Queue* queue, int64_t min_offset, int64_t end_offset,
+                        bint has_file) noexcept nogil:
+        queue.min_offset = min_offset
+        queue.max_offset = queue.next_offset = end_offset
+        queue.handed_offset = queue.persisted_offset = end_offset
+        if has_file and not queue.has_file:
+            self.file_count += 1
+        if queue.has_file and not has_file:
+            self.file_count -= 1
+        queue.has_file = has_file
+
+    # ---- Python's view: control thread calls (between two turns) and tests
+
+    cdef tuple snapshot_queue(self, Queue* queue):
+        cdef int64_t count = queue.max_offset - queue.persisted_offset
+        cdef bytearray units = bytearray(count * UNIT_BYTES)
+        if count > 0:
+            queue_copy_units(queue, queue.persisted_offset, count, <uint8_t*> units)
+        return (queue.min_offset, queue.max_offset, queue.persisted_offset, bytes(units))
+
+    cdef Queue* _named(self, bytes topic, int queue_id) except NULL:
+        cdef Queue* queue = self.find_queue(topic, <int32_t> len(topic), queue_id)
+        if queue == NULL:
+            raise KeyError(f"no queue {topic.decode('latin-1')}/{queue_id}")
+        return queue
+
+    def snapshot(self, bytes topic, int queue_id) -> tuple:
+        """(min, max, persisted, units): units from persisted to max are not in a file yet."""
+        return self.snapshot_queue(self._named(topic, queue_id))
+
+    def queue_names(self) -> list:
+        """(topic, queue id) of all queues."""
+        cdef int64_t i
+        return [(self.queues[i].topic[:self.queues[i].topic_length], self.queues[i].queue_id)
+                for i in range(self.queue_top) if self.queues[i] != NULL]
+
+    def counters(self) -> dict:
+        """All counters, the pool's filling and the marks."""
+        return {
+            "jobs_written": self.counts.jobs_written,
+            "units_persisted": self.counts.units_persisted,
+            "write_failures": self.counts.write_failures, "last_errno": self.counts.last_errno,
+            "sync_writes": self.counts.sync_writes,
+            "chunks_reclaimed": self.counts.chunks_reclaimed,
+            "memory_reads": self.counts.memory_reads, "file_reads": self.counts.file_reads,
+            "absent_reads": self.counts.absent_reads, "corrupt_reads": self.counts.corrupt_reads,
+            "queues": self.queue_count, "queues_with_files": self.file_count,
+            "chunks_free": self.pool.capacity - self.pool.touched + self.pool.free_count,
+            "chunks": self.pool.capacity, "file_opens": self.writer.files.opens,
+            "file_writes": self.writer.files.writes, "log_end": self.log_end,
+            "persisted_log_offset": self.persisted_log_offset,
+            "synced_log_offset": self.synced_log_offset,
+        }
+
+    def failure(self) -> str:
+        """What the newest failure of a queue file was; empty when all is well."""
+        if self.counts.last_errno == 0:
+            return ""
+        return (f"queue files under {os.fsdecode(self.directory)}: "
+                f"{os.strerror(self.counts.last_errno)} "
+                f"({self.counts.write_failures} failed writes; units stay in memory, "
+                f"the commit log is complete)")
+
+    def add(self, bytes topic, int queue_id, list entries) -> int:
+        """Appends (physical offset, size, tags code) tuples; returns the queue's max offset."""
+        cdef Queue* queue = self.open_queue(topic, <int32_t> len(topic), queue_id)
+        cdef int status
+        if queue == NULL:
+            raise ValueError(f"no queue can be called {topic!r}/{queue_id}")
+        for physical, size, tags in entries:
+            status = self.append(queue, physical, size, tags)
+            raise_status(status, f"append to {topic!r}/{queue_id}")
+        queue.next_offset = queue.max_offset
+        return queue.max_offset
+
+    def entries(self, bytes topic, int queue_id, int64_t offset, int max_entries):
+        """What read gives: a list of (physical offset, size, tags code), or a negative status."""
+        cdef Queue* queue = self._named(topic, queue_id)
+        cdef QueueEntry out[READ_UNITS]
+        cdef int got = self.read(queue, offset, min(max_entries, READ_UNITS), out)
+        cdef int i
+        if got < 0:
+            return got
+        return [(out[i].physical_offset, out[i].size, out[i].tags_code) for i in range(got)]
+
+    def run_turn(self, int64_t now_ms, int64_t log_durable) -> None:
+        """One turn(), for tests and tools without a reactor."""
+        with nogil:
+            self.turn(now_ms, log_durable)
+
+    def wait_for_writer(self, int timeout_ms) -> None:
+        with nogil:
+            self.writer.wait_done(timeout_ms)
+
+    def flush(self, int64_t now_ms, int64_t log_durable, int timeout_ms=10_000) -> None:
+        """Everything into files, then the checkpoint; raises StoreError with the cause."""
+        cdef int status
+        with nogil:
+            status = self.flush_all(now_ms, log_durable, timeout_ms)
+        raise_status(status, self.failure())
+
+    def drop(self, int64_t log_min) -> None:
+        """The log now starts at log_min."""
+        self.drop_below(log_min)
+
+    def remove_topic(self, bytes topic) -> int:
+        """Deletes all queues of a topic; how many there were."""
+        return self.delete_topic(topic, <int32_t> len(topic))
+
+    def release_memory(self) -> int:
+        """Gives back every chunk whose units are persisted; how many."""
+        return self._reclaim(self.pool.capacity)
+
+
+cdef class QueueReader:
+    """One thread, which may wait for the disk."""
+
+    def __cinit__(self, directory, int64_t entries_per_file=300_000, int32_t capacity=64):
+        self.files = QueueFiles(os.fsencode(directory), entries_per_file, capacity, False)
+
+    cdef int read_blocking(self, const char* topic, int32_t queue_id, uint64_t serial,
+                           int64_t offset, int32_t max_entries, int64_t log_end,
+                           QueueEntry* out) noexcept nogil:
+        cdef uint8_t units[READ_UNITS * UNIT_BYTES]
+        cdef QueueName name
+        cdef int got, i
+        name.topic = topic
+        name.queue_id = queue_id
+        name.serial = serial
+        if max_entries <= 0 or offset < 0:
+            return 0
+        got = self.files.read_units(&name, offset, min(max_entries, READ_UNITS), False, units)
+        for i in range(got):
+            unit_load(units + i * UNIT_BYTES, &out[i])
+            if check_entry(&out[i], log_end) != Status.OK:
+                return i if i > 0 else <int> Status.CORRUPT
+        return got
+
+    def entries(self, bytes topic, int queue_id, int64_t offset, int max_entries, int64_t log_end):
+        """A list of (physical offset, size, tags code), or a negative status. For tests."""
+        cdef QueueEntry out[READ_UNITS]
+        cdef int got = self.read_blocking(topic, queue_id, 1, offset,
+                                          min(max_entries, READ_UNITS), log_end, out)
+        cdef int i
+        self.files.forget(1)
+        if got < 0:
+            return got
+        return [(out[i].physical_offset, out[i].size, out[i].tags_code) for i in range(got)]

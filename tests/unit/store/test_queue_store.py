@@ -1,0 +1,431 @@
+"""Queue store: units appended, read, handed to the writer, persisted, trimmed, deleted.
+
+Method: the compiled QueueStore with small files (1000 units) and small pools, against a plain list of
+what was appended. Files are read back with struct. What this cannot prove: behaviour on a slow or
+failing disk beyond what an unwritable directory shows, and the order of things under a power cut.
+"""
+
+import os
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from cext.base.status import Status
+from cext.store.checkpoint import decode_checkpoint
+from cext.store.queue_store import QueueReader, QueueStore
+
+UNIT = struct.Struct(">qiq")
+PER_FILE = 1000
+RECORD = 100
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "consumequeue"
+
+
+def make(root, pool_chunks=4096, **more):
+    return QueueStore(os.fspath(root), entries_per_file=PER_FILE, pool_chunks=pool_chunks, **more)
+
+
+def records(first, count, start=0, tag=7):
+    """Entries of `count` records of RECORD bytes, the first being number `first` of the log."""
+    return [(start + (first + i) * RECORD, RECORD, tag + first + i) for i in range(count)]
+
+
+def file_units(root, topic, queue_id):
+    """All units in the files of a queue, zeros and all."""
+    units = []
+    for path in sorted((root / topic / str(queue_id)).iterdir()):
+        data = path.read_bytes()
+        assert len(data) == PER_FILE * 20, path
+        assert int(path.name) % (PER_FILE * 20) == 0
+        units += list(UNIT.iter_unpack(data))
+    return units
+
+
+def read_all(store, topic, queue_id, start, stop):
+    found = []
+    while start + len(found) < stop:
+        got = store.entries(topic, queue_id, start + len(found), 200)
+        assert isinstance(got, list) and got, (start + len(found), got)
+        found += got
+    return found[: stop - start]
+
+
+def wait_until(store, condition, log_durable=1 << 60):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, store.counters()
+        store.run_turn(int(time.time() * 1000), log_durable)
+        store.wait_for_writer(5)
+
+
+def test_what_is_appended_is_read_back_from_memory(root):
+    store = make(root)
+    entries = records(0, 333)
+    assert store.add(b"T", 0, entries) == 333
+    assert read_all(store, b"T", 0, 0, 333) == entries
+    assert store.entries(b"T", 0, 49, 3) == entries[49:52]
+    assert store.entries(b"T", 0, 333, 10) == []
+    assert store.entries(b"T", 0, -1, 10) == []
+    assert not (root / "T").exists()
+
+
+def test_flush_writes_units_as_rocketmq_does_into_files_of_exact_length(root):
+    store = make(root)
+    entries = records(0, 2345)
+    store.add(b"T", 3, entries)
+    store.flush(1000, 0)
+    units = file_units(root, "T", 3)
+    assert units[:2345] == entries
+    assert set(units[2345:]) == {(0, 0, 0)}
+    assert sorted(p.name for p in (root / "T" / "3").iterdir()) == [
+        f"{n * PER_FILE * 20:020d}" for n in range(3)]
+
+
+def test_threads_persist_everything_and_the_mark_follows(root):
+    store = make(root)
+    store.start()
+    try:
+        everything = {}
+        for number in range(50):
+            key = (b"T%d" % (number % 5), number // 5)
+            entries = records(number * 1000, 500 + number)
+            everything[key] = entries
+            store.add(*key, entries)
+        store.run_interval_ms = 0
+        wait_until(store, lambda: store.persisted_log_offset == store.log_end)
+        for (topic, queue_id), entries in everything.items():
+            assert file_units(root, topic.decode(), queue_id)[: len(entries)] == entries
+        assert store.counters()["write_failures"] == 0
+        assert store.counters()["queues_with_files"] == 50
+    finally:
+        store.stop()
+
+
+def test_partial_tails_are_handed_over_again_when_they_grow(root):
+    store = make(root)
+    store.start()
+    try:
+        store.run_interval_ms = 0
+        entries = []
+        for step in range(40):
+            more = records(len(entries), step + 1)
+            store.add(b"T", 0, more)
+            entries += more
+            wait_until(store, lambda: store.persisted_log_offset == store.log_end)
+            assert file_units(root, "T", 0)[: len(entries)] == entries
+    finally:
+        store.stop()
+
+
+def test_reads_below_memory_come_from_the_file(root):
+    store = make(root)
+    entries = records(0, 2500)
+    store.add(b"T", 0, entries)
+    store.flush(1000, 0)
+    assert store.release_memory() > 0
+    assert store.counters()["chunks_free"] == store.counters()["chunks"]
+    got = store.entries(b"T", 0, 990, 100)
+    if got == Status.ABSENT:
+        pytest.skip("this file system does not know RWF_NOWAIT")
+    assert got == entries[990:1000]       # one read ends where the file ends
+    assert read_all(store, b"T", 0, 0, 2500) == entries
+    store.add(b"T", 0, records(2500, 10))
+    assert read_all(store, b"T", 0, 2490, 2510) == entries[2490:] + records(2500, 10)
+
+
+def test_blocking_reader_reads_what_is_in_files(root):
+    store = make(root)
+    entries = records(0, 1500)
+    store.add(b"T", 0, entries)
+    store.flush(1000, 0)
+    reader = QueueReader(os.fspath(root), PER_FILE)
+    assert reader.entries(b"T", 0, 995, 50, store.log_end) == entries[995:1000]
+    assert reader.entries(b"T", 0, 1000, 50, store.log_end) == entries[1000:1050]
+    assert reader.entries(b"T", 0, 5000, 50, store.log_end) == Status.NOT_FOUND
+    assert reader.entries(b"T", 9, 0, 50, store.log_end) == Status.NOT_FOUND
+    assert reader.entries(b"T", 0, 10, 5, entries[11][0]) == entries[10:11]
+    assert reader.entries(b"T", 0, 11, 5, entries[11][0]) == Status.CORRUPT
+
+
+@pytest.mark.parametrize("unit", [(-1, 100, 0), (100, 0, 0), (100, -5, 0), (1 << 50, 100, 0),
+                                  (0, 0, 0), (0x7FFFFFFFFFFFFFFF, 0x7FFFFFFF, 0)])
+def test_a_unit_that_cannot_be_right_is_corrupt_and_never_handed_out(root, unit):
+    store = make(root)
+    entries = records(0, 200)
+    store.add(b"T", 0, entries)
+    store.flush(1000, 0)
+    store.release_memory()
+    with (root / "T" / "0" / ("0" * 20)).open("r+b") as file:
+        file.seek(100 * 20)
+        file.write(UNIT.pack(*unit))
+    got = store.entries(b"T", 0, 95, 10)
+    if got == Status.ABSENT:
+        pytest.skip("this file system does not know RWF_NOWAIT")
+    assert got == entries[95:100]
+    assert store.entries(b"T", 0, 100, 10) == Status.CORRUPT
+    assert store.counters()["corrupt_reads"] == 2
+
+
+def test_a_small_pool_reuses_persisted_chunks_of_other_queues(root):
+    store = make(root, pool_chunks=64)
+    entries = {n: [] for n in range(200)}
+    log = 0
+    for _round in range(12):
+        for number in range(200):
+            more = records(log, 17)
+            log += 17
+            entries[number] += more
+            store.add(b"T", number, more)
+        store.run_interval_ms = 0
+        if number % 50 == 0:
+            store.run_turn(_round, 0)
+    store.flush(1000, 0)
+    store.add(b"U", 0, records(log, 64 * 50))
+    counters = store.counters()
+    assert counters["chunks_reclaimed"] >= 60
+    assert counters["sync_writes"] > 0
+    assert counters["write_failures"] == 0
+    store.flush(1000, 0)
+    for number in range(200):
+        assert file_units(root, "T", number)[: len(entries[number])] == entries[number]
+
+
+def test_without_a_disk_a_full_pool_refuses_and_goes_on_when_it_is_back(root):
+    store = make(root, pool_chunks=8)
+    store.add(b"T", 0, records(0, 10))
+    root.rmdir()
+    root.write_text("not a directory")
+    with pytest.raises(Exception, match=r"IO_ERROR|NO_SPACE"):
+        store.add(b"T", 0, records(10, 1000))
+    held = store.snapshot(b"T", 0)[1]
+    assert held == 8 * 50
+    assert store.counters()["write_failures"] > 0
+    assert "Not a directory" in store.failure()
+    root.unlink()
+    store.add(b"T", 0, records(held, 1000))
+    store.flush(1000, 0)
+    assert file_units(root, "T", 0)[: held + 1000] == records(0, held + 1000)
+    assert store.failure() == ""
+
+
+def test_a_failed_write_is_tried_again_and_the_mark_waits_for_it(root):
+    store = make(root)
+    store.start()
+    try:
+        store.run_interval_ms = 0
+        (root / "T").write_text("in the way")
+        store.add(b"T", 0, records(0, 120))
+        store.add(b"U", 0, records(120, 120))
+        wait_until(store, lambda: store.counters()["write_failures"] >= 3)
+        assert store.persisted_log_offset == 0
+        assert read_all(store, b"T", 0, 0, 120) == records(0, 120)
+        (root / "T").unlink()
+        wait_until(store, lambda: store.persisted_log_offset == store.log_end)
+        assert file_units(root, "T", 0)[:120] == records(0, 120)
+        assert file_units(root, "U", 0)[:120] == records(120, 120)
+    finally:
+        store.stop()
+
+
+def test_tens_of_thousands_of_queues_hold_few_descriptors(root):
+    store = make(root, pool_chunks=40_000)
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(20_000):
+        store.add(b"T%d" % (number % 10), number // 10, records(number, 1))
+    assert store.counters()["file_opens"] == 0
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert store.counters()["queues"] == 20_000
+
+
+def test_the_writer_keeps_its_descriptors_below_the_limit(root):
+    store = make(root)
+    for number in range(1500):
+        store.add(b"T", number, records(number, 1))
+    store.flush(1000, 0)
+    assert len(os.listdir("/proc/self/fd")) < 1024 + 200
+    for number in (0, 700, 1499):
+        assert file_units(root, "T", number)[0] == records(number, 1)[0]
+
+
+@pytest.mark.parametrize("name", [b"", b"..", b"a/b", b"a\0b", b"a b", b"x" * 256, "主题".encode()])
+def test_illegal_names_never_become_a_queue(root, name):
+    store = make(root)
+    with pytest.raises(ValueError):
+        store.add(name, 0, [])
+    with pytest.raises(ValueError):
+        store.add(b"T", -1, [])
+    assert list(root.iterdir()) == []
+
+
+def test_retry_and_long_names_are_legal(root):
+    store = make(root)
+    for name in (b"%RETRY%group-1", b"a|b_c-d%", b"x" * 255):
+        store.add(name, 0, records(0, 1))
+    store.flush(1000, 0)
+    assert sorted(os.listdir(root)) == sorted(["%RETRY%group-1", "a|b_c-d%", "x" * 255])
+
+
+def test_dropping_the_start_of_the_log_moves_min_and_deletes_files(root):
+    store = make(root)
+    store.add(b"T", 0, records(0, 3500))
+    store.add(b"OLD", 0, records(0, 10))
+    store.flush(1000, 0)
+    store.add(b"T", 0, records(3500, 100))
+    store.drop(2200 * RECORD)
+    store.run_turn(2000, 0)
+    assert store.snapshot(b"T", 0)[:2] == (2200, 3600)
+    assert sorted(int(p.name) // 20 for p in (root / "T" / "0").iterdir()) == [2000, 3000]
+    # All of OLD is gone, but its last file says which offset comes next.
+    assert store.snapshot(b"OLD", 0)[:2] == (10, 10)
+    assert len(list((root / "OLD" / "0").iterdir())) == 1
+    assert store.entries(b"T", 0, 2199, 10) == []
+    store.drop(3550 * RECORD)
+    store.run_turn(9000, 0)
+    assert store.snapshot(b"T", 0)[:2] == (3550, 3600)
+    assert store.entries(b"T", 0, 3550, 1) == records(3550, 1)
+
+
+def test_dropping_works_while_the_writer_runs(root):
+    store = make(root)
+    store.start()
+    try:
+        for number in range(300):
+            store.add(b"T", number, records(number * 10, 10))
+        store.flush(1000, 1 << 60)
+        store.drop(1505 * RECORD)
+        wait_until(store, lambda: store.snapshot(b"T", 149)[0] == 10
+                   and store.snapshot(b"T", 150)[0] == 5)
+        assert store.snapshot(b"T", 151)[0] == 0
+    finally:
+        store.stop()
+
+
+def test_a_deleted_topic_leaves_no_file_and_may_come_back(root):
+    store = make(root)
+    store.start()
+    try:
+        for number in range(4):
+            store.add(b"T", number, records(number * 10, 10))
+        store.add(b"TT", 0, records(40, 10))
+        store.flush(1000, 1 << 60)
+        store.add(b"T", 0, records(50, 5))
+        assert store.remove_topic(b"T") == 4
+        store.add(b"T", 0, records(60, 3))
+        store.flush(2000, 1 << 60)
+        wait_until(store, lambda: store.counters()["queues_with_files"] == 2)
+        assert file_units(root, "T", 0)[:4] == [*records(60, 3), (0, 0, 0)]
+        assert not (root / "T" / "1").exists()
+        assert store.remove_topic(b"T") == 1
+        wait_until(store, lambda: not (root / "T").exists())
+        assert store.remove_topic(b"NONE") == 0
+        assert read_all(store, b"TT", 0, 0, 10) == records(40, 10)
+        assert sorted(store.queue_names()) == [(b"TT", 0)]
+    finally:
+        store.stop()
+
+
+def test_deleting_in_the_middle_of_a_run_is_harmless(root):
+    store = make(root)
+    store.start()
+    try:
+        for number in range(1000):
+            store.add(b"T%d" % (number % 2), number // 2, records(number, 1))
+        store.run_interval_ms = 0
+        store.run_turn(10_000, 0)          # hands over the first part of the run only
+        assert store.remove_topic(b"T1") == 500
+        wait_until(store, lambda: store.persisted_log_offset == store.log_end)
+        wait_until(store, lambda: not (root / "T1").exists())
+        assert len(list((root / "T0").iterdir())) == 500
+    finally:
+        store.stop()
+
+
+def test_snapshot_has_the_units_that_no_file_has(root):
+    store = make(root)
+    store.add(b"T", 0, records(0, 70))
+    store.flush(1000, 0)
+    store.add(b"T", 0, records(70, 60))
+    low, high, persisted, units = store.snapshot(b"T", 0)
+    assert (low, high, persisted) == (0, 130, 70)
+    assert list(UNIT.iter_unpack(units)) == records(70, 60)
+    with pytest.raises(KeyError):
+        store.snapshot(b"T", 1)
+
+
+def test_the_checkpoint_carries_the_marks(root, tmp_path):
+    path = tmp_path / "checkpoint"
+    store = make(root, checkpoint_path=os.fspath(path))
+    store.start()
+    try:
+        store.add(b"T", 0, records(0, 100))
+        store.flush(123_456, 1 << 60)
+    finally:
+        store.stop()
+    page = path.read_bytes()
+    assert len(page) == 4096
+    values = decode_checkpoint(page)
+    assert values["own_valid"]
+    assert values["persisted_offset"] == 100 * RECORD
+    assert values["queue_count"] == 1
+    if values["synced_offset"]:            # the sync had its second
+        assert values["synced_offset"] == 100 * RECORD
+        assert values["physic_ms"] == values["logics_ms"] == 123_456
+
+
+def test_the_log_must_be_durable_before_the_checkpoint_says_synced(root, tmp_path):
+    path = tmp_path / "checkpoint"
+    store = make(root, checkpoint_path=os.fspath(path))
+    store.start()
+    try:
+        store.sync_interval_ms = 0
+        store.run_interval_ms = 0
+        store.add(b"T", 0, records(0, 100))
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            store.run_turn(50_000, 99 * RECORD)
+            store.wait_for_writer(20)
+        assert store.synced_log_offset == 0
+        wait_until(store, lambda: store.synced_log_offset == 100 * RECORD, 100 * RECORD)
+    finally:
+        store.stop()
+
+
+def test_a_fuller_model_run_agrees_with_plain_lists(root):
+    import random
+
+    choice = random.Random(20261121)
+    store = make(root, pool_chunks=300)
+    store.start()
+    model: dict[tuple[bytes, int], list] = {}
+    log = 0
+    try:
+        store.run_interval_ms = 0
+        for step in range(3000):
+            key = (b"T%d" % choice.randrange(4), choice.randrange(12))
+            what = choice.random()
+            if what < 0.6:
+                more = records(log, choice.randrange(1, 120))
+                log += len(more)
+                store.add(*key, more)
+                model.setdefault(key, []).extend(more)
+            elif what < 0.9 and key in model:
+                at = choice.randrange(len(model[key]))
+                got = store.entries(*key, at, 32)
+                if got != Status.ABSENT:
+                    assert got and got == model[key][at : at + len(got)], (step, key, at)
+            elif what < 0.99:
+                store.run_turn(step, 0)
+            else:
+                store.remove_topic(key[0])
+                model = {k: v for k, v in model.items() if k[0] != key[0]}
+        store.flush(1 << 40, 1 << 60)
+    finally:
+        store.stop()
+    for (topic, queue_id), entries in model.items():
+        assert file_units(root, topic.decode(), queue_id)[: len(entries)] == entries
+    assert {Path(root, t.decode(), str(q)).exists() for t, q in model} == {True}
