@@ -91,4 +91,5 @@ debug: build
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find cext -name '*.so' -delete
+	rm -f cext/_build.py
 	find rmq cext shards tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +

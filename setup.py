@@ -8,6 +8,7 @@ Environment:
 
 import os
 import platform
+import re
 import sys
 from pathlib import Path
 
@@ -18,8 +19,8 @@ PROFILES = {
     "release": (["-O3", "-g1", "-DNDEBUG", "-fno-plt", "-fno-semantic-interposition"], []),
     "debug": (["-Og", "-g3", "-DRMQ_DEBUG=1"], []),
     "asan": (
-        ["-O1", "-g3", "-DRMQ_DEBUG=1", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined",
-         "-fsanitize=address,undefined"],
+        ["-O1", "-g3", "-DRMQ_DEBUG=1", "-fno-omit-frame-pointer",
+         "-fno-sanitize-recover=undefined", "-fsanitize=address,undefined"],
         ["-fsanitize=address,undefined"],
     ),
 }
@@ -49,6 +50,16 @@ def force_after_profile_change(profile: str) -> bool:
     return last not in ("", profile)
 
 
+def write_build_stamp(profile: str) -> None:
+    """cext/_build.py says which version was compiled; cext/__init__.py compares it at import."""
+    version = re.search(r'__version__ = "(.+)"', (ROOT / "rmq" / "__init__.py").read_text())
+    assert version is not None
+    stamp = f'"""Written by setup.py."""\n\nVERSION = "{version[1]}"\nPROFILE = "{profile}"\n'
+    path = ROOT / "cext" / "_build.py"
+    if not path.exists() or path.read_text() != stamp:
+        path.write_text(stamp)
+
+
 def extensions(profile: str) -> list[Extension]:
     compile_args, link_args = PROFILES[profile]
     return [
@@ -72,6 +83,7 @@ if __name__ == "__main__":
     if profile not in PROFILES:
         raise SystemExit(f"RMQ_BUILD={profile}: choose one of {', '.join(PROFILES)}")
     force = force_after_profile_change(profile)
+    write_build_stamp(profile)
     jobs = int(os.environ.get("RMQ_JOBS", len(os.sched_getaffinity(0))))
     setup(
         ext_modules=cythonize(

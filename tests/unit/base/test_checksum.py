@@ -1,6 +1,7 @@
 """Goal: the checksum is zlib's for every length and alignment, on both the fast way and the tables.
 
-Method: all lengths 0..600 (so every path through folding and its tail) plus random ranges, against zlib.
+Method: all lengths 0..600 (so every path through folding and its tail) plus random ranges,
+against zlib.
 Not shown: the aarch64 way, unless this runs on such a machine.
 """
 

@@ -49,7 +49,12 @@ def encode(topic=b"TopicTest", body=b"hello", properties=b"KEYS\x01a\x02", born=
 @pytest.mark.parametrize(("store", "store_bit"), [(V4, 0), (V6, 0x20)])
 @pytest.mark.parametrize(
     ("topic", "magic"),
-    [(b"T", 0xDAA320A7), (b"t" * 127, 0xDAA320A7), (b"t" * 128, 0xDAA320AB), (b"t" * 255, 0xDAA320AB)],
+    [
+        (b"T", 0xDAA320A7),
+        (b"t" * 127, 0xDAA320A7),
+        (b"t" * 128, 0xDAA320AB),
+        (b"t" * 255, 0xDAA320AB),
+    ],
 )
 def test_every_shape_has_the_bytes_of_the_format(born, born_bit, store, store_bit, topic, magic):
     flag = 1 | born_bit | store_bit

@@ -1,0 +1,138 @@
+"""Size and form: one noun a file, a header that explains it, no line of a machine of ours.
+
+The limits are those a reader needs: files of at most 800 lines (aim 400), functions of at most 70,
+lines of at most 100 columns, a header comment of 5 to 40 lines on every file that has something to
+explain. Where one is broken for a reason, the file stands in the table of exceptions with it.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from support.source_tree import ROOT, files
+
+LINES_MAX, FUNCTION_LINES_MAX, COLUMNS_MAX = 800, 70, 100
+CODE = (".py", ".pyx", ".pxd", ".c", ".h", ".pyi")
+TEXT = (*CODE, ".toml", ".md", ".sh", ".java", ".go", ".xml")
+
+LONG_FILES: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {}
+
+# Machines, paths and hosts of those who wrote it; "work" and "root" alone are words.
+BANNED = re.compile(
+    r"/work/|/root/|/home/[a-z]|/tmp/bash|/opt/wheels|:\d+/simple|index-url|extra-index"
+    r"|proxy\.golang|repo1?\.maven|localhost\.localdomain|\bsubagent|\bAI agent",
+)  # fmt: skip
+CDEF = re.compile(r"^(\s*)(?:cdef|cpdef|def)\s[^=]*?(\w+)\s*\([^)]*", re.MULTILINE)
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def root_texts() -> list[Path]:
+    names = ("setup.py", "pyproject.toml", "Makefile", "README.md", "ARCHITECTURE.md",
+             "CHANGELOG.md", "MANIFEST.in", ".ci/run")  # fmt: skip
+    return [ROOT / name for name in names if (ROOT / name).exists()]
+
+
+def python_functions(path: Path) -> list[tuple[str, int]]:
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            found.append((node.name, node.end_lineno - node.lineno + 1))
+    return found
+
+
+def cython_functions(path: Path) -> list[tuple[str, int]]:
+    """(name, lines) by indentation: a function ends before the next line not deeper than it."""
+    lines = path.read_text().split("\n")
+    found = []
+    for number, line in enumerate(lines):
+        head = re.match(r"(\s*)(?:cdef|cpdef|def)\s[^=]*?(\w+)\s*\(", line)
+        if head is None:
+            continue
+        body = number
+        while body < len(lines) and not lines[body].rstrip().endswith(":"):
+            if lines[body].rstrip().endswith(("nogil", ")")) and body > number:
+                break
+            body += 1
+        if body >= len(lines) or not lines[body].rstrip().endswith(":"):
+            continue  # a declaration
+        end = last = body
+        for at in range(body + 1, len(lines)):
+            text = lines[at]
+            if text.strip() and len(text) - len(text.lstrip()) <= len(head[1]):
+                break
+            end = at
+            if text.strip():
+                last = at
+        assert end >= last
+        found.append((head[2], last - number + 1))
+    return found
+
+
+@pytest.mark.parametrize("path", files(*CODE), ids=shown)
+def test_files_are_short_and_lines_fit(path: Path) -> None:
+    lines = path.read_text().split("\n")
+    assert len(lines) <= LINES_MAX or shown(path) in LONG_FILES
+    if path.suffix == ".py":
+        wide = [number for number, line in enumerate(lines, 1) if len(line) > COLUMNS_MAX]
+        assert wide == []
+
+
+@pytest.mark.parametrize("path", files(".py", ".pyx"), ids=shown)
+def test_functions_are_short(path: Path) -> None:
+    functions = python_functions(path) if path.suffix == ".py" else cython_functions(path)
+    long = [
+        (name, lines)
+        for name, lines in functions
+        if lines > FUNCTION_LINES_MAX and f"{shown(path)}:{name}" not in LONG_FUNCTIONS
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize("path", [*files(*TEXT), *root_texts()], ids=shown)
+def test_no_machine_path_or_host_is_named(path: Path) -> None:
+    if path == Path(__file__).resolve():
+        return
+    lines = path.read_text(errors="replace").split("\n")
+    found = [(number, line) for number, line in enumerate(lines, 1) if BANNED.search(line)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "path", files(".py", ".pyx", ".pxd", trees=("rmq", "cext", "shards", "tools")), ids=shown
+)
+def test_files_begin_with_what_they_are(path: Path) -> None:
+    text = path.read_text().lstrip()
+    if not text:
+        return
+    if text.startswith("#!"):
+        text = text.partition("\n")[2].lstrip()
+    assert text.startswith(('"""', 'r"""', "#", "'''"))
+
+
+def test_no_package_marker_stands_in_the_tests() -> None:
+    """With it `python -m pytest` would find the uncompiled tree instead of the installed one."""
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+@pytest.mark.parametrize("path", files(".pyx", ".pxd"), ids=shown)
+def test_cython_is_written_by_the_rules(path: Path) -> None:
+    """No textual includes, compile-time conditions, memoryviews or hidden takes of the lock."""
+    code = "\n".join(line.partition("#")[0] for line in path.read_text().split("\n"))
+    code = re.sub(r'""".*?"""', '""', code, flags=re.DOTALL)
+    banned = {
+        "include": r"^\s*include\s+[\"']",
+        "DEF or IF": r"^\s*(DEF|IF)\s",
+        "except *": r"except\s*\*",
+        "memoryview argument": r"\[::1?\]|\[:, ",
+        "relative cimport": r"^\s*from\s+\.\S*\s+c?import",
+        "nogil without noexcept": r"^\s*c(p)?def\s(?!.*(noexcept|except\s*[?+-]|except NULL)).*\)"
+        r"\s*nogil\s*:?$",
+    }
+    found = [name for name, pattern in banned.items() if re.search(pattern, code, re.MULTILINE)]
+    assert found == []

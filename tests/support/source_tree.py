@@ -1,0 +1,79 @@
+"""The project's sources as the tests of tests/source see them: files, modules, imports."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+TREES = ("rmq", "cext", "shards", "bench", "tools", "tests")
+OURS = ("rmq", "cext", "shards", "bench", "tools")
+_SKIPPED = {"__pycache__", "target", "lib", "node_modules", ".gradle"}
+
+_CYTHON_IMPORT = re.compile(
+    r"^(?P<indent>[ \t]*)(?:from\s+(?P<package>[\w.]+)\s+c?import\s+(?P<names>\([^)]*\)|[^\n#]*)"
+    r"|c?import\s+(?P<module>[\w.]+))",
+    re.MULTILINE,
+)
+
+
+def files(*suffixes: str, trees: tuple[str, ...] = TREES) -> list[Path]:
+    """Every source file with one of the suffixes, in alphabetical order."""
+    return sorted(
+        path
+        for tree in trees
+        for path in (ROOT / tree).rglob("*")
+        if path.suffix in suffixes and path.is_file() and not _SKIPPED & set(path.parts)
+    )
+
+
+def name_of(path: Path) -> str:
+    """`cext/store/record.pyx` -> "cext.store.record", `rmq/cli/__init__.py` -> "rmq.cli"."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """(module of ours, whether inside a function) for every import and cimport of the file."""
+    text = path.read_text()
+    if path.suffix in (".py", ".pyi"):
+        yield from _python_imports(ast.parse(text))
+        return
+    for found in _CYTHON_IMPORT.finditer(text):
+        package, module = found["package"], found["module"]
+        names = re.findall(r"\w+", found["names"] or "")
+        for used in [_imported(package, name) for name in names] if package else [module]:
+            if used.startswith(".") or used.split(".")[0] in OURS:
+                yield used, bool(found["indent"])
+
+
+def _python_imports(tree: ast.Module) -> Iterator[tuple[str, bool]]:
+    def walk(node: ast.AST, inside: bool) -> Iterator[tuple[str, bool]]:
+        for child in ast.iter_child_nodes(node):
+            within = inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+            if isinstance(child, ast.Import):
+                for alias in child.names:
+                    if alias.name.split(".")[0] in OURS:
+                        yield alias.name, inside
+            elif isinstance(child, ast.ImportFrom):
+                module = child.module or ""
+                if child.level:
+                    yield "." * child.level + module, inside
+                elif module.split(".")[0] in OURS:
+                    for alias in child.names:
+                        yield _imported(module, alias.name), inside
+            yield from walk(child, within)
+
+    yield from walk(tree, False)
+
+
+def _imported(package: str, name: str) -> str:
+    """`from rmq.format import remoting` is an import of rmq.format.remoting."""
+    full = f"{package}.{name}"
+    return full if _is_module(full) else package
+
+
+def _is_module(name: str) -> bool:
+    base = ROOT.joinpath(*name.split("."))
+    return base.is_dir() or any(base.with_suffix(end).exists() for end in (".py", ".pyx", ".pxd"))
