@@ -1,0 +1,68 @@
+# Consumer: the pull loop. One open pull per queue, as a RocketMQ client has it; queues spread
+# over connections.
+#
+# After an answer the same queue is asked again from nextBeginOffset. What ends a queue's round:
+#   first_offset .. end_offset given and reached   rewind: starts over; else done
+#   code 19 (nothing there) with stop_at_tail      done
+# Codes 19, 20, 21 are no failures; a queue that got 19 or a failure rests 10 ms before it is
+# asked again, unless its pull was held by the broker (long polling), then it is asked at once.
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from cext.load.histogram cimport Histogram
+from cext.load.peer cimport Peer
+from cext.load.reply cimport Reply, ReplyHints
+from cext.load.tally cimport Tally
+from cext.load.template cimport FrameSet
+
+
+cdef struct Cursor:
+    int64_t next_offset          # of the next pull
+    int64_t first_offset         # where it started
+    int64_t end_offset           # one behind the last wanted; -1: no end
+    int32_t resting              # asked again at the next tick
+    int32_t done
+
+
+cdef class Consumer:
+    cdef FrameSet frames         # one pull template per queue
+    cdef list sockets
+    cdef Peer* peers             # owned; queue i: peer i % peer_count, slot i // peer_count
+    cdef uint32_t peer_count
+    cdef uint32_t live_count
+    cdef int epoll_fd            # owned
+    cdef ReplyHints hints        # of the last answer
+    cdef Cursor* cursors         # owned; one per queue
+    cdef uint32_t done_count
+    cdef uint32_t resting_count
+    cdef bint check_crc
+    cdef bint rewind
+    cdef bint stop_at_tail
+    cdef bint started
+    cdef uint64_t limit          # messages to take at most; 0: no limit
+    cdef uint64_t taken          # messages taken, ever
+    # since reset_stats()
+    cdef int64_t stats_ns
+    cdef int64_t last_answer_ns
+    cdef uint64_t pulls          # answers of any code
+    cdef uint64_t found          # answers with code 0
+    cdef uint64_t messages
+    cdef uint64_t body_bytes
+    cdef uint64_t reply_bytes
+    cdef uint64_t empty          # codes 19, 20, 21
+    cdef uint64_t skipped        # queue offsets jumped over inside answers (filtered, or lost)
+    cdef Tally failures
+    cdef readonly Histogram latency  # ns from pull to answer, code 0 only
+
+    cdef bint finished(self) noexcept nogil
+    cdef void ask(self, Peer* peer, uint32_t queue, int64_t now) noexcept nogil
+    cdef void rest(self, Cursor* cursor) noexcept nogil
+    cdef void end_round(self, Cursor* cursor) noexcept nogil
+    cdef void take_found(self, Cursor* cursor, const Reply* reply) noexcept nogil
+    cdef bint take_answer(self, Cursor* cursor, const Reply* reply,
+                          int64_t waited_ns) noexcept nogil
+    cdef void take_answers(self, Peer* peer, uint32_t peer_index, int64_t now) noexcept nogil
+    cdef void lose(self, Peer* peer) noexcept nogil
+    cdef void serve(self, Peer* peer, uint32_t events) noexcept nogil
+    cdef void ask_all(self, bint only_resting) noexcept nogil
+    cdef void loop(self, int64_t until) noexcept nogil

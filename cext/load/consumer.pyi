@@ -1,0 +1,23 @@
+import socket
+from typing import Any, final
+
+from cext.load.histogram import Histogram
+from cext.load.template import FrameSet
+
+@final
+class Consumer:
+    latency: Histogram
+    def __new__(
+        cls,
+        frames: FrameSet,
+        sockets: list[socket.socket],
+        offsets: list[tuple[int, int | None]],
+        rewind: bool = False,
+        stop_at_tail: bool = False,
+        limit: int = 0,
+        check_crc: bool = False,
+    ) -> Consumer: ...
+    def run(self, microseconds: int) -> bool: ...
+    def reset_stats(self) -> None: ...
+    def next_offsets(self) -> list[int]: ...
+    def stats(self) -> dict[str, Any]: ...

@@ -1,0 +1,107 @@
+"""Log-linear latency histogram (see histogram.pxd for the bucket arithmetic).
+
+What it does not promise: exact percentiles. `percentile` answers the upper end of the bucket that
+holds the wanted rank, never more than the largest recorded value.
+
+    >>> h = Histogram()
+    >>> h.add(1000); h.percentile(50)
+    1000
+"""
+from libc.stdint cimport int64_t, uint64_t
+from libc.string cimport memset
+
+
+cdef extern from *:
+    int __builtin_clzll(unsigned long long) noexcept nogil
+
+
+cdef inline uint64_t bucket_of(uint64_t value) noexcept nogil:
+    cdef int shift
+    if value < (1 << (SUB_BITS + 1)):
+        return value
+    shift = 63 - __builtin_clzll(value) - SUB_BITS
+    return (<uint64_t>shift << SUB_BITS) + (value >> shift)
+
+
+cdef inline uint64_t bucket_last(uint64_t bucket) noexcept nogil:
+    """Largest value that falls into the bucket."""
+    cdef uint64_t shift
+    if bucket < (1 << (SUB_BITS + 1)):
+        return bucket
+    shift = (bucket >> SUB_BITS) - 1
+    return ((bucket - (shift << SUB_BITS) + 1) << shift) - 1
+
+
+cdef class Histogram:
+    def __cinit__(self):
+        self.clear()
+
+    cdef void record(self, int64_t nanoseconds) noexcept nogil:
+        cdef int64_t value = nanoseconds
+        if value < 0:
+            value = 0
+        if value >= <int64_t>1 << VALUE_BITS:
+            value = (<int64_t>1 << VALUE_BITS) - 1
+        self.buckets[bucket_of(<uint64_t>value)] += 1
+        if self.total == 0 or value < self.smallest:
+            self.smallest = value
+        if value > self.largest:
+            self.largest = value
+        self.total += 1
+        self.sum += value
+
+    def clear(self):
+        """Forgets everything recorded."""
+        memset(self.buckets, 0, sizeof(self.buckets))
+        self.total = 0
+        self.largest = 0
+        self.smallest = 0
+        self.sum = 0.0
+
+    def add(self, nanoseconds):
+        """Records one duration."""
+        self.record(nanoseconds)
+
+    def merge(self, Histogram other not None):
+        """Adds everything that other holds."""
+        cdef uint64_t i
+        if other.total == 0:
+            return
+        for i in range(BUCKETS):
+            self.buckets[i] += other.buckets[i]
+        if self.total == 0 or other.smallest < self.smallest:
+            self.smallest = other.smallest
+        if other.largest > self.largest:
+            self.largest = other.largest
+        self.total += other.total
+        self.sum += other.sum
+
+    def percentile(self, percent):
+        """Duration in ns that `percent` of the recorded ones do not exceed; 0 when empty."""
+        cdef uint64_t wanted, seen = 0, i
+        if not 0.0 <= percent <= 100.0:
+            raise ValueError(f"percent must lie in 0 .. 100, not {percent}")
+        if self.total == 0:
+            return 0
+        wanted = max(1, min(self.total, <uint64_t>(percent / 100.0 * self.total + 0.999999)))
+        for i in range(BUCKETS):
+            seen += self.buckets[i]
+            if seen >= wanted:
+                return min(<int64_t>bucket_last(i), self.largest)
+        return self.largest
+
+    @property
+    def count(self):
+        return self.total
+
+    @property
+    def maximum(self):
+        return self.largest
+
+    @property
+    def minimum(self):
+        return self.smallest
+
+    @property
+    def mean(self):
+        return self.sum / self.total if self.total else 0.0

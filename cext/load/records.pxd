@@ -1,0 +1,19 @@
+# Records of a pull reply: stored messages back to back, nothing between them.
+#
+# Example: 32 records of 464 bytes = 14,848 bytes of body; the walk ends exactly at the last byte
+# and the queue offsets rise from one record to the next.
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+
+cdef struct Walk:
+    uint32_t count               # whole records seen
+    uint64_t body_bytes          # sum of their message bodies
+    int64_t last_offset          # queue offset of the last one
+
+
+# OK: the records fill the range exactly, each has a known magic, fields inside its size and a
+# queue offset above the one before (first: >= expected); with check_crc the body's checksum is
+# right too. CORRUPT otherwise.
+cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_offset,
+                      bint check_crc, Walk* out) noexcept nogil

@@ -1,0 +1,3 @@
+def walk_records_of(
+    data: bytes, expected_offset: int, check_crc: bool = True
+) -> tuple[int, int, int]: ...

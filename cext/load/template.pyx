@@ -1,0 +1,152 @@
+"""Frames rendered from templates (template.pxd tells what varies).
+
+Built in Python from `rmq.load.frames`; every offset is checked here once, so that `render` can be
+without checks. Costs: a copy of the header, a copy of the body, 8 digits, 12 hex digits.
+
+    >>> from rmq.load.frames import send_frames
+    >>> send_frames(...).render_one(0, 10_000_000, 7)[:4]
+    b'\\x00\\x00\\x02\\x9a'
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from cext.base.byteorder cimport load_u32, store_u32
+
+OPAQUE_FIRST = 10_000_000
+OPAQUE_LAST = 99_999_999
+
+cdef extern from *:
+    """
+    static const char rmq_hex_digits[] = "0123456789ABCDEF";
+    """
+    const char* rmq_hex_digits
+
+
+cdef inline void put_digits(uint8_t* out, uint32_t value, uint32_t digits) noexcept nogil:
+    cdef uint32_t i, rest = value
+    for i in range(digits):
+        out[digits - 1 - i] = 48 + rest % 10
+        rest //= 10
+
+
+cdef inline void put_hex(uint8_t* out, uint64_t value) noexcept nogil:
+    cdef uint32_t i
+    cdef uint64_t rest = value
+    for i in range(UNIQUE_DIGITS):
+        out[UNIQUE_DIGITS - 1 - i] = <uint8_t>rmq_hex_digits[rest & 15]
+        rest >>= 4
+
+
+cdef inline uint32_t put_number(uint8_t* out, int64_t value) noexcept nogil:
+    """Decimal without leading zeros; value >= 0. Returns the number of digits."""
+    cdef uint8_t reversed_digits[NUMBER_DIGITS_MAX]
+    cdef uint32_t count = 0, i
+    cdef int64_t rest = value
+    while True:
+        reversed_digits[count] = <uint8_t>(48 + rest % 10)
+        count += 1
+        rest //= 10
+        if rest == 0:
+            break
+    for i in range(count):
+        out[i] = reversed_digits[count - 1 - i]
+    return count
+
+
+cdef class FrameSet:
+    def __cinit__(self, list frames not None, bytes body not None, list body_unique_at not None,
+                  bint binary=False, uint32_t messages=1):
+        """frames: (header with the 8 length bytes, split, opaque_at, unique_at, cells) each."""
+        cdef uint32_t at = 0, i
+        cdef Template* template
+        if not frames or messages == 0:
+            raise ValueError("a frame set needs a frame and at least one message in it")
+        self.block = b"".join(frame[0] for frame in frames)
+        self.body_bytes = body
+        self.body = <const uint8_t*>self.body_bytes
+        self.body_length = len(body)
+        self.binary = binary
+        self.messages = messages
+        self.count = len(frames)
+        self.templates = <Template*>calloc(self.count, sizeof(Template))
+        self.body_unique_at = <uint32_t*>calloc(len(body_unique_at) + 1, sizeof(uint32_t))
+        if self.templates == NULL or self.body_unique_at == NULL:
+            raise MemoryError()
+        self.body_unique_count = len(body_unique_at)
+        for i, offset in enumerate(body_unique_at):
+            if not 0 <= offset <= len(body) - UNIQUE_DIGITS:
+                raise ValueError(f"unique id at {offset} leaves the body of {len(body)} bytes")
+            self.body_unique_at[i] = offset
+        for i, (header, split, opaque_at, unique_at, cells) in enumerate(frames):
+            template = &self.templates[i]
+            check_frame(header, split, opaque_at, unique_at, cells, 4 if binary else OPAQUE_DIGITS)
+            template.bytes = <const uint8_t*>self.block + at
+            template.length = len(header)
+            template.split = split
+            template.opaque_at = opaque_at
+            template.unique_at = unique_at
+            template.cell_count = len(cells)
+            for k, cell in enumerate(cells):
+                template.cells[k] = cell
+            at += template.length
+            self.max_bytes = max(self.max_bytes,
+                                 template.length + self.body_length + NUMBER_DIGITS_MAX)
+
+    def __dealloc__(self):
+        free(self.templates)
+        free(self.body_unique_at)
+
+    cdef uint32_t render(self, uint32_t index, int32_t opaque, uint64_t unique, int64_t number,
+                         uint8_t* out) noexcept nogil:
+        cdef const Template* template = &self.templates[index]
+        cdef uint32_t digits = 0, i, opaque_at = template.opaque_at, unique_at = template.unique_at
+        cdef uint8_t* body
+        if template.split == 0:
+            memcpy(out, template.bytes, template.length)
+        else:
+            memcpy(out, template.bytes, template.split)
+            digits = put_number(out + template.split, number)
+            memcpy(out + template.split + digits, template.bytes + template.split,
+                   template.length - template.split)
+            for i in range(template.cell_count):
+                store_u32(out + template.cells[i], load_u32(out + template.cells[i]) + digits)
+            if opaque_at >= template.split:
+                opaque_at += digits
+            if unique_at >= template.split:
+                unique_at += digits
+        if self.binary:
+            store_u32(out + opaque_at, <uint32_t>opaque)
+        else:
+            put_digits(out + opaque_at, <uint32_t>opaque, OPAQUE_DIGITS)
+        if template.unique_at:
+            put_hex(out + unique_at, unique)
+        body = out + template.length + digits
+        memcpy(body, self.body, self.body_length)
+        for i in range(self.body_unique_count):
+            put_hex(body + self.body_unique_at[i], unique + i)
+        return template.length + digits + self.body_length
+
+    def render_one(self, uint32_t index, opaque, unique, number=0):
+        """One finished frame as bytes, as the loops send it."""
+        cdef bytes out
+        cdef uint32_t length
+        if index >= self.count or number < 0 or not OPAQUE_FIRST <= opaque <= OPAQUE_LAST:
+            raise ValueError(f"frame {index} of {self.count}, opaque {opaque}, number {number}")
+        out = bytes(self.max_bytes)
+        length = self.render(index, opaque, unique, number, <uint8_t*><char*>out)
+        return out[:length]
+
+
+cdef check_frame(bytes header, split, opaque_at, unique_at, cells, opaque_bytes):
+    length = len(header)
+    if not 8 < length < 1 << 24:
+        raise ValueError(f"a header of {length} bytes")
+    if not 8 <= opaque_at <= length - opaque_bytes:
+        raise ValueError(f"opaque at {opaque_at} leaves the header of {length} bytes")
+    if unique_at and not 8 <= unique_at <= length - UNIQUE_DIGITS:
+        raise ValueError(f"unique id at {unique_at} leaves the header of {length} bytes")
+    if split and not 8 <= split <= length:
+        raise ValueError(f"number at {split} leaves the header of {length} bytes")
+    if len(cells) > CELLS_MAX or any(not 0 <= cell <= split - 4 for cell in cells):
+        raise ValueError(f"length fields {cells} must stand before the number at {split}")

@@ -1,0 +1,288 @@
+"""`rmq bench`: measures any RocketMQ broker with the load generator of cext/load.
+
+    rmq bench producer  -n 127.0.0.1:9876 -t bench --connections 4 --window 64 --duration 10
+    rmq bench batch     -n 127.0.0.1:9876 --batch 32
+    rmq bench consumer  -n 127.0.0.1:9876 -t bench --duration 10
+    rmq bench latency   -n 127.0.0.1:9876 --rate 5000
+    rmq bench pingpong
+
+A missing topic is created. With --broker HOST:PORT no name server is asked and the topic must
+exist. --rate makes an open loop whose latencies count from the moment each message was due (no
+coordinated omission).
+"""
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from cext.load.consumer import Consumer
+from cext.load.pingpong import echo, ping
+from rmq.client.connection import Connection
+from rmq.errors import RmqError
+from rmq.load import control
+from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
+from rmq.load.report import as_json, as_text
+from rmq.load.run import Progress, Result, connect, measure, open_producer
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def options(*decorators: Callable[[Function], Function]) -> Callable[[Function], Function]:
+    """Several click options as one decorator, shown in the order given."""
+
+    def decorate(function: Function) -> Function:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+where_options = options(
+    click.option("-n", "--namesrv", default="127.0.0.1:9876", show_default=True,
+                 metavar="HOST:PORT"),
+    click.option("--broker", metavar="HOST:PORT", help="Skip the name server, use this broker."),
+    click.option("-t", "--topic", default="bench", show_default=True),
+    click.option("--topics", default=1, show_default=True, type=click.IntRange(1, 100_000),
+                 help="Spread over this many topics: TOPIC, TOPIC-1, TOPIC-2 ..."),
+    click.option("--queues", default=8, show_default=True, type=click.IntRange(1, 65_536),
+                 help="Queues of each topic (when it is created, or with --broker)."),
+    click.option("--connections", "-c", default=1, show_default=True,
+                 type=click.IntRange(1, 10_000)),
+    click.option("--duration", "-d", default=5.0, show_default=True, type=click.FloatRange(0.01),
+                 help="Seconds that are counted."),
+    click.option("--warmup", default=0.5, show_default=True, type=click.FloatRange(0),
+                 help="Seconds of load before counting starts."),
+    click.option("--pid", "pids", multiple=True, type=int,
+                 help="Print CPU seconds per million messages of this process (repeatable)."),
+    click.option("--binary", is_flag=True, help="Binary (ROCKETMQ) headers instead of JSON."),
+    click.option("--json", "json_output", is_flag=True, help="Print one JSON object."),
+)  # fmt: skip
+send_options = options(
+    click.option("--size", "-s", default=256, show_default=True, type=click.IntRange(0, 4 << 20),
+                 help="Bytes of a message body."),
+    click.option("--tags", default=None, help="Tag of every message."),
+    click.option("--rate", "-r", default=0.0, type=click.FloatRange(0),
+                 help="Messages a second (open loop); 0: as fast as the window allows."),
+    click.option("--count", default=0, type=click.IntRange(0), help="Stop after so many messages."),
+    click.option("--in-order", is_flag=True, help="Match answers by order, not by opaque."),
+)  # fmt: skip
+
+
+@click.group()
+def bench() -> None:
+    """Measure a RocketMQ broker: throughput, CPU per message, latency."""
+
+
+@bench.command()
+@where_options
+@send_options
+@click.option("--window", "-w", default=64, show_default=True, type=click.IntRange(1, 100_000),
+              help="Open requests per connection.")  # fmt: skip
+def producer(**given: Any) -> None:
+    """Send single messages, WINDOW open requests on each connection."""
+    run_sends(given, batch=1)
+
+
+@bench.command()
+@where_options
+@send_options
+@click.option("--window", "-w", default=4, show_default=True, type=click.IntRange(1, 100_000),
+              help="Open batches per connection.")  # fmt: skip
+@click.option("--batch", "-b", default=32, show_default=True, type=click.IntRange(2, 10_000),
+              help="Messages in a batch.")  # fmt: skip
+def batch(**given: Any) -> None:
+    """Send batches of BATCH messages."""
+    run_sends(given, batch=given.pop("batch"))
+
+
+@bench.command()
+@where_options
+@send_options
+def latency(**given: Any) -> None:
+    """Send with one open request per connection: the round trip of a message."""
+    run_sends({**given, "window": 1}, batch=1)
+
+
+@bench.command()
+@where_options
+@click.option("--group", "-g", default="bench-consumer", show_default=True)
+@click.option("--pull", "batch", default=32, show_default=True, type=click.IntRange(1, 1024),
+              help="Messages asked for in a pull.")  # fmt: skip
+@click.option("--count", default=0, type=click.IntRange(0), help="Stop after so many messages.")
+@click.option("--tail", is_flag=True, help="Start at the end of each queue, wait for new messages.")
+@click.option("--last", default=0, type=click.IntRange(0),
+              help="Read only the last so many messages of each queue.")  # fmt: skip
+@click.option("--loop", is_flag=True, help="Start over when all is read (measures cached reads).")
+@click.option("--check-crc", is_flag=True, help="Compute the checksum of every body.")
+def consumer(**given: Any) -> None:
+    """Pull: one open pull per queue, every answer walked record by record."""
+    try:
+        run_pulls(given)
+    except (OSError, RmqError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@bench.command()
+@click.option(
+    "--request", "request_bytes", default=660, show_default=True, type=click.IntRange(1, 1 << 20)
+)
+@click.option(
+    "--reply", "reply_bytes", default=230, show_default=True, type=click.IntRange(1, 1 << 20)
+)
+@click.option("--duration", "-d", default=3.0, show_default=True, type=click.FloatRange(0.01))
+@click.option("--json", "json_output", is_flag=True, help="Print one JSON object.")
+def pingpong(request_bytes: int, reply_bytes: int, duration: float, json_output: bool) -> None:
+    """Bare loopback echo: the floor of every latency on this machine."""
+    result = measure_pingpong(request_bytes, reply_bytes, duration)
+    show(result, [], json_output, "echoed")
+
+
+# ---- doing
+
+
+def find_targets(given: dict[str, Any], readable: bool = False) -> list[control.Target]:
+    """The queues to use, in an order that alternates over topics last."""
+    names = [given["topic"], *(f"{given['topic']}-{i}" for i in range(1, given["topics"]))]
+    if given["broker"]:
+        return [
+            control.Target(given["broker"], Queue(name, queue_id))
+            for name in names
+            for queue_id in range(given["queues"])
+        ]
+    return control.find_queues(given["namesrv"], names, given["queues"], readable)
+
+
+def run_sends(given: dict[str, Any], batch: int) -> None:
+    shape = SendShape(given["size"], given["tags"], given["binary"], batch)
+    try:
+        targets = find_targets(given)
+        addresses = spread_addresses(targets, given["connections"])
+        if len(set(addresses)) > 1:
+            raise click.ClickException(
+                "the topic lives on several brokers; choose one of them with --broker: "
+                + ", ".join(sorted(set(addresses)))
+            )
+        frames = send_frames([target.queue for target in targets], shape)
+        limit = (given["count"] + batch - 1) // batch
+        loop = open_producer(
+            frames, addresses, given["window"], given["rate"], limit, given["in_order"]
+        )
+        result = measure(
+            loop, given["duration"], given["warmup"], list(given["pids"]), progress(given)
+        )
+    except (OSError, RmqError, MemoryError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    show(result, list(given["pids"]), given["json_output"])
+
+
+def run_pulls(given: dict[str, Any]) -> None:
+    targets = find_targets(given, readable=True)
+    address = spread_addresses(targets, 1)[0]
+    targets = [target for target in targets if target.address == address]
+    with Connection(address) as broker:
+        control.subscribe(broker, given["group"], {target.queue.topic for target in targets})
+        pull_from(broker, address, targets, given)
+
+
+def pull_from(
+    broker: Connection, address: str, targets: list[control.Target], given: dict[str, Any]
+) -> None:
+    offsets: list[tuple[int, int | None]] = []
+    for target in targets:
+        least, most = control.queue_range(broker, target.queue)
+        start = max(least, most - given["last"]) if given["last"] else least
+        if given["tail"]:
+            start = most
+        offsets.append((start, most if given["loop"] and most > start else None))
+    if given["loop"]:
+        # A queue without messages has no round to start over.
+        kept = [i for i, (_, end) in enumerate(offsets) if end is not None]
+        targets, offsets = [targets[i] for i in kept], [offsets[i] for i in kept]
+        if not targets:
+            raise click.ClickException("--loop needs messages in the topic")
+    frames = pull_frames(
+        [target.queue for target in targets],
+        given["group"],
+        given["batch"],
+        suspend_ms=0 if given["loop"] else 15_000,
+        binary=given["binary"],
+    )
+    sockets = [connect(address) for _ in range(min(given["connections"], len(targets)))]
+    loop = Consumer(
+        frames, sockets, offsets, rewind=given["loop"], limit=given["count"],
+        check_crc=given["check_crc"],
+    )  # fmt: skip
+    result = measure(loop, given["duration"], given["warmup"] if given["loop"] else 0,
+                     list(given["pids"]), progress(given))  # fmt: skip
+    show(result, list(given["pids"]), given["json_output"], "pulled")
+
+
+def measure_pingpong(request_bytes: int, reply_bytes: int, seconds: float) -> Result:
+    """The echo side runs in a child process, as a broker would."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            accepted, _ = listener.accept()
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            echo(accepted.fileno(), request_bytes, reply_bytes)
+            status = 0
+        finally:
+            os._exit(status)
+    with socket.create_connection(listener.getsockname()) as client:
+        listener.close()
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        ping(client.fileno(), request_bytes, reply_bytes, min(0.2, seconds / 10))
+        histogram = ping(client.fileno(), request_bytes, reply_bytes, seconds)
+    os.waitpid(child, 0)
+    return Result(
+        seconds=seconds,
+        messages=histogram.count,
+        requests=histogram.count,
+        bytes=histogram.count * request_bytes,
+        failures={},
+        latency=histogram,
+    )
+
+
+def spread_addresses(targets: list[control.Target], connections: int) -> list[str]:
+    """One address per connection, brokers taking turns."""
+    unique = list(dict.fromkeys(target.address for target in targets))
+    return [unique[i % len(unique)] for i in range(max(connections, 1))]
+
+
+# ---- showing
+
+
+def progress(given: dict[str, Any]) -> Progress | None:
+    """A line that overwrites itself, on a terminal only."""
+    if given["json_output"] or not sys.stderr.isatty():
+        return None
+
+    def line(seconds: float, stats: dict[str, Any]) -> None:
+        rate = stats["messages"] / seconds if seconds > 0 else 0.0
+        failed = sum(stats["failures"].values())
+        counts = f"{stats['messages']:>12,} messages  {rate:>12,.0f}/s  {failed:,} failed "
+        click.echo(f"\r{seconds:6.1f} s  {counts}", err=True, nl=False)
+
+    return line
+
+
+def show(result: Result, pids: list[int], json_output: bool, verb: str = "acked") -> None:
+    if json_output:
+        click.echo(json.dumps(as_json(result)))
+        return
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)
+    click.echo(as_text(result, pids, verb))
+
+
+if __name__ == "__main__":
+    bench()

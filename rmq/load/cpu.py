@@ -1,0 +1,80 @@
+"""CPU seconds of processes, read from /proc.
+
+The kernel keeps the run time of each thread in nanoseconds in /proc/PID/task/TID/schedstat; their
+sum is taken when no thread ended in between, because an ended one takes its time with it.
+Otherwise, or where schedstat is not there, utime + stime of /proc/PID/stat count, in ticks of 10
+ms. Time that the kernel spends for others in its own threads (write-back, soft interrupts) is
+charged to nobody here.
+
+    meter = CpuMeter([broker_pid]); meter.start(); ...; meter.seconds()  ->  1.234
+"""
+
+import os
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class CpuMeter:
+    """CPU seconds that the given processes spend between start() and seconds()."""
+
+    def __init__(self, pids: list[int]) -> None:
+        self.pids = list(pids)
+        for pid in self.pids:
+            if not Path(f"/proc/{pid}").exists():
+                raise ProcessLookupError(f"no process {pid}")
+        self.start()
+
+    def start(self) -> None:
+        self._threads = {pid: thread_times(pid) for pid in self.pids}
+        self._ticks = {pid: tick_seconds(pid) for pid in self.pids}
+
+    def seconds(self) -> float:
+        return sum(self._one(pid) for pid in self.pids)
+
+    def _one(self, pid: int) -> float:
+        before, after = self._threads[pid], thread_times(pid)
+        if before and after and before.keys() <= after.keys():
+            return sum(after.values()) - sum(before.values())
+        return tick_seconds(pid) - self._ticks[pid]
+
+
+def thread_times(pid: int) -> dict[str, float]:
+    """Thread id -> CPU seconds; empty when the kernel does not tell."""
+    times = {}
+    try:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            times[task.name] = int((task / "schedstat").read_text().split()[0]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return {}
+    return times
+
+
+def tick_seconds(pid: int) -> float:
+    """utime + stime of the whole process, ended threads included; 0 when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    fields = text[text.rindex(")") + 2 :].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process (VmRSS)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def with_descendants(pid: int) -> list[int]:
+    """The process and everything it started, directly or not."""
+    found = [pid]
+    for parent in found:
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            try:
+                found += [int(child) for child in task.read_text().split()]
+            except OSError:
+                continue
+    return found

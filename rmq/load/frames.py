@@ -1,0 +1,216 @@
+"""Frame templates of sends, batches and pulls, spelled exactly as the Java client 5.5 spells them.
+
+A JSON header is one object with its members in alphabetical order; the fields of a send are the
+single letters a..n of V2 (c = TBW102, i = the property string with its control characters escaped
+as \\u0001 and \\u0002), those of a pull stand in the order of Java's hash map. A binary header
+holds the fields in declaration order. tests/unit/load/test_frames.py compares all of them with
+frames captured from a client.
+
+A template differs from a captured frame in one thing: a JSON opaque has always eight digits, so
+that it can be patched in place. Of each UNIQ_KEY the last twelve of 32 hex digits vary.
+
+    {"code":310,"extFields":{"a":"bench-producer","b":"bench",...,"n":"broker-a"},"flag":0,
+     "language":"JAVA","opaque":10000000,"serializeTypeCurrentRPC":"JSON","version":513}
+"""
+
+import json
+import os
+import struct
+import time
+from dataclasses import dataclass
+
+from cext.load.template import OPAQUE_FIRST, FrameSet
+
+SEND_MESSAGE_V2 = 310
+SEND_BATCH_MESSAGE = 320
+PULL_MESSAGE = 11
+JAVA_VERSION = 513  # V5_5_0
+UNIQUE_FIXED = f"7F000001{os.getpid() & 0xFFFF:04X}5D30946E"
+UNIQUE_ZERO = "0" * 12
+PULL_SUSPEND = 2
+PULL_SUBSCRIPTION = 4
+_BINARY_HEAD = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
+
+FrameTuple = tuple[bytes, int, int, int, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Where one template sends to, or pulls from."""
+
+    topic: str
+    queue_id: int
+    broker_name: str = "broker-a"
+
+
+@dataclass(frozen=True)
+class SendShape:
+    """What a send looks like, beside its queue."""
+
+    body_bytes: int = 256
+    tags: str | None = None
+    binary: bool = False
+    batch: int = 1
+    producer_group: str = "bench-producer"
+
+
+def properties(tags: str | None) -> tuple[str, int]:
+    """The property string of one message and where the varying part of its UNIQ_KEY starts."""
+    text = f"UNIQ_KEY\x01{UNIQUE_FIXED}{UNIQUE_ZERO}\x02WAIT\x01true\x02"
+    if tags:
+        text += f"TAGS\x01{tags}\x02"
+    return text, len("UNIQ_KEY\x01") + len(UNIQUE_FIXED)
+
+
+def body_pattern(length: int) -> bytes:
+    """A message body: readable, without long runs of one byte."""
+    line = b"the quick brown fox jumps over the lazy dog 0123456789 "
+    return (line * (length // len(line) + 1))[:length]
+
+
+def batch_body(shape: SendShape) -> tuple[bytes, list[int]]:
+    """The body of a batch send and where each message's UNIQ_KEY varies (layout: wire.md 3.2)."""
+    text, unique_at = properties(shape.tags)
+    property_bytes = text.encode()
+    body = body_pattern(shape.body_bytes)
+    size = 22 + len(body) + len(property_bytes)
+    one = struct.pack(">iiiii", size, 0, 0, 0, len(body)) + body
+    one += struct.pack(">h", len(property_bytes)) + property_bytes
+    inside = 22 + len(body) + unique_at
+    return one * shape.batch, [i * size + inside for i in range(shape.batch)]
+
+
+def send_frames(queues: list[Queue], shape: SendShape) -> FrameSet:
+    """One template per queue, all ending with the same body."""
+    if shape.batch < 1 or shape.body_bytes < 0:
+        raise ValueError(f"batch {shape.batch}, body of {shape.body_bytes} bytes")
+    if shape.batch > 1:
+        body, unique_at = batch_body(shape)
+    else:
+        body, unique_at = body_pattern(shape.body_bytes), []
+    frames = [_send_frame(queue, shape, len(body)) for queue in queues]
+    return FrameSet(frames, body, unique_at, shape.binary, shape.batch)
+
+
+def pull_frames(
+    queues: list[Queue],
+    group: str = "bench-consumer",
+    batch: int = 32,
+    suspend_ms: int = 15_000,
+    binary: bool = False,
+    tags: str = "*",
+) -> FrameSet:
+    """One pull template per queue; the queue offset is inserted when a frame is rendered."""
+    frames = [_pull_frame(queue, group, batch, suspend_ms, binary, tags) for queue in queues]
+    return FrameSet(frames, b"", [], binary, batch)
+
+
+def _send_frame(queue: Queue, shape: SendShape, body_bytes: int) -> FrameTuple:
+    text, unique_at = properties(None if shape.batch > 1 else shape.tags)
+    fields = {
+        "a": shape.producer_group,
+        "b": queue.topic,
+        "c": "TBW102",
+        "d": "4",
+        "e": str(queue.queue_id),
+        "f": "0",
+        "g": str(time.time_ns() // 1_000_000),
+        "h": "0",
+        "i": text,
+        "j": "0",
+        "k": "false",
+        "m": "true" if shape.batch > 1 else "false",
+        "n": queue.broker_name,
+    }
+    code = SEND_BATCH_MESSAGE if shape.batch > 1 else SEND_MESSAGE_V2
+    if shape.binary:
+        header = _binary_header(code, fields)
+        value_at = header.index(text.encode())
+        return _finish(header, 0, 3 + 2, value_at + unique_at, (), body_bytes, True)
+    header = _json_header(code, fields)
+    # The escaped \x01 takes six characters instead of one.
+    value_at = header.index(b'"UNIQ_KEY') + 1 if b'"UNIQ_KEY' in header else 0
+    return _finish(header, 0, _opaque_at(header), value_at + unique_at + 5, (), body_bytes, False)
+
+
+def _pull_frame(
+    queue: Queue, group: str, batch: int, suspend_ms: int, binary: bool, tags: str
+) -> FrameTuple:
+    flags = PULL_SUBSCRIPTION | (PULL_SUSPEND if suspend_ms > 0 else 0)
+    values = {
+        "consumerGroup": group,
+        "topic": queue.topic,
+        "queueId": str(queue.queue_id),
+        "queueOffset": "",
+        "maxMsgNums": str(batch),
+        "sysFlag": str(flags),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": str(suspend_ms),
+        "subscription": tags,
+        "subVersion": "0",
+        "expressionType": "TAG",
+        "maxMsgBytes": "2147483647",
+        "bname": queue.broker_name,
+        "ReqT": "0",
+    }
+    if binary:
+        header = _binary_header(PULL_MESSAGE, values)
+        split = header.index(b"queueOffset") + len("queueOffset") + 4
+        return _finish(header, split, 3 + 2, 0, (17, split - 4), 0, True)
+    hash_order = (
+        "queueId", "commitOffset", "subscription", "suspendTimeoutMillis", "bname", "sysFlag",
+        "expressionType", "ReqT", "topic", "consumerGroup", "maxMsgNums", "queueOffset",
+        "subVersion", "maxMsgBytes",
+    )  # fmt: skip
+    header = _json_header(PULL_MESSAGE, {name: values[name] for name in hash_order})
+    split = header.index(b'"queueOffset":"') + len('"queueOffset":"')
+    return _finish(header, split, _opaque_at(header), 0, (), 0, False)
+
+
+def _json_header(code: int, fields: dict[str, str]) -> bytes:
+    header = {
+        "code": code,
+        "extFields": fields,
+        "flag": 0,
+        "language": "JAVA",
+        "opaque": OPAQUE_FIRST,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": JAVA_VERSION,
+    }
+    return json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _opaque_at(header: bytes) -> int:
+    return header.rindex(b'"opaque":') + len('"opaque":')
+
+
+def _binary_header(code: int, fields: dict[str, str]) -> bytes:
+    parts = []
+    for name, value in fields.items():
+        key, text = name.encode(), value.encode()
+        parts.append(struct.pack(">h", len(key)) + key + struct.pack(">i", len(text)) + text)
+    joined = b"".join(parts)
+    head = _BINARY_HEAD.pack(code, 0, JAVA_VERSION, OPAQUE_FIRST, 0, 0)
+    return head + struct.pack(">i", len(joined)) + joined
+
+
+def _finish(
+    header: bytes,
+    split: int,
+    opaque_at: int,
+    unique_at: int,
+    cells: tuple[int, ...],
+    body_bytes: int,
+    binary: bool,
+) -> FrameTuple:
+    """Puts the eight length bytes in front; positions move by eight, 0 stays "none"."""
+    word = len(header) | (1 << 24 if binary else 0)
+    frame = struct.pack(">II", 4 + len(header) + body_bytes, word) + header
+    lengths = (0, 4, *(cell + 8 for cell in cells)) if split else ()
+    return (
+        frame,
+        split + 8 if split else 0,
+        opaque_at + 8,
+        unique_at + 8 if unique_at else 0,
+        lengths,
+    )

@@ -1,0 +1,137 @@
+"""One measured run: connect, warm up, count, drain.
+
+The counts and the CPU readings are taken at the same two moments, both while the load is on:
+start-up, warm-up and drain belong to neither. Python comes back from the loop five times a
+second, for the progress line and for Ctrl-C.
+
+    producer = open_producer(frames, ["127.0.0.1:10911"] * 4, window=64)
+    result = measure(producer, seconds=3, warmup=0.5, pids=[4711])
+    result.messages_per_second, result.cpu_per_million, result.latency.percentile(99)
+"""
+
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cext.load.consumer import Consumer
+from cext.load.histogram import Histogram
+from cext.load.producer import Producer
+from cext.load.template import FrameSet
+from rmq.client.connection import CONNECT_TIMEOUT, split_address
+from rmq.errors import UnreachableError
+from rmq.load.cpu import CpuMeter
+
+SLICE_US = 200_000
+DRAIN_US = 5_000_000
+
+Progress = Callable[[float, dict[str, Any]], None]
+
+
+@dataclass
+class Result:
+    """What one run measured; times in seconds, latencies in ns inside the histogram."""
+
+    seconds: float
+    messages: int
+    requests: int
+    bytes: int
+    failures: dict[int, int]
+    latency: Histogram
+    cpu_seconds: float | None = None
+    unanswered: int = 0
+    overdue: int = 0
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def messages_per_second(self) -> float:
+        return self.messages / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def megabytes_per_second(self) -> float:
+        return self.bytes / self.seconds / 1e6 if self.seconds > 0 else 0.0
+
+    @property
+    def cpu_per_million(self) -> float | None:
+        if self.cpu_seconds is None or not self.messages:
+            return None
+        return self.cpu_seconds / self.messages * 1e6
+
+
+def connect(address: str) -> socket.socket:
+    """A non-blocking connection without Nagle's delay."""
+    try:
+        connected = socket.create_connection(split_address(address), CONNECT_TIMEOUT)
+    except OSError as error:
+        raise UnreachableError(f"{address}: cannot connect ({error.strerror or error})") from None
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setblocking(False)
+    return connected
+
+
+def open_producer(
+    frames: FrameSet,
+    addresses: list[str],
+    window: int = 1,
+    rate: float = 0.0,
+    limit: int = 0,
+    in_order: bool = False,
+) -> Producer:
+    """A producer with one connection per address; rate in messages a second."""
+    return Producer(
+        frames,
+        [connect(address) for address in addresses],
+        window,
+        rate / frames.messages,
+        limit,
+        in_order,
+        time.time_ns() & 0xFFFFFFFFFFFF,
+    )
+
+
+def measure(
+    loop: Producer | Consumer,
+    seconds: float,
+    warmup: float = 0.0,
+    pids: list[int] | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Runs for warmup + seconds, or until there is nothing left to do."""
+    meter = CpuMeter(pids or [])
+    going = warmup <= 0 or loop.run(int(warmup * 1e6))
+    loop.reset_stats()
+    meter.start()
+    until = start = time.monotonic()
+    until += seconds
+    while going and (left := until - time.monotonic()) > 0:
+        going = loop.run(min(SLICE_US, int(left * 1e6) + 1))
+        if progress is not None:
+            progress(time.monotonic() - start, loop.stats())
+    elapsed = time.monotonic() - start
+    cpu = meter.seconds() if pids else None
+    stats = loop.stats()
+    result = Result(
+        # A run that ended by itself ended with its last answer.
+        seconds=elapsed if going else stats["seconds"],
+        messages=stats["messages"],
+        requests=stats["requests"],
+        bytes=wire_bytes(stats),
+        failures=stats["failures"],
+        latency=Histogram(),
+        cpu_seconds=cpu,
+        overdue=stats.get("overdue", 0),
+        details=stats,
+    )
+    if isinstance(loop, Producer):
+        # What was open at the end counts among the latencies: a stall there must not be left out.
+        result.unanswered = loop.finish(DRAIN_US)
+    result.latency.merge(loop.latency)
+    return result
+
+
+def wire_bytes(stats: dict[str, Any]) -> int:
+    """Bytes of the messages that went through: frames of acked sends, or bodies pulled."""
+    if "bytes_sent" in stats:
+        return int(stats["bytes_sent"] * stats["acked"] / max(stats["requests"], stats["acked"], 1))
+    return int(stats["body_bytes"])

@@ -1,0 +1,232 @@
+"""The producer and consumer loops count what happened, whatever the broker does.
+
+Method: real sockets to a broker whose answers the test scripts: late, reordered,
+refused, doubled, cut off. What this cannot show: speed.
+"""
+
+import time
+
+import pytest
+from support.scripted_broker import ScriptedBroker
+from support.stored_records import record
+
+from cext.load.consumer import Consumer
+from cext.load.pingpong import ping
+from rmq.format import remoting
+from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
+from rmq.load.run import connect, measure, open_producer
+
+QUEUES = [Queue("a", 0), Queue("a", 1), Queue("b", 0)]
+
+
+def producer_to(broker, connections=1, **options):
+    shape = SendShape(64, batch=options.pop("batch", 1), binary=options.pop("binary", False))
+    return open_producer(send_frames(QUEUES, shape), [broker.address] * connections, **options)
+
+
+def run_out(loop, seconds=5.0):
+    """Runs until the loop says that nothing is left."""
+    until = time.monotonic() + seconds
+    while loop.run(100_000):
+        assert time.monotonic() < until, loop.stats()
+    return loop.stats()
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_counted_run_sends_and_acks_exactly_that_many(binary):
+    with ScriptedBroker(lambda command: [command.reply(fields={"queueId": "0"})]) as broker:
+        stats = run_out(producer_to(broker, 3, window=4, limit=100, binary=binary))
+    assert (stats["requests"], stats["acked"], stats["failures"]) == (100, 100, {})
+    assert len(broker.commands) == 100
+    assert len({command.fields["i"] for command in broker.commands}) == 100
+    seen = [(command.fields["b"], command.fields["e"]) for command in broker.commands]
+    assert sorted(map(seen.count, set(seen))) == [33, 33, 34]
+
+
+def test_batches_count_their_messages():
+    with ScriptedBroker(lambda command: [command.reply()]) as broker:
+        stats = run_out(producer_to(broker, limit=10, batch=8))
+    assert (stats["acked"], stats["messages"]) == (10, 80)
+    assert {command.code for command in broker.commands} == {320}
+
+
+def test_answers_in_another_order_find_their_requests():
+    held = []
+
+    def reversed_in_fours(command):
+        held.append(command.reply())
+        if len(held) < 4:
+            return []
+        replies = held[::-1]
+        held.clear()
+        return replies
+
+    with ScriptedBroker(reversed_in_fours) as broker:
+        stats = run_out(producer_to(broker, window=4, limit=40))
+    assert (stats["acked"], stats["failures"]) == (40, {})
+
+
+def test_the_window_is_never_exceeded():
+    with ScriptedBroker(lambda command: []) as broker:
+        loop = producer_to(broker, 2, window=5)
+        loop.run(300_000)
+        assert loop.finish(10_000) == 10
+    assert len(broker.commands) == 10
+
+
+def test_failures_are_counted_by_code():
+    codes = [0, 2, 14, 2]
+
+    def rotating(command):
+        codes.append(codes.pop(0))
+        return [command.reply(codes[-1], "why")]
+
+    with ScriptedBroker(rotating) as broker:
+        stats = run_out(producer_to(broker, limit=40))
+    assert (stats["acked"], stats["failures"]) == (10, {2: 20, 14: 10})
+
+
+def test_doubled_answers_and_questions_of_the_broker_are_not_acks():
+    def chatty(command):
+        notice = remoting.Command(code=40, opaque=command.opaque, flag=2)
+        return [notice, command.reply(), command.reply()]
+
+    with ScriptedBroker(chatty) as broker:
+        stats = run_out(producer_to(broker, limit=20))
+    assert stats["acked"] == 20
+    assert 19 <= stats["failures"][-2] <= 20
+
+
+def test_a_broken_connection_fails_its_open_requests_and_ends_the_run():
+    count = 0
+
+    def dies_after_ten(command):
+        nonlocal count
+        count += 1
+        return [command.reply()] if count <= 10 else None
+
+    with ScriptedBroker(dies_after_ten) as broker:
+        stats = run_out(producer_to(broker, window=4))
+    assert (stats["acked"], stats["live_connections"]) == (10, 0)
+    assert 1 <= stats["failures"][-1] <= 4
+
+
+def test_an_open_loop_keeps_its_rate():
+    with ScriptedBroker(lambda command: [command.reply()]) as broker:
+        result = measure(producer_to(broker, 4, window=4, rate=500), seconds=1.0)
+    assert 450 <= result.messages <= 520
+    assert not result.failures
+
+
+def test_a_stall_is_charged_to_every_request_that_was_due_meanwhile():
+    """Coordinated omission: one pause of 0.4 s at 200/s makes 80 slow requests, not one."""
+    stalled = []
+
+    def stalls_once(command):
+        if len(broker.commands) == 50:
+            time.sleep(0.4)
+            stalled.append(1)
+        return [command.reply()]
+
+    with ScriptedBroker(stalls_once) as broker:
+        result = measure(producer_to(broker, 1, window=1, rate=200), seconds=1.2)
+    assert stalled
+    assert result.latency.percentile(99) > 350_000_000
+    assert result.latency.percentile(75) > 30_000_000
+
+
+def test_statistics_start_over_without_losing_open_requests():
+    with ScriptedBroker(lambda command: [command.reply()]) as broker:
+        loop = producer_to(broker, window=4)
+        loop.run(100_000)
+        before = loop.stats()["acked"]
+        loop.reset_stats()
+        loop.run(100_000)
+        assert loop.finish(1_000_000) == 0
+        assert before + loop.stats()["acked"] == len(broker.commands)
+
+
+# ---- pulling
+
+
+class QueueOfRecords:
+    """Answers pulls from queues of `count` records each."""
+
+    def __init__(self, count):
+        self.count = count
+        self.asked = []
+
+    def __call__(self, command):
+        offset = command.int_field("queueOffset")
+        self.asked.append((command.fields["topic"], command.fields["queueId"], offset))
+        most = min(self.count, offset + command.int_field("maxMsgNums"))
+        fields = {"nextBeginOffset": most, "minOffset": 0, "maxOffset": self.count}
+        if offset >= self.count:
+            return [command.reply(19, fields={**fields, "nextBeginOffset": self.count})]
+        body = b"".join(record(i) for i in range(offset, most))
+        return [command.reply(fields=fields, body=body)]
+
+
+def consumer_of(broker, offsets, connections=2, **options):
+    frames = pull_frames(QUEUES, binary=options.pop("binary", False))
+    sockets = [connect(broker.address) for _ in range(connections)]
+    return Consumer(frames, sockets, offsets, **options)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("connections", [1, 2, 5])
+def test_every_queue_is_read_to_its_end(binary, connections):
+    with ScriptedBroker(QueueOfRecords(100)) as broker:
+        loop = consumer_of(
+            broker, [(0, None), (90, None), (0, 50)], connections,
+            stop_at_tail=True, check_crc=True, binary=binary,
+        )  # fmt: skip
+        stats = run_out(loop)
+    # The third queue stops with the pull that reaches offset 50: 32 + 32.
+    assert stats["messages"] == 100 + 10 + 64
+    assert (stats["failures"], stats["skipped"]) == ({}, 0)
+    assert stats["body_bytes"] == stats["messages"] * 4
+    assert loop.next_offsets() == [100, 100, 64]
+
+
+def test_a_rewinding_consumer_reads_the_same_range_again():
+    script = QueueOfRecords(64)
+    with ScriptedBroker(script) as broker:
+        stats = run_out(consumer_of(broker, [(0, 64)] * 3, rewind=True, limit=1000))
+    assert stats["messages"] >= 1000 and not stats["failures"]
+    assert {offset for _, _, offset in script.asked} == {0, 32}
+
+
+def test_a_refused_pull_is_counted_and_tried_again_later():
+    answers = []
+
+    def refuses_twice(command):
+        answers.append(time.monotonic())
+        return [command.reply(16, "no")] if len(answers) <= 2 else QueueOfRecords(10)(command)
+
+    with ScriptedBroker(refuses_twice) as broker:
+        frames = pull_frames(QUEUES[:1])
+        loop = Consumer(frames, [connect(broker.address)], [(0, 10)])
+        stats = run_out(loop)
+    assert (stats["messages"], stats["failures"]) == (10, {16: 2})
+    assert answers[2] - answers[1] > 0.005
+
+
+def test_records_that_cannot_be_right_are_counted_as_such():
+    def wrong_first_offset(command):
+        fields = {"nextBeginOffset": 1, "minOffset": 0, "maxOffset": 1}
+        return [command.reply(fields=fields, body=record(0)[:-1])]
+
+    with ScriptedBroker(wrong_first_offset) as broker:
+        loop = Consumer(pull_frames(QUEUES[:1]), [connect(broker.address)], [(0, 1)])
+        stats = run_out(loop)
+    assert (stats["messages"], stats["failures"]) == (0, {-3: 1})
+
+
+def test_a_lost_peer_ends_a_ping_pong_with_an_error():
+    with ScriptedBroker(lambda command: []) as broker:
+        client = connect(broker.address)
+        client.setblocking(True)
+        client.shutdown(1)
+        with pytest.raises(ConnectionError):
+            ping(client.fileno(), 10, 10, 1.0)
