@@ -140,6 +140,7 @@ BROKER: tuple[Setting, ...] = (
     _bool("longPollingEnable", True, run_time=True),
     _int("shortPollingTimeMills", 1000, 1, LONG_MAX, run_time=True),
     _bool("litePullMessageEnable", True, run_time=True),
+    _int("brokerSuspendMaxTimeMillis", 20_000, 1, LONG_MAX),  # Apache: the client's; here a cap
     _int("maxTransferBytesOnMessageInMemory", 256 << 10, 1, 15 * MIB, run_time=True),
     _int("maxTransferCountOnMessageInMemory", 32, 1, 1024, run_time=True),
     _int("maxTransferBytesOnMessageInDisk", 64 << 10, 1, 15 * MIB, run_time=True),
@@ -175,6 +176,7 @@ NAMESRV: tuple[Setting, ...] = (
     _bool("needWaitForService", False, run_time=True),
     _bool("supportActingMaster", False, run_time=True),
     _int("waitSecondsForService", 45, 0, run_time=True),
+    _bool("supportActingMaster", False, run_time=True),
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
 )

@@ -1,0 +1,69 @@
+"""Goal: the name server as a process of its own starts small, stops on SIGTERM, loses no value.
+
+Method: a child interpreter runs rmq.namesrv.server.run(); signals by process id.
+Cannot prove: start time on a busy machine; the bounds here only catch an import gone wrong.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.name_server import Client
+
+START = """
+import sys
+from rmq.config import load_properties
+from rmq.namesrv.server import run
+run(load_properties(None, dict(a.split("=", 1) for a in sys.argv[1:]), namesrv=True))
+"""
+PORT = 25990
+MEMORY_KIB_MAX = 48 * 1024
+
+
+def start(tmp_path: Path) -> "subprocess.Popen[bytes]":
+    kept = [f"kvConfigPath={tmp_path / 'kv.json'}", f"configStorePath={tmp_path / 'c.properties'}"]
+    return subprocess.Popen([sys.executable, "-c", START, f"listenPort={PORT}", *kept])
+
+
+async def ask(code: int, **fields: object) -> dict[str, str]:
+    for _ in range(500):
+        try:
+            async with Client(PORT) as client:
+                return (await client.call(code, **fields)).fields
+        except (ConnectionError, asyncio.IncompleteReadError):
+            await asyncio.sleep(0.02)
+    raise TimeoutError("no name server")
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_values_answered_for_survive_the_process(tmp_path: Path, end: signal.Signals) -> None:
+    process = start(tmp_path)
+    try:
+        asyncio.run(ask(100, namespace="N", key="k", value=end.name))
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        resident_kib = int(status.split("VmRSS:")[1].split()[0])
+        assert resident_kib < MEMORY_KIB_MAX
+        begun = time.monotonic()
+        os.kill(process.pid, end)
+        assert process.wait(10) == (0 if end != signal.SIGKILL else -end)
+        assert time.monotonic() - begun < 2
+        process = start(tmp_path)
+        assert asyncio.run(ask(101, namespace="N", key="k")) == {"value": end.name}
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def test_importing_the_name_server_pulls_in_no_more_than_it_needs() -> None:
+    code = "import sys, rmq.namesrv.server; print(*sorted(sys.modules))"
+    listed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    )
+    loaded = set(listed.stdout.split())
+    assert not loaded & {"click", "zmq", "rich", "numpy", "pyspark", "hypothesis"}
+    assert not any(name.startswith("cext") for name in loaded)
