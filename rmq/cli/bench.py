@@ -76,7 +76,7 @@ send_options = options(
 
 @click.group()
 def bench() -> None:
-    """Measure a RocketMQ broker: throughput, CPU per message, latency."""
+    """Measure a RocketMQ broker: throughput, CPU, latency."""
 
 
 @bench.command()

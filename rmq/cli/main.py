@@ -25,7 +25,7 @@ COMMANDS = {
     "cluster": ("rmq.cli.cluster", "cluster", "List brokers and what they are doing."),
     "send": ("rmq.cli.send", "send", "Send messages to a topic."),
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
-    "bench": ("rmq.cli.bench", "bench", "Load a broker and measure it."),
+    "bench": ("rmq.cli.bench", "bench", "Measure a RocketMQ broker: throughput, CPU, latency."),
 }  # fmt: skip
 
 
