@@ -66,9 +66,10 @@ RMQ_INLINE uint64_t rmq_marks_of_64(const uint8_t *at, uint8_t a, uint8_t b)
 #error "rmq runs on x86-64 and aarch64"
 #endif
 
-/* The mask of the block at `from`; a short last block is read as the end of the last 64 bytes. */
-RMQ_INLINE uint64_t rmq_marks_at(const uint8_t *bytes, uint32_t length, uint32_t from,
-                                 uint8_t a, uint8_t b)
+/* The mask of the block at `from`; a short last block is read as the end of the last 64 bytes.
+ * Not inlined, and without the cursor's address, so that a cursor can live in registers. */
+static __attribute__((noinline)) uint64_t rmq_marks_at(const uint8_t *bytes, uint32_t length,
+                                                       uint32_t from, uint8_t a, uint8_t b)
 {
     uint32_t left = length - from;
     if (left >= 64)
@@ -105,6 +106,50 @@ RMQ_INLINE uint32_t rmq_marks_next(rmq_mark_cursor *cursor, uint8_t a, uint8_t b
     return place;
 }
 
+/* A JSON string whose opening quote is at `at`, which is the next mark: its text, whether it holds
+ * backslashes, and as result the place behind it; RMQ_NO_MARK when it is not closed. */
+RMQ_INLINE uint32_t rmq_read_string(rmq_mark_cursor *cursor, uint32_t at, const uint8_t **text,
+                                    uint32_t *text_length, int *escaped)
+{
+    if (rmq_marks_next(cursor, '"', '\\') != at)
+        return RMQ_NO_MARK;
+    int backslashes = 0;
+    uint32_t place = rmq_marks_next(cursor, '"', '\\');
+    while (place != RMQ_NO_MARK && cursor->bytes[place] != '"') {
+        uint32_t next = rmq_marks_next(cursor, '"', '\\');
+        backslashes = 1;
+        place = next == place + 1 ? rmq_marks_next(cursor, '"', '\\') : next;
+    }
+    if (place == RMQ_NO_MARK)
+        return RMQ_NO_MARK;
+    *text = cursor->bytes + at + 1;
+    *text_length = place - at - 1;
+    *escaped = backslashes;
+    return place + 1;
+}
+
+/* Whether two byte strings of the same length are equal: for names, where a call would cost more. */
+RMQ_INLINE int rmq_same_name(const uint8_t *a, const char *b, uint32_t length)
+{
+    if (length >= 8 && length <= 16) {
+        uint64_t a0, a1, b0, b1;
+        memcpy(&a0, a, 8);
+        memcpy(&b0, b, 8);
+        memcpy(&a1, a + length - 8, 8);
+        memcpy(&b1, b + length - 8, 8);
+        return ((a0 ^ b0) | (a1 ^ b1)) == 0;
+    }
+    if (length >= 4 && length < 8) {
+        uint32_t a0, a1, b0, b1;
+        memcpy(&a0, a, 4);
+        memcpy(&b0, b, 4);
+        memcpy(&a1, a + length - 4, 4);
+        memcpy(&b1, b + length - 4, 4);
+        return ((a0 ^ b0) | (a1 ^ b1)) == 0;
+    }
+    return memcmp(a, b, length) == 0;
+}
+
 /* Copies up to the first `stop` byte or the end of either side; returns how many bytes that were.
  * May write rubbish behind them, never beyond `capacity`. */
 RMQ_INLINE uint32_t rmq_copy_until(const uint8_t *from, uint32_t length, uint8_t *to,
@@ -127,6 +172,40 @@ RMQ_INLINE uint32_t rmq_copy_until(const uint8_t *from, uint32_t length, uint8_t
         done++;
     }
     return done;
+}
+
+/* Copies up to the first byte that a JSON string may not hold as it is (quote, backslash, below
+ * 0x20); returns how many bytes that were. Writes at most `length` bytes. */
+RMQ_INLINE uint32_t rmq_copy_json_plain(const uint8_t *from, uint32_t length, uint8_t *to)
+{
+    uint32_t done = 0;
+#if defined(__SSE2__)
+    const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
+    const __m128i blank = _mm_set1_epi8(0x20);
+    while (length - done >= 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(from + done));
+        _mm_storeu_si128((__m128i *)(to + done), bytes);
+        __m128i marks = _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash));
+        __m128i fine = _mm_andnot_si128(marks, _mm_cmpeq_epi8(_mm_max_epu8(bytes, blank), bytes));
+        uint32_t hits = (uint32_t)_mm_movemask_epi8(fine) ^ 0xFFFFu;
+        if (hits)
+            return done + (uint32_t)__builtin_ctz(hits);
+        done += 16;
+    }
+#endif
+    while (done < length && from[done] >= 0x20 && from[done] != '"' && from[done] != '\\') {
+        to[done] = from[done];
+        done++;
+    }
+    return done;
+}
+
+/* Writes a string constant without its zero; returns where to go on. Its length is known to gcc. */
+RMQ_INLINE uint8_t *rmq_put(uint8_t *at, const char *constant)
+{
+    size_t length = __builtin_strlen(constant);
+    memcpy(at, constant, length);
+    return at + length;
 }
 
 #endif

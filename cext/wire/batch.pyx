@@ -22,7 +22,9 @@ cdef int batch_next(const uint8_t** at, const uint8_t* end, BatchMessage* out) n
         return Status.MALFORMED
     total = load_i32(start)
     body_bytes = load_i32(start + 16)
-    if total > available or body_bytes < 0 or body_bytes > total - BATCH_FIXED_BYTES:
+    if not BATCH_FIXED_BYTES <= total <= available:
+        return Status.MALFORMED
+    if not 0 <= body_bytes <= total - BATCH_FIXED_BYTES:
         return Status.MALFORMED
     properties_bytes = load_i16(start + 20 + body_bytes)
     if properties_bytes != total - BATCH_FIXED_BYTES - body_bytes:     # so it is not negative either

@@ -19,7 +19,7 @@ from cext.wire.text cimport Text
 
 cdef enum:
     EXT_FIELDS_MAX = 64
-    LANGUAGE_OTHER = 7      # also for names and numbers nobody has given out
+    LANGUAGE_OTHER = 7      # also when absent, and for names and numbers nobody has given out
 
 
 cdef struct ExtField:

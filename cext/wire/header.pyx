@@ -30,7 +30,8 @@ cdef extern from "scan.h" nogil:
     uint32_t RMQ_NO_MARK
     void rmq_marks_start(rmq_mark_cursor* cursor, const uint8_t* bytes, uint32_t length,
                          uint32_t start, uint8_t a, uint8_t b) noexcept
-    uint32_t rmq_marks_next(rmq_mark_cursor* cursor, uint8_t a, uint8_t b) noexcept
+    uint32_t rmq_read_string(rmq_mark_cursor* cursor, uint32_t at, const uint8_t** text,
+                             uint32_t* text_length, bint* escaped) noexcept
 
 cdef enum:
     DEPTH_MAX = 32
@@ -76,7 +77,9 @@ name_table_add(&languages, b"NODE_JS")
 # ---- JSON: what stands outside the known strings. A place is an offset; RMQ_NO_MARK means broken ----
 
 cdef inline uint32_t skip_space(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
-    while at < length and (bytes[at] == 32 or bytes[at] == 10 or bytes[at] == 13 or bytes[at] == 9):
+    while at < length and bytes[at] <= 32:       # mostly false at once: clients write none
+        if bytes[at] != 32 and bytes[at] != 10 and bytes[at] != 13 and bytes[at] != 9:
+            break
         at += 1
     return at
 
@@ -173,27 +176,6 @@ cdef uint32_t skip_value(const uint8_t* bytes, uint32_t length, uint32_t at,
 
 # ---- JSON: keys and values ----
 
-cdef inline uint32_t read_string(rmq_mark_cursor* cursor, uint32_t at, Text* out) noexcept nogil:
-    """Behind the string whose opening quote is at `at` and is the cursor's next mark."""
-    cdef uint32_t place
-    cdef uint32_t following
-    if rmq_marks_next(cursor, QUOTE, BACKSLASH) != at:
-        return RMQ_NO_MARK
-    out.bytes = cursor.bytes + at + 1
-    out.escaped = False
-    place = rmq_marks_next(cursor, QUOTE, BACKSLASH)
-    while place != RMQ_NO_MARK and cursor.bytes[place] != QUOTE:
-        out.escaped = True                       # whatever follows the backslash is not a mark
-        following = rmq_marks_next(cursor, QUOTE, BACKSLASH)
-        if following == place + 1:
-            following = rmq_marks_next(cursor, QUOTE, BACKSLASH)
-        place = following
-    if place == RMQ_NO_MARK:
-        return RMQ_NO_MARK
-    out.length = place - at - 1
-    return place + 1
-
-
 cdef uint32_t read_plain(const uint8_t* bytes, uint32_t length, uint32_t at,
                          Text* out) noexcept nogil:
     """Behind a value that is not a string. Its text is what is written there; null is absence."""
@@ -207,18 +189,6 @@ cdef uint32_t read_plain(const uint8_t* bytes, uint32_t length, uint32_t at,
     return end
 
 
-cdef inline uint32_t read_value(rmq_mark_cursor* cursor, uint32_t at, Text* out) noexcept nogil:
-    cdef uint32_t end
-    if cursor.bytes[at] == QUOTE:
-        return read_string(cursor, at, out)
-    end = read_plain(cursor.bytes, cursor.length, at, out)
-    if cursor.bytes[at] == c'{' or cursor.bytes[at] == c'[':     # has quotes of its own
-        if end > cursor.length:
-            return RMQ_NO_MARK
-        rmq_marks_start(cursor, cursor.bytes, cursor.length, end, QUOTE, BACKSLASH)
-    return end
-
-
 cdef inline void note_letter(Header* header, const Text* key) noexcept nogil:
     """Remembers where the value of a one-letter key is, for the V2 names."""
     cdef uint8_t plain[8]
@@ -229,40 +199,6 @@ cdef inline void note_letter(Header* header, const Text* key) noexcept nogil:
         letter = plain[0]
     if c'a' <= letter <= c'z':
         header.letters[letter - 97] = <uint8_t>header.ext_count
-
-
-cdef inline int read_ext_fields(rmq_mark_cursor* cursor, uint32_t* place,
-                                Header* out) noexcept nogil:
-    """Reads the object whose brace is at place[0] and moves place[0] behind it."""
-    cdef const uint8_t* bytes = cursor.bytes
-    cdef uint32_t length = cursor.length
-    cdef uint32_t at = skip_space(bytes, length, place[0] + 1)
-    cdef ExtField* field
-    out.ext_count = 0
-    memset(out.letters, 0, sizeof(out.letters))
-    if at < length and bytes[at] == c'}':
-        place[0] = at + 1
-        return Status.OK
-    while at < length and bytes[at] == QUOTE:
-        if out.ext_count == EXT_FIELDS_MAX:
-            return Status.TOO_LARGE
-        field = &out.ext[out.ext_count]
-        at = skip_colon(bytes, length, read_string(cursor, at, &field.key))
-        if at >= length:
-            return Status.MALFORMED
-        at = skip_space(bytes, length, read_value(cursor, at, &field.value))
-        if at >= length:
-            return Status.MALFORMED
-        out.ext_count += 1
-        if field.key.length == 1 or field.key.escaped:
-            note_letter(out, &field.key)
-        if bytes[at] == c'}':
-            place[0] = at + 1
-            return Status.OK
-        if bytes[at] != c',':
-            return Status.MALFORMED
-        at = skip_space(bytes, length, at + 1)
-    return Status.MALFORMED
 
 
 cdef int32_t language_number(const Text* value) noexcept nogil:
@@ -298,11 +234,37 @@ cdef inline int set_member(Header* out, int member, const Text* value) noexcept 
     return Status.OK
 
 
+cdef inline int close_object(const uint8_t* bytes, uint32_t length, uint32_t* place,
+                             bint* inside) noexcept nogil:
+    """place[0] is behind a value: OK, and it moves behind a comma; CLOSED at the header's end.
+
+    inside: within extFields; the brace that ends them is passed over."""
+    cdef uint32_t at = skip_space(bytes, length, place[0])
+    if at < length and bytes[at] == c'}' and inside[0]:
+        inside[0] = False
+        at = skip_space(bytes, length, at + 1)
+    if at >= length:
+        return Status.MALFORMED
+    if bytes[at] == c',':
+        place[0] = skip_space(bytes, length, at + 1)
+        return Status.OK
+    if bytes[at] == c'}' and not inside[0] and skip_space(bytes, length, at + 1) == length:
+        return Status.CLOSED
+    return Status.MALFORMED
+
+
+cdef inline int find_member(const Text* key) noexcept nogil:
+    if key.escaped:
+        return name_table_find_escaped(&members, key)
+    return name_table_find(&members, key.bytes, key.length)
+
+
 cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept nogil:
+    """One loop over the pairs of the header and of extFields, so that the cursor stays in registers."""
     cdef rmq_mark_cursor cursor
-    cdef Text key
-    cdef Text value
-    cdef int member
+    cdef ExtField member                    # the pair being read, outside extFields
+    cdef ExtField* pair = &member
+    cdef bint inside = False                # within extFields
     cdef int status
     cdef uint32_t at = skip_space(bytes, length, 0)
     if at >= length or bytes[at] != c'{':
@@ -312,28 +274,43 @@ cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept
         return Status.OK if skip_space(bytes, length, at + 1) == length else Status.MALFORMED
     rmq_marks_start(&cursor, bytes, length, at, QUOTE, BACKSLASH)
     while at < length and bytes[at] == QUOTE:
-        at = skip_colon(bytes, length, read_string(&cursor, at, &key))
+        pair = &member
+        if inside:
+            if out.ext_count == EXT_FIELDS_MAX:
+                return Status.TOO_LARGE
+            pair = &out.ext[out.ext_count]
+        at = rmq_read_string(&cursor, at, &pair.key.bytes, &pair.key.length, &pair.key.escaped)
+        at = skip_colon(bytes, length, at)
         if at >= length:
             return Status.MALFORMED
-        if key.escaped:
-            member = name_table_find_escaped(&members, &key)
+        if bytes[at] == QUOTE:
+            at = rmq_read_string(&cursor, at, &pair.value.bytes, &pair.value.length,
+                                 &pair.value.escaped)
+        elif bytes[at] == c'{' and not inside and find_member(&pair.key) == MEMBER_EXT_FIELDS:
+            inside = True
+            out.ext_count = 0
+            memset(out.letters, 0, sizeof(out.letters))
+            at = skip_space(bytes, length, at + 1)
+            if at < length and bytes[at] == c'}':
+                status = close_object(bytes, length, &at, &inside)
+                if status != Status.OK:
+                    return Status.OK if status == Status.CLOSED else status
+            continue
         else:
-            member = name_table_find(&members, key.bytes, key.length)
-        if member == MEMBER_EXT_FIELDS and bytes[at] == c'{':
-            status = read_ext_fields(&cursor, &at, out)
-        else:
-            at = read_value(&cursor, at, &value)
-            status = set_member(out, member, &value) if at <= length else Status.MALFORMED
+            at = read_plain(bytes, length, at, &pair.value)
+            if at <= length and (bytes[at - 1] == c'}' or bytes[at - 1] == c']'):
+                rmq_marks_start(&cursor, bytes, length, at, QUOTE, BACKSLASH)   # it had quotes
+        if at >= length:
+            return Status.MALFORMED
+        if inside:
+            out.ext_count += 1
+            if pair.key.length == 1 or pair.key.escaped:
+                note_letter(out, &pair.key)
+        elif set_member(out, find_member(&pair.key), &pair.value) != Status.OK:
+            return Status.MALFORMED
+        status = close_object(bytes, length, &at, &inside)
         if status != Status.OK:
-            return status
-        at = skip_space(bytes, length, at)
-        if at >= length:
-            return Status.MALFORMED
-        if bytes[at] == c'}':
-            return Status.OK if skip_space(bytes, length, at + 1) == length else Status.MALFORMED
-        if bytes[at] != c',':
-            return Status.MALFORMED
-        at = skip_space(bytes, length, at + 1)
+            return Status.OK if status == Status.CLOSED else status
     return Status.MALFORMED
 
 
@@ -394,6 +371,7 @@ cdef int parse_header(const uint8_t* bytes, uint32_t length, uint8_t serialize_t
                       Header* out) noexcept nogil:
     memset(out, 0, sizeof(Header) - sizeof(out.ext))      # ext stands last: its entries come later
     out.serialize_type = serialize_type
+    out.language = LANGUAGE_OTHER
     if length > HEADER_BYTES_MAX:
         return Status.MALFORMED
     if serialize_type == SERIALIZE_JSON:

@@ -5,10 +5,13 @@ The hash is length, first and last byte; names that collide move on to the next 
 
 Example: add topic (0), queueId (1); find "queueId" -> 1, find "queueIx" -> -1.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t
-from libc.string cimport memcmp
+from libc.stdint cimport uint8_t, uint32_t
 
-from cext.wire.text cimport Text, escaped_text_equals
+from cext.wire.text cimport Text
+
+
+cdef extern from "scan.h" nogil:
+    bint rmq_same_name(const uint8_t* a, const char* b, uint32_t length) noexcept
 
 cdef enum:
     NAMES_MAX = 40          # far below the slots, so that a search ends soon
@@ -43,7 +46,7 @@ cdef inline int name_table_find(const NameTable* table, const uint8_t* name,
     slot = name_hash(name, length)
     while table.slots[slot] != 0:
         index = table.slots[slot] - 1
-        if table.lengths[index] == length and memcmp(table.names[index], name, length) == 0:
+        if table.lengths[index] == length and rmq_same_name(name, table.names[index], length):
             return index
         slot = (slot + 1) & (SLOTS - 1)
     return -1

@@ -3,7 +3,7 @@
 What it is for and an example stand in name_table.pxd. Names are added at import, with the GIL, and
 a table that is too small is a programming error seen at import.
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport strlen
 
 from cext.wire.text cimport Text, escaped_text_equals

@@ -94,6 +94,10 @@ cdef const uint8_t* undo_escape(const uint8_t* at, const uint8_t* end, uint8_t**
     cdef int plain
     if at >= end:
         return NULL
+    if end - at >= 5 and memcmp(at, b"u000", 4) == 0 and hex_digit(at[4]) >= 0:
+        out[0][0] = <uint8_t>hex_digit(at[4])      # the property separators: nearly all there are
+        out[0] += 1
+        return at + 5
     plain = simple_escape(at[0])
     if plain >= 0:
         out[0][0] = <uint8_t>plain

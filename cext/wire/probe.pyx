@@ -1,0 +1,340 @@
+"""Probe: drives the wire layer from the inside, to fuzz it and to time it. No part of the broker.
+
+Fuzzing: seed frames are mutated by a seeded generator and handed to every reader. What is read stands
+directly before a page that may not be touched, and so does what is written, so that one byte too far
+ends the process even in a release build. Every borrowed text must lie inside the header it came from.
+
+Timing: nanoseconds per call of each step over one frame, in a plain loop.
+
+Example: fuzz([frame], 1, 100000) -> {"parsed": 48210, "malformed": 51790, ..., "violations": 0}.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memmove, memset
+from posix.mman cimport (
+    MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_NONE, PROT_READ, PROT_WRITE, mmap, mprotect, munmap,
+)
+from posix.time cimport clock_gettime, clockid_t, timespec
+
+from cext.base.byteorder cimport load_u32, store_u32
+from cext.base.status cimport Status
+from cext.wire.batch cimport BatchMessage, BatchSummary, batch_check, batch_next
+from cext.wire.frame cimport FRAME_PREFIX_BYTES, Frame, find_frame
+from cext.wire.header cimport EXT_FIELDS_MAX, Header, header_find, parse_header
+from cext.wire.properties cimport (
+    PROPERTIES_BYTES_MAX, SendProperties, find_property, scan_properties, tags_code,
+)
+from cext.wire.pull_request cimport PullRequest, read_pull_request
+from cext.wire.replies cimport SEND_REPLY_FIXED_BYTES, SendReply, write_send_reply
+from cext.wire.send_request cimport SendRequest, read_send_request
+from cext.wire.subscription cimport parse_tag_subscription
+from cext.wire.text cimport Text, text_copy, text_of
+
+cdef enum:
+    PAGE = 4096
+    ROOM = 65536                # the longest frame of the fuzzer
+    FRAME_BYTES_MAX = 16777216
+
+
+cdef struct Guarded:
+    uint8_t* base               # ROOM bytes, then a page without access
+    uint8_t* end                # base + ROOM
+
+
+cdef struct Fuzzer:
+    Guarded frame               # three places, because one thing is read while another is written
+    Guarded header
+    Guarded output
+    uint64_t random             # xorshift state, never 0
+    uint32_t length             # of the frame being mutated
+    uint8_t work[ROOM]
+    int64_t parsed              # headers by what parse_header says
+    int64_t malformed
+    int64_t too_large
+    int64_t sends               # send requests read to the end
+    int64_t pulls
+    int64_t batches
+    int64_t violations
+
+
+cdef int guarded_open(Guarded* guarded) except -1:
+    cdef void* base = mmap(NULL, ROOM + PAGE, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+    if base == MAP_FAILED:
+        raise MemoryError("no room for the fuzzer")
+    guarded.base = <uint8_t*>base
+    guarded.end = guarded.base + ROOM
+    if mprotect(guarded.end, PAGE, PROT_NONE) != 0:
+        raise MemoryError("no guard page for the fuzzer")
+    return 0
+
+
+cdef inline uint8_t* guarded_copy(Guarded* guarded, const uint8_t* bytes, uint32_t length) noexcept nogil:
+    """A copy whose last byte is the last one that may be touched."""
+    memmove(guarded.end - length, bytes, length)
+    return guarded.end - length
+
+
+# ---- mutation ----
+
+cdef inline uint32_t draw(Fuzzer* fuzzer, uint32_t below) noexcept nogil:
+    fuzzer.random ^= fuzzer.random << 13
+    fuzzer.random ^= fuzzer.random >> 7
+    fuzzer.random ^= fuzzer.random << 17
+    return <uint32_t>((fuzzer.random >> 20) % below)
+
+
+cdef void mutate_once(Fuzzer* fuzzer) noexcept nogil:
+    """Turns a bit, writes a telling byte, cuts out, doubles or cuts off a piece."""
+    cdef const char* telling = b'"\\{}[],:u\x00\x01\x02\x7f\x80\xff\xd8-09 n|'
+    cdef uint32_t kind = draw(fuzzer, 8)
+    cdef uint32_t at
+    cdef uint32_t piece
+    if fuzzer.length == 0:
+        return
+    at = draw(fuzzer, fuzzer.length)
+    piece = min(draw(fuzzer, 40) + 1, fuzzer.length - at)
+    if kind < 2:
+        fuzzer.work[at] ^= <uint8_t>(1 << draw(fuzzer, 8))
+    elif kind < 5:
+        fuzzer.work[at] = <uint8_t>telling[draw(fuzzer, 23)]
+    elif kind == 5:
+        memmove(fuzzer.work + at, fuzzer.work + at + piece, fuzzer.length - at - piece)
+        fuzzer.length -= piece
+    elif kind == 6 and fuzzer.length + piece <= ROOM:
+        memmove(fuzzer.work + at + piece, fuzzer.work + at, fuzzer.length - at)
+        fuzzer.length += piece
+    elif kind == 7 and draw(fuzzer, 4) == 0:
+        fuzzer.length = at
+
+
+cdef void mutate(Fuzzer* fuzzer, const uint8_t* seed, uint32_t length) noexcept nogil:
+    """A mutated copy of the seed; three times in four its frame lengths are made right again."""
+    cdef uint32_t before = length
+    cdef uint32_t header_bytes
+    cdef uint32_t changes = draw(fuzzer, 5)
+    cdef uint32_t i
+    memcpy(fuzzer.work, seed, length)
+    fuzzer.length = length
+    for i in range(changes):
+        mutate_once(fuzzer)
+    if fuzzer.length < FRAME_PREFIX_BYTES or draw(fuzzer, 4) == 0:
+        return
+    header_bytes = (load_u32(seed + 4) & 0xFFFFFF) + fuzzer.length - before   # the header's change
+    if header_bytes > fuzzer.length - FRAME_PREFIX_BYTES:
+        header_bytes = fuzzer.length - FRAME_PREFIX_BYTES
+    store_u32(fuzzer.work, fuzzer.length - 4)
+    store_u32(fuzzer.work + 4, (<uint32_t>seed[4] << 24) | header_bytes)
+
+
+# ---- everything that reads ----
+
+cdef void check_text(Fuzzer* fuzzer, const Text* text, const uint8_t* start,
+                     const uint8_t* end) noexcept nogil:
+    """A text is absent or inside [start, end), and its copy fits exactly the bytes it takes."""
+    cdef uint8_t* out
+    if text.bytes == NULL:
+        return
+    if text.bytes < start or text.bytes > end or text.length > <uint64_t>(end - text.bytes):
+        fuzzer.violations += 1
+        return
+    out = fuzzer.output.end - text.length
+    if text_copy(text, out, text.length) > <int32_t>text.length:
+        fuzzer.violations += 1
+
+
+cdef void check_properties(Fuzzer* fuzzer, const Text* properties) noexcept nogil:
+    cdef uint8_t plain[ROOM]
+    cdef SendProperties found
+    cdef Text value
+    cdef int32_t length = text_copy(properties, plain, ROOM)
+    cdef uint8_t* placed
+    if length < 0:
+        return
+    placed = guarded_copy(&fuzzer.output, plain, <uint32_t>length)
+    find_property(placed, <uint32_t>length, b"KEYS", &value)
+    if scan_properties(placed, <uint32_t>length, &found) == Status.OK and found.tags.bytes != NULL:
+        if found.tags.bytes + found.tags.length > fuzzer.output.end:
+            fuzzer.violations += 1
+        tags_code(found.tags.bytes, found.tags.length)
+
+
+cdef void check_requests(Fuzzer* fuzzer, Header* header) noexcept nogil:
+    cdef SendRequest send
+    cdef PullRequest pull
+    cdef int32_t codes[16]
+    cdef bint all_tags = False
+    cdef int32_t code
+    cdef int i
+    for i in range(2):
+        code = 310 if i == 0 else 10
+        header.code = code
+        if read_send_request(header, &send) == Status.OK:
+            fuzzer.sends += 1
+            check_properties(fuzzer, &send.properties)
+        elif send.bad_field == NULL:
+            fuzzer.violations += 1
+    if read_pull_request(header, &pull) == Status.OK:
+        fuzzer.pulls += 1
+        parse_tag_subscription(&pull.subscription, codes, 16, &all_tags)
+    elif pull.bad_field == NULL:
+        fuzzer.violations += 1
+
+
+cdef void check_body(Fuzzer* fuzzer, const uint8_t* body, uint32_t length) noexcept nogil:
+    cdef BatchSummary summary
+    cdef BatchMessage message
+    cdef const uint8_t* placed = guarded_copy(&fuzzer.output, body, length)
+    cdef int32_t count = 0
+    cdef int status = batch_check(placed, length, 1000, &summary)
+    memset(&message, 0, sizeof(message))
+    while placed < fuzzer.output.end and batch_next(&placed, fuzzer.output.end, &message) == Status.OK:
+        count += 1
+        if message.properties + message.properties_bytes > fuzzer.output.end:
+            fuzzer.violations += 1
+    if status == Status.OK:
+        fuzzer.batches += 1
+        if summary.count != count or placed != fuzzer.output.end:
+            fuzzer.violations += 1
+
+
+cdef void exercise(Fuzzer* fuzzer) noexcept nogil:
+    cdef Frame frame
+    cdef Header header
+    cdef const uint8_t* bytes = guarded_copy(&fuzzer.frame, fuzzer.work, fuzzer.length)
+    cdef uint32_t header_bytes = fuzzer.length
+    cdef uint8_t serialize_type = <uint8_t>draw(fuzzer, 2)
+    cdef int status = find_frame(bytes, fuzzer.length, FRAME_BYTES_MAX, &frame)
+    cdef int i
+    if status == Status.OK:
+        check_body(fuzzer, frame.body, frame.body_bytes)
+        bytes = frame.header
+        header_bytes = frame.header_bytes
+        serialize_type = frame.serialize_type
+    bytes = guarded_copy(&fuzzer.header, bytes, header_bytes)     # whole or not, read it as a header
+    status = parse_header(bytes, header_bytes, serialize_type, &header)
+    if status == Status.OK:
+        fuzzer.parsed += 1
+    elif status == Status.MALFORMED:
+        fuzzer.malformed += 1
+    elif status == Status.TOO_LARGE:
+        fuzzer.too_large += 1
+    else:
+        fuzzer.violations += 1
+    if status != Status.OK:
+        return
+    if not 0 <= header.ext_count <= EXT_FIELDS_MAX:
+        fuzzer.violations += 1
+        return
+    check_text(fuzzer, &header.remark, bytes, fuzzer.header.end)
+    for i in range(header.ext_count):
+        check_text(fuzzer, &header.ext[i].key, bytes, fuzzer.header.end)
+        check_text(fuzzer, &header.ext[i].value, bytes, fuzzer.header.end)
+    header_find(&header, b"topic")
+    check_requests(fuzzer, &header)
+
+
+def fuzz(list seeds not None, uint64_t seed, int64_t rounds) -> dict[str, int]:
+    """Runs so many mutated frames; how they ended, and `violations`, which must be 0."""
+    cdef Fuzzer* fuzzer
+    cdef Guarded memory
+    cdef bytes frame
+    cdef const uint8_t* frame_bytes
+    cdef uint32_t frame_length
+    cdef int64_t i
+    if not seeds or seed == 0:
+        raise ValueError("fuzz needs frames and a seed that is not 0")
+    state = bytearray(sizeof(Fuzzer))
+    fuzzer = <Fuzzer*><char*>state
+    fuzzer.random = seed
+    for place in range(3):
+        guarded_open(&memory)
+        if place == 0:
+            fuzzer.frame = memory
+        elif place == 1:
+            fuzzer.header = memory
+        else:
+            fuzzer.output = memory
+    for i in range(rounds):
+        frame = seeds[i % len(seeds)]
+        frame_bytes = frame
+        frame_length = <uint32_t>len(frame)
+        if not FRAME_PREFIX_BYTES <= frame_length <= ROOM // 2:
+            raise ValueError("a seed frame has 8 bytes to 32 KiB")
+        with nogil:
+            mutate(fuzzer, frame_bytes, frame_length)
+            exercise(fuzzer)
+    munmap(fuzzer.frame.base, ROOM + PAGE)
+    munmap(fuzzer.header.base, ROOM + PAGE)
+    munmap(fuzzer.output.base, ROOM + PAGE)
+    return {
+        "parsed": fuzzer.parsed,
+        "malformed": fuzzer.malformed,
+        "too_large": fuzzer.too_large,
+        "sends": fuzzer.sends,
+        "pulls": fuzzer.pulls,
+        "batches": fuzzer.batches,
+        "violations": fuzzer.violations,
+    }
+
+
+# ---- timing ----
+
+cdef extern from "<time.h>" nogil:
+    clockid_t CLOCK_THREAD_CPUTIME_ID
+
+
+cdef double now_ns() noexcept nogil:
+    """Processor time of this thread, which neighbours on the machine disturb least."""
+    cdef timespec spec
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spec)
+    return <double>spec.tv_sec * 1e9 + <double>spec.tv_nsec
+
+
+def send_timings(bytes data not None, int rounds) -> dict[str, float]:
+    """Nanoseconds of each step of a V2 send: header, fields, properties copied, scanned; the reply."""
+    cdef Frame frame
+    cdef Header header
+    cdef SendRequest send
+    cdef SendProperties found
+    cdef SendReply reply
+    cdef uint8_t plain[PROPERTIES_BYTES_MAX]
+    cdef uint8_t out[SEND_REPLY_FIXED_BYTES * 4]
+    cdef int32_t length = 0
+    cdef double marks[6]
+    cdef int i
+    cdef int bad = 0
+    if find_frame(<const uint8_t*>data, len(data), FRAME_BYTES_MAX, &frame) != Status.OK:
+        raise ValueError("not a frame")
+    memset(&reply, 0, sizeof(reply))
+    memset(&found, 0, sizeof(found))
+    reply.message_ids = text_of(b"7F00000100002A9F0000000000000100", 32)
+    reply.region = text_of(b"DefaultRegion", 13)
+    reply.serialize_type = frame.serialize_type
+    marks[0] = now_ns()
+    for i in range(rounds):
+        bad |= parse_header(frame.header, frame.header_bytes, frame.serialize_type, &header)
+    marks[1] = now_ns()
+    for i in range(rounds):
+        bad |= read_send_request(&header, &send)
+    marks[2] = now_ns()
+    for i in range(rounds):
+        length = text_copy(&send.properties, plain, PROPERTIES_BYTES_MAX)
+    marks[3] = now_ns()
+    for i in range(rounds):
+        bad |= scan_properties(plain, <uint32_t>length, &found)
+    marks[4] = now_ns()
+    reply.transaction_id = found.uniq_key
+    for i in range(rounds):
+        reply.opaque = i
+        reply.queue_offset = i * <int64_t>1000
+        write_send_reply(out, &reply)
+    marks[5] = now_ns()
+    if bad != 0 or length < 0:
+        raise ValueError("not a send frame")
+    return {
+        "parse_header": (marks[1] - marks[0]) / rounds,
+        "read_send_request": (marks[2] - marks[1]) / rounds,
+        "copy_properties": (marks[3] - marks[2]) / rounds,
+        "scan_properties": (marks[4] - marks[3]) / rounds,
+        "write_send_reply": (marks[5] - marks[4]) / rounds,
+    }

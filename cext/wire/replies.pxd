@@ -1,0 +1,66 @@
+"""Replies: whole response frames written straight into a buffer, in the client's serialisation.
+
+    JSON    {"code":0,"flag":1,"language":"PYTHON","opaque":7,"version":479,"extFields":{"msgId":"..",..}}
+    binary  the fields of header.pxd with language 3 (PYTHON) and version 479 (V5_3_3)
+
+Values of extFields are always strings (the Go client fails on anything else). A remark that is absent
+is not written. No function checks room: the caller gives the bytes that the constants and the
+..._bytes_max functions ask for. Texts must be unescaped ones (a backslash is taken for a backslash).
+
+Example: write_error_reply(out, 7, SERIALIZE_JSON, 17, "no topic") -> a frame of 93 bytes, 85 of them header.
+
+Any thread, no state.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.wire.text cimport Text
+
+cdef enum:
+    REPLY_LANGUAGE = 3              # LanguageCode PYTHON; known to clients since 4.x
+    REPLY_VERSION = 479             # V5_3_3; Go reads 16 bits, so stay below 32768
+    SEND_REPLY_FIXED_BYTES = 512    # a send reply without its texts
+    PULL_REMARK_BYTES_MAX = 64      # longer ones are cut
+    PULL_REPLY_BYTES_MAX = 896      # prefix and header of a pull reply
+    ERROR_REMARK_BYTES_MAX = 1024   # longer ones are cut
+    ERROR_REPLY_BYTES_MAX = 6400    # a whole error reply
+
+
+cdef struct SendReply:
+    int32_t code                    # 0, or 10, 11, 12: stored, but not as safe as wished
+    int32_t opaque                  # of the request
+    int32_t queue_id
+    uint8_t serialize_type          # of the request
+    bint trace_on                   # TRACE_ON
+    int64_t queue_offset            # of the first message
+    Text remark                     # bytes NULL: none
+    Text message_ids                # offset message ids, joined by commas in a batch; required
+    Text transaction_id             # the message's UNIQ_KEY; bytes NULL: not written
+    Text region                     # MSG_REGION; bytes NULL: not written
+
+
+cdef struct PullReply:
+    int32_t code
+    int32_t opaque                  # of the request
+    uint8_t serialize_type          # of the request
+    Text remark                     # name of the store's status; bytes NULL: none
+    int64_t next_begin_offset
+    int64_t min_offset
+    int64_t max_offset
+    int64_t suggested_broker_id     # suggestWhichBrokerId
+    uint32_t body_bytes             # counted in the frame's length; the caller sends them behind
+
+
+# Each returns the bytes written.
+cdef uint32_t write_send_reply(uint8_t* out, const SendReply* reply) noexcept nogil
+cdef uint32_t write_pull_reply_header(uint8_t* out, const PullReply* reply) noexcept nogil
+
+# Also the plain success without fields: code 0, remark with bytes NULL.
+cdef uint32_t write_error_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type, int32_t code,
+                                const Text* remark) noexcept nogil
+
+
+cdef inline uint64_t send_reply_bytes_max(const SendReply* reply) noexcept nogil:
+    """Room that write_send_reply may need: six bytes for a character that JSON must escape."""
+    return SEND_REPLY_FIXED_BYTES + 6 * (
+        <uint64_t>reply.remark.length + reply.message_ids.length
+        + reply.transaction_id.length + reply.region.length)
