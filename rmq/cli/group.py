@@ -10,6 +10,10 @@ from rmq.client import admin
 from rmq.client.cluster import Cluster
 from rmq.errors import RemoteError
 
+# Groups that every broker has from its first start, for its own use and that of tools.
+SYSTEM_GROUPS = frozenset(("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP"))
+SYSTEM_PREFIXES = ("CID_ONS-HTTP-PROXY", "CID_ONSAPI_", "CID_RMQ_SYS_")
+
 
 @click.group()
 def group() -> None:
@@ -17,13 +21,16 @@ def group() -> None:
 
 
 @group.command("list")
+@click.option("--all", "with_system", is_flag=True, help="Groups of the system too.")
 @namesrv_option
 @json_option
-def list_groups(namesrv: str, as_json: bool) -> None:
+def list_groups(namesrv: str, with_system: bool, as_json: bool) -> None:
     """List consumer groups with members and lag."""
     with Cluster(namesrv) as cluster:
         rows = []
         for name in sorted(admin.groups(cluster)):
+            if not with_system and (name in SYSTEM_GROUPS or name.startswith(SYSTEM_PREFIXES)):
+                continue
             members = admin.group_members(cluster, name)
             progress, rate = admin.group_progress(cluster, name)
             rows.append(

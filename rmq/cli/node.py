@@ -24,13 +24,14 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rmq import __version__
 from rmq.cli.store_lock import StoreLock
 from rmq.config import Settings
+from rmq.errors import NotBuiltError
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
@@ -64,9 +65,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             stack.callback(lock.release)
         core = None
         if broker is not None:
-            from rmq.broker.shard import make_core
-
-            core = make_core(broker)
+            core = _new_core(broker)
             report = core.open()
             stack.callback(core.stop)
             log.info("store %s: %s", broker.storePathRootDir, _report_text(report))
@@ -95,6 +94,15 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         log.info("stopping")
         began = time.monotonic()
     log.info("stopped in %.2f s", time.monotonic() - began)
+
+
+def _new_core(settings: Settings) -> Any:
+    # The compiled ShardCore: the layers let rmq.broker.shard alone name it.
+    try:
+        from rmq.broker.shard import make_core
+    except ImportError as error:
+        raise NotBuiltError(f"{error}. In a checkout run `make build`") from None
+    return make_core(settings)
 
 
 def _on_signal(stop: asyncio.Event, number: int) -> None:
