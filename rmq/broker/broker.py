@@ -1,0 +1,239 @@
+"""Broker: the control side of one shard, all of it on one asyncio loop.
+
+    core = ShardCore(..); core.open(); core.start()
+    broker = Broker(settings, core)
+    await broker.start()      tables to the reactor, requests served, name servers told
+    await broker.stop()       name servers told, tables and offsets on disk; then core.stop()
+
+It owns the tables (topics, groups, offsets, producers, consumers, locks), the tasks that run by the
+clock, and the way from core.poll() to the handlers of handlers.py. Requests that arrive before
+start() wait in the core and are served then.
+
+    every 1 s     disk usage                         every 10 s   silent clients, expired locks,
+    every 5 s     consumer offsets to their file                  samples of counters, failed saves
+    every 30 s    registration
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from rmq.broker.client_calls import ClientCalls
+from rmq.broker.connections import Connection, Connections
+from rmq.broker.consumers import ConsumerTable
+from rmq.broker.core_seam import Core
+from rmq.broker.data_version import DataVersion
+from rmq.broker.delays import DelayedMessages
+from rmq.broker.dispatcher import Dispatcher
+from rmq.broker.groups import GroupTable
+from rmq.broker.handlers import HANDLERS
+from rmq.broker.locks import LockTable
+from rmq.broker.offsets import OffsetTable
+from rmq.broker.producers import ProducerTable
+from rmq.broker.queue_reader import QueueReader, record_store_time
+from rmq.broker.registration import Registration
+from rmq.broker.retention import Retention
+from rmq.broker.samples import SAMPLE_S, TOPICS_MAX, Samples, topic_counter
+from rmq.broker.sends import TopicCreations
+from rmq.broker.topics import TopicTable
+from rmq.config import Settings
+
+log = logging.getLogger("rmq.broker")
+
+HOUSEKEEPING_S = 10.0
+DRAIN_S = 0.5
+# Settings that the core follows while it runs -> the core's name of each.
+CORE_OPTIONS = {
+    "longPollingEnable": "long_polling",
+    "maxTransferBytesOnMessageInMemory": "pull_max_bytes",
+    "maxTransferCountOnMessageInMemory": "pull_max_messages",
+    "shortPollingTimeMills": "short_polling_ms",
+    "syncFlushTimeout": "sync_flush_timeout_ms",
+}
+
+
+class Broker:
+    """Everything but the hot path. Owned by the control thread's loop."""
+
+    def __init__(self, settings: Settings, core: Core) -> None:
+        self.settings = settings
+        self.core = core
+        root = Path(settings.storePathRootDir).expanduser()
+        config = root / "config"
+        self.commit_log_directory = (
+            Path(settings.storePathCommitLog).expanduser()
+            if settings.storePathCommitLog
+            else root / "commitlog"
+        )
+        self.consume_queue_directory = root / "consumequeue"
+        self.started_at = time.time()
+        self.settings_version = DataVersion()
+        self.connections = Connections()
+        self.client_calls = ClientCalls(core)
+        self.topics = TopicTable(settings, core, config)
+        self.groups = GroupTable(settings, core, config)
+        self.offsets = OffsetTable(core, config)
+        self.producers = ProducerTable()
+        self.consumers = ConsumerTable(
+            core,
+            notify=self.client_calls.notify_ids_changed,
+            may_read=self.groups.may_read,
+            wants_notice=self._wants_notice,
+        )
+        self.locks = LockTable()
+        self.queues = QueueReader(
+            core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
+        )
+        self.delays = DelayedMessages(settings, core, self.queues, self.topics, config)
+        self.creations = TopicCreations()
+        self.samples = Samples()
+        self.retention = Retention(
+            settings, core, [self.commit_log_directory, self.consume_queue_directory]
+        )
+        self.registration = Registration(settings, self.topics, self._addresses)
+        self.dispatcher = Dispatcher(self, HANDLERS)
+        self._watched: set[str] = set()  # topics that someone asked the rates of
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def address(self) -> str:
+        """What clients connect to, and what stands in message ids."""
+        return self._addresses()[0]
+
+    # ---- start and stop
+
+    async def start(self) -> None:
+        self.topics.load()
+        self.groups.load()
+        self.offsets.load()
+        self.delays.load()
+        self.topics.on_change = self.registration.changed
+        self.groups.on_forbid = lambda group: self.consumers.push_again(group, anew=True)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self.core.control_fd, self._readable)
+        self._tasks = [
+            loop.create_task(self._by_the_clock("consumer offsets", self._offsets_interval,
+                                                self.offsets.save)),
+            loop.create_task(self._by_the_clock("housekeeping", lambda: HOUSEKEEPING_S,
+                                                self._housekeeping)),
+            loop.create_task(self._by_the_clock("samples", lambda: SAMPLE_S, self._sample)),
+            loop.create_task(self._by_the_clock("delay offsets", lambda: HOUSEKEEPING_S,
+                                                self.delays.save)),
+            loop.create_task(self.delays.run()),
+            loop.create_task(self.retention.run()),
+        ]  # fmt: skip
+        self.registration.start()
+        self._readable()
+        log.info("broker %s serves at %s", self.settings.brokerName, self.address)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.registration.stop()
+        await self.dispatcher.drain(DRAIN_S)
+        asyncio.get_running_loop().remove_reader(self.core.control_fd)
+        for name, save in (
+            ("consumer offsets", self.offsets.save),
+            ("delay offsets", self.delays.save),
+            ("topics", self.topics.saved),
+            ("subscription groups", self.groups.saved),
+        ):
+            try:
+                await save()
+            except Exception as error:  # the others must be saved all the same
+                log.error("%s are not saved: %r", name, error)
+
+    # ---- events
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Everyone who knows the connection forgets it."""
+        self.client_calls.connection_closed(connection)
+        self.producers.connection_closed(connection)
+        self.consumers.connection_closed(connection)
+
+    def settings_changed(self, changes: Iterable[str]) -> None:
+        """Run-time settings were changed: tell those who do not look by themselves."""
+        keys = set(changes)
+        self.settings_version.advance()
+        for key in sorted(keys & CORE_OPTIONS.keys()):
+            self.core.set_option(CORE_OPTIONS[key], int(getattr(self.settings, key)))
+        if "namesrvAddr" in keys:
+            self.registration.addresses_changed()
+        if "brokerPermission" in keys:
+            self.topics.permission_changed()
+        log.info("settings changed: %s", ", ".join(sorted(keys)))
+
+    def earliest_store_time(self) -> int:
+        """When the oldest message in the log was stored, in ms; -1 while there is none."""
+        minimum, maximum, _ = self.core.log_range()
+        record = self.core.read_record(minimum) if minimum < maximum else None
+        return record_store_time(record) if record is not None else -1
+
+    def _readable(self) -> None:
+        self.dispatcher.poll()
+
+    def _wants_notice(self, group: str) -> bool:
+        config = self.groups.get(group)
+        return bool(self.settings.notifyConsumerIdsChangedEnable) and (
+            config is None or config.notify_ids_changed
+        )
+
+    def _addresses(self) -> tuple[str, str]:
+        """(address for clients, address for slaves)."""
+        settings, port = self.settings, self.core.port
+        ha_port = settings.haListenPort or port + 1
+        return (
+            f"{settings.brokerIP1}:{port}",
+            f"{settings.brokerIP2 or settings.brokerIP1}:{ha_port}",
+        )
+
+    # ---- by the clock
+
+    def _offsets_interval(self) -> float:
+        return float(self.settings.flushConsumerOffsetInterval) / 1000
+
+    async def _by_the_clock(
+        self, name: str, interval: Callable[[], float], work: Callable[[], Awaitable[Any]]
+    ) -> None:
+        """Runs `work` again and again; one that fails is logged and tried again next time."""
+        while True:
+            await asyncio.sleep(interval())
+            try:
+                await work()
+            except Exception as error:
+                log.error("%s: %s: %s", name, type(error).__name__, error)
+
+    async def _housekeeping(self) -> None:
+        silent_ms = self.settings.channelExpiredTimeout
+        for client in (*self.producers.expire(silent_ms), *self.consumers.expire(silent_ms)):
+            log.warning(
+                "%s at %s is taken off: no heartbeat for %d s",
+                client.client_id, client.connection.address, silent_ms // 1000,
+            )  # fmt: skip
+        self.locks.expire()
+        self.topics.retry_save()
+        self.groups.retry_save()
+
+    def watch_topic(self, topic: str) -> None:
+        """From now on this topic's counters are sampled too."""
+        if topic not in self._watched and len(self._watched) < TOPICS_MAX:
+            self._watched.add(topic)
+            self._take_sample()
+
+    async def _sample(self) -> None:
+        self._take_sample()
+
+    def _take_sample(self) -> None:
+        counters = self.core.stats()
+        for topic in list(self._watched):
+            numbers = self.core.topic_stats(topic.encode())
+            if numbers is None:
+                self._watched.discard(topic)
+                continue
+            counters[topic_counter(topic, "puts")] = numbers[0]
+            counters[topic_counter(topic, "bytes")] = numbers[1]
+        self.samples.take(counters)

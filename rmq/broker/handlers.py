@@ -1,0 +1,115 @@
+"""The one table of what this broker answers: request code -> handler.
+
+A code that is not here is answered with 3 and " request type <n> not supported". Codes of later
+pieces (transactions 37, recall 370, POP 200050 and up, access control 50-54 and 3001-3010,
+replication 906-908) are left out on purpose: a client that gets 3 knows where it stands.
+"""
+
+from typing import TYPE_CHECKING
+
+from rmq.broker import (
+    assignments,
+    client_call_handlers,
+    config_handlers,
+    consume_stats,
+    group_handlers,
+    heartbeat,
+    locks,
+    member_handlers,
+    offset_handlers,
+    pulls,
+    queries,
+    runtime_info,
+    send_back,
+    sends,
+    topic_handlers,
+)
+from rmq.broker.request import Handler, Reply, Request
+from rmq.codes import RequestCode as Code
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+
+def delete_expired_log(broker: "Broker", request: Request) -> Reply:
+    broker.retention.delete_by_hand()
+    return request.command.reply()
+
+
+def nothing_to_clean(broker: "Broker", request: Request) -> Reply:
+    """306 and 316: files of queues go together with the log they point into, by themselves."""
+    return request.command.reply()
+
+
+HANDLERS: dict[int, Handler] = {
+    # sends and pulls that the reactor hands over
+    Code.SEND_MESSAGE: sends.send,
+    Code.SEND_MESSAGE_V2: sends.send,
+    Code.SEND_BATCH_MESSAGE: sends.send,
+    Code.PULL_MESSAGE: pulls.pull,
+    Code.LITE_PULL_MESSAGE: pulls.pull,
+    Code.CONSUMER_SEND_MSG_BACK: send_back.send_back,
+    # reading queues and messages
+    Code.QUERY_MESSAGE: queries.query_message,
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: queries.search_offset,
+    Code.GET_MAX_OFFSET: queries.get_max_offset,
+    Code.GET_MIN_OFFSET: queries.get_min_offset,
+    Code.GET_EARLIEST_MSG_STORETIME: queries.get_earliest_store_time,
+    Code.VIEW_MESSAGE_BY_ID: queries.view_message,
+    Code.QUERY_CONSUME_QUEUE: queries.query_consume_queue,
+    # offsets of consumers
+    Code.QUERY_CONSUMER_OFFSET: offset_handlers.query_consumer_offset,
+    Code.UPDATE_CONSUMER_OFFSET: offset_handlers.update_consumer_offset,
+    Code.GET_ALL_CONSUMER_OFFSET: offset_handlers.get_all_consumer_offset,
+    Code.QUERY_CORRECTION_OFFSET: offset_handlers.query_correction_offset,
+    Code.CLONE_GROUP_OFFSET: offset_handlers.clone_group_offset,
+    # clients
+    Code.HEART_BEAT: heartbeat.heart_beat,
+    Code.UNREGISTER_CLIENT: heartbeat.unregister_client,
+    Code.GET_CONSUMER_LIST_BY_GROUP: heartbeat.get_consumer_list,
+    Code.CHECK_CLIENT_CONFIG: heartbeat.check_client_config,
+    Code.LOCK_BATCH_MQ: locks.lock_batch,
+    Code.UNLOCK_BATCH_MQ: locks.unlock_batch,
+    Code.QUERY_ASSIGNMENT: assignments.query_assignment,
+    Code.SET_MESSAGE_REQUEST_MODE: assignments.set_request_mode,
+    Code.GET_ALL_MESSAGE_REQUEST_MODE: assignments.get_request_modes,
+    # topics
+    Code.UPDATE_AND_CREATE_TOPIC: topic_handlers.update_topic,
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: topic_handlers.update_topics,
+    Code.DELETE_TOPIC_IN_BROKER: topic_handlers.delete_topic,
+    Code.GET_ALL_TOPIC_CONFIG: topic_handlers.get_all_topics,
+    Code.GET_TOPIC_CONFIG: topic_handlers.get_topic,
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: topic_handlers.get_system_topics,
+    # subscription groups
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: group_handlers.update_group,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: group_handlers.update_groups,
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: group_handlers.get_all_groups,
+    Code.GET_SUBSCRIPTIONGROUP_CONFIG: group_handlers.get_group,
+    Code.DELETE_SUBSCRIPTIONGROUP: group_handlers.delete_group,
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: group_handlers.forbid_reading,
+    # who is connected
+    Code.GET_CONSUMER_CONNECTION_LIST: member_handlers.get_consumer_connections,
+    Code.GET_PRODUCER_CONNECTION_LIST: member_handlers.get_producer_connections,
+    Code.GET_ALL_PRODUCER_INFO: member_handlers.get_all_producers,
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: member_handlers.query_groups_of_topic,
+    Code.QUERY_TOPICS_BY_CONSUMER: member_handlers.query_topics_of_group,
+    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: member_handlers.query_subscription,
+    # numbers
+    Code.GET_BROKER_RUNTIME_INFO: runtime_info.get_runtime_info,
+    Code.VIEW_BROKER_STATS_DATA: runtime_info.view_broker_stats,
+    Code.GET_TOPIC_STATS_INFO: consume_stats.get_topic_stats,
+    Code.GET_CONSUME_STATS: consume_stats.get_consume_stats,
+    Code.GET_BROKER_CONSUME_STATS: consume_stats.get_broker_consume_stats,
+    Code.QUERY_CONSUME_TIME_SPAN: consume_stats.query_consume_time_span,
+    # asking and telling clients
+    Code.GET_CONSUMER_RUNNING_INFO: client_call_handlers.get_running_info,
+    Code.CONSUME_MESSAGE_DIRECTLY: client_call_handlers.consume_directly,
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: client_call_handlers.get_consumer_status,
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: client_call_handlers.reset_offset,
+    # the broker itself
+    Code.GET_BROKER_CONFIG: config_handlers.get_config,
+    Code.UPDATE_BROKER_CONFIG: config_handlers.update_config,
+    Code.DELETE_EXPIRED_COMMITLOG: delete_expired_log,
+    Code.CLEAN_EXPIRED_CONSUMEQUEUE: nothing_to_clean,
+    Code.CLEAN_UNUSED_TOPIC: nothing_to_clean,
+}

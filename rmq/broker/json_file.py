@@ -1,0 +1,119 @@
+"""One config file kept as JSON, such that a crash at any moment leaves a whole file behind.
+
+    topics.json        the newest content
+    topics.json.bak    the content before that, as RocketMQ keeps it
+    topics.json.tmp    being written; what a crash left of it is overwritten by the next save
+
+save() writes the .tmp and syncs it, links the present file as .bak, renames the .tmp over the file
+and syncs the directory. So the name always stands for either the old or the new content, and the
+.bak for a content that was whole once.
+
+load() reads the file, or the .bak when the file is missing, empty or damaged. It takes fastjson's
+liberties (integer keys without quotes), so a file written by Apache RocketMQ loads unchanged.
+Both damaged is an error that names both: starting with an empty table would look like data loss.
+
+Example: JsonFile(Path("config/topics.json")).save({"dataVersion": {"counter": 1}})
+
+This module knows nothing of settings or of what is in the files.
+"""
+
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rmq.errors import ProtocolError, StoreCorruptError
+from rmq.format import fastjson
+
+log = logging.getLogger("rmq.broker.config_files")
+
+FILE_BYTES_MAX = 1 << 30
+
+
+class JsonFile:
+    """A JSON object in a file. save() may run in any thread, but in one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.backup_path = path.with_name(path.name + ".bak")
+        self._new_path = path.with_name(path.name + ".tmp")
+
+    def load(self) -> dict[Any, Any] | None:
+        """The newest whole content; None when neither the file nor its .bak exists."""
+        damage = []
+        for path in (self.path, self.backup_path):
+            try:
+                content = _read_object(path)
+            except FileNotFoundError:
+                continue
+            except (OSError, ProtocolError) as error:
+                damage.append(f"{path}: {error}")
+                log.warning("%s is damaged: %s", path, error)
+                continue
+            if damage or path is self.backup_path:
+                log.warning("%s is used instead of %s", path, self.path)
+            return content
+        if damage:
+            raise StoreCorruptError(
+                "no whole copy is left; mend or remove it: " + "; ".join(damage)
+            )
+        return None
+
+    def save(self, content: Any) -> None:
+        """Replaces the content; when this returns, a power cut does not bring the old one back."""
+        text = msgspec.json.format(msgspec.json.encode(content), indent=2)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self._new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            _write_all(descriptor, text)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self._keep_backup()
+        self._new_path.replace(self.path)
+        sync_directory(self.path.parent)
+
+    def _keep_backup(self) -> None:
+        """The present file becomes the .bak too, unless it is empty (a .bak must be whole)."""
+        try:
+            if self.path.stat().st_size == 0:
+                return
+        except FileNotFoundError:
+            return
+        spare = self.backup_path.with_name(self.backup_path.name + ".tmp")
+        spare.unlink(missing_ok=True)
+        try:
+            os.link(self.path, spare)
+        except OSError:  # a file system without hard links
+            shutil.copyfile(self.path, spare)
+        spare.replace(self.backup_path)
+
+
+def sync_directory(path: Path) -> None:
+    """Makes renames and new names in this directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read_object(path: Path) -> dict[Any, Any]:
+    size = path.stat().st_size
+    if size == 0:
+        raise ProtocolError("the file is empty")
+    if size > FILE_BYTES_MAX:
+        raise ProtocolError(f"{size} bytes: more than {FILE_BYTES_MAX}")
+    content = fastjson.loads(path.read_bytes())
+    if not isinstance(content, dict):
+        raise ProtocolError("the file does not hold a JSON object")
+    return content
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,109 @@
+"""Queue locks of orderly consumers (41, 42): who may consume a queue of a group right now.
+
+    body      {"clientId":"c","consumerGroup":"g","mqSet":[MQ,..]}
+    41 reply  {"lockOKMQSet":[MQ,..]}     the asked ones this client holds now
+    MQ        {"brokerName":"b","queueId":0,"topic":"t"}
+
+A lock lasts 60 s after it was taken or renewed; clients renew every 20 s. One that is held by
+another client and not expired is left out of the reply. Locks live in memory only: after a restart
+the clients take them anew.
+
+Example: client a locks queue 0 of "t" at 0 s. Client b is refused at 59 s, gets it at 61 s.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from rmq.broker import names
+from rmq.broker.request import Reply, Request, list_member, text_member
+from rmq.errors import ProtocolError
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+LOCK_S = 60.0
+QUEUES_MAX = 100_000  # of one request; ours
+
+
+class LockTable:
+    """Owned by the control thread."""
+
+    def __init__(self) -> None:
+        self._locks: dict[str, dict[MessageQueue, tuple[str, float]]] = {}
+
+    def lock(
+        self, group: str, queues: Iterable[MessageQueue], client_id: str
+    ) -> list[MessageQueue]:
+        """Takes or renews what is free; returns what the client holds now."""
+        now = time.monotonic()
+        table = self._locks.setdefault(group, {})
+        held = []
+        for queue in queues:
+            owner = table.get(queue)
+            if owner is None or owner[0] == client_id or now - owner[1] > LOCK_S:
+                table[queue] = (client_id, now)
+                held.append(queue)
+        if not table:
+            del self._locks[group]
+        return held
+
+    def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
+        table = self._locks.get(group, {})
+        for queue in queues:
+            owner = table.get(queue)
+            if owner is not None and owner[0] == client_id:
+                del table[queue]
+        if not table:
+            self._locks.pop(group, None)
+
+    def held_by_anyone(self, group: str) -> bool:
+        """Whether the group has an unexpired lock: its consumers are orderly."""
+        now = time.monotonic()
+        return any(now - taken <= LOCK_S for _, taken in self._locks.get(group, {}).values())
+
+    def expire(self) -> None:
+        """Forgets expired locks; to be called now and then."""
+        now = time.monotonic()
+        for group, table in list(self._locks.items()):
+            for queue in [q for q, (_, taken) in table.items() if now - taken > LOCK_S]:
+                del table[queue]
+            if not table:
+                del self._locks[group]
+
+
+def lock_batch(broker: "Broker", request: Request) -> Reply:
+    group, queues, client_id = _read(broker, request)
+    held = broker.locks.lock(group, queues, client_id)
+    return request.command.reply(
+        body=fastjson.dumps({"lockOKMQSet": [queue.members() for queue in held]})
+    )
+
+
+def unlock_batch(broker: "Broker", request: Request) -> Reply:
+    group, queues, client_id = _read(broker, request)
+    broker.locks.unlock(group, queues, client_id)
+    return request.command.reply()
+
+
+def _read(broker: "Broker", request: Request) -> tuple[str, list[MessageQueue], str]:
+    """Group, the queues that exist here, and the client of a lock request."""
+    body = request.json_body()
+    group = names.check_group(text_member(body, "consumerGroup"))
+    client_id = text_member(body, "clientId")
+    if not names.is_client_id(client_id):
+        raise ProtocolError("clientId of the lock request is empty, too long or not printable")
+    items = list_member(body, "mqSet")
+    if len(items) > QUEUES_MAX:
+        raise ProtocolError(f"a lock request for more than {QUEUES_MAX} queues")
+    queues = []
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise ProtocolError("mqSet of the lock request holds something else than queues")
+        queue = MessageQueue.of(item)
+        topic = broker.topics.get(queue.topic)
+        if topic is not None and 0 <= queue.queue_id < topic.queues:
+            queues.append(queue)
+    return group, queues, client_id

@@ -1,0 +1,163 @@
+"""Reads a queue's entries for the slow requests: newest from the core, older ones from the files.
+
+An entry is 20 bytes: physical offset i64, record bytes i32, tags code i64, big endian. The core
+holds the entries that are in no file yet (queue_snapshot); all before them are in
+    <store>/consumequeue/<topic>/<queue id>/<20 digits: byte offset of the file's first entry>
+where entry n stands at byte 20 * n of the row of files. What is absent, torn or deleted reads as
+None, never as a guess.
+
+Searches by time read the records' store timestamps: they do not decrease along a queue, so a binary
+search needs at most log2(entries) records.
+
+Example: with store times 10, 20, 20, 30 at offsets 0-3, search(20) is 1 and search(20, upper=True)
+is 2; search(31) is 4, search(5) is 0.
+"""
+
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmq.broker.core_seam import Core
+
+ENTRY_BYTES = 20
+_ENTRY = struct.Struct(">qiq")
+_SYS_FLAG_AT = 36
+_BORN_HOST_AT = 48
+_BORN_HOST_IPV6 = 0x10
+_I64 = struct.Struct(">q")
+_I32 = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One consume-queue entry."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue as of one moment."""
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int  # of the next entry
+    memory_offset: int  # of the first entry in `memory`
+    memory: bytes
+
+
+class QueueReader:
+    """Owned by the control thread; may wait for the disk. Topics must be checked names."""
+
+    def __init__(self, core: Core, directory: Path, file_bytes: int) -> None:
+        self._core = core
+        self._directory = directory
+        self._file_bytes = file_bytes // ENTRY_BYTES * ENTRY_BYTES
+
+    def range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """(first readable offset, next offset); (0, 0) for a queue that holds nothing yet."""
+        return self._core.queue_range(topic.encode(), queue_id) or (0, 0)
+
+    def view(self, topic: str, queue_id: int) -> QueueView | None:
+        snapshot = self._core.queue_snapshot(topic.encode(), queue_id)
+        if snapshot is None:
+            return None
+        return QueueView(topic, queue_id, *snapshot)
+
+    def entry(self, view: QueueView, offset: int) -> Entry | None:
+        found = self.entries(view, offset, 1)
+        return found[0] if found else None
+
+    def entries(self, view: QueueView, offset: int, count: int) -> list[Entry]:
+        """Up to `count` entries from `offset`; fewer at the end or before a gap."""
+        if offset < view.min_offset:
+            return []
+        count = max(0, min(count, view.max_offset - offset))
+        data = b""
+        if offset < view.memory_offset:
+            in_files = min(count, view.memory_offset - offset)
+            data = self._read_files(view, offset, in_files)
+            if len(data) < in_files * ENTRY_BYTES:
+                return _parse(data)
+        start = max(0, offset - view.memory_offset) * ENTRY_BYTES
+        rest = count * ENTRY_BYTES - len(data)
+        return _parse(data + view.memory[start : start + rest])
+
+    def store_time(self, view: QueueView, offset: int) -> int:
+        """When the message at this offset was stored, in ms; -1 when it cannot be read."""
+        entry = self.entry(view, offset)
+        if entry is None:
+            return -1
+        record = self._core.read_record(entry.physical_offset)
+        return record_store_time(record) if record is not None else -1
+
+    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
+        view = self.view(topic, queue_id)
+        return self.store_time(view, offset) if view is not None else -1
+
+    def search(self, topic: str, queue_id: int, time_ms: int, upper: bool = False) -> int:
+        """The first offset stored at or after time_ms (the next offset when there is none), or,
+        `upper`, the last one stored at or before it (the first offset when there is none)."""
+        view = self.view(topic, queue_id)
+        if view is None:
+            return 0
+        low, high = view.min_offset, view.max_offset
+        while low < high:  # first offset whose time is >= time_ms (upper: > time_ms)
+            middle = (low + high) // 2
+            stored = self.store_time(view, middle)
+            if stored < time_ms or (upper and stored == time_ms):
+                low = middle + 1
+            else:
+                high = middle
+        return max(view.min_offset, low - 1) if upper else low
+
+    def _read_files(self, view: QueueView, offset: int, count: int) -> bytes:
+        directory = self._directory / view.topic / str(view.queue_id)
+        at, end = offset * ENTRY_BYTES, (offset + count) * ENTRY_BYTES
+        pieces = []
+        while at < end:
+            start = at // self._file_bytes * self._file_bytes
+            wanted = min(end, start + self._file_bytes) - at
+            piece = _read(directory / f"{start:020d}", at - start, wanted)
+            pieces.append(piece)
+            if len(piece) < wanted:
+                break
+            at += wanted
+        return b"".join(pieces)
+
+
+def record_store_time(record: bytes) -> int:
+    """The store timestamp of a stored record, which follows the born host of 8 or 20 bytes."""
+    if len(record) < _BORN_HOST_AT + 28:
+        return -1
+    (sys_flag,) = _I32.unpack_from(record, _SYS_FLAG_AT)
+    at = _BORN_HOST_AT + (20 if sys_flag & _BORN_HOST_IPV6 else 8)
+    return int(_I64.unpack_from(record, at)[0])
+
+
+def _parse(data: bytes) -> list[Entry]:
+    """Entries up to the first that was never written."""
+    found = []
+    for at in range(0, len(data) - ENTRY_BYTES + 1, ENTRY_BYTES):
+        offset, size, tags_code = _ENTRY.unpack_from(data, at)
+        if offset < 0 or size <= 0:
+            break
+        found.append(Entry(offset, size, tags_code))
+    return found
+
+
+def _read(path: Path, at: int, count: int) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.pread(descriptor, count, at)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,37 @@
+"""Logging of events that a client can cause at will: at most one line a key and interval.
+
+Example: 1,000 pulls of an unknown topic within 10 s give one line, and the first one after that
+gives a second line that ends in "(999 more like it since)".
+"""
+
+import logging
+import time
+
+KEYS_MAX = 1024
+
+
+class QuietLog:
+    """A logger with a memory. Owned by one thread."""
+
+    def __init__(self, logger: logging.Logger, interval_s: float = 10.0) -> None:
+        self._logger = logger
+        self._interval_s = interval_s
+        self._last: dict[str, list[float]] = {}  # key -> [time of the last line, held back since]
+
+    def warning(self, key: str, text: str, *values: object) -> None:
+        self.say(logging.WARNING, key, text, *values)
+
+    def say(self, level: int, key: str, text: str, *values: object) -> None:
+        now = time.monotonic()
+        entry = self._last.get(key)
+        if entry is not None and now - entry[0] < self._interval_s:
+            entry[1] += 1
+            return
+        if entry is None and len(self._last) >= KEYS_MAX:
+            self._last.clear()
+        held_back = int(entry[1]) if entry is not None else 0
+        self._last[key] = [now, 0]
+        if held_back:
+            text += " (%d more like it since)"
+            values = (*values, held_back)
+        self._logger.log(level, text, *values)

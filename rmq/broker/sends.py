@@ -1,0 +1,316 @@
+"""Handlers of sends that the reactor handed over: 10, 310, 320.
+
+The reactor hands over what goes to a topic it does not know and everything for %RETRY% topics. The
+checks are RocketMQ's, in its order. When none fails the reactor is told what it did not know and
+gets the frame back (core.resubmit); it never hands the same frame over twice.
+
+    1   before startAcceptSendRequestTimeStamp                          1
+    2   broker not writable and the topic is ordered                    16
+    3   topic name                                                      29
+    4   topics of the system that clients may not send to               16
+    5   topic unknown: create it like defaultTopic, or as retry topic   17
+    6   queueId beyond the topic's queues                               29
+    7   %RETRY%group: group unknown                                     26
+                      reconsumed too often, or group is orderly -> to %DLQ%group instead
+    8   batch: retry topic, delayed, transactional, long topic          13
+    9   no body, body or properties too long                            13
+    10  delayed (but for retries), timer and transaction messages       13 (a later piece)
+
+Sends that wait for their topic's creation are given back in the order of their arrival.
+
+Example: 310 {b: "new", c: "TBW102", d: "4", e: "3", ..} creates "new" with 4 queues and goes back;
+with e "4" it is answered with 29, and the topic is not created.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmq.broker import names
+from rmq.broker.request import Refusal, Reply, Request
+from rmq.broker.topic_config import PERM_READ, PERM_WRITE, TopicConfig
+from rmq.codes import RequestCode, ResponseCode
+from rmq.format.message import (
+    SYS_FLAG_TRANSACTION_MASK,
+    Host,
+    StoredMessage,
+    decode_message,
+    decode_properties,
+    encode_properties,
+)
+from rmq.format.remoting import Command, encode
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+PROPERTIES_BYTES_MAX = 32767
+VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
+_I32 = (-(2**31), 2**31 - 1)
+_TIMER = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+# long name -> short name of request 310 and 320
+_SHORT = {
+    "producerGroup": "a",
+    "topic": "b",
+    "defaultTopic": "c",
+    "defaultTopicQueueNums": "d",
+    "queueId": "e",
+    "sysFlag": "f",
+    "bornTimestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsumeTimes": "j",
+    "maxReconsumeTimes": "l",
+    "batch": "m",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SendHeader:
+    """The fields of a send that control looks at."""
+
+    topic: str
+    default_topic: str
+    default_queues: int
+    queue_id: int
+    properties: str
+    reconsume_times: int
+    reconsume_times_max: int | None
+    batch: bool
+
+    def found(self) -> dict[str, str]:
+        """The message's properties by name."""
+        return decode_properties(self.properties.encode("utf-8", "replace"))
+
+    def delay_level(self) -> int:
+        text = self.found().get("DELAY", "")
+        return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+    @classmethod
+    def of(cls, command: Command) -> "SendHeader":
+        """ProtocolError naming the field (as the client spells it) that is missing or malformed."""
+        for name in ("producerGroup", "sysFlag", "bornTimestamp", "flag"):
+            command.require(spelling(command, name))
+        return cls(
+            topic=command.require(spelling(command, "topic")),
+            default_topic=command.require(spelling(command, "defaultTopic")),
+            default_queues=command.int_field(
+                spelling(command, "defaultTopicQueueNums"), minimum=_I32[0], maximum=_I32[1]
+            ),
+            queue_id=command.int_field(
+                spelling(command, "queueId"), minimum=_I32[0], maximum=_I32[1]
+            ),
+            properties=command.text_field(spelling(command, "properties")) or "",
+            reconsume_times=command.int_field(spelling(command, "reconsumeTimes"), 0, *_I32),
+            reconsume_times_max=command.int_field(
+                spelling(command, "maxReconsumeTimes"), None, *_I32
+            ),
+            batch=command.bool_field(spelling(command, "batch"), False),
+        )
+
+
+def spelling(command: Command, name: str) -> str:
+    """The name this request uses for the field."""
+    return name if command.code == RequestCode.SEND_MESSAGE else _SHORT[name]
+
+
+class TopicCreations:
+    """Sends that wait for their topic. Owned by the control thread."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[tuple[Request, asyncio.Future[Reply]]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._waiting
+
+    def wait(self, broker: "Broker", request: Request, config: TopicConfig) -> Awaitable[Reply]:
+        """Queues the send behind the creation of its topic, which starts when it is the first."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Reply] = loop.create_future()
+        waiting = self._waiting.get(config.name)
+        if waiting is None:
+            self._waiting[config.name] = [(request, future)]
+            task = loop.create_task(self._create(broker, config))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            waiting.append((request, future))
+        return future
+
+    async def _create(self, broker: "Broker", config: TopicConfig) -> None:
+        failure: Exception | None = None
+        try:
+            await broker.topics.create(config)
+        except Exception as error:
+            failure = error
+        for request, future in self._waiting.pop(config.name):
+            if future.done():  # answered already: too many were waiting
+                continue
+            try:
+                if failure is not None:
+                    raise failure
+                broker.core.resubmit(request.connection.number, request.frame)
+                future.set_result(None)
+            except Exception as error:
+                future.set_exception(error)
+
+
+def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
+    command = request.command
+    header = SendHeader.of(command)
+    _check_broker(broker, header)
+    names.check_topic(header.topic)
+    if header.topic in names.CLOSED_TO_CLIENTS:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION, f"sending to topic[{header.topic}] is not allowed"
+        )
+    retry = header.topic.startswith(names.RETRY_PREFIX)
+    group = None
+    if retry:
+        group = broker.groups.require(header.topic.removeprefix(names.RETRY_PREFIX))
+    config = broker.topics.get(header.topic)
+    known = config is not None and header.topic not in broker.creations
+    if config is None:
+        config = (
+            TopicConfig(header.topic, group.retry_queues, group.retry_queues)
+            if group is not None
+            else broker.topics.in_image_of(
+                header.topic, header.default_topic, header.default_queues
+            )
+        )
+    if header.queue_id >= config.queues:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"queueId {header.queue_id} is illegal: topic[{header.topic}] has "
+            f"{config.read_queues} read and {config.write_queues} write queues",
+        )
+    if group is not None and _is_dead(broker, command, header, group.name, group.retry_times_max):
+        return _to_dead_letters(broker, request, header, group.name)
+    _check_message(broker, command, header)
+    if group is not None and header.delay_level() > 0 and not header.batch:
+        return _delayed_retry(broker, request, header, config)
+    if not known:
+        return broker.creations.wait(broker, request, config)
+    broker.topics.tell_core(header.topic)
+    broker.core.resubmit(request.connection.number, request.frame)
+    return None
+
+
+def _check_broker(broker: "Broker", header: SendHeader) -> None:
+    settings = broker.settings
+    if time.time() * 1000 < settings.startAcceptSendRequestTimeStamp:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR,
+            "this broker takes sends only from its startAcceptSendRequestTimeStamp on",
+        )
+    topic = broker.topics.get(header.topic)
+    if not settings.brokerPermission & PERM_WRITE and topic is not None and topic.order:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{settings.brokerIP1}] does not take sends at present",
+        )
+
+
+def _check_message(broker: "Broker", command: Command, header: SendHeader) -> None:
+    """Steps 8 to 10."""
+    limit = broker.settings.maxMessageSize
+    if not command.body:
+        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
+    if len(command.body) > limit:
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message body has {len(command.body)} bytes, maxMessageSize is {limit}",
+        )
+    if len(header.properties.encode("utf-8", "replace")) > PROPERTIES_BYTES_MAX:
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message properties are longer than {PROPERTIES_BYTES_MAX} bytes",
+        )
+    found = header.found()
+    delayed = header.delay_level() > 0
+    retry = header.topic.startswith(names.RETRY_PREFIX)
+    if header.batch and (retry or delayed or len(header.topic) > names.TOPIC_CHARACTERS_MAX):
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "a batch may not be delayed nor go to a retry topic or one of a long name",
+        )
+    if found.get("TRAN_MSG", "").lower() == "true":
+        if broker.settings.rejectTransactionMessage:
+            raise Refusal(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{broker.settings.brokerIP1}] takes no transaction messages",
+            )
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL, "this version of rmq has no transaction messages yet"
+        )
+    if (delayed and not retry) or any(name in found for name in _TIMER):
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL, "this version of rmq has no delayed messages yet"
+        )
+
+
+def _is_dead(
+    broker: "Broker", command: Command, header: SendHeader, group: str, times_max: int
+) -> bool:
+    """Whether a send to %RETRY%group belongs to the dead letters."""
+    if command.version >= VERSION_RECONSUME and header.reconsume_times_max is not None:
+        times_max = header.reconsume_times_max
+    return header.reconsume_times > times_max or broker.locks.held_by_anyone(group)
+
+
+async def _to_dead_letters(
+    broker: "Broker", request: Request, header: SendHeader, group: str
+) -> Reply:
+    """The same send, to queue 0 of %DLQ%group and without its delay; the reactor answers it."""
+    topic = await broker.topics.create_dead_letter(group)
+    if not topic.perm & (PERM_READ | PERM_WRITE):
+        raise Refusal(ResponseCode.NO_PERMISSION, f"topic[{topic.name}] takes no messages")
+    command = request.command
+    kept = {name: value for name, value in header.found().items() if name != "DELAY"}
+    command.fields = {
+        **command.fields,
+        spelling(command, "topic"): topic.name,
+        spelling(command, "queueId"): "0",
+        spelling(command, "properties"): encode_properties(kept).decode(),
+    }
+    broker.core.resubmit(request.connection.number, encode(command)[4:])
+    return None
+
+
+async def _delayed_retry(
+    broker: "Broker", request: Request, header: SendHeader, config: TopicConfig
+) -> Reply:
+    """A consumer that could not send a message back (36) sends it to its retry topic, delayed."""
+    command = request.command
+    await broker.topics.create(config)
+    message = StoredMessage(
+        topic=config.name,
+        queue_id=max(0, header.queue_id),
+        body=command.body,
+        properties_bytes=header.properties.encode("utf-8", "replace"),
+        flag=command.int_field(spelling(command, "flag"), 0, *_I32),
+        sys_flag=command.int_field(spelling(command, "sysFlag"), 0, *_I32)
+        & ~SYS_FLAG_TRANSACTION_MASK,
+        born_timestamp_ms=command.int_field(spelling(command, "bornTimestamp")),
+        born_host=_host(request.connection.address),
+        reconsume_times=header.reconsume_times,
+    )
+    physical_offset, queue_offset = broker.delays.put(message, header.delay_level())
+    record = broker.core.read_record(physical_offset)
+    return command.reply(
+        fields={
+            "msgId": decode_message(record)[0].message_id if record is not None else "",
+            "queueId": message.queue_id,
+            "queueOffset": queue_offset,
+            "transactionId": header.found().get("UNIQ_KEY"),
+            "MSG_REGION": broker.settings.regionId,
+            "TRACE_ON": broker.settings.traceOn,
+        }
+    )
+
+
+def _host(address: str) -> Host:
+    ip, _, port = address.rpartition(":")
+    return Host(ip.strip("[]") or "0.0.0.0", int(port) if port.isdecimal() else 0)

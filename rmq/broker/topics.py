@@ -1,0 +1,269 @@
+"""The topics of this broker: the table, its file, and what the reactor knows of it.
+
+    config/topics.json    {"dataVersion":{..},"topicConfigTable":{name:{..TopicConfig..}}}
+
+A new topic goes: table -> file -> reactor (core.put_topic) -> name servers. The reactor learns of a
+topic only after the file holds it, so no message is acked in a topic that a crash would forget; the
+name servers are told afterwards and nobody waits for them.
+
+At start the system topics of RocketMQ are put in with their numbers of queues and permissions, and
+what the file says of them otherwise is overruled, as Apache does it.
+
+Example: with autoCreateTopicEnable, a send to unknown topic "t" with defaultTopic TBW102 (8 queues,
+perm 7) and defaultTopicQueueNums 4 creates "t" with min(4, 8) = 4 queues and perm 6.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rmq.broker import names
+from rmq.broker.config_saver import ConfigSaver
+from rmq.broker.core_seam import Core
+from rmq.broker.data_version import DataVersion
+from rmq.broker.json_file import JsonFile
+from rmq.broker.request import Refusal
+from rmq.broker.topic_config import (
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    QUEUES_MAX,
+    TopicConfig,
+)
+from rmq.codes import ResponseCode
+from rmq.config import Settings
+from rmq.errors import ProtocolError
+
+log = logging.getLogger("rmq.broker.topics")
+
+_READ_WRITE = PERM_READ | PERM_WRITE
+_UNIT_SUB_FLAG = 2  # topicSysFlag of a retry topic of a consumer in unit mode
+SCHEDULE_QUEUES = 18
+REVIVE_QUEUES = 8
+
+
+class TopicTable:
+    """Owned by the control thread."""
+
+    def __init__(self, settings: Settings, core: Core, config_directory: Path) -> None:
+        self._settings = settings
+        self._core = core
+        self._file = JsonFile(config_directory / "topics.json")
+        self._saver = ConfigSaver(self._file, self.members)
+        self._topics: dict[str, TopicConfig] = {}
+        self._system = set(names.SYSTEM_TOPICS)
+        self.version = DataVersion()
+        self.on_change: Callable[[Iterable[str]], None] = lambda changed: None
+
+    # ---- reading
+
+    def get(self, name: str) -> TopicConfig | None:
+        return self._topics.get(name)
+
+    def require(self, name: str) -> TopicConfig:
+        """The topic, or Refusal 17."""
+        found = self._topics.get(name)
+        if found is None:
+            raise Refusal(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{name[:300]}] does not exist on this broker",
+            )
+        return found
+
+    def all(self) -> dict[str, TopicConfig]:
+        return dict(self._topics)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._topics
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def is_system(self, name: str) -> bool:
+        return name in self._system or name.startswith(names.SYSTEM_TOPIC_PREFIX)
+
+    def system_names(self) -> list[str]:
+        return sorted(self._system)
+
+    def members(self) -> dict[str, Any]:
+        """The content of topics.json."""
+        table = {name: topic.members() for name, topic in self._topics.items()}
+        return {"dataVersion": self.version.members(), "topicConfigTable": table}
+
+    # ---- start and stop
+
+    def load(self) -> None:
+        """Reads the file, adds the system topics, tells the reactor of all."""
+        content = self._file.load() or {}
+        self.version = DataVersion.of(content.get("dataVersion"))
+        table = content.get("topicConfigTable") or {}
+        for name, members in table.items():
+            try:
+                topic = TopicConfig.of(members)
+            except (ProtocolError, Refusal, AttributeError) as error:
+                log.error("%s: topic %.300r is skipped: %s", self._file.path, name, error)
+                continue
+            self._topics[topic.name] = topic
+        before = dict(self._topics)
+        self._topics.update((topic.name, topic) for topic in self._system_topics())
+        if before != self._topics:
+            self.version.advance()
+            self._saver.save_now()
+        for topic in self._topics.values():
+            self._tell_core(topic)
+        log.info("topics loaded: %d", len(self._topics))
+
+    async def saved(self) -> None:
+        await self._saver.saved()
+
+    def retry_save(self) -> None:
+        self._saver.retry()
+
+    # ---- changing
+
+    async def create(self, topic: TopicConfig) -> TopicConfig:
+        """Adds the topic unless there is one, makes it durable and known to the reactor."""
+        present = self._topics.get(topic.name)
+        if present is None:
+            present = self._put(topic)
+            log.info("topic created: %s", present)
+        await self._publish(present)
+        return present
+
+    async def update(self, topic: TopicConfig) -> None:
+        """Adds or replaces the topic; nothing happens when it is the same."""
+        if self._topics.get(topic.name) != topic:
+            self._put(topic)
+            log.info("topic changed: %s", topic)
+        await self._publish(topic)
+
+    async def update_all(self, topics: list[TopicConfig]) -> None:
+        changed = [topic for topic in topics if self._topics.get(topic.name) != topic]
+        for topic in changed:
+            self._put(topic)
+        log.info("topics changed: %d", len(changed))
+        await self._saver.saved()
+        for topic in changed:
+            self._tell_core(topic)
+
+    async def delete(self, name: str) -> bool:
+        """Takes the topic off; its queues go with it. False when there is none."""
+        if self._topics.pop(name, None) is None:
+            return False
+        self.version.advance()
+        self._saver.changed()
+        await self._saver.saved()
+        if name not in self._topics:  # nobody made it anew meanwhile
+            self._core.remove_topic(name.encode())
+        self.on_change(())
+        log.info("topic deleted: %s", name)
+        return True
+
+    def in_image_of(self, name: str, default_name: str, queues_asked: int) -> TopicConfig:
+        """What auto creation would make of a send to `name`; Refusal 17 when it may not."""
+        default = self._topics.get(default_name)
+        if default_name == names.AUTO_CREATE_TOPIC and not self._settings.autoCreateTopicEnable:
+            default = None
+        if default is None or not default.perm & PERM_INHERIT:
+            raise Refusal(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{name}] does not exist, and it may not be created in the image of "
+                f"{default_name[:300]!r}: create it first",
+            )
+        queues = max(0, min(queues_asked, default.write_queues, QUEUES_MAX))
+        return TopicConfig(
+            name,
+            queues,
+            queues,
+            default.perm & ~PERM_INHERIT,
+            filter_type=default.filter_type,
+        )
+
+    async def create_retry(self, group: str, queues: int, unit_mode: bool = False) -> TopicConfig:
+        flag = _UNIT_SUB_FLAG if unit_mode else 0
+        queues = max(0, min(queues, QUEUES_MAX))
+        return await self.create(
+            TopicConfig(names.retry_topic(group), queues, queues, _READ_WRITE, sys_flag=flag)
+        )
+
+    async def create_dead_letter(self, group: str) -> TopicConfig:
+        return await self.create(TopicConfig(names.dlq_topic(group), 1, 1, _READ_WRITE))
+
+    def mark_ordered(self, ordered: Iterable[str]) -> None:
+        """Takes over which topics the name server calls ordered; it never unmarks one."""
+        known = (name for name in ordered if name in self._topics)
+        changed = [name for name in known if not self._topics[name].order]
+        for name in changed:
+            self._topics[name] = replace(self._topics[name], order=True)
+            self._tell_core(self._topics[name])
+        if changed:
+            self.version.advance()
+            self._saver.changed()
+            log.info("ordered by the name server: %s", ", ".join(sorted(changed))[:500])
+
+    def permission_changed(self) -> None:
+        """brokerPermission is another one: reactor and name servers see all topics anew."""
+        for topic in self._topics.values():
+            self._tell_core(topic)
+        self.version.advance()
+        self.on_change(())
+
+    def tell_core(self, name: str) -> None:
+        """Tells the reactor of a topic again, should it not know it."""
+        self._tell_core(self._topics[name])
+
+    def _put(self, topic: TopicConfig) -> TopicConfig:
+        self._topics[topic.name] = topic
+        self.version.advance()
+        self._saver.changed()
+        return topic
+
+    async def _publish(self, topic: TopicConfig) -> None:
+        """Waits for the file, then tells the reactor and (without waiting) the name servers."""
+        await self._saver.saved()
+        current = self._topics.get(topic.name)
+        if current is not None:
+            self._tell_core(current)
+        self.on_change((topic.name,))
+
+    def _tell_core(self, topic: TopicConfig) -> None:
+        """The permission is masked: the reactor hands pulls of what may not be read to control."""
+        self._core.put_topic(
+            topic.name.encode(),
+            topic.read_queues,
+            topic.write_queues,
+            topic.masked(self._settings.brokerPermission).perm,
+            int(topic.order),
+        )
+
+    def _system_topics(self) -> list[TopicConfig]:
+        settings = self._settings
+        cluster, broker = settings.brokerClusterName, settings.brokerName
+        defaults = settings.defaultTopicQueueNums
+        cluster_perm = PERM_INHERIT | (_READ_WRITE if settings.clusterTopicEnable else 0)
+        broker_perm = PERM_INHERIT | (_READ_WRITE if settings.brokerTopicEnable else 0)
+        reply, revive = f"{cluster}_REPLY_TOPIC", f"rmq_sys_REVIVE_LOG_{cluster}"
+        topics = [
+            TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
+            TopicConfig(names.BENCHMARK_TOPIC, 1024, 1024),
+            TopicConfig(cluster, 16, 16, cluster_perm),
+            TopicConfig(broker, 1, 1, broker_perm),
+            TopicConfig(names.OFFSET_MOVED_EVENT, 1, 1),
+            TopicConfig(names.SCHEDULE_TOPIC, SCHEDULE_QUEUES, SCHEDULE_QUEUES),
+            TopicConfig(reply, 1, 1),
+            TopicConfig(revive, REVIVE_QUEUES, REVIVE_QUEUES),
+            TopicConfig(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1, PERM_INHERIT),
+            TopicConfig(names.HALF_TOPIC, 1, 1),
+            TopicConfig(names.OP_HALF_TOPIC, 1, 1),
+        ]
+        if settings.autoCreateTopicEnable:
+            perm = _READ_WRITE | PERM_INHERIT
+            topics.append(TopicConfig(names.AUTO_CREATE_TOPIC, defaults, defaults, perm))
+        if settings.traceTopicEnable:
+            topics.append(TopicConfig(settings.msgTraceTopicName, 1, 1))
+        if settings.timerWheelEnable:
+            topics.append(TopicConfig(names.TIMER_TOPIC, 1, 1))
+        self._system.update(topic.name for topic in topics)
+        return topics

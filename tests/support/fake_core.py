@@ -1,0 +1,304 @@
+"""An in-memory stand-in for the compiled ShardCore, and a broker's control side on top of it.
+
+FakeCore keeps what it is told (topics, groups, subscriptions, offsets, records) in plain
+dictionaries and records what was sent and resubmitted. FakeClient is one connection to it: call()
+puts a request in and waits for the reply.
+
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        reply = await client.call(30, topic="t", queueId=0)
+
+It cannot show what the reactor serves by itself; tests/process does that with the real core.
+"""
+
+import asyncio
+import itertools
+import os
+import struct
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from rmq.broker.broker import Broker
+from rmq.config import load_properties
+from rmq.errors import StoreError
+from rmq.format.message import Host, StoredMessage, decode_message, encode_message, tags_code
+from rmq.format.remoting import Command, decode, encode
+
+SEGMENT_BYTES = 1 << 30
+
+
+class FakeCore:
+    """The calls of rmq.broker.core_seam.Core, in memory."""
+
+    def __init__(self) -> None:
+        self.port = 26911
+        self.control_fd = os.eventfd(0, os.EFD_NONBLOCK)
+        self.reports: list[tuple[int, int, bytes]] = []
+        self.sent: list[tuple[int, Command]] = []
+        self.resubmitted: list[tuple[int, Command]] = []
+        self.closed: list[int] = []
+        self.topics: dict[bytes, tuple[int, int, int, int]] = {}
+        self.groups: dict[bytes, tuple[int, int]] = {}
+        self.subscriptions: dict[tuple[bytes, bytes], tuple[int, list[int] | None, int]] = {}
+        self.offset_table: dict[bytes, dict[int, int]] = {}
+        self.offsets_version = 0
+        self.records: dict[int, bytes] = {}
+        self.queues: dict[tuple[bytes, int], list[bytes]] = {}
+        self.queue_minimum: dict[tuple[bytes, int], int] = {}
+        self.memory_from: dict[tuple[bytes, int], int] = {}
+        self.out_of_memory: set[int] = set()  # physical offsets that are on disk only
+        self.log_end = 0
+        self.counters: dict[str, int] = {"messages_in": 0, "bytes_in": 0, "messages_out": 0}
+        self.options: dict[str, int] = {}
+        self.writable: tuple[int, bytes] = (1, b"")
+        self.drops: list[tuple[int, int, int]] = []
+        self.droppable = 0
+        self.refuse_appends: str | None = None
+        self._numbers = itertools.count(1)
+        self._arrived = asyncio.Event()
+
+    # ---- the tests' side
+
+    def client(self, language: str = "JAVA", version: int = 479) -> "FakeClient":
+        client = FakeClient(self, next(self._numbers), language, version)
+        self.report(2, client.number, f"10.0.0.9:{50_000 + client.number}".encode())
+        return client
+
+    def report(self, kind: int, number: int, payload: bytes) -> None:
+        self.reports.append((kind, number, payload))
+        os.eventfd_write(self.control_fd, 1)
+
+    async def until(self, condition: Any, timeout_s: float = 5.0) -> None:
+        """Waits until condition() holds; looks again after everything that is sent."""
+        end = time.monotonic() + timeout_s
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError("waited in vain")
+            self._arrived.clear()
+            try:
+                await asyncio.wait_for(self._arrived.wait(), 0.02)
+            except asyncio.TimeoutError:
+                continue
+
+    def store(self, topic: str, queue_id: int, body: bytes = b"x", **fields: Any) -> StoredMessage:
+        """A message as a producer would have stored it; fields are those of StoredMessage."""
+        message = StoredMessage(topic=topic, queue_id=queue_id, body=body, **fields)
+        physical, _ = self._append(message, None)
+        return decode_message(self.records[physical])[0]
+
+    # ---- the broker's side
+
+    def poll(self) -> list[tuple[int, int, bytes]]:
+        try:
+            os.eventfd_read(self.control_fd)
+        except BlockingIOError:
+            pass
+        reports, self.reports = self.reports, []
+        return reports
+
+    def send(self, connection: int, frame: bytes) -> None:
+        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+        self.sent.append((connection, decode(frame[4:])))
+        self._arrived.set()
+
+    def resubmit(self, connection: int, frame: bytes) -> None:
+        self.resubmitted.append((connection, decode(frame)))
+        self._arrived.set()
+
+    def close_connection(self, connection: int) -> None:
+        self.closed.append(connection)
+
+    def put_topic(self, name: bytes, read: int, write: int, perm: int, order: int) -> None:
+        self.topics[name] = (read, write, perm, order)
+
+    def remove_topic(self, name: bytes) -> None:
+        self.topics.pop(name, None)
+
+    def put_group(self, name: bytes, consume_enable: int, broadcast_enable: int) -> None:
+        self.groups[name] = (consume_enable, broadcast_enable)
+
+    def remove_group(self, name: bytes) -> None:
+        self.groups.pop(name, None)
+
+    def put_subscription(
+        self, group: bytes, topic: bytes, version: int, codes: list[int] | None, broadcasting: int
+    ) -> None:
+        self.subscriptions[group, topic] = (version, codes, broadcasting)
+
+    def remove_subscriptions(self, group: bytes) -> None:
+        for key in [key for key in self.subscriptions if key[0] == group]:
+            del self.subscriptions[key]
+
+    def commit_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None:
+        self.offset_table.setdefault(topic + b"@" + group, {})[queue_id] = offset
+        self.offsets_version += 1
+
+    def query_offset(self, group: bytes, topic: bytes, queue_id: int) -> int:
+        return self.offset_table.get(topic + b"@" + group, {}).get(queue_id, -1)
+
+    def offsets(self) -> dict[bytes, dict[int, int]]:
+        return {key: dict(queues) for key, queues in self.offset_table.items()}
+
+    def remove_offsets(self, group: bytes | None, topic: bytes | None) -> None:
+        for key in list(self.offset_table):
+            of_topic, _, of_group = key.partition(b"@")
+            if group in (None, of_group) and topic in (None, of_topic):
+                del self.offset_table[key]
+        self.offsets_version += 1
+
+    def queue_range(self, topic: bytes, queue_id: int) -> tuple[int, int] | None:
+        entries = self.queues.get((topic, queue_id))
+        if entries is None:
+            return None
+        return self.queue_minimum.get((topic, queue_id), 0), len(entries)
+
+    def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None:
+        found = self.queue_range(topic, queue_id)
+        if found is None:
+            return None
+        first = self.memory_from.get((topic, queue_id), found[0])
+        return (*found, first, b"".join(self.queues[topic, queue_id][first:]))
+
+    def log_range(self) -> tuple[int, int, int]:
+        return min(self.records, default=0), self.log_end, self.log_end
+
+    def read_record(self, physical_offset: int) -> bytes | None:
+        return self.records.get(physical_offset)
+
+    def append(
+        self,
+        topic: bytes,
+        queue_id: int,
+        body: bytes,
+        properties: bytes,
+        flag: int,
+        sys_flag: int,
+        born_ms: int,
+        born_host: bytes,
+        reconsume_times: int,
+        prepared_offset: int,
+        code: int | None = None,
+    ) -> tuple[int, int]:
+        if self.refuse_appends is not None:
+            raise StoreError(self.refuse_appends)
+        known = self.topics.get(topic)
+        if known is None or not 0 <= queue_id < max(known[0], known[1]):
+            raise StoreError(f"append to {topic!r}: no such queue")
+        assert len(born_host) == 8
+        message = StoredMessage(
+            topic=topic.decode(), queue_id=queue_id, body=body, properties_bytes=properties,
+            flag=flag, sys_flag=sys_flag, born_timestamp_ms=born_ms,
+            reconsume_times=reconsume_times, prepared_offset=prepared_offset,
+        )  # fmt: skip
+        return self._append(message, code)
+
+    def is_in_memory(self, physical_offset: int) -> bool:
+        return physical_offset not in self.out_of_memory
+
+    def stats(self) -> dict[str, int]:
+        return dict(self.counters)
+
+    def topic_stats(self, topic: bytes) -> tuple[int, int, int, int] | None:
+        if topic not in self.topics:
+            return None
+        count = sum(len(q) for (name, _), q in self.queues.items() if name == topic)
+        return count, count, 0, 0
+
+    def set_option(self, name: str, value: int) -> None:
+        self.options[name] = value
+
+    def drop_segments(self, before_ms: int, max_count: int, force: int) -> int:
+        self.drops.append((before_ms, max_count, force))
+        count = min(self.droppable, max_count)
+        self.droppable -= count
+        return count
+
+    def set_writable(self, flag: int, reason: bytes) -> None:
+        self.writable = (flag, reason)
+
+    def _append(self, message: StoredMessage, code: int | None) -> tuple[int, int]:
+        queue = self.queues.setdefault((message.topic.encode(), message.queue_id), [])
+        message.queue_offset = len(queue)
+        message.physical_offset = self.log_end
+        message.store_host = Host("127.0.0.1", self.port)
+        if not message.store_timestamp_ms:
+            message.store_timestamp_ms = time.time_ns() // 1_000_000
+        record = encode_message(message)
+        self.records[self.log_end] = record
+        if code is None:
+            code = tags_code(message.properties.get("TAGS"))
+        queue.append(struct.pack(">qiq", self.log_end, len(record), code))
+        self.log_end += len(record)
+        return message.physical_offset, message.queue_offset
+
+
+class FakeClient:
+    """One connection to a FakeCore."""
+
+    def __init__(self, core: FakeCore, number: int, language: str, version: int) -> None:
+        self.core = core
+        self.number = number
+        self.language = language
+        self.version = version
+        self.opaque = 1000 * number
+
+    def put(self, code: int, body: bytes = b"", flag: int = 0, **fields: object) -> int:
+        """Sends a request; returns its opaque."""
+        self.opaque += 1
+        command = Command(
+            code=code, flag=flag, opaque=self.opaque, language=self.language,
+            version=self.version, fields=fields, body=body,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.core.report(0, self.number, encode(command)[4:])
+        return self.opaque
+
+    async def call(self, code: int, body: bytes = b"", **fields: object) -> Command:
+        """The reply to a request."""
+        opaque = self.put(code, body, **fields)
+        await self.core.until(lambda: self.reply_to(opaque) is not None)
+        reply = self.reply_to(opaque)
+        assert reply is not None
+        return reply
+
+    def reply_to(self, opaque: int) -> Command | None:
+        for number, command in self.core.sent:
+            if number == self.number and command.is_response and command.opaque == opaque:
+                return command
+        return None
+
+    def requests(self, code: int) -> list[Command]:
+        """What the broker asked of this client."""
+        return [
+            command
+            for number, command in self.core.sent
+            if number == self.number and not command.is_response and command.code == code
+        ]
+
+    def answer(self, request: Command, code: int = 0, body: bytes = b"") -> None:
+        self.core.report(0, self.number, encode(request.reply(code, body=body))[4:])
+
+    def given_back(self) -> list[Command]:
+        return [command for number, command in self.core.resubmitted if number == self.number]
+
+    def close(self) -> None:
+        self.core.report(1, self.number, b"")
+
+
+@asynccontextmanager
+async def control(
+    directory: Path, core: FakeCore | None = None, **settings: object
+) -> AsyncIterator[Broker]:
+    """A started control side on a fake core, with its store under `directory`."""
+    core = core or FakeCore()
+    texts = {"storePathRootDir": str(directory), "listenPort": "26911"}
+    texts.update({key: str(value).lower() if isinstance(value, bool) else str(value)
+                  for key, value in settings.items()})  # fmt: skip
+    broker = Broker(load_properties(None, texts), core)
+    await broker.start()
+    try:
+        yield broker
+    finally:
+        await broker.stop()

@@ -1,0 +1,64 @@
+"""Many changes go out in few writes, and who waits knows what is on disk."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from support.name_server import in_loop
+
+from rmq.broker.config_saver import ConfigSaver
+from rmq.broker.json_file import JsonFile
+from rmq.errors import StoreError
+
+
+class CountingFile(JsonFile):
+    writes = 0
+    failure: OSError | None = None
+
+    def save(self, content: object) -> None:
+        self.writes += 1
+        if self.failure is not None:
+            raise self.failure
+        super().save(content)
+
+
+@in_loop
+async def test_a_burst_of_changes_is_one_or_two_writes(tmp_path: Path) -> None:
+    file, table = CountingFile(tmp_path / "a.json"), {"n": 0}
+    saver = ConfigSaver(file, lambda: dict(table))
+    for n in range(100):
+        table["n"] = n
+        saver.changed()
+    await asyncio.gather(*(saver.saved() for _ in range(50)))
+    assert file.load() == {"n": 99}
+    assert file.writes <= 2
+    assert not saver.behind
+
+
+@in_loop
+async def test_a_change_during_a_write_is_written_after_it(tmp_path: Path) -> None:
+    file, table = CountingFile(tmp_path / "a.json"), {"n": 1}
+    saver = ConfigSaver(file, lambda: dict(table))
+    saver.changed()
+    first = asyncio.ensure_future(saver.saved())
+    await asyncio.sleep(0)
+    table["n"] = 2
+    saver.changed()
+    await saver.saved()
+    assert file.load() == {"n": 2}
+    await first
+
+
+@in_loop
+async def test_a_failed_write_is_told_and_made_up_for_later(tmp_path: Path) -> None:
+    file = CountingFile(tmp_path / "a.json")
+    saver = ConfigSaver(file, lambda: {"n": 1})
+    file.failure = OSError(28, "No space left on device")
+    saver.changed()
+    with pytest.raises(StoreError, match="No space left"):
+        await saver.saved()
+    assert saver.behind
+    file.failure = None
+    saver.retry()
+    await saver.saved()
+    assert file.load() == {"n": 1}

@@ -1,0 +1,77 @@
+"""Config files survive crashes and damage. Crashes are stood in for by the files they leave.
+
+What a power cut does to the disk's own cache cannot be shown here.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rmq.broker.json_file import JsonFile
+from rmq.errors import StoreCorruptError
+
+
+def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
+    file = JsonFile(tmp_path / "config" / "a.json")
+    assert file.load() is None
+    file.save({"x": {"1": 2}})
+    assert JsonFile(file.path).load() == {"x": {"1": 2}}
+
+
+def test_the_content_before_is_kept_as_backup(tmp_path: Path) -> None:
+    file = JsonFile(tmp_path / "a.json")
+    file.save({"n": 1})
+    file.save({"n": 2})
+    assert json.loads((tmp_path / "a.json.bak").read_bytes()) == {"n": 1}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.json", "a.json.bak"]
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"n":', b"\0" * 64, b"[1]", b"\xff\xfe{"])
+def test_a_damaged_file_gives_way_to_its_backup(tmp_path: Path, damage: bytes) -> None:
+    file = JsonFile(tmp_path / "a.json")
+    file.save({"n": 1})
+    file.save({"n": 2})
+    file.path.write_bytes(damage)
+    assert file.load() == {"n": 1}
+
+
+def test_a_missing_file_gives_way_to_its_backup(tmp_path: Path) -> None:
+    file = JsonFile(tmp_path / "a.json")
+    file.save({"n": 1})
+    file.save({"n": 2})
+    file.path.unlink()
+    assert file.load() == {"n": 1}
+
+
+def test_two_damaged_copies_are_an_error_that_names_both(tmp_path: Path) -> None:
+    file = JsonFile(tmp_path / "a.json")
+    file.path.write_bytes(b"{")
+    file.backup_path.write_bytes(b"")
+    with pytest.raises(StoreCorruptError, match=r"a\.json.*a\.json\.bak"):
+        file.load()
+
+
+def test_an_empty_file_never_becomes_the_backup(tmp_path: Path) -> None:
+    file = JsonFile(tmp_path / "a.json")
+    file.save({"n": 1})
+    file.save({"n": 2})
+    file.path.write_bytes(b"")
+    file.save({"n": 3})
+    assert json.loads(file.backup_path.read_bytes()) == {"n": 1}
+    assert file.load() == {"n": 3}
+
+
+def test_what_a_crash_left_half_written_is_ignored(tmp_path: Path) -> None:
+    file = JsonFile(tmp_path / "a.json")
+    file.save({"n": 1})
+    (tmp_path / "a.json.tmp").write_bytes(b'{"n": 2')
+    assert file.load() == {"n": 1}
+    file.save({"n": 3})
+    assert file.load() == {"n": 3}
+
+
+def test_files_of_apache_with_bare_integer_keys_load(tmp_path: Path) -> None:
+    path = tmp_path / "consumerOffset.json"
+    path.write_text('{\n\t"offsetTable":{\n\t\t"t@g":{0:7,1:8\n\t\t}\n\t}\n}')
+    assert JsonFile(path).load() == {"offsetTable": {"t@g": {"0": 7, "1": 8}}}

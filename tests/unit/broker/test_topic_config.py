@@ -1,0 +1,66 @@
+"""Topic configurations from JSON and attribute changes."""
+
+import pytest
+
+from rmq.broker.request import Refusal
+from rmq.broker.topic_config import TopicConfig, altered_attributes
+from rmq.errors import ProtocolError
+
+
+def test_members_go_around() -> None:
+    topic = TopicConfig("t", 4, 8, 6, True, attributes={"message.type": "FIFO"})
+    assert TopicConfig.of(topic.members()) == topic
+
+
+def test_numbers_may_be_text_as_old_java_writes_them() -> None:
+    assert TopicConfig.of({"topicName": "t", "perm": "6", "readQueueNums": "3"}).read_queues == 3
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {"topicName": 1},
+        {"topicName": "a/b"},
+        {"topicName": "t", "perm": 8},
+        {"topicName": "t", "perm": -1},
+        {"topicName": "t", "readQueueNums": 65536},
+        {"topicName": "t", "writeQueueNums": -1},
+        {"topicName": "t", "order": 3},
+        {"topicName": "t", "attributes": [1]},
+    ],
+)
+def test_wrong_members_are_refused(members: dict[str, object]) -> None:
+    with pytest.raises((ProtocolError, Refusal)):
+        TopicConfig.of(members)
+
+
+def test_attributes_are_added_changed_and_removed() -> None:
+    first = altered_attributes({}, "+message.type=FIFO,+reserve.time=72", True)
+    assert first == {"message.type": "FIFO", "reserve.time": "72"}
+    assert altered_attributes(first, "+message.type=NORMAL,-reserve.time", False) == {
+        "message.type": "NORMAL"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "creating", "names"),
+    [
+        ("message.type=FIFO", True, "neither"),
+        ("+message.type", True, "neither"),
+        ("+a=b", True, "unknown"),
+        ("+message.type=SOME", True, "one of"),
+        ("+reserve.time=soon", True, "whole number"),
+        ("+message.type=FIFO,+message.type=FIFO", True, "twice"),
+        ("-message.type", False, "not set"),
+        ("-message.type", True, "being created"),
+        ("+queue.type=BatchCQ", False, "cannot be changed"),
+    ],
+)
+def test_wrong_attributes_are_named(text: str, creating: bool, names: str) -> None:
+    with pytest.raises(ProtocolError, match=names):
+        altered_attributes({}, text, creating)
+
+
+def test_the_mask_of_the_broker_keeps_inheritance() -> None:
+    assert TopicConfig("TBW102", perm=7).masked(4).perm == 5

@@ -1,0 +1,171 @@
+"""The table of topics and its requests: what reactor, file and clients see of a change."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.fake_core import FakeCore, control
+from support.name_server import in_loop
+
+from rmq.format import fastjson
+
+CREATE = {
+    "defaultTopic": "TBW102", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6,
+    "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False,
+}  # fmt: skip
+
+
+def saved(directory: Path) -> dict[str, dict[str, object]]:
+    content = json.loads((directory / "config" / "topics.json").read_bytes())
+    table: dict[str, dict[str, object]] = content["topicConfigTable"]
+    return table
+
+
+@in_loop
+async def test_system_topics_are_there_from_the_start(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        core = broker.core
+        assert core.topics[b"TBW102"] == (8, 8, 7, 0)
+        assert core.topics[b"SELF_TEST_TOPIC"] == (1, 1, 6, 0)
+        assert core.topics[b"BenchmarkTest"] == (1024, 1024, 6, 0)
+        assert core.topics[b"DefaultCluster"] == (16, 16, 7, 0)
+        assert core.topics[b"broker-a"] == (1, 1, 7, 0)
+        assert core.topics[b"SCHEDULE_TOPIC_XXXX"] == (18, 18, 6, 0)
+        assert core.topics[b"rmq_sys_SYNC_BROKER_MEMBER_broker-a"] == (1, 1, 1, 0)
+        assert saved(tmp_path)["TBW102"]["perm"] == 7
+
+
+@in_loop
+async def test_without_auto_creation_there_is_no_tbw102(tmp_path: Path) -> None:
+    async with control(tmp_path, autoCreateTopicEnable=False) as broker:
+        assert b"TBW102" not in broker.core.topics
+
+
+@in_loop
+async def test_a_created_topic_is_on_disk_when_it_is_answered(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        reply = await client.call(17, topic="t", attributes="+message.type=FIFO", **CREATE)
+        assert reply.code == 0
+        assert saved(tmp_path)["t"]["attributes"] == {"message.type": "FIFO"}
+        assert broker.core.topics[b"t"] == (4, 4, 6, 0)
+    async with control(tmp_path) as again:
+        assert again.core.topics[b"t"] == (4, 4, 6, 0)
+        assert again.topics.require("t").attributes == {"message.type": "FIFO"}
+
+
+@in_loop
+async def test_an_equal_topic_changes_no_version(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        await client.call(17, topic="t", **CREATE)
+        before = broker.topics.version.counter
+        await client.call(17, topic="t", **CREATE)
+        assert broker.topics.version.counter == before
+        await client.call(17, topic="t", **{**CREATE, "perm": 4})
+        assert broker.topics.version.counter == before + 1
+        assert broker.core.topics[b"t"] == (4, 4, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"topic": "a b"}, 29),
+        ({"topic": "x" * 128}, 29),
+        ({"topic": "TBW102"}, 29),
+        ({"topic": "rmq_sys_x"}, 29),
+        ({"perm": 8}, 29),
+        ({"perm": -1}, 29),
+        ({"readQueueNums": 65536}, 29),
+        ({"writeQueueNums": -1}, 29),
+        ({"perm": "six"}, 1),
+        ({"topicFilterType": "NONE"}, 1),
+        ({"attributes": "+a=b"}, 1),
+    ],
+)
+def test_wrong_topics_are_refused(tmp_path: Path, change: dict[str, object], code: int) -> None:
+    @in_loop
+    async def run() -> None:
+        async with control(tmp_path) as broker:
+            known = set(broker.core.topics)
+            reply = await broker.core.client().call(17, **{"topic": "t", **CREATE, **change})
+            assert reply.code == code
+            assert reply.remark
+            assert set(broker.core.topics) == known
+
+    run()
+
+
+@in_loop
+async def test_a_missing_field_is_named(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        reply = await broker.core.client().call(17, topic="t", readQueueNums=1, perm=6)
+        assert (reply.code, "writeQueueNums" in (reply.remark or "")) == (1, True)
+
+
+@in_loop
+async def test_many_topics_at_once(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        topics = [
+            {"topicName": f"t{n}", "readQueueNums": n, "writeQueueNums": n, "perm": 6,
+             "attributes": {"+message.type": "FIFO"}}
+            for n in range(1, 4)
+        ]  # fmt: skip
+        body = fastjson.dumps({"topicConfigList": topics})
+        assert (await client.call(18, body)).code == 0
+        assert broker.core.topics[b"t3"] == (3, 3, 6, 0)
+        reply = await client.call(351, topic="t2")
+        assert json.loads(reply.body)["attributes"] == {"message.type": "FIFO"}
+        assert (await client.call(351, topic="nowhere")).code == 17
+
+
+@in_loop
+async def test_the_whole_table_and_slices_of_it(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        reply = await client.call(21)
+        table = json.loads(reply.body)["topicConfigTable"]
+        assert int(reply.fields["totalTopicNum"]) == len(table) == len(broker.topics)
+        part = json.loads((await client.call(21, topicSeq=2, maxTopicNum=3)).body)
+        assert sorted(part["topicConfigTable"]) == sorted(table)[2:5]
+
+
+@in_loop
+async def test_a_deleted_topic_takes_its_offsets_along(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        await client.call(17, topic="t", **CREATE)
+        broker.offsets.commit("g", "t", 0, 5)
+        assert (await client.call(215, topic="t")).code == 0
+        assert b"t" not in broker.core.topics
+        assert broker.offsets.query("g", "t", 0) == -1
+        assert "t" not in saved(tmp_path)
+        assert (await client.call(215, topic="t")).code == 0
+        assert (await client.call(215, topic="TBW102")).code == 29
+
+
+@in_loop
+async def test_system_topics_are_listed(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        names = json.loads((await broker.core.client().call(305)).body)["topicList"]
+        assert {"TBW102", "DefaultCluster", "broker-a", "SCHEDULE_TOPIC_XXXX"} <= set(names)
+
+
+@in_loop
+async def test_damaged_entries_of_the_file_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    table = '{"ok":{"topicName":"ok","perm":6},"bad/name":{"topicName":"bad/name"},"no":7}'
+    (tmp_path / "config" / "topics.json").write_text('{"topicConfigTable":%s}' % table)
+    async with control(tmp_path) as broker:
+        assert b"ok" in broker.core.topics
+        assert b"bad/name" not in broker.core.topics
+
+
+@in_loop
+async def test_a_closed_broker_permission_reaches_the_reactor(tmp_path: Path) -> None:
+    async with control(tmp_path, core=FakeCore()) as broker:
+        client = broker.core.client()
+        await client.call(17, topic="t", **CREATE)
+        assert (await client.call(25, b"brokerPermission=2\n")).code == 0
+        assert broker.core.topics[b"t"] == (4, 4, 2, 0)
