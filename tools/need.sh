@@ -18,6 +18,7 @@ sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Pyth
 
 for need in "$@"; do
     case $need in
+        make) command -v make >/dev/null || missing+=(make) ;;
         python) command -v "$python" >/dev/null || missing+=(python3) ;;
         venv) "$python" -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv) ;;
         gcc) command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || missing+=(gcc libc6-dev) ;;

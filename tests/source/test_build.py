@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 from support.source_tree import ROOT, files, name_of
+from support.tools import load_tool
 
 LOG = ROOT / "build" / "build.log"
-
-
-def load_tool(name: str):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_last_build_had_nothing_to_say() -> None:

@@ -1,0 +1,50 @@
+"""The small tools behind the Makefile do what their headers say."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from support.source_tree import ROOT
+from support.tools import load_tool
+
+NEED = ROOT / "tools" / "need.sh"
+
+
+def need(*names: str, path: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/bash", NEED, *names], env={"PATH": path}, capture_output=True, text=True
+    )
+
+
+def test_nothing_missing_is_silent_and_unknown_needs_are_mistakes() -> None:
+    path = os.environ["PATH"]
+    assert need("make", path=path).stdout == ""
+    assert need("unheard-of", path=path).returncode == 2
+
+
+def test_missing_packages_are_asked_for_by_name_with_the_command(tmp_path: Path) -> None:
+    for name, text in (("id", "echo 1000"), ("bash", "exec /bin/bash")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    done = need("go", "maven", path=str(tmp_path))
+    assert done.returncode == 1
+    assert "missing: golang-go maven. Install with: sudo apt-get install -y" in done.stderr
+
+
+def test_mirror_copies_changes_and_deletes_what_is_gone(tmp_path: Path) -> None:
+    mirror = load_tool("mirror_tree").mirror
+    source, target = tmp_path / "source", tmp_path / "target"
+    for name in ("rmq/a.py", "cext/b.pyx", "cext/b.so", "build/c.c", "setup.py", "tests/lib/d.py"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(name)
+    mirror(source, target)
+    (target / "cext" / "b.so").write_text("built there")
+    assert sorted(str(path.relative_to(target)) for path in target.rglob("*.*")) == [
+        "cext/b.pyx", "cext/b.so", "rmq/a.py", "setup.py",
+    ]  # fmt: skip
+    (source / "rmq/a.py").unlink()
+    (source / "cext/b.pyx").write_text("new")
+    mirror(source, target)
+    assert not (target / "rmq/a.py").exists()
+    assert (target / "cext/b.pyx").read_text() == "new"
+    assert (target / "cext/b.so").read_text() == "built there"
