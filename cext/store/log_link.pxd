@@ -1,0 +1,101 @@
+# What the threads around one commit log share: watermarks, the poison, and three hand-overs.
+#
+#   reactor  --segments, `written`, wake-->        flusher    --`durable`, notify--> reactor
+#   reactor  --`wanted_start`, drops, wake-->      preparer   --`ready_start`, fd--> reactor
+#   anyone   --poison (first one wins, for ever)-> everyone
+#
+# There is no lock. A word that crosses threads is written by exactly one side, with release order,
+# and read with acquire order; what it announces was written before it. Sleeping is on eventfds.
+#
+# The flusher's sleep: it sets flusher_sleeping = 1, fence, looks at `written` once more, sleeps. The
+# reactor stores `written`, fence, looks at flusher_sleeping: 1 -> take it to 0 and signal. One of the
+# two always sees the other, so no wake is lost, and a flusher that is awake costs no system call.
+#
+# Example: written moves 1000 -> 1400 while the flusher syncs up to 1000: no signal is sent; the
+# flusher publishes durable = 1000, looks again, sees 1400 and syncs once more.
+
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from cext.base.atomics cimport load_acquire_i32
+
+cdef enum:
+    LOG_PATH_MAX = 4096
+    HANDLES_MAX = 64            # segments written but not yet synced; a power of two
+    DROPS_MAX = 64              # dropped segments not yet removed; a power of two
+    CACHE_LINE = 64
+
+# How far the log is, as physical offsets. durable <= written <= appended; dispatched <= written.
+#   appended    records are complete in the tail ring            reactor only
+#   written     pwrite has returned: survives kill -9            reactor writes, others acquire
+#   durable     fdatasync has returned: survives a power cut     flusher writes, others acquire
+#   dispatched  consume queues know the records                  the reactor's own (cext/flow)
+# ASYNC_FLUSH acks at `written`, SYNC_FLUSH at `durable`.
+cdef struct Watermarks:
+    int64_t appended
+    int64_t written
+    int64_t durable
+    int64_t dispatched
+
+cpdef enum LogOperation:        # what failed
+    OPERATION_NONE = 0
+    OPERATION_WRITE = 1
+    OPERATION_SYNC = 2
+    OPERATION_SYNC_DIRECTORY = 3
+
+cdef struct Poison:
+    int32_t state               # 0 sound, 1 being filled in, 2 told; only ever grows
+    int32_t operation           # LogOperation; this and the rest: of the first failure
+    int32_t error               # errno
+    int64_t offset              # physical offset from which on nothing is promised
+    char path[LOG_PATH_MAX]
+
+cdef struct SegmentHandle:
+    int64_t start               # physical offset of its first byte
+    int fd                      # read-write
+
+cdef struct LogLink:
+    # fixed after construction
+    Watermarks* marks           # borrowed from the CommitLog that owns this struct
+    int64_t segment_bytes
+    char directory[LOG_PATH_MAX]         # .../commitlog
+    char spare_directory[LOG_PATH_MAX]   # .../commitlog.spare: files that are no segment (yet)
+    Poison poison
+    int64_t min_offset          # first readable byte; reactor writes, others acquire
+    # reactor -> flusher: segments in order, each from its activation on
+    SegmentHandle handles[HANDLES_MAX]
+    uint64_t handles_pushed     # reactor
+    uint64_t handles_popped     # flusher; it closes an fd when its segment is full and synced
+    int flusher_event
+    int32_t flusher_sleeping    # see above
+    # reactor -> preparer
+    int64_t wanted_start        # segment to have ready; -1 none
+    int64_t drops[DROPS_MAX]    # starts of segments to remove
+    uint64_t drops_pushed       # reactor
+    uint64_t drops_popped       # preparer
+    int preparer_event
+    # preparer -> reactor
+    int64_t ready_start         # segment that is ready; -1 none yet. ready_fd is valid with it
+    int ready_fd
+    int32_t prepare_status      # Status of the last try: OK, NO_SPACE or IO_ERROR
+    int32_t prepare_error       # its errno
+    # flusher and preparer -> reactor
+    int notify_event            # eventfd the reactor polls: `durable` moved, poison, segment ready
+    int32_t reactor_awake       # 1: the reactor looks by itself before it sleeps; no signal needed
+
+# Any thread. Becomes poisoned unless it already is, and tells everyone. For ever.
+cdef void log_poison(LogLink* link, int operation, int error, int64_t offset,
+                     const char* path) noexcept nogil
+
+# Any thread, a load and a compare.
+cdef inline bint log_is_poisoned(const LogLink* link) noexcept nogil:
+    return load_acquire_i32(&link.poison.state) != 0
+
+# Flusher and preparer: tell the reactor, with a system call only when it may be asleep.
+cdef void log_notify(LogLink* link) noexcept nogil
+# Reactor: wake the flusher, with a system call only when it sleeps.
+cdef void log_wake_flusher(LogLink* link) noexcept nogil
+
+# Reactor: give a segment to the flusher. False: HANDLES_MAX wait already.
+cdef bint log_push_handle(LogLink* link, int64_t start, int fd) noexcept nogil
+# Reactor: have a segment removed or recycled. False: DROPS_MAX wait already.
+cdef bint log_push_drop(LogLink* link, int64_t start) noexcept nogil

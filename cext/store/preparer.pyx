@@ -1,0 +1,137 @@
+"""The thread that makes segments ready and removes dropped ones. See preparer.pxd.
+
+    preparer = Preparer(log)
+    preparer.start()
+    ...
+    preparer.stop()
+"""
+
+import os
+
+from cext.base.atomics cimport (
+    load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32, store_release_i64,
+    store_release_u64)
+from cext.base.native_thread cimport native_thread_join, native_thread_start
+from cext.base.status cimport Status
+from cext.base.sysio cimport event_signal, event_wait
+from cext.store.log_link cimport (
+    DROPS_MAX, OPERATION_SYNC_DIRECTORY, log_is_poisoned, log_notify, log_poison)
+from cext.store.segment cimport segment_prepare, segment_remove, segment_set_aside
+
+from rmq.errors import StoreError
+
+cdef enum:
+    RETRY_MS = 500              # after a refusal by the disk
+
+
+cdef inline bint wants_segment(PreparerState* state) noexcept nogil:
+    cdef int64_t wanted = load_acquire_i64(&state.link.wanted_start)
+    return wanted >= 0 and wanted != state.done_start
+
+
+cdef void remove_dropped(PreparerState* state) noexcept nogil:
+    """Removes every dropped segment, oldest first; keeps one as a spare if it is needed now."""
+    cdef LogLink* link = state.link
+    cdef int64_t start
+    cdef int error
+    while link.drops_popped != load_acquire_u64(&link.drops_pushed):
+        start = link.drops[link.drops_popped & (DROPS_MAX - 1)]
+        if wants_segment(state) and state.spare_start < 0 and segment_set_aside(
+                link.directory, link.spare_directory, start, &error) == Status.OK:
+            state.spare_start = start
+        elif segment_remove(link.directory, start, &error) == Status.OK:
+            state.removed += 1
+        else:
+            state.failures += 1     # the file stays; the next start finds it and serves it again
+        store_release_u64(&link.drops_popped, link.drops_popped + 1)
+
+
+cdef void prepare(PreparerState* state) noexcept nogil:
+    """One try for the wanted segment; the outcome is in link.prepare_status."""
+    cdef LogLink* link = state.link
+    cdef int64_t wanted = load_acquire_i64(&link.wanted_start)
+    cdef int fd = -1
+    cdef int error = 0
+    cdef bint directory_failed = False
+    cdef int64_t spare = state.spare_start
+    cdef int status = segment_prepare(link.directory, link.spare_directory, wanted,
+                                      link.segment_bytes, spare, &fd, &error, &directory_failed)
+    state.spare_start = -1          # used up, whatever became of it
+    link.prepare_error = error
+    if status == Status.OK:
+        state.done_start = wanted
+        state.prepared += 1
+        if spare >= 0:
+            state.recycled += 1
+        link.ready_fd = fd
+        store_release_i64(&link.ready_start, wanted)
+    else:
+        state.failures += 1
+        if directory_failed:
+            log_poison(link, OPERATION_SYNC_DIRECTORY, error, wanted, link.directory)
+    if status != load_acquire_i32(&link.prepare_status):
+        store_release_i32(&link.prepare_status, status)
+        log_notify(link)            # refused for the first time, or resumed
+
+
+cdef int step(PreparerState* state) noexcept nogil:
+    """Does what there is to do; returns how many ms to sleep (-1: until signalled)."""
+    remove_dropped(state)
+    if log_is_poisoned(state.link) or not wants_segment(state):
+        return -1
+    prepare(state)
+    return RETRY_MS if wants_segment(state) else -1
+
+
+cdef void run(void* argument) noexcept nogil:
+    cdef PreparerState* state = <PreparerState*>argument
+    cdef int wait_ms
+    while load_acquire_i32(&state.stopping) == 0:
+        wait_ms = step(state)
+        event_wait(state.link.preparer_event, wait_ms)
+    remove_dropped(state)
+
+
+cdef class Preparer:
+    def __cinit__(self, CommitLog log not None):
+        self.log = log
+        self.state.link = &log.link
+        self.state.done_start = self.state.spare_start = -1
+
+    def __dealloc__(self):
+        self.stop()
+
+    def start(self) -> None:
+        """Starts the thread. The log must be open (set_end)."""
+        cdef int error = 0
+        if self.thread.running:
+            raise StoreError("the preparer is already running")
+        self.state.stopping = 0
+        if native_thread_start(&self.thread, &run, &self.state, b"rmq-preparer",
+                               &error) != Status.OK:
+            raise StoreError(f"preparer thread: {os.strerror(error)}")
+
+    def stop(self) -> None:
+        """Ends the thread after removing what was dropped. Harmless when stopped."""
+        if self.thread.running:
+            store_release_i32(&self.state.stopping, 1)
+            event_signal(self.state.link.preparer_event)
+            with nogil:
+                native_thread_join(&self.thread)
+
+    def step(self) -> int:
+        """For tests, and only while the thread is not running: one round in this thread. How long
+        the thread would sleep now, in ms; -1 until signalled."""
+        cdef int wait_ms
+        if self.thread.running:
+            raise StoreError("the preparer is running")
+        with nogil:
+            wait_ms = step(&self.state)
+        return wait_ms
+
+    def counters(self) -> dict:
+        """Segments prepared (of them recycled), removed, and tries that failed; the last errno."""
+        return {"prepared": self.state.prepared, "recycled": self.state.recycled,
+                "removed": self.state.removed, "failures": self.state.failures,
+                "status": load_acquire_i32(&self.state.link.prepare_status),
+                "errno": self.state.link.prepare_error}

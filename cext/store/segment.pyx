@@ -1,0 +1,156 @@
+"""One file of the commit log. Steps and promises: segment.pxd."""
+
+from libc.errno cimport EEXIST, ENAMETOOLONG, ENOENT, errno
+from libc.stdio cimport rename, snprintf
+from libc.stdlib cimport calloc, free
+from libc.stdint cimport uint8_t
+
+from cext.base.status cimport Status
+from cext.base.sysio cimport (
+    allocate, close_file, file_size, open_file, sync_directory, sync_file, write_at)
+
+cdef extern from "<fcntl.h>" nogil:
+    enum: O_RDWR, O_RDONLY, O_CREAT, O_TRUNC
+
+cdef extern from "<unistd.h>" nogil:
+    int unlink(const char* path)
+
+cdef extern from "<sys/stat.h>" nogil:
+    int mkdir(const char* path, unsigned int mode)
+
+cdef enum:
+    PATH_MAX = 4096 + 64
+
+cdef const char* UNFINISHED = "preparing"      # a file that is not whole yet, in the spare directory
+
+
+cdef int segment_path(char* out, size_t size, const char* directory, int64_t start) noexcept nogil:
+    cdef int length = snprintf(out, size, "%s/%020lld", directory, <long long>start)
+    return Status.OK if 0 < length < <int>size else Status.TOO_LARGE
+
+
+cdef int make_directory(const char* path, int* error) noexcept nogil:
+    if mkdir(path, 0o755) != 0:
+        error[0] = errno
+        if error[0] != EEXIST:
+            return Status.IO_ERROR
+    error[0] = 0
+    return Status.OK
+
+
+cdef int new_file(const char* path, int64_t segment_bytes, int* fd, int* error) noexcept nogil:
+    """A whole, synced file of zeros at `path`; nothing is left behind when it fails."""
+    cdef int status
+    fd[0] = open_file(path, O_RDWR | O_CREAT | O_TRUNC, error)
+    if fd[0] < 0:
+        return Status.IO_ERROR
+    status = allocate(fd[0], segment_bytes, error)
+    if status == Status.OK:
+        status = sync_file(fd[0], error)
+    if status != Status.OK:
+        close_file(fd[0])
+        fd[0] = -1
+        unlink(path)
+    return status
+
+
+cdef int reused_file(const char* path, int64_t segment_bytes, int* fd, int* error) noexcept nogil:
+    """The spare file at `path` with its first page zeroed and synced, or gone."""
+    cdef uint8_t* zeros
+    cdef int status = Status.CORRUPT
+    fd[0] = open_file(path, O_RDWR, error)
+    if fd[0] < 0:
+        return Status.IO_ERROR
+    zeros = <uint8_t*>calloc(1, SEGMENT_HEAD_BYTES)
+    if zeros != NULL and file_size(fd[0], error) == segment_bytes:
+        status = write_at(fd[0], zeros, SEGMENT_HEAD_BYTES, 0, error, NULL)
+        if status == Status.OK:
+            status = sync_file(fd[0], error)
+    free(zeros)
+    if status != Status.OK:
+        close_file(fd[0])
+        fd[0] = -1
+        unlink(path)
+    return status
+
+
+cdef int segment_prepare(const char* directory, const char* spare_directory, int64_t start,
+                         int64_t segment_bytes, int64_t spare_start, int* fd, int* error,
+                         bint* directory_sync_failed) noexcept nogil:
+    cdef char made[PATH_MAX]
+    cdef char final[PATH_MAX]
+    cdef int status = Status.NOT_FOUND
+    directory_sync_failed[0] = False
+    fd[0] = -1
+    if (segment_path(final, PATH_MAX, directory, start) != Status.OK
+            or snprintf(made, PATH_MAX, "%s/%s", spare_directory, UNFINISHED) >= PATH_MAX):
+        error[0] = ENAMETOOLONG
+        return Status.IO_ERROR
+    if make_directory(spare_directory, error) != Status.OK:
+        return Status.IO_ERROR
+    if spare_start >= 0:
+        segment_path(made, PATH_MAX, spare_directory, spare_start)
+        status = reused_file(made, segment_bytes, fd, error)
+    if status != Status.OK:
+        snprintf(made, PATH_MAX, "%s/%s", spare_directory, UNFINISHED)
+        status = new_file(made, segment_bytes, fd, error)
+    if status != Status.OK:
+        return status
+    if rename(made, final) != 0:
+        error[0] = errno
+        close_file(fd[0])
+        fd[0] = -1
+        unlink(made)
+        return Status.IO_ERROR
+    status = sync_directory(directory, error)
+    if status != Status.OK:
+        directory_sync_failed[0] = True
+        close_file(fd[0])
+        fd[0] = -1
+    return status
+
+
+cdef int segment_set_aside(const char* directory, const char* spare_directory, int64_t start,
+                           int* error) noexcept nogil:
+    cdef char old[PATH_MAX]
+    cdef char new[PATH_MAX]
+    if make_directory(spare_directory, error) != Status.OK:
+        return Status.IO_ERROR
+    if (segment_path(old, PATH_MAX, directory, start) != Status.OK
+            or segment_path(new, PATH_MAX, spare_directory, start) != Status.OK):
+        error[0] = ENAMETOOLONG
+        return Status.IO_ERROR
+    if rename(old, new) != 0:
+        error[0] = errno
+        return Status.IO_ERROR
+    return sync_directory(directory, error)
+
+
+cdef int segment_remove(const char* directory, int64_t start, int* error) noexcept nogil:
+    cdef char path[PATH_MAX]
+    if segment_path(path, PATH_MAX, directory, start) != Status.OK:
+        error[0] = ENAMETOOLONG
+        return Status.IO_ERROR
+    if unlink(path) != 0:
+        error[0] = errno
+        if error[0] != ENOENT:
+            return Status.IO_ERROR
+    return sync_directory(directory, error)
+
+
+cdef int segment_open(const char* directory, int64_t start, int64_t segment_bytes, bint writable,
+                      int* error) noexcept nogil:
+    cdef char path[PATH_MAX]
+    cdef int fd
+    cdef int64_t size
+    if segment_path(path, PATH_MAX, directory, start) != Status.OK:
+        error[0] = ENAMETOOLONG
+        return Status.IO_ERROR
+    fd = open_file(path, O_RDWR if writable else O_RDONLY, error)
+    if fd < 0:
+        return Status.NOT_FOUND if error[0] == ENOENT else Status.IO_ERROR
+    size = file_size(fd, error)
+    if size == segment_bytes:
+        return fd
+    close_file(fd)
+    return Status.IO_ERROR if size < 0 else Status.CORRUPT

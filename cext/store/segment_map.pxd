@@ -1,0 +1,61 @@
+# Old segments mapped read-only for the reactor, touched only where the page cache has them.
+#
+# A segment is mapped when first looked at; at most `limit` stay mapped, the one not used for longest
+# leaves. Before a page is given out, mincore() says whether it is in memory, 64 pages at a time; the
+# answer is kept for the reactor's turn. A page that is not in memory is never touched here: the
+# reactor must not wait for the disk, and an unreadable disk page would be a SIGBUS. The gap that
+# stays: a page evicted between the question and the use within one turn is read in by the fault.
+#
+# Example: offset 5,000,000,000 of 1 GiB segments: segment 4 (start 4,294,967,296), byte 705,032,704,
+# page 172,127, bit 31 of window 2,689.
+#
+# Reactor only.
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+cdef enum:
+    MAPPINGS_MAX = 64
+    WINDOWS = 16                # residency answers kept; a power of two
+    WINDOW_PAGES = 64           # bits of one answer
+
+cdef struct Mapping:
+    int64_t start               # of the segment; -1: slot is free
+    uint8_t* base               # owned; segment_bytes long
+    uint64_t used_turn
+
+cdef struct Window:
+    int64_t start               # physical offset of its first page; -1 none
+    uint64_t turn               # the answer is good in this turn only
+    uint64_t resident           # bit i: page i is in memory
+
+cdef struct SegmentMap:
+    const char* directory       # borrowed
+    int64_t segment_bytes
+    int64_t page_bytes
+    int32_t limit               # mappings at once, 1 .. MAPPINGS_MAX
+    int32_t last                # slot of the last hit
+    uint64_t turn
+    Mapping mappings[MAPPINGS_MAX]
+    Window windows[WINDOWS]
+    uint64_t maps               # counters
+    uint64_t evictions
+    uint64_t residency_calls
+
+cdef void segment_map_init(SegmentMap* map, const char* directory, int64_t segment_bytes,
+                           int32_t limit) noexcept nogil
+cdef void segment_map_close(SegmentMap* map) noexcept nogil
+
+# Pointers given out before are void from here on.
+cdef inline void segment_map_new_turn(SegmentMap* map) noexcept nogil:
+    map.turn += 1
+
+# The mapping of a segment, mapped if need be; says nothing about residency.
+# OK | ABSENT (cannot be mapped now) | CORRUPT (file of the wrong size) | NOT_FOUND
+cdef int segment_map_find(SegmentMap* map, int64_t start, uint8_t** base) noexcept nogil
+
+# Bytes of one segment, if all of them are in memory. OK | ABSENT | CORRUPT | NOT_FOUND
+cdef int segment_map_view(SegmentMap* map, int64_t start, int64_t offset_in_segment, uint64_t size,
+                          const uint8_t** out) noexcept nogil
+
+# Forgets a segment that leaves the log.
+cdef void segment_map_drop(SegmentMap* map, int64_t start) noexcept nogil

@@ -1,0 +1,87 @@
+"""Small commit logs for tests: 64 KiB segments, records that say where they are."""
+
+from contextlib import contextmanager
+
+from cext.store.commit_log import CommitLog
+from cext.store.preparer import Preparer
+from cext.store.record import encode_for_tests
+
+SEGMENT_BYTES = 1 << 16
+MAX_RECORD_BYTES = 8192
+
+
+def make_log(directory, end=0, **options):
+    """A log that is open for writing at `end`; 64 KiB ring, 8 KiB records at most."""
+    log = CommitLog(
+        str(directory),
+        **{
+            "segment_bytes": SEGMENT_BYTES,
+            "ring_bytes": 1 << 16,
+            "max_record_bytes": MAX_RECORD_BYTES,
+            **options,
+        },
+    )
+    log.load()
+    log.set_end(end)
+    return log
+
+
+@contextmanager
+def open_log(directory, end=0, **options):
+    """make_log, closed at the end."""
+    log = make_log(directory, end, **options)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def record_at(offset, size=200, queue_offset=0):
+    """A record of `size` bytes that belongs at physical `offset`."""
+    body = bytes((offset + i) & 0xFF for i in range(size - 92))
+    return encode_for_tests(
+        topic=b"T", body=body, physical_offset=offset, queue_offset=queue_offset
+    )
+
+
+def append(log, size=200):
+    """Appends one record; its physical offset, or a status. Looks ahead over a roll by asking for
+    the room first."""
+    offset = log.watermarks()["appended"]
+    data = record_at(offset, size)
+    at = log.append_for_tests(data)
+    if at in (offset,) or at < 0:
+        return at
+    raise AssertionError(f"rolled from {offset} to {at}: use append_rolling")
+
+
+def append_rolling(log, size=200):
+    """Appends one record, over a segment's end if need be; (offset, data) or (status, None)."""
+    marks = log.watermarks()
+    offset = marks["appended"]
+    left = log.segment_bytes - offset % log.segment_bytes
+    if size + 8 > left:
+        offset += left
+    data = record_at(offset, size)
+    at = log.append_for_tests(data)
+    if at < 0:
+        return at, None
+    assert at == offset
+    return at, data
+
+
+def fill(log, segments, size=1000):
+    """Writes `segments` segments and a bit of the next; [(offset, data)]. Needs no threads."""
+    preparer = Preparer(log)
+    written = []
+    goal = log.watermarks()["appended"] + segments * log.segment_bytes
+    while log.watermarks()["appended"] <= goal:
+        log.new_turn_for_tests()
+        offset, data = append_rolling(log, size)
+        if offset < 0:
+            assert preparer.step() == -1
+            offset, data = append_rolling(log, size)
+        assert offset >= 0
+        written.append((offset, data))
+        assert log.write_out_for_tests() == 0
+    return written

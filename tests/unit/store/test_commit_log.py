@@ -1,0 +1,496 @@
+"""Goal: what reserve, commit, write_out, view and retention promise holds on real files.
+
+Method: logs of 64 KiB segments in a temporary directory, without threads: the preparer's and the
+flusher's steps are run by the test, so every state is reached on purpose.
+Cannot prove: behaviour with threads (test_flusher), failing disks (tests/fault), power cuts.
+"""
+
+import os
+import struct
+
+import pytest
+from support.logs import (
+    MAX_RECORD_BYTES,
+    SEGMENT_BYTES,
+    append,
+    append_rolling,
+    fill,
+    make_log,
+    open_log,
+    record_at,
+)
+
+from cext.base.status import Status
+from cext.store.commit_log import CommitLog
+from cext.store.disk_reader import DiskReader
+from cext.store.flusher import Flusher
+from cext.store.preparer import Preparer
+from rmq.errors import StoreCorruptError, StoreError
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return tmp_path / "commitlog"
+
+
+@pytest.fixture
+def log(directory):
+    with open_log(directory) as log:
+        yield log
+
+
+def file_of(directory, number):
+    return directory / f"{number * SEGMENT_BYTES:020d}"
+
+
+# ---- opening ------------------------------------------------------------------------------------
+
+
+def test_a_new_log_has_one_whole_segment_and_all_marks_at_its_end(directory, log):
+    assert os.listdir(directory) == ["0" * 20]
+    assert file_of(directory, 0).stat().st_size == SEGMENT_BYTES
+    assert set(log.watermarks().values()) == {0}
+
+
+def test_a_segment_of_another_size_is_refused_by_name(directory):
+    directory.mkdir()
+    file_of(directory, 0).write_bytes(bytes(SEGMENT_BYTES - 1))
+    with pytest.raises(StoreCorruptError, match="0{20}: 65535 bytes"):
+        CommitLog(str(directory), segment_bytes=SEGMENT_BYTES).load()
+
+
+def test_a_gap_between_segments_is_refused_by_name(directory):
+    directory.mkdir()
+    for number in (1, 3):
+        file_of(directory, number).write_bytes(bytes(SEGMENT_BYTES))
+    with pytest.raises(StoreCorruptError, match=f"{3 * SEGMENT_BYTES:020d}"):
+        CommitLog(str(directory), segment_bytes=SEGMENT_BYTES).load()
+
+
+def test_a_last_segment_of_length_zero_is_removed(directory):
+    directory.mkdir()
+    file_of(directory, 1).write_bytes(bytes(SEGMENT_BYTES))
+    file_of(directory, 2).write_bytes(b"")
+    log = CommitLog(str(directory), segment_bytes=SEGMENT_BYTES)
+    assert log.load() == 1
+    assert not file_of(directory, 2).exists()
+    assert log.watermarks()["min"] == SEGMENT_BYTES
+
+
+def test_names_that_are_no_offsets_are_left_alone(directory):
+    directory.mkdir()
+    (directory / "notes.txt").write_text("x")
+    with open_log(directory) as log:
+        assert append(log) == 0
+    assert (directory / "notes.txt").read_text() == "x"
+
+
+def test_set_end_cuts_everything_behind_it(directory):
+    with open_log(directory) as log:
+        written = fill(log, 3)
+    end = written[10][0]
+    with open_log(directory, end) as log:
+        assert os.listdir(directory) == ["0" * 20]
+        content = file_of(directory, 0).read_bytes()
+        assert content[:end] == b"".join(data for _, data in written[:10])
+        assert content[end:] == bytes(SEGMENT_BYTES - end)
+        assert log.watermarks() == dict.fromkeys(
+            ("appended", "written", "durable", "dispatched"), end
+        ) | {"min": 0}
+        assert append(log) == end
+
+
+def test_set_end_after_a_clean_stop_zeroes_eight_bytes_only(directory):
+    with open_log(directory) as log:
+        written = fill(log, 1)
+    end = written[5][0]
+    log = CommitLog(str(directory), segment_bytes=SEGMENT_BYTES)
+    log.load()
+    log.set_end(end, zero_rest=False)
+    content = file_of(directory, 0).read_bytes()
+    assert content[end : end + 8] == bytes(8)
+    assert content[end + 8 : end + 1000] == written[5][1][8:]
+    log.close()
+
+
+def test_set_end_at_a_segments_end_makes_the_next_segment(directory):
+    make_log(directory).close()
+    with open_log(directory, SEGMENT_BYTES) as log:
+        assert sorted(os.listdir(directory)) == [f"{n * SEGMENT_BYTES:020d}" for n in (0, 1)]
+        assert append(log) == SEGMENT_BYTES
+
+
+@pytest.mark.parametrize("end", [-1, SEGMENT_BYTES + 1, SEGMENT_BYTES - 7])
+def test_an_end_outside_the_log_or_inside_a_segments_last_bytes_is_refused(directory, end):
+    make_log(directory).close()
+    log = CommitLog(str(directory), segment_bytes=SEGMENT_BYTES)
+    log.load()
+    with pytest.raises((ValueError, StoreCorruptError)):
+        log.set_end(end)
+
+
+def test_nothing_can_be_reserved_before_set_end(directory):
+    log = CommitLog(str(directory), segment_bytes=SEGMENT_BYTES)
+    log.load()
+    assert log.append_for_tests(b"x" * 100) == Status.CLOSED
+
+
+def test_a_log_can_be_read_between_load_and_set_end(directory):
+    with open_log(directory) as log:
+        written = fill(log, 2)
+    log = CommitLog(str(directory), segment_bytes=SEGMENT_BYTES)
+    assert log.load() == 3
+    offset, data = written[70]
+    assert log.read_record(offset) == data
+    assert log.view_for_tests(offset, len(data)) in (data, Status.ABSENT)
+    assert log.map_segment_for_tests(offset // SEGMENT_BYTES, SEGMENT_BYTES)[
+        offset % SEGMENT_BYTES :
+    ].startswith(data)
+    assert log.map_segment_for_tests(3, 1) is None
+
+
+def test_leftover_spare_files_are_removed_at_start(directory, tmp_path):
+    spare = tmp_path / "commitlog.spare"
+    spare.mkdir()
+    (spare / "preparing").write_bytes(b"x")
+    with open_log(directory):
+        assert os.listdir(spare) == []
+
+
+# ---- appending ----------------------------------------------------------------------------------
+
+
+def test_appended_records_reach_the_file_with_write_out_only(directory, log):
+    first, second = append(log), append(log, 300)
+    assert (first, second) == (0, 200)
+    assert file_of(directory, 0).read_bytes() == bytes(SEGMENT_BYTES)
+    assert log.watermarks()["written"] == 0
+    assert log.write_out_for_tests() == Status.OK
+    assert log.watermarks()["written"] == 500
+    expected = record_at(0) + record_at(200, 300)
+    assert file_of(directory, 0).read_bytes() == expected + bytes(SEGMENT_BYTES - 500)
+
+
+def test_a_turn_is_one_write(log):
+    for _ in range(50):
+        append(log)
+    log.write_out_for_tests()
+    log.write_out_for_tests()
+    assert log.counters_for_tests()["writes"] == 1
+
+
+def test_a_record_smaller_than_its_reservation_leaves_no_gap(log):
+    data = record_at(0)
+    assert log.append_for_tests(data, max_bytes=4000) == 0
+    assert append(log) == 200
+
+
+def test_eight_zero_bytes_follow_the_last_record_even_over_stale_bytes(directory):
+    make_log(directory).close()
+    file_of(directory, 0).write_bytes(b"\xee" * SEGMENT_BYTES)
+    log = CommitLog(str(directory), segment_bytes=SEGMENT_BYTES, max_record_bytes=8192)
+    log.load()
+    log.set_end(0, zero_rest=False)
+    append(log)
+    log.write_out_for_tests()
+    content = file_of(directory, 0).read_bytes()
+    assert content == record_at(0) + bytes(8) + b"\xee" * (SEGMENT_BYTES - 208)
+
+
+def test_a_reservation_larger_than_allowed_is_too_large_and_changes_nothing(log):
+    assert log.append_for_tests(b"", max_bytes=MAX_RECORD_BYTES + 1) == Status.TOO_LARGE
+    assert append(log) == 0
+
+
+def test_a_segment_that_is_full_to_the_last_eight_bytes_needs_no_roll(directory, log):
+    for _ in range(7):
+        append(log, 8192)
+        log.write_out_for_tests()
+    assert append(log, 8184) == 7 * 8192
+    log.write_out_for_tests()
+    assert log.counters_for_tests()["rolls"] == 0
+    assert file_of(directory, 0).read_bytes()[-8:] == bytes(8)
+
+
+def test_without_a_prepared_segment_the_log_says_not_ready_until_there_is_one(log):
+    while (offset := append_rolling(log, 8000)[0]) >= 0:
+        log.write_out_for_tests()
+    assert offset == Status.NOT_READY
+    assert log.counters_for_tests()["rolls"] == 0
+    assert append(log, 100) >= 0, "a record that still fits must be taken"
+    Preparer(log).step()
+    assert append_rolling(log, 8000)[0] == SEGMENT_BYTES
+
+
+def test_a_roll_writes_a_blank_and_goes_on_at_the_next_segments_start(directory, log):
+    written = fill(log, 2)
+    offsets = [offset for offset, _ in written]
+    assert offsets[65] == SEGMENT_BYTES, "65 records of 1000 bytes and a BLANK fill a segment"
+    content = file_of(directory, 0).read_bytes()
+    assert struct.unpack(">II", content[65000:65008]) == (SEGMENT_BYTES - 65000, 0xCBD43194)
+    assert content[65008:] == bytes(SEGMENT_BYTES - 65008)
+    for offset, data in written:
+        assert log.read_record(offset) == data
+
+
+def test_unwritten_records_of_the_old_segment_are_written_by_the_roll(directory, log):
+    Preparer(log).step()
+    while append_rolling(log, 1000)[0] < SEGMENT_BYTES:
+        pass
+    assert log.watermarks()["written"] == SEGMENT_BYTES
+    assert file_of(directory, 0).read_bytes()[:1000] == record_at(0, 1000)
+
+
+def test_a_full_ring_is_refused_until_it_is_written_out(directory):
+    with open_log(directory, segment_bytes=1 << 20) as log:
+        count = 0
+        while (offset := append(log, 8000)) >= 0:
+            count += 1
+        assert offset == Status.RING_FULL
+        assert count == (log.counters_for_tests()["ring_bytes"] - 8) // 8000
+        log.write_out_for_tests()
+        assert append(log, 8000) == count * 8000
+
+
+def test_a_ring_is_at_least_twice_the_largest_record(directory):
+    log = CommitLog(str(directory), ring_bytes=4096, max_record_bytes=1 << 20)
+    assert log.counters_for_tests()["ring_bytes"] == 1 << 22
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def test_the_tail_is_seen_before_it_is_written(log):
+    append(log)
+    assert log.view_for_tests(0, 200) == record_at(0)
+
+
+def test_history_is_seen_through_the_page_cache_and_is_the_same(log):
+    written = fill(log, 4)
+    log.new_turn_for_tests()
+    for offset, data in written:
+        assert log.view_for_tests(offset, len(data)) == data
+    assert 1 <= log.counters_for_tests()["maps"] <= 5
+
+
+@pytest.mark.parametrize(
+    ("offset", "size"), [(-1, 10), (0, 0), (0, 201), (200, 1), (1 << 62, 8), (100, 2**32 - 1)]
+)
+def test_views_outside_the_log_are_corrupt(log, offset, size):
+    append(log)
+    assert log.view_for_tests(offset, size) == Status.CORRUPT
+
+
+def test_a_view_across_a_segments_end_is_corrupt(log):
+    fill(log, 2)
+    assert log.view_for_tests(SEGMENT_BYTES - 10, 20) == Status.CORRUPT
+
+
+def test_bytes_given_out_in_a_turn_stay_until_its_end(directory):
+    with open_log(directory, segment_bytes=1 << 20) as log:
+        for _ in range(8):
+            append(log, 8000)
+        log.write_out_for_tests()
+        # 64,000 bytes in a ring of 65,536; views serve the newer half: 31,232 and later.
+        assert log.view_for_tests(40000, 8000) == record_at(40000, 8000)
+        while (offset := append(log, 1000)) >= 0:
+            log.write_out_for_tests()
+        assert offset == Status.RING_FULL
+        assert log.watermarks()["appended"] + 1000 + 8 > 40000 + (1 << 16)
+        log.new_turn_for_tests()
+        assert append(log, 1000) >= 0
+
+
+def test_only_so_many_segments_stay_mapped(directory):
+    with open_log(directory, mappings=2) as log:
+        written = fill(log, 6)
+        for offset, data in written:
+            log.new_turn_for_tests()
+            assert log.view_for_tests(offset, len(data)) == data
+        counters = log.counters_for_tests()
+        assert counters["maps"] - counters["evictions"] == 2
+
+
+def test_pages_that_left_the_page_cache_are_absent_and_come_from_a_disk_reader(directory, log):
+    written = fill(log, 3)
+    Flusher(log).flush()
+    fd = os.open(file_of(directory, 0), os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+    log.new_turn_for_tests()
+    readers = DiskReader(log, threads=1)
+    readers.start()
+    some = written[10:20]
+    if log.view_for_tests(some[0][0], 1000) != Status.ABSENT:
+        pytest.skip("this file system keeps pages that are told to leave")
+    status, count, data = readers.read_for_tests([(o, len(d)) for o, d in some], 1 << 20)
+    assert (status, count, data) == (Status.OK, 10, b"".join(d for _, d in some))
+    assert readers.counters() == {"reads": 1, "in_flight": 0}
+    log.new_turn_for_tests()
+    assert log.view_for_tests(some[0][0], 1000) == some[0][1]
+    readers.stop()
+
+
+def test_a_file_that_lost_its_tail_is_never_mapped(directory):
+    with open_log(directory) as log:
+        fill(log, 2)
+        os.truncate(file_of(directory, 0), 5000)
+        log.new_turn_for_tests()
+        assert log.view_for_tests(0, 1000) == Status.CORRUPT
+
+
+def test_read_record_gives_whole_checked_records_only(directory, log):
+    written = fill(log, 1)
+    assert log.read_record(written[3][0]) == written[3][1]
+    assert log.read_record(written[3][0] + 1) is None
+    assert log.read_record(-5) is None
+    assert log.read_record(1 << 60) is None
+    with file_of(directory, 0).open("r+b") as f:
+        f.seek(written[3][0] + 500)
+        f.write(b"\xff\x00\xff")
+    assert log.read_record(written[3][0]) is None
+
+
+# ---- disk readers -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(log):
+    written = fill(log, 3)
+    readers = DiskReader(log, threads=2)
+    readers.start()
+    yield log, written, readers
+    readers.stop()
+
+
+def test_scattered_records_arrive_in_the_order_asked_for(filled):
+    _, written, readers = filled
+    some = [written[i] for i in (100, 3, 150, 4, 5, 64, 65)]
+    assert readers.read_for_tests([(o, len(d)) for o, d in some], 1 << 20) == (
+        Status.OK,
+        7,
+        b"".join(d for _, d in some),
+    )
+
+
+def test_a_full_buffer_ends_a_job_early_and_one_that_holds_nothing_is_too_large(filled):
+    _, written, readers = filled
+    wanted = [(o, len(d)) for o, d in written[:5]]
+    assert readers.read_for_tests(wanted, 2999)[:2] == (Status.OK, 2)
+    assert readers.read_for_tests(wanted, 999) == (Status.TOO_LARGE, 0, b"")
+
+
+def test_a_damaged_record_stops_a_job_before_it(directory, filled):
+    _, written, readers = filled
+    with file_of(directory, 0).open("r+b") as f:
+        f.seek(written[2][0] + 300)
+        f.write(b"\x00\x01\x02")
+    wanted = [(o, len(d)) for o, d in written[:5]]
+    good = b"".join(d for _, d in written[:2])
+    assert readers.read_for_tests(wanted, 1 << 20) == (Status.CORRUPT, 2, good)
+    assert readers.read_for_tests(wanted, 1 << 20, check=False)[:2] == (Status.OK, 5)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        ([], Status.MALFORMED),
+        ([(0, 100)] * 65, Status.MALFORMED),
+        ([(-1, 100)], Status.MALFORMED),
+        ([(0, 0)], Status.MALFORMED),
+        ([(SEGMENT_BYTES - 10, 20)], Status.CORRUPT),
+        ([(1 << 40, 100)], Status.CORRUPT),
+    ],
+)
+def test_jobs_that_cannot_be_right_are_refused(filled, wanted, status):
+    assert filled[2].read_for_tests(wanted, 1 << 20)[0] == status
+
+
+def test_any_file_can_be_read_by_a_job(filled, tmp_path):
+    path = tmp_path / "queue"
+    path.write_bytes(bytes(range(200)))
+    read = filled[2].read_for_tests
+    assert read([(10, 20)], 64, path=bytes(path)) == (0, 1, bytes(range(10, 30)))
+    assert read([(190, 20)], 64, path=bytes(path)) == (0, 1, bytes(range(190, 200)))
+    assert read([(0, 20)], 64, path=bytes(path) + b"x")[0] == Status.NOT_FOUND
+
+
+def test_a_stopped_reader_refuses_jobs(filled):
+    filled[2].stop()
+    assert filled[2].read_for_tests([(0, 1000)], 4096)[0] == Status.CLOSED
+
+
+# ---- retention ----------------------------------------------------------------------------------
+
+
+def test_a_dropped_segment_is_gone_for_readers_at_once_and_its_file_soon(directory, log):
+    written = fill(log, 3)
+    Flusher(log).flush()
+    preparer = Preparer(log)
+    preparer.step()
+    assert log.view_for_tests(0, 1000) == written[0][1]
+    assert log.drop_first_segment_for_tests() == Status.OK
+    assert log.watermarks()["min"] == SEGMENT_BYTES
+    assert log.view_for_tests(0, 1000) == Status.NOT_FOUND
+    assert log.read_record(0) is None
+    preparer.step()
+    assert not file_of(directory, 0).exists()
+    assert preparer.counters()["removed"] == 1
+
+
+def test_a_segment_that_is_not_durable_is_not_dropped(log):
+    fill(log, 2)
+    assert log.drop_first_segment_for_tests() == Status.NOT_READY
+
+
+def test_the_segment_being_written_is_never_dropped(log):
+    fill(log, 2)
+    Flusher(log).flush()
+    statuses = [log.drop_first_segment_for_tests() for _ in range(4)]
+    assert statuses == [Status.OK, Status.OK, Status.NOT_FOUND, Status.NOT_FOUND]
+
+
+def test_a_dropped_segment_is_recycled_when_the_next_one_is_not_ready(directory, log):
+    written = fill(log, 2)
+    Flusher(log).flush()
+    inode = file_of(directory, 0).stat().st_ino
+    assert log.drop_first_segment_for_tests() == Status.OK
+    preparer = Preparer(log)      # fill() left the segment after the active one unprepared
+    assert preparer.step() == -1
+    assert preparer.counters()["recycled"] == 1
+    assert file_of(directory, 3).stat().st_ino == inode
+    content = file_of(directory, 3).read_bytes()
+    assert content[:4096] == bytes(4096)
+    assert content[5000:6000] == written[5][1], "stale, and told from the living by its position"
+    while True:
+        offset, _ = append_rolling(log, 3000)
+        log.write_out_for_tests()
+        if offset >= 3 * SEGMENT_BYTES:
+            break
+    assert log.read_record(offset) is not None
+    assert file_of(directory, 3).read_bytes()[3000:3008] == bytes(8)
+
+
+def test_a_reopened_log_continues_after_dropped_segments(directory):
+    with open_log(directory) as log:
+        written = fill(log, 3)
+        Flusher(log).flush()
+        log.drop_first_segment_for_tests()
+        Preparer(log).step()
+        Preparer(log).step()
+    end = written[-1][0]
+    with open_log(directory, end) as log:
+        assert log.watermarks()["min"] == SEGMENT_BYTES
+        assert append_rolling(log)[0] == end
+
+
+def test_the_first_segments_age_is_its_files(directory, log):
+    os.utime(file_of(directory, 0), (1_700_000_000, 1_700_000_000.25))
+    assert log.counters_for_tests()["first_modified_ms"] == 1_700_000_000_250
+
+
+def test_using_a_closed_log_is_refused_not_a_crash(log):
+    log.close()
+    assert log.append_for_tests(b"x" * 100) in (Status.CLOSED, Status.POISONED)
+    with pytest.raises((StoreError, ValueError)):
+        log.set_end(1 << 40)
