@@ -1,8 +1,8 @@
 """Big-endian loads and stores. RocketMQ writes every integer of its frames and files big-endian.
 
-The machines rmq runs on are little-endian (setup.py refuses others), so each helper is one unaligned
-move and one byte swap; gcc makes a single `movbe` or `mov` + `bswap` of it. The pointer needs no
-alignment. None of the helpers checks bounds: the caller has compared the length before.
+The machines rmq runs on are little-endian (setup.py refuses others), so each helper is one
+unaligned move and one byte swap; gcc makes a single `movbe` or `mov` + `bswap` of it. The pointer
+needs no alignment. None of the helpers checks bounds: the caller has compared the length before.
 
 Example: bytes 00 00 01 90 at `at` -> load_u32(at) == 400; store_u32(at, 400) writes them again.
 """

@@ -12,5 +12,6 @@ cdef uint32_t crc32_update(uint32_t crc, const uint8_t* bytes, size_t length) no
 # The whole checksum of one range.
 cdef uint32_t crc32(const uint8_t* bytes, size_t length) noexcept nogil
 
-# What RocketMQ stores as bodyCRC: crc32 without the top bit (Java reads it as positive); 0 when empty.
+# What RocketMQ stores as bodyCRC: crc32 without the top bit (Java reads it as positive); 0 when
+# empty.
 cdef uint32_t body_crc(const uint8_t* bytes, size_t length) noexcept nogil

@@ -2,8 +2,8 @@
  *
  * Three ways, chosen once when the module is loaded:
  *   x86-64 with PCLMULQDQ   four 128-bit lanes are folded by carry-less multiplication (64 bytes a
- *                           round), then reduced to 32 bits (Barrett); blocks below 64 bytes and the
- *                           last 0-15 bytes go through the tables.
+ *                           round), then reduced to 32 bits (Barrett); below 64 bytes, and for the
+ *                           last 0-15 bytes, the tables.
  *   aarch64 with CRC32      the processor's own instruction, 8 bytes a step.
  *   otherwise               slice-by-8: eight tables of 256 words, 8 bytes a step.
  *

@@ -1,9 +1,8 @@
 /* Finding two kinds of byte in a range, 64 bytes at a time.
  *
- * A mark cursor walks the places of two chosen bytes (quote and backslash in JSON, 0x01 and 0x02 in a
- * property string) from left to right. Each block of 64 bytes becomes one 64-bit mask; the next mark is the
- * lowest set bit. Compared with searching from every string's start, the walk does not wait for the
- * last search: measured on a 440-byte send header it halves the time of the whole parse.
+ * A mark cursor walks the places of two chosen bytes (quote and backslash in JSON, 0x01 and 0x02 in
+ * a property string) from left to right. Each block of 64 bytes becomes one 64-bit mask; the next
+ * mark is the lowest set bit, so the walk does not wait for one search to begin the next.
  * No byte at or beyond `length` is read.
  *
  * Example, marks '"' and '\\' in {"a":"0"} : 1, 3, 5, 7, then RMQ_NO_MARK.
@@ -128,7 +127,7 @@ RMQ_INLINE uint32_t rmq_read_string(rmq_mark_cursor *cursor, uint32_t at, const 
     return place + 1;
 }
 
-/* Whether two byte strings of the same length are equal: for names, where a call would cost more. */
+/* Whether two byte strings of the same length are equal: for names, where a call costs more. */
 RMQ_INLINE int rmq_same_name(const uint8_t *a, const char *b, uint32_t length)
 {
     if (length >= 8 && length <= 16) {
@@ -185,7 +184,8 @@ RMQ_INLINE uint32_t rmq_copy_json_plain(const uint8_t *from, uint32_t length, ui
     while (length - done >= 16) {
         __m128i bytes = _mm_loadu_si128((const __m128i *)(from + done));
         _mm_storeu_si128((__m128i *)(to + done), bytes);
-        __m128i marks = _mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, backslash));
+        __m128i marks = _mm_or_si128(_mm_cmpeq_epi8(bytes, quote),
+                                     _mm_cmpeq_epi8(bytes, backslash));
         __m128i fine = _mm_andnot_si128(marks, _mm_cmpeq_epi8(_mm_max_epu8(bytes, blank), bytes));
         uint32_t hits = (uint32_t)_mm_movemask_epi8(fine) ^ 0xFFFFu;
         if (hits)

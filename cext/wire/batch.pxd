@@ -5,7 +5,8 @@
 
 Magic and CRC are sent as 0 and not looked at. Properties are plain (no JSON escapes).
 
-Example: one message "x" without properties is 23 bytes: 00000017 00000000 00000000 00000000 00000001 78 0000.
+Example: one message "x" without properties is 23 bytes: 00000017 00000000 00000000 00000000
+00000001 78 0000.
 
 Any thread, no state. Walk: at = body; while at < end: status = batch_next(&at, end, &message).
 """

@@ -27,7 +27,7 @@ cdef int batch_next(const uint8_t** at, const uint8_t* end, BatchMessage* out) n
     if not 0 <= body_bytes <= total - BATCH_FIXED_BYTES:
         return Status.MALFORMED
     properties_bytes = load_i16(start + 20 + body_bytes)
-    if properties_bytes != total - BATCH_FIXED_BYTES - body_bytes:     # so it is not negative either
+    if properties_bytes != total - BATCH_FIXED_BYTES - body_bytes:      # so it is not negative
         return Status.MALFORMED
     out.flag = load_i32(start + 12)
     out.body = start + 20

@@ -21,7 +21,7 @@ cdef struct Frame:
     uint32_t total_bytes      # whole frame, the four length bytes included
     uint32_t header_bytes
     uint32_t body_bytes
-    uint32_t needed           # with NOT_READY: bytes wanted before asking again (8, or the whole frame)
+    uint32_t needed           # with NOT_READY: bytes wanted before asking again (8, or all)
     const uint8_t* header     # borrowed from the caller's bytes
     const uint8_t* body       # borrowed; valid also when body_bytes is 0
     uint8_t serialize_type    # SERIALIZE_JSON or SERIALIZE_BINARY

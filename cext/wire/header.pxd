@@ -1,6 +1,6 @@
 """Header: a remoting command's header, scanned in place. JSON and binary give the same struct.
 
-    JSON      {"code":310,"extFields":{"a":"PG","b":"T"},"flag":0,"language":"JAVA","opaque":7,"version":477}
+    JSON      {"code":310,"extFields":{"a":"PG","b":"T"},"flag":0,"language":"JAVA","opaque":7}
     binary    i16 code, u8 language, i16 version, i32 opaque, i32 flag, i32 n + remark,
               i32 n + repeated (i16 n + key, i32 n + value)
 
@@ -9,7 +9,8 @@ numbers may be written as strings; null is absence; of two equal members the lat
 Every pointer borrows from the frame. No allocation, any thread.
 
 A binary code is 16 bits wide, so the POP family arrives truncated (200050 as 3442). The code is
-given as it stands on the wire; none of the codes served on the hot path is the truncation of another.
+given as it stands on the wire; none of the codes served on the hot path is the truncation of
+another.
 
 Worked example: the JSON above -> code 310, opaque 7, ext_count 2, letters[0] = 1, letters[1] = 2.
 """
@@ -24,7 +25,7 @@ cdef enum:
 
 cdef struct ExtField:
     Text key
-    Text value              # strings without their quotes; numbers, true, {...} as written; null absent
+    Text value              # strings without quotes; numbers, true, {...} as written; null absent
 
 
 cdef struct Header:
@@ -34,19 +35,20 @@ cdef struct Header:
     int32_t version         # MQVersion ordinal of the peer
     int32_t language        # LanguageCode number
     uint8_t serialize_type  # SERIALIZE_JSON or SERIALIZE_BINARY of frame.pxd
-    uint8_t letters[26]     # for keys a..z: 1 + index in ext of the last such field, 0 none (V2 names)
+    uint8_t letters[26]     # for keys a..z: 1 + index in ext of the last such field, 0 none
     Text remark             # absent, or as sent
     int ext_count
     ExtField ext[EXT_FIELDS_MAX]   # only the first ext_count are set
 
 
-# OK | MALFORMED | TOO_LARGE (more than EXT_FIELDS_MAX fields: what comes so rare is control's work).
+# OK | MALFORMED | TOO_LARGE (more than EXT_FIELDS_MAX fields: what comes so rare is control's
+# work).
 cdef int parse_header(const uint8_t* bytes, uint32_t length, uint8_t serialize_type,
                       Header* out) noexcept nogil
 
 
 cdef inline const Text* header_letter(const Header* header, int letter) noexcept nogil:
-    """The value of the one-letter key ('a'..'z'), or NULL when there is no such field or it is null."""
+    """The value of the one-letter key ('a'..'z'), or NULL when it is not there or null."""
     cdef uint8_t index = header.letters[letter - 97]
     if index == 0 or header.ext[index - 1].value.bytes == NULL:
         return NULL

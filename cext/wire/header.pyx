@@ -74,7 +74,7 @@ name_table_add(&languages, b"RUST")
 name_table_add(&languages, b"NODE_JS")
 
 
-# ---- JSON: what stands outside the known strings. A place is an offset; RMQ_NO_MARK means broken ----
+# ---- JSON: what stands between the strings. A place is an offset; RMQ_NO_MARK means broken ----
 
 cdef inline uint32_t skip_space(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept nogil:
     while at < length and bytes[at] <= 32:       # mostly false at once: clients write none
@@ -260,7 +260,7 @@ cdef inline int find_member(const Text* key) noexcept nogil:
 
 
 cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept nogil:
-    """One loop over the pairs of the header and of extFields, so that the cursor stays in registers."""
+    """One loop over the pairs of header and extFields, so that the cursor stays in registers."""
     cdef rmq_mark_cursor cursor
     cdef ExtField member                    # the pair being read, outside extFields
     cdef ExtField* pair = &member
@@ -408,7 +408,8 @@ def parsed(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
     """The header as Python values, with `status`; texts as bytes without escapes."""
     cdef Header header
     cdef int i
-    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type, &header)
+    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
+                                   &header)
     answer = {"status": status}
     if status != Status.OK:
         return answer
@@ -428,7 +429,9 @@ def found_field(bytes data not None, uint8_t serialize_type, bytes name not None
     """The field of this name as header_find gives it."""
     cdef Header header
     cdef const Text* text
-    if parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type, &header) != Status.OK:
+    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
+                                   &header)
+    if status != Status.OK:
         return None
     text = header_find(&header, name)
     return plain_text(text) if text != NULL else None

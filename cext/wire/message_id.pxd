@@ -1,7 +1,9 @@
 """Message ids: the two kinds of id a send has, both upper-case hex.
 
-    offset message id  store host (4 or 16 bytes) + port i32 + log offset i64            32 or 56 digits
-    unique key         ip (4 or 16) + pid u16 + discriminator u32 + ms of month u32 + counter u16    same
+    offset message id  store host (4 or 16 bytes) + port i32 + log offset i64
+    unique key         ip (4 or 16) + pid u16 + discriminator u32 + ms of month u32 + counter u16
+
+Both have 32 digits, 56 with an IPv6 address.
 
 The client makes the unique key (property UNIQ_KEY); the broker does when it is missing.
 
@@ -25,7 +27,8 @@ cdef struct UniqueKeyMaker:
 cdef uint32_t write_offset_message_id(uint8_t* out, const uint8_t* host, uint32_t host_bytes,
                                       int64_t physical_offset) noexcept nogil
 
-# ip_bytes is 4 or 16. The discriminator tells apart two makers in one process id (shards, restarts).
+# ip_bytes is 4 or 16. The discriminator tells apart two makers in one process id (shards,
+# restarts).
 cdef void unique_key_maker_open(UniqueKeyMaker* maker, const uint8_t* ip, uint32_t ip_bytes,
                                 uint16_t pid, uint32_t discriminator) noexcept nogil
 

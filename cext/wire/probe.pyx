@@ -1,8 +1,9 @@
 """Probe: drives the wire layer from the inside, to fuzz it and to time it. No part of the broker.
 
-Fuzzing: seed frames are mutated by a seeded generator and handed to every reader. What is read stands
-directly before a page that may not be touched, and so does what is written, so that one byte too far
-ends the process even in a release build. Every borrowed text must lie inside the header it came from.
+Fuzzing: seed frames are mutated by a seeded generator and handed to every reader. What is read
+stands directly before a page that may not be touched, and so does what is written, so that one byte
+too far ends the process even in a release build. Every borrowed text must lie inside the header it
+came from.
 
 Timing: nanoseconds per call of each step over one frame, in a plain loop.
 
@@ -11,7 +12,8 @@ Example: fuzz([frame], 1, 100000) -> {"parsed": 48210, "malformed": 51790, ..., 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 from posix.mman cimport (
-    MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_NONE, PROT_READ, PROT_WRITE, mmap, mprotect, munmap,
+    MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, PROT_NONE, PROT_READ, PROT_WRITE, mmap, mprotect,
+    munmap,
 )
 from posix.time cimport clock_gettime, clockid_t, timespec
 
@@ -68,7 +70,8 @@ cdef int guarded_open(Guarded* guarded) except -1:
     return 0
 
 
-cdef inline uint8_t* guarded_copy(Guarded* guarded, const uint8_t* bytes, uint32_t length) noexcept nogil:
+cdef inline uint8_t* guarded_copy(Guarded* guarded, const uint8_t* bytes,
+                                  uint32_t length) noexcept nogil:
     """A copy whose last byte is the last one that may be touched."""
     memmove(guarded.end - length, bytes, length)
     return guarded.end - length
@@ -112,10 +115,10 @@ cdef void mutate(Fuzzer* fuzzer, const uint8_t* seed, uint32_t length) noexcept 
     cdef uint32_t before = length
     cdef uint32_t header_bytes
     cdef uint32_t changes = draw(fuzzer, 5)
-    cdef uint32_t i
+    cdef uint32_t _change
     memcpy(fuzzer.work, seed, length)
     fuzzer.length = length
-    for i in range(changes):
+    for _change in range(changes):
         mutate_once(fuzzer)
     if fuzzer.length < FRAME_PREFIX_BYTES or draw(fuzzer, 4) == 0:
         return
@@ -187,7 +190,8 @@ cdef void check_body(Fuzzer* fuzzer, const uint8_t* body, uint32_t length) noexc
     cdef int32_t count = 0
     cdef int status = batch_check(placed, length, 1000, &summary)
     memset(&message, 0, sizeof(message))
-    while placed < fuzzer.output.end and batch_next(&placed, fuzzer.output.end, &message) == Status.OK:
+    while (placed < fuzzer.output.end
+            and batch_next(&placed, fuzzer.output.end, &message) == Status.OK):
         count += 1
         if message.properties + message.properties_bytes > fuzzer.output.end:
             fuzzer.violations += 1
@@ -210,7 +214,7 @@ cdef void exercise(Fuzzer* fuzzer) noexcept nogil:
         bytes = frame.header
         header_bytes = frame.header_bytes
         serialize_type = frame.serialize_type
-    bytes = guarded_copy(&fuzzer.header, bytes, header_bytes)     # whole or not, read it as a header
+    bytes = guarded_copy(&fuzzer.header, bytes, header_bytes)     # whole or not, it is read
     status = parse_header(bytes, header_bytes, serialize_type, &header)
     if status == Status.OK:
         fuzzer.parsed += 1
@@ -291,7 +295,7 @@ cdef double now_ns() noexcept nogil:
 
 
 def send_timings(bytes data not None, int rounds) -> dict[str, float]:
-    """Nanoseconds of each step of a V2 send: header, fields, properties copied, scanned; the reply."""
+    """Nanoseconds of each step of a V2 send: header, fields, properties copied, scanned; reply."""
     cdef Frame frame
     cdef Header header
     cdef SendRequest send
@@ -302,6 +306,7 @@ def send_timings(bytes data not None, int rounds) -> dict[str, float]:
     cdef int32_t length = 0
     cdef double marks[6]
     cdef int i
+    cdef int _round
     cdef int bad = 0
     if find_frame(<const uint8_t*>data, len(data), FRAME_BYTES_MAX, &frame) != Status.OK:
         raise ValueError("not a frame")
@@ -311,16 +316,16 @@ def send_timings(bytes data not None, int rounds) -> dict[str, float]:
     reply.region = text_of(b"DefaultRegion", 13)
     reply.serialize_type = frame.serialize_type
     marks[0] = now_ns()
-    for i in range(rounds):
+    for _round in range(rounds):
         bad |= parse_header(frame.header, frame.header_bytes, frame.serialize_type, &header)
     marks[1] = now_ns()
-    for i in range(rounds):
+    for _round in range(rounds):
         bad |= read_send_request(&header, &send)
     marks[2] = now_ns()
-    for i in range(rounds):
+    for _round in range(rounds):
         length = text_copy(&send.properties, plain, PROPERTIES_BYTES_MAX)
     marks[3] = now_ns()
-    for i in range(rounds):
+    for _round in range(rounds):
         bad |= scan_properties(plain, <uint32_t>length, &found)
     marks[4] = now_ns()
     reply.transaction_id = found.uniq_key

@@ -3,8 +3,8 @@
     name 0x01 value 0x02 name 0x01 value 0x02 ...      UTF-8, the last 0x02 may be missing
 
 Always the UNESCAPED form (text_copy first for a JSON header). As Java reads it: pieces end at 0x02;
-a piece is a pair when its first 0x01 is neither its first nor its last byte, otherwise it is ignored; the
-later of two equal names counts.
+a piece is a pair when its first 0x01 is neither its first nor its last byte, otherwise it is
+ignored; the later of two equal names counts.
 
 Example: KEYS 01 k1 02 TAGS 01 A 02 -> keys "k1", tags "A"; tags_code("A") == 65.
 
@@ -61,8 +61,8 @@ cdef int scan_properties(const uint8_t* bytes, uint32_t length, SendProperties* 
 cdef bint find_property(const uint8_t* bytes, uint32_t length, const char* name,
                         Text* out) noexcept nogil
 
-# What the queue entry holds for a tag: Java's String.hashCode (over UTF-16 units, 32 bits wrapping),
-# sign-extended; 0 for an empty tag. Invalid UTF-8 counts as U+FFFD, as Java decodes it.
+# What the queue entry holds for a tag: Java's String.hashCode (over UTF-16 units, 32 bits
+# wrapping), sign-extended; 0 for an empty tag. Invalid UTF-8 counts as U+FFFD, as Java decodes it.
 cdef int64_t tags_code(const uint8_t* utf8, uint32_t length) noexcept nogil
 
 # Writes name 0x01 value 0x02 and returns the bytes written. property_bytes() of room is needed.

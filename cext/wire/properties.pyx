@@ -53,7 +53,8 @@ cdef struct PairCursor:
     uint32_t at                # where the next piece begins
 
 
-cdef inline void pairs_start(PairCursor* pairs, const uint8_t* bytes, uint32_t length) noexcept nogil:
+cdef inline void pairs_start(PairCursor* pairs, const uint8_t* bytes,
+                             uint32_t length) noexcept nogil:
     pairs.bytes = bytes
     pairs.length = length
     pairs.at = 0
@@ -141,7 +142,7 @@ cdef uint32_t append_property(uint8_t* out, const char* name, uint32_t name_leng
 # ---- tag codes ----
 
 cdef inline int continuation_bytes(uint8_t lead, uint8_t* low, uint8_t* high) noexcept nogil:
-    """How many bytes follow this lead byte, 0 for none that may lead; the range of the first of them.
+    """How many bytes follow this lead byte, 0 if it may not lead; the range of the first of them.
 
     The ranges keep out overlong forms (E0, F0), surrogates (ED) and what is above 10FFFF (F4)."""
     low[0] = 0x80
@@ -163,7 +164,8 @@ cdef inline int continuation_bytes(uint8_t lead, uint8_t* low, uint8_t* high) no
     return 0
 
 
-cdef const uint8_t* read_point(const uint8_t* at, const uint8_t* end, uint32_t* point) noexcept nogil:
+cdef const uint8_t* read_point(const uint8_t* at, const uint8_t* end,
+                               uint32_t* point) noexcept nogil:
     """Behind one code point; the longest broken beginning is one U+FFFD."""
     cdef uint8_t low
     cdef uint8_t high

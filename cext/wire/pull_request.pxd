@@ -1,10 +1,11 @@
 """Pull request: the fields of codes 11 (pull) and 361 (lite pull).
 
     consumerGroup! topic! queueId! queueOffset! maxMsgNums! sysFlag! commitOffset!
-    suspendTimeoutMillis! subVersion! subscription expressionType maxMsgBytes requestSource proxyFrowardClientId
+    suspendTimeoutMillis! subVersion! subscription expressionType maxMsgBytes requestSource
+    proxyFrowardClientId
 
-`!` is required; the last name is misspelt in the protocol. sysFlag bits: 0x1 commitOffset is to be stored,
-0x2 may be held, 0x4 subscription is given here, 0x8 class filter, 0x10 lite pull.
+`!` is required; the last name is misspelt in the protocol. sysFlag bits: 0x1 commitOffset is to be
+stored, 0x2 may be held, 0x4 subscription is given here, 0x8 class filter, 0x10 lite pull.
 
 Example: queueOffset "abc" -> MALFORMED, bad_field "queueOffset".
 """

@@ -3,7 +3,7 @@
 The fields, their meaning and an example stand in pull_request.pxd. One pass over the header's
 fields sorts the values into slots by name; a later field of the same name replaces an earlier one.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 
 from cext.base.status cimport Status
@@ -122,10 +122,11 @@ cdef object lying_text(const Text* text):
 
 
 def read(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
-    """The pull request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
+    """The request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
     cdef Header header
     cdef PullRequest request
-    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type, &header)
+    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
+                                   &header)
     if status != Status.OK:
         return {"status": status, "bad_field": None}
     status = read_pull_request(&header, &request)

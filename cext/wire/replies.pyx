@@ -1,8 +1,9 @@
 """Replies: whole response frames written straight into a buffer, in the client's serialisation.
 
-What is written, and an example, stand in replies.pxd. A Writer hides which of the two serialisations
-it is: begin writes the fixed members, one call per field follows, end fills in the lengths that
-were left open. Everything goes forward once; numbers are written as decimal digits in place.
+What is written, and an example, stand in replies.pxd. A Writer hides which of the two
+serialisations it is: begin writes the fixed members, one call per field follows, end fills in the
+lengths that were left open. Everything goes forward once; numbers are written as decimal digits in
+place.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset, strlen

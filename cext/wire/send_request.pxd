@@ -1,6 +1,7 @@
 """Send request: the fields of a send, whichever of its two spellings the header uses.
 
-Codes 10 and 324 spell the fields out (producerGroup, topic, ...), 310, 320 and 325 use one letter each:
+Codes 10 and 324 spell the fields out (producerGroup, topic, ...), 310, 320 and 325 use one letter
+each:
 
     a producerGroup!  b topic!          c defaultTopic!   d defaultTopicQueueNums!  e queueId!
     f sysFlag!        g bornTimestamp!  h flag!           i properties              j reconsumeTimes

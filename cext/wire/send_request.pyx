@@ -1,10 +1,10 @@
 """Send request: the fields of a send, whichever of its two spellings the header uses.
 
 Both spellings, and an example, stand in send_request.pxd. Here each is first brought to the same
-list of slots, slot i being letter 'a' + i: for the letters the header's own letter table gives them, for
-the long names one pass over the fields does. Then one function reads the slots.
+list of slots, slot i being letter 'a' + i: for the letters the header's own letter table gives
+them, for the long names one pass over the fields does. Then one function reads the slots.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from cext.base.status cimport Status
@@ -133,10 +133,11 @@ cdef object lying_text(const Text* text):
 
 
 def read(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
-    """The send request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
+    """The request in this header: `status` and `bad_field`, or the fields; texts as they lie."""
     cdef Header header
     cdef SendRequest request
-    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type, &header)
+    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
+                                   &header)
     if status != Status.OK:
         return {"status": status, "bad_field": None}
     status = read_send_request(&header, &request)

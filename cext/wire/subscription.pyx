@@ -1,8 +1,9 @@
-"""Subscription: the tag expression of a pull, as the set of codes its queue entries are compared with.
+"""Subscription: the tag expression of a pull, as the codes its queue entries are compared with.
 
 The rule is Java's: absent, empty and exactly "*" mean everything; otherwise the text is split at
-"||", each part is stripped of characters up to and including the blank, and empty parts are dropped. A
-text of nothing but separators ("||") is an error, one of separators and blanks (" || ") matches nothing.
+"||", each part is stripped of characters up to and including the blank, and empty parts are
+dropped. A text of nothing but separators ("||") is an error, one of separators and blanks (" || ")
+matches nothing.
 
 Example: "A|| B ||" -> codes 65, 66. It is parsed once per pull only when the pull carries its own
 subscription; the registered ones are parsed by control.

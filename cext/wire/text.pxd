@@ -25,7 +25,8 @@ cdef struct Text:
 # than text.length. Bytes of out behind the text, up to capacity, may be overwritten with rubbish.
 cdef int32_t text_copy(const Text* text, uint8_t* out, uint32_t capacity) noexcept nogil
 
-# Whether the text is this name (at most 255 bytes); for escaped texts, the slow half of text_equals.
+# Whether the text is this name (at most 255 bytes); for escaped texts, the slow half of
+# text_equals.
 cdef bint escaped_text_equals(const Text* text, const uint8_t* name, uint32_t length) noexcept nogil
 
 # Numbers with an escape or more digits than 19: the slow half of text_i64.

@@ -85,7 +85,8 @@ cdef inline uint8_t* write_utf8(uint8_t* out, uint32_t point) noexcept nogil:
     return out + 4
 
 
-cdef const uint8_t* undo_escape(const uint8_t* at, const uint8_t* end, uint8_t** out) noexcept nogil:
+cdef const uint8_t* undo_escape(const uint8_t* at, const uint8_t* end,
+                                uint8_t** out) noexcept nogil:
     """`at` is behind a backslash. Writes what was meant, returns where the text goes on, or NULL.
 
     Every escape is at least as long as its UTF-8, so out never overtakes the source."""
@@ -145,7 +146,8 @@ cdef int32_t text_copy(const Text* text, uint8_t* out, uint32_t capacity) noexce
     return <int32_t>(to - out)
 
 
-cdef bint escaped_text_equals(const Text* text, const uint8_t* name, uint32_t length) noexcept nogil:
+cdef bint escaped_text_equals(const Text* text, const uint8_t* name,
+                              uint32_t length) noexcept nogil:
     cdef uint8_t plain[ESCAPED_NAME_BYTES_MAX]
     cdef int32_t plain_length = text_copy(text, plain, ESCAPED_NAME_BYTES_MAX)
     return (plain_length >= 0 and <uint32_t>plain_length == length

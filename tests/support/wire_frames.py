@@ -1,4 +1,4 @@
-"""Frames as clients write them, built with json and struct alone: the other side of the codec's tests."""
+"""Frames as clients write them, built with json and struct alone: the other side of codec tests."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ BINARY = 1
 # What Java's fastjson writes for a send of code 310: separators escaped, keys sorted.
 JAVA_SEND_V2 = (
     rb'{"code":310,"extFields":{"a":"orders_producer","b":"Orders","c":"TBW102","d":"4","e":"2",'
-    rb'"f":"0","g":"1700000000123","h":"0","i":"UNIQ_KEY\u00017F0000010AAA18B4AAC2123456780000\u0002'
-    rb'KEYS\u0001order-17\u0002WAIT\u0001true\u0002TAGS\u0001TagA\u0002","j":"0","k":"false",'
+    rb'"f":"0","g":"1700000000123","h":"0","i":"UNIQ_KEY\u00017F0000010AAA18B4AAC212345678'
+    rb'0000\u0002KEYS\u0001order-17\u0002WAIT\u0001true\u0002TAGS\u0001TagA\u0002","j":"0",'
+    rb'"k":"false",'
     rb'"m":"false","n":"broker-a"},"flag":0,"language":"JAVA","opaque":12,'
     rb'"serializeTypeCurrentRPC":"JSON","version":477}'
 )
 JAVA_SEND_V2_PROPERTIES = (
-    b"UNIQ_KEY\x017F0000010AAA18B4AAC2123456780000\x02KEYS\x01order-17\x02WAIT\x01true\x02TAGS\x01TagA\x02"
+    b"UNIQ_KEY\x017F0000010AAA18B4AAC2123456780000\x02KEYS\x01order-17\x02WAIT\x01true\x02"
+    b"TAGS\x01TagA\x02"
 )
 
 # What the Go client writes for a single send: long names, an empty remark.
@@ -31,7 +33,8 @@ GO_SEND = (
     rb'{"code":10,"language":"GO","version":317,"opaque":3,"flag":0,"remark":"","extFields":{'
     rb'"batch":"false","bornTimestamp":"1700000000123","defaultTopic":"TBW102",'
     rb'"defaultTopicQueueNums":"4","flag":"0","maxReconsumeTimes":"16","producerGroup":"pg",'
-    rb'"properties":"UNIQ_KEY\u0001C0A80102000100000000000000000001\u0002TAGS\u0001a","queueId":"1",'
+    rb'"properties":"UNIQ_KEY\u0001C0A80102000100000000000000000001\u0002TAGS\u0001a",'
+    rb'"queueId":"1",'
     rb'"reconsumeTimes":"0","sysFlag":"0","topic":"Orders","unitMode":"false"}}'
 )
 

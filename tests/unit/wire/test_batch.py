@@ -1,12 +1,12 @@
-"""Goal: a batch body is taken apart exactly, and one whose lengths do not add up is refused whole."""
+"""Goal: a batch is taken apart exactly, and one whose lengths do not add up is refused whole."""
 
 import struct
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.wire_frames import MALFORMED, OK, TOO_LARGE, batch_body
 
 from cext.wire.batch import checked, messages
-from support.wire_frames import MALFORMED, OK, TOO_LARGE, batch_body
 
 SMALL = [(0, b"x", b""), (7, b"", b"K\x01v\x02"), (-1, b"body" * 30, b"TAGS\x01a")]
 

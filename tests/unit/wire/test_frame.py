@@ -1,9 +1,10 @@
-"""Goal: a frame's boundaries are found at every cut, and lengths that cannot be right are refused early."""
+"""Goal: a frame is found whole at every cut, and lengths that cannot be right are refused early."""
 
 import struct
 
-from cext.wire.frame import found
 from support.wire_frames import BINARY, JSON, MALFORMED, NOT_READY, OK, TOO_LARGE, frame
+
+from cext.wire.frame import found
 
 LIMIT = 1000
 

@@ -1,19 +1,28 @@
 """Goal: no bytes from the wire make a reader read or write outside, or say what is not a status.
 
-Method: (1) a compiled loop mutates real frames by a seeded generator and hands them to every reader, with
-unmapped pages directly behind what is read and written, so one byte too far ends the test run;
-(2) hypothesis feeds structured and arbitrary bytes through the Python-visible entries.
+Method: (1) a compiled loop mutates real frames by a seeded generator and hands them to every
+reader, with unmapped pages directly behind what is read and written, so one byte too far ends the
+test run; (2) hypothesis feeds structured and arbitrary bytes through the Python-visible entries.
 Not shown: reads before the start of a buffer; the asan build profile sees those.
 """
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from cext.wire import batch, frame, header, probe, properties, pull_request, send_request
-from cext.wire import subscription, text
 from support import wire_frames
 from support.wire_frames import BINARY, JSON, MALFORMED, MISSING_FIELD, OK, TOO_LARGE
+
+from cext.wire import (
+    batch,
+    frame,
+    header,
+    probe,
+    properties,
+    pull_request,
+    send_request,
+    subscription,
+    text,
+)
 
 SEEDS = [
     wire_frames.frame(wire_frames.JAVA_SEND_V2, b"hello"),
@@ -29,7 +38,8 @@ SEEDS = [
     ),
     wire_frames.frame(wire_frames.binary_header(11, wire_frames.PULL_FIELDS), b"", BINARY),
     wire_frames.frame(
-        b'{"x":[{"y":[1,2.5e3,"]\\u00e9"]},null],"code":"11","extFields":{"d":{"a":"b"}},"e":"\\ud83d\\ude00"}'
+        b'{"x":[{"y":[1,2.5e3,"]\\u00e9"]},null],"code":"11","extFields":{"d":{"a":"b"}},'
+        b'"e":"\\ud83d\\ude00"}'
     ),
     wire_frames.frame(wire_frames.json_header(10, {f"key{i}": i for i in range(70)})),
 ]  # fmt: skip
@@ -62,8 +72,9 @@ def test_arbitrary_bytes_end_in_a_status(data: bytes) -> None:
 
 JSON_PIECES = st.lists(
     st.sampled_from(
-        ['{', '}', '[', ']', ':', ',', '"', '\\', '\\"', '\\\\', '"a":', '"code":1', '"extFields":{',
-         ' ', 'null', 'true', '-1', '"\\u0001"', '""', '"topic":"T"', '\x01', 'é', '0' * 70]
+        ['{', '}', '[', ']', ':', ',', '"', '\\', '\\"', '\\\\', '"a":', '"code":1',
+         '"extFields":{', ' ', 'null', 'true', '-1', '"\\u0001"', '""', '"topic":"T"', '\x01', 'é',
+         '0' * 70]
     ),
     max_size=40,
 )  # fmt: skip

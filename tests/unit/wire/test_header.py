@@ -1,11 +1,9 @@
-"""Goal: a header is read the same in any order and spelling, and everything that is no header is refused.
+"""Goal: a header is read the same in any order and spelling, and what is no header is refused.
 
 Agreement with Python's json over generated headers is shown in tests/contract/test_wire_twins.py.
 """
 
 import pytest
-
-from cext.wire.header import found_field, parsed
 from support.wire_frames import (
     BINARY,
     GO_SEND,
@@ -18,6 +16,8 @@ from support.wire_frames import (
     binary_header,
     json_header,
 )
+
+from cext.wire.header import found_field, parsed
 
 
 def test_java_send_header_is_read() -> None:
@@ -66,7 +66,8 @@ def test_unknown_members_are_passed_over() -> None:
 
 
 def test_the_later_of_two_equal_members_counts() -> None:
-    header = parsed(b'{"code":1,"extFields":{"a":"1","z":"2"},"extFields":{"b":"3"},"code":2}', JSON)
+    doubled = b'{"code":1,"extFields":{"a":"1","z":"2"},"extFields":{"b":"3"},"code":2}'
+    header = parsed(doubled, JSON)
     assert (header["code"], header["fields"], header["letters"]) == (2, [(b"b", b"3")], {"b": 0})
     assert parsed(b'{"extFields":{"a":"1","a":"2"}}', JSON)["letters"] == {"a": 1}
 

@@ -12,7 +12,7 @@ IP6 = ipaddress.ip_address("fe80::1").packed
 
 
 def local_ms(*parts: int) -> int:
-    return int(datetime.datetime(*parts).timestamp() * 1000)  # noqa: DTZ001 - local time is meant
+    return int(datetime.datetime(*parts).timestamp() * 1000)
 
 
 @pytest.mark.parametrize("ip", [IP4, IP6])

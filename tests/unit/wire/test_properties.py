@@ -3,8 +3,9 @@
 Agreement with the pure-Python twin over generated strings is in tests/contract/test_wire_twins.py.
 """
 
-from cext.wire.properties import appended, code_of_tag, found_property, scanned
 from support.wire_frames import JAVA_SEND_V2_PROPERTIES, MALFORMED, OK, TOO_LARGE
+
+from cext.wire.properties import appended, code_of_tag, found_property, scanned
 
 
 def pairs(*items: str) -> bytes:
@@ -23,11 +24,12 @@ def test_properties_of_a_java_send_are_scanned() -> None:
 
 
 def test_every_known_name_is_found_under_its_own_member() -> None:
-    names = (
-        "TAGS KEYS UNIQ_KEY WAIT DELAY TRAN_MSG PGROUP RETRY_TOPIC REAL_TOPIC REAL_QID "
-        "ORIGIN_MESSAGE_ID TIMER_DELAY_SEC TIMER_DELAY_MS TIMER_DELIVER_MS TIMER_DEL_UNIQKEY "
-        "MSG_REGION TRACE_ON CLUSTER POP_CK INNER_MULTI_DISPATCH INNER_NUM __BORNHOST MSG_TYPE"
-    ).split()
+    names = [
+        "TAGS", "KEYS", "UNIQ_KEY", "WAIT", "DELAY", "TRAN_MSG", "PGROUP", "RETRY_TOPIC",
+        "REAL_TOPIC", "REAL_QID", "ORIGIN_MESSAGE_ID", "TIMER_DELAY_SEC", "TIMER_DELAY_MS",
+        "TIMER_DELIVER_MS", "TIMER_DEL_UNIQKEY", "MSG_REGION", "TRACE_ON", "CLUSTER", "POP_CK",
+        "INNER_MULTI_DISPATCH", "INNER_NUM", "__BORNHOST", "MSG_TYPE",
+    ]  # fmt: skip
     values = {name: str(i) for i, name in enumerate(names)}
     found = scanned(pairs(*(f"{name}={value}" for name, value in values.items())))
     assert found["values"] == {name: value.encode() for name, value in values.items()}
@@ -60,7 +62,10 @@ def test_more_than_a_record_can_hold_is_refused() -> None:
 
 
 def test_pieces_that_are_no_pairs_are_ignored() -> None:
-    for data in (b"TAGS", b"TAGS\x01", b"\x01TAGS", b"\x02\x02", b"\x01", b"\x01\x01\x01\x02", b"TAGS\x02\x01A"):
+    for data in (
+        b"TAGS", b"TAGS\x01", b"\x01TAGS", b"\x02\x02", b"\x01", b"\x01\x01\x01\x02",
+        b"TAGS\x02\x01A",
+    ):  # fmt: skip
         assert scanned(data)["values"] == {}, data
 
 

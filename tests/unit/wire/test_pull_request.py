@@ -1,8 +1,6 @@
 """Goal: the fields of a pull are read in any spelling, and a bad one is named."""
 
 import pytest
-
-from cext.wire.pull_request import read
 from support.wire_frames import (
     BINARY,
     JAVA_PULL,
@@ -14,6 +12,8 @@ from support.wire_frames import (
     binary_header,
     json_header,
 )
+
+from cext.wire.pull_request import read
 
 NUMBERS_32 = ("queueId", "maxMsgNums", "sysFlag", "maxMsgBytes", "requestSource")
 NUMBERS_64 = ("queueOffset", "commitOffset", "suspendTimeoutMillis", "subVersion")

@@ -1,18 +1,18 @@
 """Goal: replies are frames that a client reads, whole and in its own serialisation.
 
-Method: JSON replies through json.loads, binary ones through cext's own reader; the independent reader
-of both is in tests/contract/test_wire_twins.py.
+Method: JSON replies through json.loads, binary ones through cext's own reader; the independent
+reader of both is in tests/contract/test_wire_twins.py.
 """
 
 import json
 import struct
 
 import pytest
+from support.wire_frames import BINARY, JSON, OK
 
 from cext.wire.frame import found
 from cext.wire.header import parsed
 from cext.wire.replies import error_reply, pull_reply_header, send_reply
-from support.wire_frames import BINARY, JSON, OK
 
 FRAME_MAX = 16 * 1024 * 1024
 
@@ -49,7 +49,8 @@ def test_send_reply_leaves_out_what_is_absent(serialize_type: int) -> None:
     )  # fmt: skip
     header = header_of(reply, serialize_type)
     assert (header["code"], header["remark"]) == (10, b"flush timed out")
-    assert [key for key, _ in header["fields"]] == [b"msgId", b"queueId", b"queueOffset", b"TRACE_ON"]
+    keys = [key for key, _ in header["fields"]]
+    assert keys == [b"msgId", b"queueId", b"queueOffset", b"TRACE_ON"]
     assert dict(header["fields"])[b"TRACE_ON"] == b"false"
 
 
@@ -71,9 +72,9 @@ def test_pull_reply_header_counts_the_body_that_follows(serialize_type: int) -> 
 
 @pytest.mark.parametrize("serialize_type", [JSON, BINARY])
 def test_error_reply_with_and_without_remark(serialize_type: int) -> None:
-    header = header_of(error_reply(7, serialize_type, 17, "no topic \"T\"\n中".encode()), serialize_type)
-    assert (header["code"], header["opaque"]) == (17, 7)
-    assert header["remark"] == "no topic \"T\"\n中".encode()
+    remark = 'no topic "T"\n中'.encode()
+    header = header_of(error_reply(7, serialize_type, 17, remark), serialize_type)
+    assert (header["code"], header["opaque"], header["remark"]) == (17, 7, remark)
     plain = header_of(error_reply(7, serialize_type, 0), serialize_type)
     assert (plain["code"], plain["remark"], plain["fields"]) == (0, None, [])
 

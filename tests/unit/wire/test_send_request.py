@@ -1,8 +1,6 @@
-"""Goal: both spellings give the same send request, and a bad field is named as its sender spelled it."""
+"""Goal: both spellings give the same request, and a bad field is named as its sender spelled it."""
 
 import pytest
-
-from cext.wire.send_request import read
 from support.wire_frames import (
     BINARY,
     GO_SEND,
@@ -16,6 +14,8 @@ from support.wire_frames import (
     binary_header,
     json_header,
 )
+
+from cext.wire.send_request import read
 
 OPTIONAL = {"i": "K\x01v", "j": "2", "k": "true", "l": "5", "m": "TRUE", "n": "broker-a"}
 

@@ -1,8 +1,9 @@
 """Goal: tag expressions mean what they mean in Java's FilterAPI."""
 
+from support.wire_frames import MALFORMED, TOO_LARGE
+
 from cext.wire.properties import code_of_tag
 from cext.wire.subscription import parsed
-from support.wire_frames import MALFORMED, TOO_LARGE
 
 
 def codes(*tags: str) -> list[int]:

@@ -1,15 +1,16 @@
-"""Goal: escapes are undone as Java would, in exactly the room they need; numbers keep to their range.
+"""Goal: escapes are undone as Java would, in just the room they need; numbers keep their range.
 
-Method: Python's json as the judge of escapes, int() as the judge of numbers, both over generated input.
+Method: Python's json as the judge of escapes, int() as the judge of numbers, both over generated
+input.
 """
 
 import json
 
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.wire_frames import MALFORMED, TOO_LARGE
 
 from cext.wire.text import copied, equals, is_true, number
-from support.wire_frames import MALFORMED, TOO_LARGE
 
 
 @given(st.text(max_size=200), st.booleans())
@@ -30,7 +31,9 @@ def test_lone_surrogates_become_question_marks() -> None:
 
 
 def test_broken_escapes_are_malformed() -> None:
-    for inside in (b"\\", b"ab\\", rb"\q", rb"\u", rb"\u00", rb"\u000", rb"\u00g0", rb"\U0041", rb"\u-001"):
+    for inside in (
+        b"\\", b"ab\\", rb"\q", rb"\u", rb"\u00", rb"\u000", rb"\u00g0", rb"\U0041", rb"\u-001",
+    ):  # fmt: skip
         assert copied(inside, True, 100) == MALFORMED, inside
 
 
