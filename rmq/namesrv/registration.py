@@ -33,6 +33,10 @@ VERSION_WITH_QUEUE_MAPS = 413  # V5_0_0
 
 MASTER_ID = 0
 
+# The first byte of a zlib stream with the usual window, and of no JSON. Brokers of 5.x that are
+# set to compressedRegister=true compress the body and yet say compressed=false.
+_ZLIB_HEAD = b"\x78"
+
 _Kind = TypeVar("_Kind")
 
 _Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -123,7 +127,7 @@ def _read_body(command: Command) -> _Body:
         return _Body()
     if command.version < VERSION_WITH_FILTER_SERVERS:
         return _Body(_json(command.body, _Wrapper, "topic table"))
-    if command.bool_field("compressed", False):
+    if command.bool_field("compressed", False) or command.body[:1] == _ZLIB_HEAD:
         return _read_compressed(command.body, command.version >= VERSION_WITH_QUEUE_MAPS)
     return _json(command.body, _Body, "registration")
 

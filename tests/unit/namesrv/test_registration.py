@@ -81,6 +81,11 @@ def test_a_compressed_body_is_read(version: int) -> None:
     assert list(found.queue_maps) == (["TopicA"] if maps else [])
 
 
+def test_a_compressed_body_is_read_though_the_header_denies_it() -> None:
+    body = compressed_body(LINES, queue_maps=[])
+    assert list(said(body, 513, compressed="false").topics) == ["TopicA", "TBW102"]
+
+
 def test_brokers_before_3_0_11_send_the_topic_table_alone() -> None:
     body = json.dumps({"topicConfigTable": {"T": {"perm": 2}}, "dataVersion": DATA_VERSION})
     found = said(body.encode(), version=36)
