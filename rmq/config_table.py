@@ -175,6 +175,7 @@ NAMESRV: tuple[Setting, ...] = (
     _bool("enableTopicList", True, run_time=True),
     _bool("needWaitForService", False, run_time=True),
     _bool("supportActingMaster", False, run_time=True),
+    _bool("notifyMinBrokerIdChanged", False, run_time=True),
     _int("waitSecondsForService", 45, 0, run_time=True),
     _bool("supportActingMaster", False, run_time=True),
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
@@ -190,7 +191,6 @@ defaultThreadPoolNums=16
 clientRequestThreadPoolQueueCapacity=50000
 defaultThreadPoolQueueCapacity=10000
 unRegisterBrokerQueueCapacity=3000
-notifyMinBrokerIdChanged=false
 enableControllerInNamesrv=false
 """
 

@@ -62,6 +62,16 @@ class Live(msgspec.Struct):
     filter_servers: list[str]
 
 
+class SmallestIdChange(msgspec.Struct):
+    """The process that leads a broker name is another one now; its peers may want to know."""
+
+    smallest_id: int
+    smallest_address: str
+    offline_address: str | None  # who led before, when it left
+    ha_address: str | None  # where to replicate from, when a new process came
+    peers: list[str]  # whom to tell
+
+
 class Accepted(msgspec.Struct):
     """What a registering process is told: where its master is. Empty for masters."""
 
@@ -73,6 +83,10 @@ def _monotonic_ms() -> float:
     return time.monotonic() * 1000
 
 
+def _ignore(change: SmallestIdChange) -> None:
+    pass
+
+
 class RouteTables:
     def __init__(self, clock: Callable[[], float] = _monotonic_ms) -> None:
         self.brokers: dict[str, Broker] = {}
@@ -80,6 +94,8 @@ class RouteTables:
         self.live: dict[LiveKey, Live] = {}
         self.topics = TopicQueues()
         self._clock = clock
+        # Called for each change of the leading process; see notices.py.
+        self.smallest_id_changed: Callable[[SmallestIdChange], None] = _ignore
 
     # ---- coming
 
@@ -113,11 +129,14 @@ class RouteTables:
             self._leave(key, "registers under another name")
             previous, broker = None, self.brokers.get(said.broker_name)
         first = broker is None or not known_id
+        led_by = broker.smallest_id if broker is not None else None
         broker = self._place(broker, said)
         if self._describes_topics(broker, said):
             changed = previous is None or previous.data_version != said.data_version
             self._take_topics(broker, said, first, changed, forget_unlisted_topics)
         self._note_alive(key, said, previous, connection)
+        if led_by is not None and said.broker_id < led_by:
+            self._tell_of_newcomer(broker, said.ha_address)
         return self._master_of(broker) if said.broker_id != MASTER_ID else Accepted()
 
     def _outranked(self, broker: Broker, said: Registration) -> bool:
@@ -187,6 +206,13 @@ class RouteTables:
         if previous is None:
             _log.info("%s id %d registered at %s", said.broker_name, said.broker_id, said.address)
 
+    def _tell_of_newcomer(self, broker: Broker, ha_address: str) -> None:
+        leader = broker.smallest_id
+        others = [address for i, address in broker.addresses.items() if i != leader]
+        address = broker.addresses[leader]
+        change = SmallestIdChange(leader, address, None, ha_address, others or [address])
+        self.smallest_id_changed(change)
+
     def _master_of(self, broker: Broker) -> Accepted:
         address = broker.addresses.get(MASTER_ID)
         live = self.live.get((broker.cluster, address)) if address is not None else None
@@ -243,14 +269,22 @@ class RouteTables:
         broker = self.brokers.get(broker_name)
         if broker is None or (broker.cluster, address) in self.live:
             return  # after a change of cluster the process lives on under its new key
+        led_by = broker.smallest_id
         for broker_id in [i for i, held in broker.addresses.items() if held == address]:
             del broker.addresses[broker_id]
         if not broker.addresses:
             del self.brokers[broker_name]
             self._leave_cluster(broker)
             self.topics.remove_broker(broker_name)
-        elif broker.enable_acting_master and broker.smallest_id != MASTER_ID:
+            return
+        leader = broker.smallest_id
+        if broker.enable_acting_master and leader != MASTER_ID:
             self.topics.change_write_permission(broker_name, False)
+        if broker.enable_acting_master and leader != led_by:
+            peers = list(broker.addresses.values())
+            self.smallest_id_changed(
+                SmallestIdChange(leader, broker.addresses[leader], address, None, peers)
+            )
 
     def _leave_cluster(self, broker: Broker) -> None:
         names = self.clusters.get(broker.cluster)

@@ -13,8 +13,8 @@ and is told again by the brokers within 30 s of a restart.
 Settings used (names of RocketMQ): bindAddress, listenPort, kvConfigPath, configStorePath ("" keeps
 nothing on disk), configBlackList, orderMessageEnable, returnOrderTopicConfigToBroker,
 scanNotActiveBrokerInterval, deleteTopicWithBrokerRegistration, enableAllTopicList, enableTopicList,
-needWaitForService, waitSecondsForService, supportActingMaster, serverChannelMaxIdleTimeSeconds,
-rmqMaxConnections.
+needWaitForService, waitSecondsForService, supportActingMaster, notifyMinBrokerIdChanged,
+serverChannelMaxIdleTimeSeconds, rmqMaxConnections.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from rmq.config import Settings
 from rmq.namesrv.expiry import expire_for_ever
 from rmq.namesrv.kv_config import KvConfig
 from rmq.namesrv.listener import Listener
+from rmq.namesrv.notices import Notices
 from rmq.namesrv.requests import Requests, failure
 from rmq.namesrv.route_tables import RouteTables
 from rmq.namesrv.runtime_config import RuntimeConfig
@@ -43,6 +44,8 @@ class NameServer:
         self.config = RuntimeConfig(settings, _path(settings.configStorePath))
         self.port = 0
         self._requests = Requests(settings, self.tables, self.kv, self.config)
+        self._notices = Notices(settings)
+        self.tables.smallest_id_changed = self._notices.tell
         self._listener: Listener | None = None
         self._expiry: asyncio.Task[None] | None = None
 
@@ -69,6 +72,7 @@ class NameServer:
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
+        self._notices.stop()
         if self._listener is not None:
             await self._listener.stop()
             self._listener = None

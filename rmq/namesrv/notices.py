@@ -1,0 +1,81 @@
+"""Telling brokers that another process of their name leads now (NOTIFY_MIN_BROKER_ID_CHANGE, 905).
+
+Off unless notifyMinBrokerIdChanged=true. Slaves that may act as master want to hear at once when a
+process with the smallest id comes or goes, not at their next registration. The notice is one
+one-way request on a connection of its own; a broker that does not listen misses it, and learns the
+same by asking for its group (901).
+
+Example: master h1:10911 (id 0) leaves, slave h2:10911 (id 1) stays: h2:10911 is sent
+{minBrokerId: 1, minBrokerAddr: "h2:10911", offlineBrokerAddr: "h1:10911"}.
+"""
+
+import asyncio
+import logging
+
+from rmq.codes import RequestCode
+from rmq.config import Settings
+from rmq.format.remoting import FLAG_ONEWAY, Command, encode, field_texts
+from rmq.namesrv.route_tables import SmallestIdChange
+
+# Apache waits 300 ms for the write; connecting is included here.
+NOTICE_SECONDS_MAX = 1.0
+NOTICES_UNDER_WAY_MAX = 256
+
+_log = logging.getLogger("rmq.namesrv.notices")
+
+
+class Notices:
+    """Owned by the event loop of the name server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._opaque = 0
+
+    def tell(self, change: SmallestIdChange) -> None:
+        """Sends the change to all peers in the background."""
+        if not self._settings.notifyMinBrokerIdChanged:
+            return
+        self._opaque += 1
+        fields = {
+            "minBrokerId": change.smallest_id,
+            "minBrokerAddr": change.smallest_address,
+            "offlineBrokerAddr": change.offline_address,
+            "haBrokerAddr": change.ha_address,
+        }
+        notice = encode(
+            Command(
+                code=RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE,
+                flag=FLAG_ONEWAY,
+                opaque=self._opaque,
+                fields=field_texts(fields),
+            )
+        )
+        for address in change.peers:
+            if len(self._tasks) >= NOTICES_UNDER_WAY_MAX:
+                _log.warning("%s not told: too many notices under way", address)
+                continue
+            task = asyncio.ensure_future(_send(address, notice))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+async def _send(address: str, notice: bytes) -> None:
+    try:
+        await asyncio.wait_for(_write(address, notice), NOTICE_SECONDS_MAX)
+    except (OSError, ValueError, OverflowError, asyncio.TimeoutError) as error:
+        _log.warning("%s not told that its leader changed: %s", address, error or "timeout")
+
+
+async def _write(address: str, notice: bytes) -> None:
+    host, _, port = address.rpartition(":")
+    _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    try:
+        writer.write(notice)
+        await writer.drain()
+    finally:
+        writer.close()
