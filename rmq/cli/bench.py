@@ -223,13 +223,17 @@ def pull_from(
     show(result, list(given["pids"]), given["json_output"], "pulled")
 
 
-def measure_pingpong(request_bytes: int, reply_bytes: int, seconds: float) -> Result:
-    """The echo side runs in a child process, as a broker would."""
+def measure_pingpong(
+    request_bytes: int, reply_bytes: int, seconds: float, server_cpu: int | None = None
+) -> Result:
+    """The echo side runs in a child process, as a broker would; on `server_cpu` when given."""
     listener = socket.create_server(("127.0.0.1", 0))
     child = os.fork()
     if child == 0:
         status = 1
         try:
+            if server_cpu is not None:
+                os.sched_setaffinity(0, {server_cpu})
             accepted, _ = listener.accept()
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             echo(accepted.fileno(), request_bytes, reply_bytes)

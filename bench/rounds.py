@@ -1,0 +1,85 @@
+"""Interleaved rounds and what is said about them: median and spread of ratios.
+
+Two programs measured one after the other meet two different machines when neighbours come and go.
+So each round measures both, in alternating order (AB BA AB ...), and makes a ratio of its own;
+reported are the median of the rounds' ratios and their extremes. A row passes when its median
+does.
+
+    outcome = Outcome("single", "1 connection, window 64: CPU-s/M", 2.0, "<=")
+    for first, second in interleaved(5, floor, ours): ...
+    outcome.ratios = [1.52, 1.48, 1.55, 1.50, 1.49]; outcome.median, outcome.passed  ->  1.50, True
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass
+class Outcome:
+    """One line of the table: the goal and, per round, what was measured."""
+
+    name: str
+    title: str
+    goal: float
+    better: str = "<="  # how the value must stand to the goal
+    unit: str = "x"
+    values: list[float] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    details: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+    @property
+    def passed(self) -> bool:
+        if self.error or not self.values:
+            return False
+        return self.median <= self.goal if self.better == "<=" else self.median >= self.goal
+
+    def row(self) -> list[str]:
+        """Title, goal, median, spread, verdict, notes."""
+        goal = f"{self.better} {self.goal:g}{self.unit}"
+        if self.error or not self.values:
+            return [self.title, goal, "-", "-", "error", self.error or "nothing measured"]
+        spread = f"{min(self.values):.2f} .. {max(self.values):.2f}"
+        verdict = "ok" if self.passed else "MISSED"
+        notes = "; ".join(self.notes)
+        return [self.title, goal, f"{self.median:.2f}{self.unit}", spread, verdict, notes]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "goal": f"{self.better} {self.goal:g}{self.unit}",
+            "median": self.median if self.values else None,
+            "values": self.values,
+            "passed": self.passed,
+            "notes": self.notes,
+            "details": self.details,
+            "error": self.error,
+        }
+
+
+def interleaved(rounds: int, first: Callable[[], A], second: Callable[[], B]) -> list[tuple[A, B]]:
+    """Results of both, round by round; every other round runs them in the other order."""
+    results = []
+    for number in range(rounds):
+        if number % 2 == 0:
+            a = first()
+            b = second()
+        else:
+            b = second()
+            a = first()
+        results.append((a, b))
+    return results
+
+
+def middle(values: list[float]) -> float:
+    return median(values) if values else 0.0

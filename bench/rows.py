@@ -1,0 +1,303 @@
+"""The rows of the table: each starts the servers it needs, measures in rounds, gives an Outcome.
+
+All sends carry 256-byte bodies and JSON headers as a Java client writes them. CPU-s/M is CPU
+seconds of the server's processes per million messages; the generator's own are not in it.
+
+    outcome = ROWS["single"](Bench(root=Path("/tmp/x"), rounds=5, seconds=2.0, cpus=[1]))
+"""
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rounds import Outcome, interleaved, middle
+from servers import Floor, Ours, Server, build_floor
+
+from cext.load.consumer import Consumer
+from rmq.cli.bench import measure_pingpong
+from rmq.client.connection import Connection
+from rmq.load import control
+from rmq.load.cpu import resident_bytes
+from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
+from rmq.load.run import Result, connect, measure, open_producer
+
+TOPIC = "bench"
+QUEUES = 8
+REQUEST_BYTES, REPLY_BYTES = 660, 230  # of a send and its answer, for the ping-pong
+
+
+@dataclass
+class Bench:
+    """How long, how often, where."""
+
+    root: Path
+    rounds: int = 5
+    seconds: float = 2.0
+    warmup: float = 0.3
+    cpus: list[int] = field(default_factory=list)  # for servers; the generator has its own
+    all_cpus: list[int] = field(default_factory=list)
+    floor_file_mb: int = 1024
+    restart_messages: int = 10_000_000
+    many_topics: int = 100
+    body_bytes: int = 256
+
+    def places(self, sync: bool) -> list[int]:
+        """CPUs of a server. Group commit lives from the disk working beside the CPU: not pinned."""
+        return self.all_cpus if sync else self.cpus
+
+    def floor(self, sync: bool = False) -> Floor:
+        return Floor(self.root / "floor", sync, self.floor_file_mb, self.places(sync))
+
+    def ours(self, flush: str = "async", name: str = "ours") -> Ours:
+        ours = Ours(self.root / name, flush, self.places(flush == "sync"))
+        ours.await_ack()
+        return ours
+
+
+def send(
+    bench: Bench,
+    server: Server,
+    queues: list[Queue],
+    connections: int = 1,
+    window: int = 1,
+    batch: int = 1,
+) -> Result:
+    """One measured run of sends; refusals are an error here, not a number."""
+    frames = send_frames(queues, SendShape(bench.body_bytes, batch=batch))
+    assert isinstance(server, Floor | Ours)
+    addresses = [server.address] * connections
+    in_order = isinstance(server, Floor)
+    loop = open_producer(frames, addresses, window, in_order=in_order)
+    result = measure(loop, bench.seconds, bench.warmup, server.pids())
+    server.check_alive()
+    if result.failures or result.unanswered or not result.messages:
+        raise RuntimeError(
+            f"{type(server).__name__}: {result.messages} acked, failures {result.failures}, "
+            f"{result.unanswered} unanswered"
+        )
+    return result
+
+
+def topic_queues(
+    ours: Ours, topics: int = 1, queues: int = QUEUES, name: str = TOPIC
+) -> list[Queue]:
+    """Queues of `topics` topics on our broker, created and known to the name server."""
+    names = [name if i == 0 else f"{name}-{i}" for i in range(topics)]
+    return [target.queue for target in control.find_queues(ours.name_server, names, queues)]
+
+
+def cpu(result: Result) -> float:
+    return result.cpu_per_million or 0.0
+
+
+def compare_cpu(outcome: Outcome, pairs: list[tuple[Result, Result]], names: str) -> Outcome:
+    """Ratio second / first of the CPU per message, round by round."""
+    first_name, second_name = names.split()
+    outcome.values = [cpu(second) / cpu(first) for first, second in pairs]
+    for name, results in (
+        (second_name, [b for _, b in pairs]),
+        (first_name, [a for a, _ in pairs]),
+    ):
+        costs = [cpu(result) for result in results]
+        rates = [result.messages_per_second for result in results]
+        outcome.notes.append(
+            f"{name} {middle(costs):.3g} CPU-s/M at {middle(rates) / 1e3:,.0f} k/s"
+        )
+        outcome.details[name] = {"cpu_per_million": costs, "messages_per_second": rates}
+    return outcome
+
+
+def against_floor(bench: Bench, outcome: Outcome, connections: int, window: int) -> Outcome:
+    with bench.floor() as floor, bench.ours() as ours:
+        queues = topic_queues(ours)
+        pairs = interleaved(
+            bench.rounds,
+            lambda: send(bench, floor, queues, connections, window),
+            lambda: send(bench, ours, queues, connections, window),
+        )
+    return compare_cpu(outcome, pairs, "floor ours")
+
+
+def single(bench: Bench) -> Outcome:
+    outcome = Outcome("single", "1 connection, window 64: CPU-s/M to floor", 2.0)
+    return against_floor(bench, outcome, 1, 64)
+
+
+def many(bench: Bench) -> Outcome:
+    outcome = Outcome("many", "64 connections, window 1: CPU-s/M to floor", 1.25)
+    return against_floor(bench, outcome, 64, 1)
+
+
+def latency_pairs(bench: Bench) -> list[tuple[Result, Result]]:
+    with bench.ours() as ours:
+        queues = topic_queues(ours)
+        server_cpu = bench.cpus[0] if bench.cpus else None
+        return interleaved(
+            bench.rounds,
+            lambda: measure_pingpong(REQUEST_BYTES, REPLY_BYTES, bench.seconds, server_cpu),
+            lambda: send(bench, ours, queues),
+        )
+
+
+def latency(bench: Bench) -> list[Outcome]:
+    pairs = latency_pairs(bench)
+    outcomes = []
+    for percent, goal in ((50.0, 1.6), (99.0, 2.5)):
+        outcome = Outcome("latency", f"send p{percent:g}, 1 connection: to ping-pong", goal)
+        echo = [a.latency.percentile(percent) / 1e3 for a, _ in pairs]
+        ours = [b.latency.percentile(percent) / 1e3 for _, b in pairs]
+        outcome.values = [b / a for a, b in zip(echo, ours, strict=True)]
+        outcome.notes.append(f"ours {middle(ours):.1f} us; ping-pong {middle(echo):.1f} us")
+        outcome.details = {"ours_us": ours, "pingpong_us": echo}
+        outcomes.append(outcome)
+    return outcomes
+
+
+def probe_disk(bench: Bench, fresh: bool = False) -> float:
+    """fdatasyncs a second: pwrite + fdatasync in a loop, on the same file system."""
+    command = [str(build_floor()), "--probe", f"{bench.seconds / 2:g}", "--file-mb", "64"]
+    command += ["--file", str(bench.root / "probe.data")] + (["--fresh"] if fresh else [])
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return float(json.loads(output)["per_second"])
+
+
+def sync_one(bench: Bench) -> Outcome:
+    outcome = Outcome("sync_one", "SYNC_FLUSH, 1 producer: acks/s to fdatasyncs/s", 0.85, ">=")
+    acks, syncs, floors = [], [], []
+    with bench.floor(sync=True) as floor, bench.ours("sync") as ours:
+        queues = topic_queues(ours)
+        for _ in range(bench.rounds):
+            before = probe_disk(bench)
+            acks.append(send(bench, ours, queues).messages_per_second)
+            floors.append(send(bench, floor, queues).messages_per_second)
+            syncs.append((before + probe_disk(bench)) / 2)
+    outcome.values = [a / s for a, s in zip(acks, syncs, strict=True)]
+    outcome.notes.append(
+        f"ours {middle(acks):,.0f}/s; disk {middle(syncs):,.0f}/s; "
+        f"floor --sync {middle(floors):,.0f}/s"
+    )
+    outcome.details = {"ours": acks, "disk": syncs, "floor": floors}
+    return outcome
+
+
+def sync_many(bench: Bench) -> Outcome:
+    outcome = Outcome("sync_many", "SYNC_FLUSH, 64 producers: acks/s to floor --sync", 0.9, ">=")
+    with bench.floor(sync=True) as floor, bench.ours("sync") as ours:
+        queues = topic_queues(ours)
+        pairs = interleaved(
+            bench.rounds,
+            lambda: send(bench, floor, queues, 64),
+            lambda: send(bench, ours, queues, 64),
+        )
+    rates = [(a.messages_per_second, b.messages_per_second) for a, b in pairs]
+    outcome.values = [b / a for a, b in rates]
+    outcome.notes.append(
+        f"ours {middle([b for _, b in rates]):,.0f}/s; floor {middle([a for a, _ in rates]):,.0f}/s"
+    )
+    outcome.details = {"floor": [a for a, _ in rates], "ours": [b for _, b in rates]}
+    return outcome
+
+
+def batch(bench: Bench) -> Outcome:
+    outcome = Outcome("batch", "batch of 32: CPU-s/M to the single send's", 0.4)
+    with bench.ours() as ours:
+        queues = topic_queues(ours)
+        pairs = interleaved(
+            bench.rounds,
+            lambda: send(bench, ours, queues, 1, 64),
+            lambda: send(bench, ours, queues, 1, 4, batch=32),
+        )
+    return compare_cpu(outcome, pairs, "single batch")
+
+
+def pull(bench: Bench) -> Outcome:
+    outcome = Outcome("pull", "pull of 32 at the tail: CPU-s/M to the floor's send", 1.0)
+    with bench.floor() as floor, bench.ours() as ours:
+        queues = topic_queues(ours)
+        send(bench, ours, queues, 1, 64)
+        with Connection(ours.address) as control_connection:
+            # The heartbeat's connection stays open while the pulls run.
+            control.subscribe(control_connection, "bench-consumer", [TOPIC])
+            ends = [control.queue_range(control_connection, queue)[1] for queue in queues]
+            offsets = [(max(0, end - 1024), end) for end in ends]
+            pairs = interleaved(
+                bench.rounds,
+                lambda: send(bench, floor, queues, 1, 64),
+                lambda: pull_tail(bench, ours, queues, offsets),
+            )
+    return compare_cpu(outcome, pairs, "floor pull")
+
+
+def pull_tail(
+    bench: Bench, ours: Ours, queues: list[Queue], offsets: list[tuple[int, int]]
+) -> Result:
+    """Reads the last messages of each queue over and over: they are in the write buffer."""
+    frames = pull_frames(queues, suspend_ms=0)
+    loop = Consumer(frames, [connect(ours.address) for _ in queues], list(offsets), rewind=True)
+    result = measure(loop, bench.seconds, bench.warmup, ours.pids())
+    if result.failures or not result.messages or result.details["skipped"]:
+        raise RuntimeError(f"pulls: {result.messages} messages, {result.details}")
+    return result
+
+
+def queues(bench: Bench) -> Outcome:
+    outcome = Outcome("queues", "10,000 queues: CPU-s/M to 8 queues", 1.1)
+    with bench.ours() as ours:
+        few = topic_queues(ours)
+        spread = topic_queues(ours, bench.many_topics, 100, "bench-many")
+        pairs = interleaved(
+            bench.rounds,
+            lambda: send(bench, ours, few, 1, 64),
+            lambda: send(bench, ours, spread, 1, 64),
+        )
+    outcome.title = f"{len(spread):,} queues: CPU-s/M to {len(few)} queues"
+    return compare_cpu(outcome, pairs, "few many")
+
+
+def start(bench: Bench) -> list[Outcome]:
+    first = Outcome("start", "exec to first ack, new store", 0.5, unit=" s")
+    idle = Outcome("start", "resident memory, idle (with name server)", 64.0, unit=" MiB")
+    for number in range(bench.rounds):
+        with Ours(bench.root / f"start-{number}", "async", bench.cpus) as ours:
+            first.values.append(ours.await_ack())
+            idle.values.append(sum(resident_bytes(pid) for pid in ours.pids()) / (1 << 20))
+    return [first, idle]
+
+
+def restart(bench: Bench) -> Outcome:
+    """Every round is killed while sends are under way, so that each recovers a torn end."""
+    millions = bench.restart_messages / 1e6
+    outcome = Outcome("restart", f"kill -9 with {millions:g} M messages: exec to first ack", 1.0)
+    outcome.unit = " s"
+    with bench.ours(name="restart") as ours:
+        names = topic_queues(ours)
+        fill(bench, ours, names, bench.restart_messages)
+        for _ in range(bench.rounds):
+            frames = send_frames(names, SendShape(bench.body_bytes))
+            loop = open_producer(frames, [ours.address], 64)
+            loop.run(300_000)
+            ours.kill()
+            ours.restart()
+            outcome.values.append(ours.await_ack())
+    return outcome
+
+
+def fill(bench: Bench, ours: Ours, names: list[Queue], messages: int) -> None:
+    frames = send_frames(names, SendShape(bench.body_bytes, batch=32))
+    loop = open_producer(frames, [ours.address], 8, limit=(messages + 31) // 32)
+    while loop.run(200_000):
+        ours.check_alive()
+    stats = loop.stats()
+    if stats["messages"] < messages or stats["failures"]:
+        raise RuntimeError(f"filling the store: {stats}")
+
+
+Row = Callable[[Bench], "Outcome | list[Outcome]"]
+ROWS: dict[str, Row] = {
+    row.__name__: row
+    for row in (
+        single, many, latency, sync_one, sync_many, batch, pull, queues, start, restart,
+    )
+}  # fmt: skip

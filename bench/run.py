@@ -1,0 +1,151 @@
+"""The table: our broker against the bare C floor, as ratios, in one run. `make bench` runs it.
+
+    python bench/run.py                       everything, some minutes
+    python bench/run.py --only single,many    some rows
+    python bench/run.py --quick               a smoke: tiny rounds, numbers mean nothing
+    python bench/run.py --place free          servers and generator wherever the kernel likes
+
+Prints a table with goal, median, spread and verdict per row; build/bench/results.json keeps every
+round. The exit status is 0 when all rows were measured, whether or not they reached their goals:
+a goal missed is told, not hidden in a failed command (--strict makes it 1).
+"""
+
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rounds import Outcome
+from rows import ROWS, Bench
+from servers import ROOT, build_floor, place_generator
+
+HEADINGS = ("row", "goal", "median", "spread", "verdict", "measured")
+RESULTS = ROOT / "build" / "bench" / "results.json"
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were taken on."""
+    model = platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return {
+        "cpu": model,
+        "cpus": len(os.sched_getaffinity(0)),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load": Path("/proc/loadavg").read_text().split()[:3],
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def run_rows(names: list[str], bench: Bench) -> list[Outcome]:
+    """All outcomes; a row that cannot be measured says why and does not stop the others."""
+    outcomes: list[Outcome] = []
+    for name in names:
+        click.echo(f"measuring {name} ...", err=True)
+        try:
+            found = ROWS[name](bench)
+        except Exception as error:  # every row is worth having without the others
+            found = Outcome(name, name, 0.0, error=f"{type(error).__name__}: {error}")
+        outcomes += found if isinstance(found, list) else [found]
+    return outcomes
+
+
+def print_table(outcomes: list[Outcome]) -> None:
+    rows = [outcome.row() for outcome in outcomes]
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        print_plain(rows)
+        return
+    table = Table(*HEADINGS)
+    for row in rows:
+        colour = {"ok": "green", "MISSED": "red", "error": "red"}[row[4]]
+        table.add_row(*row[:4], f"[{colour}]{row[4]}[/]", row[5].replace("[", "\\["))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=200)
+    console.print(table)
+
+
+def print_plain(rows: list[list[str]]) -> None:
+    widths = [max(len(row[i]) for row in [list(HEADINGS), *rows]) for i in range(len(HEADINGS))]
+    for row in [list(HEADINGS), *rows]:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo(line.rstrip())
+
+
+@click.command()
+@click.option("--only", default="", metavar="ROW[,ROW]", help=f"Of: {', '.join(ROWS)}.")
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 100))
+@click.option(
+    "--seconds",
+    default=2.0,
+    show_default=True,
+    type=click.FloatRange(0.05),
+    help="Counted time of one run.",
+)
+@click.option(
+    "--place",
+    type=click.Choice(["apart", "free"]),
+    default="apart",
+    show_default=True,
+    help="apart: the generator on the first CPU, servers on the others.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where stores are put; must be on a real disk.  [default: a temporary one]",
+)
+@click.option("--json", "results", type=click.Path(dir_okay=False, path_type=Path), default=RESULTS)
+@click.option("--quick", is_flag=True, help="Tiny rounds, to see that everything runs.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when a goal is missed.")
+def main(
+    only: str,
+    rounds: int,
+    seconds: float,
+    place: str,
+    directory: Path | None,
+    results: Path,
+    quick: bool,
+    strict: bool,
+) -> None:
+    """Measure our broker against the bare C floor."""
+    names = [name for name in only.split(",") if name] or list(ROWS)
+    unknown = [name for name in names if name not in ROWS]
+    if unknown:
+        raise click.UsageError(f"no row {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    build_floor()
+    described = machine()
+    root = Path(tempfile.mkdtemp(prefix="rmq-bench-", dir=directory))
+    everywhere = sorted(os.sched_getaffinity(0))
+    bench = Bench(root, rounds, seconds, cpus=place_generator(place), all_cpus=everywhere)
+    if quick:
+        bench.rounds, bench.seconds, bench.warmup = 1, 0.2, 0.05
+        bench.floor_file_mb, bench.restart_messages, bench.many_topics = 64, 20_000, 3
+    try:
+        outcomes = run_rows(names, bench)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    print_table(outcomes)
+    results.parent.mkdir(parents=True, exist_ok=True)
+    report = {"machine": described, "rows": [outcome.as_json() for outcome in outcomes]}
+    results.write_text(json.dumps(report, indent=1) + "\n")
+    click.echo(f"rounds kept in {results}", err=True)
+    failed = any(outcome.error for outcome in outcomes)
+    if failed or (strict and not all(outcome.passed for outcome in outcomes)):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

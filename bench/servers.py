@@ -1,0 +1,176 @@
+"""The servers under measurement: our broker and the bare C floor, as processes on loopback.
+
+Each is started in a directory of its own with free ports, answers a probe before it is handed
+out, and is stopped by its pid. Placement: the load generator stays on the first CPU this process
+may use, servers get the others (`apart`), so that every run has the same wake-ups; `free` leaves
+it to the kernel.
+
+    with Floor(root / "floor", False, 1024, cpus) as floor, Ours(root / "ours", "async", cpus) as
+    ours:
+        ours.await_ack(); floor.address, ours.name_server, ours.pids()
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rmq.client.cluster import Cluster
+from rmq.codes import RequestCode
+from rmq.errors import RmqError
+from rmq.format import remoting
+from rmq.load.cpu import with_descendants
+from rmq.load.frames import Queue, SendShape, send_frames
+
+ROOT = Path(__file__).resolve().parent.parent
+FLOOR = ROOT / "build" / "bench" / "floor"
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 20.0
+PROBE_SECONDS = 0.002
+
+
+class StartError(Exception):
+    """A server did not come up; the text holds the end of what it wrote."""
+
+
+def build_floor() -> Path:
+    """Compiles bench/floor.c when it is newer than the program."""
+    sources = [ROOT / "bench" / "floor.c", ROOT / "cext" / "c" / "crc32.h"]
+    if FLOOR.exists() and FLOOR.stat().st_mtime > max(path.stat().st_mtime for path in sources):
+        return FLOOR
+    FLOOR.parent.mkdir(parents=True, exist_ok=True)
+    flags = ["-std=gnu11", "-O3", "-Wall", "-Wextra", "-Icext/c"]
+    compiler = os.environ.get("CC", "gcc")
+    subprocess.run([compiler, *flags, "-o", FLOOR, sources[0]], cwd=ROOT, check=True)
+    return FLOOR
+
+
+def place_generator(placement: str) -> list[int]:
+    """Pins this process to its first CPU when that leaves others; the CPUs for the servers."""
+    cpus = sorted(os.sched_getaffinity(0))
+    if placement == "free" or len(cpus) < 2:
+        return cpus
+    os.sched_setaffinity(0, cpus[:1])
+    return cpus[1:]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+class Server:
+    """A child process; leaving the `with` block stops it and removes its directory."""
+
+    def __init__(self, command: list[str], directory: Path, cpus: list[int]) -> None:
+        self.command = command
+        self.cpus = cpus
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.log = directory.with_suffix(".log")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.started = time.monotonic()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                command, cwd=directory, env=environment, stdout=log, stderr=log
+            )
+        if cpus:
+            os.sched_setaffinity(self.process.pid, cpus)
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def pids(self) -> list[int]:
+        return with_descendants(self.process.pid)
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def kill(self) -> None:
+        """kill -9 of the process and everything it started."""
+        for pid in reversed(self.pids()):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def check_alive(self) -> None:
+        if self.process.poll() is not None:
+            tail = self.log.read_text(errors="replace")[-2000:]
+            raise StartError(f"{self.process.args} ended with {self.process.returncode}:\n{tail}")
+
+
+class Floor(Server):
+    """bench/floor.c: knows no topics, answers in order."""
+
+    def __init__(self, directory: Path, sync: bool, file_mb: int, cpus: list[int]) -> None:
+        port = free_port()
+        command = [str(build_floor()), "--port", str(port), "--file-mb", str(file_mb)]
+        super().__init__(command + (["--sync"] if sync else []), directory, cpus)
+        self.address = f"127.0.0.1:{port}"
+        await_port(self, port)
+
+
+class Ours(Server):
+    """`rmq standalone`: name server and broker in one command."""
+
+    def __init__(
+        self,
+        directory: Path,
+        flush: str,
+        cpus: list[int],
+        settings: dict[str, str] | None = None,
+    ) -> None:
+        self.port, name_port = free_port(), free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self.name_server = f"127.0.0.1:{name_port}"
+        command = [sys.executable, "-m", "rmq", "standalone", "--store", str(directory / "store")]
+        command += ["--namesrv-port", str(name_port), "--port", str(self.port), "--flush", flush]
+        for key, value in (settings or {}).items():
+            command += ["--set", f"{key}={value}"]
+        super().__init__(command, directory, cpus)
+
+    def restart(self) -> None:
+        """Starts the same command over the same store."""
+        super().__init__(self.command, self.directory, self.cpus)
+
+    def await_ack(self) -> float:
+        """Seconds from exec until a client that asks for the route has its first send acked."""
+        until = self.started + START_SECONDS_MAX
+        frame = send_frames([Queue("first-ack", 0)], SendShape()).render_one(0, 10_000_000, 1)
+        request = remoting.decode(frame[4:])
+        while time.monotonic() < until:
+            self.check_alive()
+            # Refused, not registered yet, not ready yet: what a client meets while a broker starts.
+            with contextlib.suppress(OSError, RmqError), Cluster(self.name_server) as cluster:
+                for broker in cluster.masters():
+                    connection = cluster.broker(broker.name)
+                    connection.call(RequestCode.SEND_MESSAGE_V2, request.fields, request.body)
+                    return time.monotonic() - self.started
+            time.sleep(PROBE_SECONDS)
+        raise StartError(f"no ack within {START_SECONDS_MAX:.0f} s; see {self.log}")
+
+
+def await_port(server: Server, port: int) -> None:
+    until = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < until:
+        server.check_alive()
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.01)
+    raise StartError(f"{server.process.args} does not listen on {port}")

@@ -1,0 +1,135 @@
+"""`rmq bench` and bench/run.py work as commands, with real processes and real sockets.
+
+Goal: the options reach the loops and what is printed is what happened. Method: short runs against
+the bare C floor. What this cannot show: that the numbers are good; nothing here is timed.
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for floor.c")
+
+
+@pytest.fixture(scope="module")
+def floor_program(tmp_path_factory):
+    program = tmp_path_factory.mktemp("floor") / "floor"
+    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-Icext/c"]
+    subprocess.run(["gcc", *flags, "-o", program, "bench/floor.c"], cwd=ROOT, check=True)
+    return program
+
+
+@pytest.fixture(params=[(), ("--sync",)], ids=["async", "sync"])
+def floor(request, floor_program, tmp_path):
+    command = [floor_program, "--port", "0", "--file-mb", "16", "--file", tmp_path / "data"]
+    process = subprocess.Popen(
+        [*command, *request.param], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    word, port = process.stdout.readline().split()
+    assert word == "ready"
+    yield process, int(port)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) in (0, 3)
+    assert not (tmp_path / "data").exists()
+
+
+def rmq_bench(*arguments, check=True):
+    command = [sys.executable, "-m", "rmq", "bench", *map(str, arguments)]
+    return subprocess.run(
+        command, env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, check=check, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("producer", "--window", 16, "--connections", 3),
+        ("producer", "--binary", "--size", 0),
+        ("batch", "--batch", 8, "--size", 100),
+        ("latency",),
+        ("latency", "--rate", 500),
+    ],
+    ids=lambda arguments: "-".join(map(str, arguments)),
+)
+def test_sends_are_acked_and_counted(floor, arguments):
+    process, port = floor
+    output = rmq_bench(
+        *arguments, "--broker", f"127.0.0.1:{port}", "--in-order", "--count", 400,
+        "--duration", 5, "--warmup", 0, "--pid", process.pid, "--json",
+    ).stdout  # fmt: skip
+    result = json.loads(output)
+    assert result["messages"] == 400
+    assert (result["failures"], result["unanswered"]) == ({}, 0)
+    assert result["cpu_seconds_per_million"] > 0
+    table = result["latency_us"]
+    assert 0 < table["p50"] <= table["p99"] <= table["p99.99"] <= table["max"]
+
+
+def test_the_page_of_text_names_everything(floor):
+    process, port = floor
+    text = rmq_bench(
+        "producer", "--broker", f"127.0.0.1:{port}", "--in-order", "--duration", 0.3,
+        "--warmup", 0.1, "--pid", process.pid,
+    ).stdout  # fmt: skip
+    assert "msg/s" in text and "MB/s" in text
+    assert f"CPU-s per million messages (pids {process.pid})" in text
+    for name in ("p50", "p90", "p99", "p99.9", "p99.99", "max"):
+        assert f"{name} " in text
+
+
+def test_a_ping_pong_needs_no_broker():
+    result = json.loads(rmq_bench("pingpong", "--duration", 0.2, "--json").stdout)
+    assert result["messages"] > 100
+    assert result["latency_us"]["p50"] > 0
+
+
+@pytest.mark.parametrize("command", ["producer", "batch", "latency", "consumer"])
+def test_a_broker_that_is_not_there_is_named(command):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    failed = rmq_bench(command, "-n", f"127.0.0.1:{port}", check=False)
+    assert failed.returncode == 1
+    assert f"127.0.0.1:{port}" in failed.stderr
+
+
+def test_the_disk_probe_prints_a_rate(floor_program, tmp_path):
+    for extra in ((), ("--fresh",)):
+        output = subprocess.run(
+            [floor_program, "--probe", "0.05", "--file-mb", "16", *extra],
+            cwd=tmp_path, check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+        assert json.loads(output)["per_second"] > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_malformed_frame_closes_only_its_connection(floor):
+    _, port = floor
+    with socket.create_connection(("127.0.0.1", port)) as bad:
+        bad.sendall(b"\xff" * 8)
+        assert bad.recv(1) == b""
+    result = json.loads(
+        rmq_bench(
+            "producer", "--broker", f"127.0.0.1:{port}", "--in-order", "--count", 10,
+            "--warmup", 0, "--json",
+        ).stdout
+    )  # fmt: skip
+    assert result["messages"] == 10
+
+
+def test_an_unknown_row_of_the_table_is_refused():
+    failed = subprocess.run(
+        [sys.executable, "bench/run.py", "--only", "nonsense"],
+        env=ENVIRONMENT, cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert failed.returncode == 2
+    assert "nonsense" in failed.stderr and "single" in failed.stderr
