@@ -1,0 +1,97 @@
+"""The loop's socket half: accept, receive, hand over, send. One thread, epoll, no interpreter.
+
+    while not stopped:
+        reactor.poll(timeout)     accept; receive from every readable socket; on_bytes for each
+        ... the flow layer writes the log, answers pulls, queues replies ...
+        reactor.flush()           one writev per connection with output; closes what is to be closed
+
+`on_bytes` is given all bytes received so far of one connection and says how many it used up and
+how many the next frame needs in all; a negative answer closes the connection.
+
+Example of one turn with 64 clients that each sent one message: 1 epoll_wait, 64 recv, then (in the
+flow layer) 1 pwritev, then 64 sends.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from cext.memory.buffer_pool cimport BufferPool
+from cext.net.connection cimport Connection, OutPiece
+
+# Returns the bytes used up, or -1 to close. `needed`: size of the incomplete frame at the end of
+# the input (only read when something is left over).
+ctypedef int64_t (*OnBytes)(void* owner, Connection* c, const uint8_t* bytes, uint64_t available,
+                            uint64_t* needed) noexcept nogil
+# No jumbo buffer for a frame of `needed` bytes: answer or return -1 to close.
+ctypedef int (*OnRefused)(void* owner, Connection* c, const uint8_t* bytes, uint64_t available,
+                          uint64_t needed) noexcept nogil
+ctypedef void (*OnClosed)(void* owner, Connection* c) noexcept nogil
+ctypedef void (*OnDrained)(void* owner, Connection* c) noexcept nogil   # all output has been sent
+
+cdef struct NetCounters:
+    uint64_t accepted
+    uint64_t refused_full           # connections closed because the limit was reached
+    uint64_t closed
+    uint64_t closed_idle
+    uint64_t received_bytes
+    uint64_t sent_bytes
+    uint64_t receives               # recv calls
+    uint64_t sends                  # writev calls
+    uint64_t stalls                 # sockets that did not take all of a turn's output
+    uint64_t refused_frames         # large frames refused for want of a jumbo buffer
+
+cdef class Reactor:
+    cdef int epoll_fd
+    cdef int listen_fd
+    cdef int wake_fd                # eventfd; any thread may write to it
+    cdef uint32_t connections_max
+    cdef uint32_t connection_count
+    cdef uint64_t generation
+    cdef Connection* connections    # connections_max slots
+    cdef uint32_t* free_slots
+    cdef uint32_t free_count
+    cdef uint32_t highest_slot      # slots above it were never used
+    cdef uint8_t* scratch
+    cdef BufferPool small_pool
+    cdef BufferPool jumbo_pool
+    cdef BufferPool reply_pool
+    cdef BufferPool piece_pool
+    cdef uint64_t jumbo_bytes
+    cdef Connection* dirty_first
+    cdef Connection* closed_first   # closed in this turn; their slots are freed at its end
+    cdef void* owner
+    cdef OnBytes on_bytes
+    cdef OnRefused on_refused
+    cdef OnClosed on_closed
+    cdef OnDrained on_drained
+    cdef bint woken                 # the wake eventfd fired in this turn
+    cdef int64_t now_ms             # monotonic, read once per turn
+    cdef int64_t idle_ms
+    cdef NetCounters counters
+
+    cdef int open(self, uint64_t frame_max_bytes, uint32_t connections_max,
+                  uint32_t jumbo_count, uint32_t reply_count) noexcept nogil
+    cdef void set_callbacks(self, void* owner, OnBytes on_bytes, OnRefused on_refused,
+                            OnClosed on_closed, OnDrained on_drained) noexcept nogil
+    cdef void poll(self, int32_t timeout_ms) noexcept nogil
+    cdef void flush(self) noexcept nogil
+    cdef void close_idle(self) noexcept nogil
+    cdef void stop_accepting(self) noexcept nogil
+    cdef void accept_ready(self) noexcept nogil
+    cdef void receive(self, Connection* c) noexcept nogil
+    cdef int keep_rest(self, Connection* c, const uint8_t* rest, uint64_t rest_bytes,
+                       uint64_t needed) noexcept nogil
+    cdef Connection* find(self, uint64_t connection_id) noexcept nogil
+    cdef void close_connection(self, Connection* c) noexcept nogil
+    cdef void free_closed(self) noexcept nogil
+    # Output; each returns False (NULL) when a pool is empty, and the caller closes the connection.
+    cdef uint8_t* reserve_reply(self, Connection* c, uint32_t max_bytes) noexcept nogil
+    cdef bint commit_reply(self, Connection* c, uint32_t length) noexcept nogil
+    cdef bint add_borrowed(self, Connection* c, const uint8_t* at, uint64_t length) noexcept nogil
+    cdef bint add_owned(self, Connection* c, uint8_t* at, uint64_t length, void* block,
+                        int32_t kind) noexcept nogil
+    cdef OutPiece* add_piece(self, Connection* c) noexcept nogil
+    cdef void mark_dirty(self, Connection* c) noexcept nogil
+    cdef void flush_connection(self, Connection* c) noexcept nogil
+    cdef bint keep_borrowed(self, Connection* c) noexcept nogil
+    cdef void drop_piece(self, Connection* c) noexcept nogil
+    cdef void drop_output(self, Connection* c) noexcept nogil
+    cdef void watch(self, Connection* c, bint write) noexcept nogil

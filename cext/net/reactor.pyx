@@ -1,0 +1,542 @@
+"""The loop's socket half. See reactor.pxd for the contract and connection.pxd for the state."""
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memmove, memset
+
+from cext.base.clock cimport monotonic_us
+from cext.memory.buffer_pool cimport (
+    buffer_pool_close,
+    buffer_pool_open,
+    buffer_pool_release,
+    buffer_pool_take,
+)
+from cext.net.connection cimport (
+    BORROWED,
+    IN_JUMBO,
+    IN_REPLY_BUFFER,
+    ON_HEAP,
+    PIECES_PER_WRITE,
+    REPLY_BYTES,
+    SCRATCH_BYTES,
+    SMALL_BYTES,
+    ReplyBuffer,
+)
+from cext.net.socket_api cimport *
+
+cdef enum:
+    STATUS_OK = 0
+    STATUS_IO_ERROR = -5
+    EVENTS_PER_POLL = 256
+    ACCEPTS_PER_TURN = 64
+    JUMBO_KEEP_BYTES = 1048576      # memory a free jumbo buffer may go on holding
+    JUMBO_READ_BYTES = 1048576      # most bytes received into a jumbo buffer at once
+    SLOT_BITS = 20
+    SLOT_MASK = (1 << 20) - 1
+
+
+cdef class Reactor:
+    def __cinit__(self):
+        self.epoll_fd = -1
+        self.listen_fd = -1
+        self.wake_fd = -1
+        self.idle_ms = 120000
+
+    def __dealloc__(self):
+        cdef uint32_t slot
+        if self.connections != NULL:
+            for slot in range(self.highest_slot):
+                if self.connections[slot].id != 0:
+                    close(self.connections[slot].fd)
+            free(self.connections)
+        free(self.free_slots)
+        free(self.scratch)
+        buffer_pool_close(&self.small_pool)
+        buffer_pool_close(&self.jumbo_pool)
+        buffer_pool_close(&self.reply_pool)
+        buffer_pool_close(&self.piece_pool)
+        if self.epoll_fd >= 0:
+            close(self.epoll_fd)
+        if self.wake_fd >= 0:
+            close(self.wake_fd)
+
+    cdef int open(self, uint64_t frame_max_bytes, uint32_t connections_max,
+                  uint32_t jumbo_count, uint32_t reply_count) noexcept nogil:
+        """Takes all memory and descriptors the loop will ever use; OK or IO_ERROR."""
+        if connections_max > SLOT_MASK:
+            connections_max = SLOT_MASK
+        self.connections_max = connections_max
+        self.connections = <Connection*> calloc(connections_max, sizeof(Connection))
+        self.free_slots = <uint32_t*> malloc(connections_max * sizeof(uint32_t))
+        self.scratch = <uint8_t*> malloc(SCRATCH_BYTES)
+        # Slack: a frame's end is seldom the end of what a receive brings.
+        self.jumbo_bytes = frame_max_bytes + 65536
+        if (self.connections == NULL or self.free_slots == NULL or self.scratch == NULL
+                or buffer_pool_open(&self.small_pool, SMALL_BYTES, connections_max, 0) != STATUS_OK
+                or buffer_pool_open(&self.jumbo_pool, self.jumbo_bytes, jumbo_count,
+                                    JUMBO_KEEP_BYTES) != STATUS_OK
+                or buffer_pool_open(&self.reply_pool, REPLY_BYTES, reply_count, 0) != STATUS_OK
+                or buffer_pool_open(&self.piece_pool, sizeof(OutPiece), reply_count * 64,
+                                    0) != STATUS_OK):
+            return STATUS_IO_ERROR
+        self.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
+        self.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+        if self.epoll_fd < 0 or self.wake_fd < 0:
+            return STATUS_IO_ERROR
+        cdef epoll_event event
+        event.events = EPOLLIN
+        event.data.ptr = &self.wake_fd
+        if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.wake_fd, &event) != 0:
+            return STATUS_IO_ERROR
+        event.data.ptr = &self.listen_fd
+        if self.listen_fd >= 0 and epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.listen_fd,
+                                             &event) != 0:
+            return STATUS_IO_ERROR
+        return STATUS_OK
+
+    cdef void set_callbacks(self, void* owner, OnBytes on_bytes, OnRefused on_refused,
+                            OnClosed on_closed, OnDrained on_drained) noexcept nogil:
+        self.owner = owner
+        self.on_bytes = on_bytes
+        self.on_refused = on_refused
+        self.on_closed = on_closed
+        self.on_drained = on_drained
+
+    # ---------------------------------------------------------------- the turn
+
+    cdef void poll(self, int32_t timeout_ms) noexcept nogil:
+        cdef epoll_event events[EVENTS_PER_POLL]
+        cdef uint64_t ignored
+        cdef Connection* c
+        cdef int i
+        cdef int count = epoll_wait(self.epoll_fd, events, EVENTS_PER_POLL, timeout_ms)
+        self.now_ms = monotonic_us() // 1000
+        self.woken = False
+        for i in range(count):
+            if events[i].data.ptr == <void*> &self.wake_fd:
+                read(self.wake_fd, &ignored, 8)
+                self.woken = True
+            elif events[i].data.ptr == <void*> &self.listen_fd:
+                self.accept_ready()
+            else:
+                c = <Connection*> events[i].data.ptr
+                if c.id == 0:
+                    continue                # closed earlier in this turn
+                if events[i].events & EPOLLOUT:
+                    self.mark_dirty(c)      # flush() goes on sending
+                if events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR):
+                    if c.want_write and not events[i].events & (EPOLLHUP | EPOLLERR):
+                        continue
+                    self.receive(c)
+
+    cdef void accept_ready(self) noexcept nogil:
+        cdef sockaddr_storage address
+        cdef socklen_t length
+        cdef epoll_event event
+        cdef Connection* c
+        cdef sockaddr_in* v4
+        cdef sockaddr_in6* v6
+        cdef uint32_t slot, port
+        cdef int fd, i, one = 1
+        for i in range(ACCEPTS_PER_TURN):
+            length = sizeof(address)
+            fd = accept4(self.listen_fd, <sockaddr*> &address, &length,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC)
+            if fd < 0:
+                return
+            if self.free_count > 0:
+                self.free_count -= 1
+                slot = self.free_slots[self.free_count]
+            elif self.highest_slot < self.connections_max:
+                slot = self.highest_slot
+                self.highest_slot += 1
+            else:
+                self.counters.refused_full += 1
+                close(fd)
+                continue
+            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one))
+            c = &self.connections[slot]
+            memset(c, 0, sizeof(Connection))
+            c.fd = fd
+            c.slot = slot
+            self.generation += 1
+            c.id = (self.generation << SLOT_BITS) | slot
+            c.active_ms = self.now_ms
+            if address.ss_family == AF_INET6:
+                v6 = <sockaddr_in6*> &address
+                memcpy(c.address, v6.sin6_addr.s6_addr, 16)
+                c.address_bytes = 20
+                port = ntohs(v6.sin6_port)
+            else:
+                v4 = <sockaddr_in*> &address
+                memcpy(c.address, &v4.sin_addr.s_addr, 4)
+                c.address_bytes = 8
+                port = ntohs(v4.sin_port)
+            c.address[c.address_bytes - 4] = 0
+            c.address[c.address_bytes - 3] = 0
+            c.address[c.address_bytes - 2] = <uint8_t> (port >> 8)
+            c.address[c.address_bytes - 1] = <uint8_t> port
+            event.events = EPOLLIN
+            event.data.ptr = c
+            if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0:
+                c.id = 0
+                close(fd)
+                self.free_slots[self.free_count] = slot
+                self.free_count += 1
+                continue
+            self.connection_count += 1
+            self.counters.accepted += 1
+
+    cdef void stop_accepting(self) noexcept nogil:
+        if self.listen_fd >= 0:
+            epoll_ctl(self.epoll_fd, EPOLL_CTL_DEL, self.listen_fd, NULL)
+
+    # ---------------------------------------------------------------- input
+
+    cdef void receive(self, Connection* c) noexcept nogil:
+        """One recv; hands over whole frames in place and keeps what is left of the last one."""
+        cdef uint8_t* base
+        cdef uint64_t room, available, needed = 0
+        cdef int64_t used
+        cdef ssize_t got
+        if c.jumbo != NULL:
+            base = c.jumbo
+            room = self.jumbo_bytes - c.partial_bytes
+            if room > JUMBO_READ_BYTES:
+                room = JUMBO_READ_BYTES
+        else:
+            base = self.scratch
+            room = SCRATCH_BYTES - c.partial_bytes
+            if c.partial_bytes > 0:
+                memcpy(base, c.small, c.partial_bytes)
+        got = recv(c.fd, base + c.partial_bytes, room, MSG_DONTWAIT)
+        self.counters.receives += 1
+        if got <= 0:
+            if got < 0 and (errno == EAGAIN or errno == EINTR):
+                return
+            self.close_connection(c)
+            return
+        self.counters.received_bytes += got
+        c.active_ms = self.now_ms
+        available = c.partial_bytes + got
+        if c.skip_bytes > 0:                # partial_bytes is 0 while skipping
+            if c.skip_bytes >= available:
+                c.skip_bytes -= available
+                return
+            base += c.skip_bytes
+            available -= c.skip_bytes
+            c.skip_bytes = 0
+        used = self.on_bytes(self.owner, c, base, available, &needed)
+        if c.id == 0:
+            return                          # closed by what it asked for
+        if used < 0 or <uint64_t> used > available:
+            self.close_connection(c)
+        elif self.keep_rest(c, base + used, available - used, needed) != STATUS_OK:
+            self.close_connection(c)
+
+    cdef int keep_rest(self, Connection* c, const uint8_t* rest, uint64_t rest_bytes,
+                       uint64_t needed) noexcept nogil:
+        cdef uint8_t* jumbo
+        if rest_bytes > 0 and (needed > SMALL_BYTES or rest_bytes > SMALL_BYTES):
+            if c.jumbo != NULL:
+                memmove(c.jumbo, rest, rest_bytes)
+            else:
+                jumbo = <uint8_t*> buffer_pool_take(&self.jumbo_pool)
+                if jumbo == NULL:
+                    self.counters.refused_frames += 1
+                    if self.on_refused(self.owner, c, rest, rest_bytes, needed) < 0:
+                        return STATUS_IO_ERROR
+                    c.skip_bytes = needed - rest_bytes
+                    rest_bytes = 0
+                else:
+                    memcpy(jumbo, rest, rest_bytes)
+                    c.jumbo = jumbo
+        elif rest_bytes > 0:
+            if c.small == NULL:
+                c.small = <uint8_t*> buffer_pool_take(&self.small_pool)
+                if c.small == NULL:
+                    return STATUS_IO_ERROR   # cannot be: one small buffer per connection
+            memcpy(c.small, rest, rest_bytes)
+            if c.jumbo != NULL:
+                buffer_pool_release(&self.jumbo_pool, c.jumbo)
+                c.jumbo = NULL
+        if c.small != NULL and (rest_bytes == 0 or c.jumbo != NULL):
+            buffer_pool_release(&self.small_pool, c.small)
+            c.small = NULL
+        if c.jumbo != NULL and rest_bytes == 0:
+            buffer_pool_release(&self.jumbo_pool, c.jumbo)
+            c.jumbo = NULL
+        c.partial_bytes = rest_bytes
+        return STATUS_OK
+
+    # ---------------------------------------------------------------- output
+
+    cdef void mark_dirty(self, Connection* c) noexcept nogil:
+        if not c.dirty:
+            c.dirty = 1
+            c.next_dirty = self.dirty_first
+            self.dirty_first = c
+
+    cdef OutPiece* add_piece(self, Connection* c) noexcept nogil:
+        cdef OutPiece* piece = <OutPiece*> buffer_pool_take(&self.piece_pool)
+        if piece == NULL:
+            return NULL
+        piece.next = NULL
+        if c.last != NULL:
+            c.last.next = piece
+        else:
+            c.first = piece
+        c.last = piece
+        self.mark_dirty(c)
+        return piece
+
+    cdef uint8_t* reserve_reply(self, Connection* c, uint32_t max_bytes) noexcept nogil:
+        """Room for a reply of at most max_bytes, contiguous; NULL when the pool is empty."""
+        cdef ReplyBuffer* buffer = c.open_buffer
+        if max_bytes > REPLY_BYTES - sizeof(ReplyBuffer):
+            return NULL
+        if buffer == NULL or REPLY_BYTES - sizeof(ReplyBuffer) - buffer.used < max_bytes:
+            if buffer != NULL:
+                buffer.references -= 1
+                if buffer.references == 0:
+                    buffer_pool_release(&self.reply_pool, buffer)
+                c.open_buffer = NULL
+            buffer = <ReplyBuffer*> buffer_pool_take(&self.reply_pool)
+            if buffer == NULL:
+                return NULL
+            buffer.used = 0
+            buffer.references = 1
+            c.open_buffer = buffer
+        return <uint8_t*> buffer + sizeof(ReplyBuffer) + buffer.used
+
+    cdef bint commit_reply(self, Connection* c, uint32_t length) noexcept nogil:
+        """Queues `length` bytes just written at what reserve_reply() returned."""
+        cdef ReplyBuffer* buffer = c.open_buffer
+        cdef uint8_t* at = <uint8_t*> buffer + sizeof(ReplyBuffer) + buffer.used
+        cdef OutPiece* piece = c.last
+        if piece == NULL or piece.owner != buffer or piece.bytes + piece.length != at:
+            piece = self.add_piece(c)
+            if piece == NULL:
+                return False
+            piece.bytes = at
+            piece.length = 0
+            piece.owner = buffer
+            piece.kind = IN_REPLY_BUFFER
+            buffer.references += 1
+        piece.length += length
+        buffer.used += length
+        c.unsent_bytes += length
+        self.mark_dirty(c)
+        return True
+
+    cdef bint add_borrowed(self, Connection* c, const uint8_t* at, uint64_t length) noexcept nogil:
+        """Queues store memory without copying it; it must stay valid until flush()."""
+        cdef OutPiece* piece = c.last
+        if piece != NULL and piece.kind == BORROWED and piece.bytes + piece.length == at:
+            piece.length += length
+        else:
+            piece = self.add_piece(c)
+            if piece == NULL:
+                return False
+            piece.bytes = <uint8_t*> at
+            piece.length = length
+            piece.owner = NULL
+            piece.kind = BORROWED
+        c.unsent_bytes += length
+        return True
+
+    cdef bint add_owned(self, Connection* c, uint8_t* at, uint64_t length, void* block,
+                        int32_t kind) noexcept nogil:
+        """Queues bytes of a block that goes back (jumbo pool, heap) when they have been sent."""
+        cdef OutPiece* piece = self.add_piece(c)
+        if piece == NULL:
+            return False
+        piece.bytes = at
+        piece.length = length
+        piece.owner = block
+        piece.kind = kind
+        c.unsent_bytes += length
+        return True
+
+    cdef void drop_piece(self, Connection* c) noexcept nogil:
+        """Takes the first piece off the list and gives back what it owns."""
+        cdef OutPiece* piece = c.first
+        cdef ReplyBuffer* buffer
+        c.first = piece.next
+        if c.first == NULL:
+            c.last = NULL
+        if piece.kind == IN_REPLY_BUFFER:
+            buffer = <ReplyBuffer*> piece.owner
+            buffer.references -= 1
+            if buffer.references == 0:
+                buffer_pool_release(&self.reply_pool, buffer)
+        elif piece.kind == IN_JUMBO:
+            buffer_pool_release(&self.jumbo_pool, piece.owner)
+        elif piece.kind == ON_HEAP:
+            free(piece.owner)
+        buffer_pool_release(&self.piece_pool, piece)
+
+    cdef void drop_output(self, Connection* c) noexcept nogil:
+        while c.first != NULL:
+            self.drop_piece(c)
+        if c.open_buffer != NULL:
+            c.open_buffer.references -= 1
+            if c.open_buffer.references == 0:
+                buffer_pool_release(&self.reply_pool, c.open_buffer)
+            c.open_buffer = NULL
+        c.unsent_bytes = 0
+
+    cdef void flush(self) noexcept nogil:
+        cdef Connection* c = self.dirty_first
+        cdef Connection* next_one
+        self.dirty_first = NULL
+        while c != NULL:
+            next_one = c.next_dirty
+            c.dirty = 0
+            if c.id != 0:
+                self.flush_connection(c)
+            c = next_one
+        self.free_closed()
+
+    cdef void flush_connection(self, Connection* c) noexcept nogil:
+        """Sends what is queued; what the socket does not take waits for EPOLLOUT."""
+        cdef iovec iov[PIECES_PER_WRITE]
+        cdef msghdr message
+        cdef OutPiece* piece
+        cdef ssize_t sent
+        cdef uint64_t left, asked
+        cdef int count
+        while c.first != NULL:
+            count = 0
+            asked = 0
+            piece = c.first
+            while piece != NULL and count < PIECES_PER_WRITE:
+                iov[count].iov_base = piece.bytes
+                iov[count].iov_len = piece.length
+                asked += piece.length
+                count += 1
+                piece = piece.next
+            if count == 1:
+                sent = send(c.fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT)
+            else:
+                memset(&message, 0, sizeof(message))
+                message.msg_iov = iov
+                message.msg_iovlen = count
+                sent = sendmsg(c.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT)
+            self.counters.sends += 1
+            if sent < 0:
+                if errno == EINTR:
+                    continue
+                if errno != EAGAIN:
+                    self.close_connection(c)
+                    return
+                sent = 0
+            self.counters.sent_bytes += sent
+            c.unsent_bytes -= sent
+            left = sent
+            while c.first != NULL and left >= c.first.length:
+                left -= c.first.length
+                self.drop_piece(c)
+            if left > 0:
+                c.first.bytes += left
+                c.first.length -= left
+            if <uint64_t> sent < asked:
+                self.counters.stalls += 1
+                if not self.keep_borrowed(c):
+                    self.close_connection(c)
+                    return
+                if not c.want_write:
+                    self.watch(c, True)
+                return
+        c.active_ms = self.now_ms
+        if c.open_buffer != NULL and c.open_buffer.references == 1:
+            buffer_pool_release(&self.reply_pool, c.open_buffer)
+            c.open_buffer = NULL
+        if c.closing:
+            self.close_connection(c)
+        elif c.want_write:
+            self.watch(c, False)
+            self.on_drained(self.owner, c)
+
+    cdef bint keep_borrowed(self, Connection* c) noexcept nogil:
+        """Copies borrowed pieces that did not leave in this turn into reply buffers."""
+        cdef OutPiece* piece = c.first
+        cdef OutPiece* rest
+        cdef ReplyBuffer* buffer
+        cdef uint64_t room = REPLY_BYTES - sizeof(ReplyBuffer)
+        while piece != NULL:
+            if piece.kind == BORROWED:
+                buffer = <ReplyBuffer*> buffer_pool_take(&self.reply_pool)
+                if buffer == NULL:
+                    return False
+                buffer.references = 1
+                if piece.length > room:
+                    rest = <OutPiece*> buffer_pool_take(&self.piece_pool)
+                    if rest == NULL:
+                        buffer_pool_release(&self.reply_pool, buffer)
+                        return False
+                    rest[0] = piece[0]
+                    rest.bytes += room
+                    rest.length -= room
+                    piece.next = rest
+                    piece.length = room
+                    if c.last == piece:
+                        c.last = rest
+                buffer.used = <uint32_t> piece.length
+                memcpy(<uint8_t*> buffer + sizeof(ReplyBuffer), piece.bytes, piece.length)
+                piece.bytes = <uint8_t*> buffer + sizeof(ReplyBuffer)
+                piece.owner = buffer
+                piece.kind = IN_REPLY_BUFFER
+            piece = piece.next
+        return True
+
+    cdef void watch(self, Connection* c, bint write) noexcept nogil:
+        """Waits for room to write (reading pauses), or goes back to reading."""
+        cdef epoll_event event
+        event.events = EPOLLOUT if write else EPOLLIN
+        event.data.ptr = c
+        epoll_ctl(self.epoll_fd, EPOLL_CTL_MOD, c.fd, &event)
+        c.want_write = write
+
+    # ---------------------------------------------------------------- the end of a connection
+
+    cdef Connection* find(self, uint64_t connection_id) noexcept nogil:
+        cdef uint64_t slot = connection_id & SLOT_MASK
+        if slot >= self.highest_slot or self.connections[slot].id != connection_id:
+            return NULL
+        return &self.connections[slot]
+
+    cdef void close_connection(self, Connection* c) noexcept nogil:
+        """Closes now; the slot is reused from the next turn on, so pointers stay comparable."""
+        if c.id == 0:
+            return
+        self.on_closed(self.owner, c)
+        self.drop_output(c)
+        if c.small != NULL:
+            buffer_pool_release(&self.small_pool, c.small)
+            c.small = NULL
+        if c.jumbo != NULL:
+            buffer_pool_release(&self.jumbo_pool, c.jumbo)
+            c.jumbo = NULL
+        close(c.fd)
+        c.id = 0
+        self.connection_count -= 1
+        self.counters.closed += 1
+        # A dirty connection is still on that list: its slot is freed there, by free_closed().
+        c.held_first = self.closed_first
+        self.closed_first = c
+
+    cdef void free_closed(self) noexcept nogil:
+        cdef Connection* c = self.closed_first
+        while c != NULL:
+            self.free_slots[self.free_count] = c.slot
+            self.free_count += 1
+            c = <Connection*> c.held_first
+        self.closed_first = NULL
+
+    cdef void close_idle(self) noexcept nogil:
+        """Called about once a second."""
+        cdef uint32_t slot
+        for slot in range(self.highest_slot):
+            if (self.connections[slot].id != 0
+                    and self.now_ms - self.connections[slot].active_ms > self.idle_ms):
+                self.counters.closed_idle += 1
+                self.close_connection(&self.connections[slot])
