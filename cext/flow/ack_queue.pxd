@@ -1,0 +1,57 @@
+"""Sends that are in the log and wait for their acknowledgement, in log order.
+
+Two of them exist: one is answered when the turn's bytes are `written` (ASYNC_FLUSH, and SYNC_FLUSH
+with WAIT=false), one when they are `durable` (SYNC_FLUSH). An entry is due when the watermark has
+reached its `end`; since entries are in log order only the first one is ever looked at.
+
+Example: written = 1000; entries end at 400, 1000, 1400: two replies go out, the third waits.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from cext.net.connection cimport Connection
+
+cdef enum:
+    UNIQ_KEY_MAX = 64           # bytes of the message's UNIQ_KEY given back as transactionId
+
+cdef struct PendingAck:
+    int64_t end                 # log offset behind the (last) record
+    int64_t physical_offset     # of the (first) record
+    int64_t queue_offset        # of the (first) message
+    int64_t deadline_ms         # monotonic; after it FLUSH_DISK_TIMEOUT is answered
+    Connection* connection      # borrowed; compare connection_id with connection.id before use
+    uint64_t connection_id
+    uint8_t* early_reply        # batch only: jumbo buffer with the ready reply, or NULL
+    uint32_t early_reply_bytes
+    int32_t opaque
+    int32_t queue_id
+    int32_t version             # of the requester
+    uint8_t serialize_type
+    uint8_t uniq_key_bytes
+    uint8_t uniq_key[UNIQ_KEY_MAX]
+
+cdef struct AckQueue:
+    PendingAck* entries         # owned; capacity a power of two
+    uint64_t mask
+    uint64_t head               # oldest waiting
+    uint64_t tail               # next free
+
+cdef int ack_queue_open(AckQueue* queue, uint64_t capacity) noexcept nogil
+cdef void ack_queue_close(AckQueue* queue) noexcept nogil
+
+# The next free entry, or NULL when full; it counts once ack_queue_push() is called.
+cdef inline PendingAck* ack_queue_reserve(AckQueue* queue) noexcept nogil:
+    if queue.tail - queue.head > queue.mask:
+        return NULL
+    return &queue.entries[queue.tail & queue.mask]
+
+cdef inline void ack_queue_push(AckQueue* queue) noexcept nogil:
+    queue.tail += 1
+
+# The oldest entry, or NULL when nothing waits.
+cdef inline PendingAck* ack_queue_first(AckQueue* queue) noexcept nogil:
+    if queue.head == queue.tail:
+        return NULL
+    return &queue.entries[queue.head & queue.mask]
+
+cdef inline void ack_queue_pop(AckQueue* queue) noexcept nogil:
+    queue.head += 1

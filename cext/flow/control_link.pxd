@@ -1,0 +1,64 @@
+"""What goes between the reactor and the control thread, both ways, without a lock.
+
+Reactor to control: frames it does not serve itself, connections opened and closed, events for the
+log. Control to reactor: ready frames to send, frames to take again, connections to close, and
+calls: a C function that runs in the reactor between two turns while the caller waits (this is how
+the control thread reads and changes the tables, which only the reactor may touch).
+
+Messages are malloc'd: they are made at control rate, not per user message. What waits for the
+control thread is bounded in number (the ring) and in bytes; beyond that a request is answered
+SYSTEM_BUSY by the reactor.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.memory.spsc_ring cimport SpscRing
+
+cdef extern from "<semaphore.h>" nogil:
+    ctypedef struct sem_t:
+        pass
+    int sem_init(sem_t* semaphore, int shared, unsigned int value)
+    int sem_wait(sem_t* semaphore)
+    int sem_post(sem_t* semaphore)
+    int sem_destroy(sem_t* semaphore)
+
+cdef enum ToControl:
+    REQUEST = 0
+    CLOSED_CONNECTION = 1
+    OPENED_CONNECTION = 2
+    EVENT = 3
+
+cdef enum ToReactor:
+    SEND_FRAME = 0
+    RESUBMIT = 1
+    CLOSE = 2
+    CALL = 3
+
+ctypedef void (*CallFn)(void* shard, void* arguments) noexcept nogil
+
+cdef struct LinkMessage:
+    int32_t kind                # ToControl or ToReactor
+    uint64_t connection_id
+    uint64_t length             # bytes of data
+    CallFn call                 # CALL only
+    void* arguments             # CALL only; on the caller's stack
+    sem_t done                  # CALL only; posted when the call has run
+    uint8_t data[0]
+
+cdef struct ControlLink:
+    SpscRing to_control
+    SpscRing to_reactor
+    int control_fd              # eventfd; readable when to_control has something
+    bint told                   # control_fd was written in this turn or is still unread
+    uint64_t bytes_in           # bytes ever pushed towards control; reactor only writes
+    uint64_t bytes_out          # bytes ever taken by control; control only writes
+    uint64_t bytes_max
+    uint64_t refused
+
+cdef int link_open(ControlLink* link, uint64_t messages, uint64_t bytes_max) noexcept nogil
+cdef void link_close(ControlLink* link) noexcept nogil
+# Reactor side. False: full (an EVENT or CLOSED is then lost or retried by the caller).
+cdef bint link_tell(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,
+                    uint64_t length) noexcept nogil
+cdef void link_wake_control(ControlLink* link) noexcept nogil      # once per turn
+cdef LinkMessage* link_make(int32_t kind, uint64_t connection_id, const uint8_t* data,
+                            uint64_t length) noexcept nogil

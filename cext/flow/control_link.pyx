@@ -1,0 +1,78 @@
+"""Between the reactor and the control thread. See control_link.pxd."""
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from cext.base.atomics cimport load_acquire_u64
+from cext.memory.spsc_ring cimport spsc_close, spsc_open, spsc_pop, spsc_push
+from cext.net.socket_api cimport EFD_CLOEXEC, EFD_NONBLOCK, close, eventfd, write
+
+cdef enum:
+    OK = 0
+    IO_ERROR = -5
+
+
+cdef int link_open(ControlLink* link, uint64_t messages, uint64_t bytes_max) noexcept nogil:
+    memset(link, 0, sizeof(ControlLink))
+    link.bytes_max = bytes_max
+    link.control_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
+    if (link.control_fd < 0 or spsc_open(&link.to_control, messages) != OK
+            or spsc_open(&link.to_reactor, messages) != OK):
+        return IO_ERROR
+    return OK
+
+
+cdef void link_close(ControlLink* link) noexcept nogil:
+    cdef void* message
+    if link.to_control.slots != NULL:
+        message = spsc_pop(&link.to_control)
+        while message != NULL:
+            free(message)
+            message = spsc_pop(&link.to_control)
+        spsc_close(&link.to_control)
+    if link.to_reactor.slots != NULL:
+        message = spsc_pop(&link.to_reactor)
+        while message != NULL:
+            free(message)
+            message = spsc_pop(&link.to_reactor)
+        spsc_close(&link.to_reactor)
+    if link.control_fd > 0:
+        close(link.control_fd)
+    memset(link, 0, sizeof(ControlLink))
+
+
+cdef LinkMessage* link_make(int32_t kind, uint64_t connection_id, const uint8_t* data,
+                            uint64_t length) noexcept nogil:
+    cdef LinkMessage* message = <LinkMessage*> malloc(sizeof(LinkMessage) + length)
+    if message == NULL:
+        return NULL
+    message.kind = kind
+    message.connection_id = connection_id
+    message.length = length
+    message.call = NULL
+    message.arguments = NULL
+    if length > 0:
+        memcpy(message.data, data, length)
+    return message
+
+
+cdef bint link_tell(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,
+                    uint64_t length) noexcept nogil:
+    cdef LinkMessage* message
+    if link.bytes_in + length - load_acquire_u64(&link.bytes_out) > link.bytes_max:
+        link.refused += 1
+        return False
+    message = link_make(kind, connection_id, data, length)
+    if message == NULL or not spsc_push(&link.to_control, message):
+        free(message)
+        link.refused += 1
+        return False
+    link.bytes_in += length
+    link.told = True
+    return True
+
+
+cdef void link_wake_control(ControlLink* link) noexcept nogil:
+    cdef uint64_t one = 1
+    if link.told:
+        link.told = False
+        write(link.control_fd, &one, 8)

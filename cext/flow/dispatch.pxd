@@ -1,0 +1,12 @@
+"""The middle of a turn: the turn's records go to the file, then to their consume queues.
+
+Order: write (one pwritev for all records of the turn), then queue entries, then the pulls that
+wait for them. A consumer can therefore never be given a record that a killed process would lose.
+"""
+from cext.flow.shard_state cimport ShardState
+
+# Writes and dispatches what was appended since the last call, and answers what was waiting for
+# `written`. Returns OK or POISONED. Also called in the middle of a turn when a buffer is full.
+cdef int write_and_dispatch(ShardState s) noexcept nogil
+# Says once why nothing is acked any more and refuses all that waits.
+cdef void handle_poison(ShardState s) noexcept nogil

@@ -1,0 +1,58 @@
+"""Consumer groups and their subscriptions, as a pull needs them.
+
+A pull is served by the reactor when its group is known here and, unless the request carries its
+own subscription, (group, topic) has one that is at least as new as the request's subVersion.
+Everything else goes to the control thread, which knows why.
+
+A subscription with more than CODES_MAX tags is held as "all": clients filter by the tag's text
+anyway (two tags may share a hash code), so the only cost is bytes on the wire.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.memory.name_map cimport NameMap
+
+cdef enum:
+    CODES_MAX = 64          # tags of one subscription that are filtered in the broker
+
+cdef struct TagFilter:
+    bint all                # no filter
+    int32_t count
+    int64_t codes[CODES_MAX]   # tagsCode values, sign-extended as consume queues hold them
+
+cdef struct Group:
+    bint consume_enable
+    bint broadcast_enable
+
+cdef struct Subscription:
+    int64_t version         # subVersion of the heartbeat, ms
+    bint broadcasting       # the group's message model
+    bint by_property        # not a TAG expression: control answers such pulls
+    TagFilter filter
+
+cdef struct GroupTable:
+    NameMap groups          # group -> Group*
+    NameMap subscriptions   # group \n topic -> Subscription*
+
+cdef int group_table_open(GroupTable* table) noexcept nogil
+cdef void group_table_close(GroupTable* table) noexcept nogil
+cdef int group_put(GroupTable* table, const uint8_t* name, uint32_t length, bint consume_enable,
+                   bint broadcast_enable) noexcept nogil
+cdef void group_remove(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil
+cdef Group* group_find(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil
+cdef int subscription_put(GroupTable* table, const uint8_t* group, uint32_t group_length,
+                          const uint8_t* topic, uint32_t topic_length,
+                          const Subscription* value) noexcept nogil
+cdef Subscription* subscription_find(GroupTable* table, const uint8_t* group,
+                                     uint32_t group_length, const uint8_t* topic,
+                                     uint32_t topic_length) noexcept nogil
+cdef void subscriptions_remove(GroupTable* table, const uint8_t* group,
+                               uint32_t group_length) noexcept nogil
+
+cdef inline bint tag_filter_passes(const TagFilter* tags, int64_t code) noexcept nogil:
+    cdef int32_t i
+    if tags.all:
+        return True
+    for i in range(tags.count):
+        if tags.codes[i] == code:
+            return True
+    return False

@@ -1,0 +1,25 @@
+"""Long polling: pulls that wait on their queue until a message comes or their time is over.
+
+A held pull hangs in three lists: its queue's waiters (woken by dispatch), a slot of the expiry
+wheel (TIMER_TICK_MS apart) and its connection's list (vanishes when the client goes). Waking costs
+a few pointer moves per waiting pull and nothing per message on queues nobody waits on.
+
+Example: deadline in 15 000 ms -> slot (tick + 150) mod 1024; a deadline beyond the wheel's 102 s
+is looked at again when its slot comes round.
+"""
+from libc.stdint cimport int64_t
+
+from cext.flow.pull_job cimport PullJob
+from cext.flow.shard_state cimport ShardState
+from cext.net.connection cimport Connection
+from cext.store.consume_queue cimport Queue
+
+cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil
+cdef void defer(ShardState s, PullJob* job) noexcept nogil         # until the connection is drained
+cdef void make_ready(ShardState s, PullJob* job) noexcept nogil    # to the turn's list
+cdef void free_job(ShardState s, PullJob* job) noexcept nogil
+cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code) noexcept nogil
+cdef void wake_all(ShardState s, Queue* queue) noexcept nogil      # the topic goes away
+cdef void wake_expired(ShardState s) noexcept nogil
+cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil
+cdef void forget_connection(ShardState s, Connection* c) noexcept nogil

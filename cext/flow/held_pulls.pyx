@@ -1,0 +1,154 @@
+"""Long polling. See held_pulls.pxd."""
+from cext.flow.group_table cimport tag_filter_passes
+from cext.flow.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY
+from cext.flow.shard_state cimport TIMER_SLOTS, TIMER_TICK_MS
+from cext.flow.topic_table cimport topic_queue
+from cext.memory.buffer_pool cimport buffer_pool_release
+
+
+cdef void join_connection(PullJob* job) noexcept nogil:
+    cdef PullJob* first = <PullJob*> job.connection.held_first
+    job.peer_previous = NULL
+    job.peer_next = first
+    if first != NULL:
+        first.peer_previous = job
+    job.connection.held_first = job
+
+
+cdef void leave_connection(PullJob* job) noexcept nogil:
+    if job.peer_previous != NULL:
+        job.peer_previous.peer_next = job.peer_next
+    else:
+        job.connection.held_first = job.peer_next
+    if job.peer_next != NULL:
+        job.peer_next.peer_previous = job.peer_previous
+
+
+cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
+    cdef PullJob* first = <PullJob*> queue.waiters
+    cdef int64_t ticks = (job.deadline_ms - s.now_ms) // TIMER_TICK_MS + 1
+    job.state = JOB_HELD
+    job.may_hold = False                    # a woken pull is answered, whatever it finds
+    job.previous = NULL
+    job.next = first
+    if first != NULL:
+        first.previous = job
+    queue.waiters = job
+    if ticks < 1:
+        ticks = 1
+    elif ticks >= TIMER_SLOTS:
+        ticks = TIMER_SLOTS - 1
+    job.timer_slot = <int32_t> ((s.timer_tick + ticks) % TIMER_SLOTS)
+    job.timer_previous = NULL
+    job.timer_next = s.timer_slots[job.timer_slot]
+    if job.timer_next != NULL:
+        job.timer_next.timer_previous = job
+    s.timer_slots[job.timer_slot] = job
+    join_connection(job)
+    s.held_count += 1
+    s.counters.pulls_held += 1
+
+
+cdef void release(ShardState s, PullJob* job) noexcept nogil:
+    """Takes a held pull out of its three lists."""
+    cdef Queue* queue = topic_queue(job.topic, s.queues, job.queue_id)
+    if job.previous != NULL:
+        job.previous.next = job.next
+    elif queue != NULL:
+        queue.waiters = job.next
+    if job.next != NULL:
+        job.next.previous = job.previous
+    if job.timer_previous != NULL:
+        job.timer_previous.timer_next = job.timer_next
+    else:
+        s.timer_slots[job.timer_slot] = job.timer_next
+    if job.timer_next != NULL:
+        job.timer_next.timer_previous = job.timer_previous
+    leave_connection(job)
+    s.held_count -= 1
+
+
+cdef void make_ready(ShardState s, PullJob* job) noexcept nogil:
+    job.state = JOB_READY
+    job.next = NULL
+    if s.ready_last != NULL:
+        s.ready_last.next = job
+    else:
+        s.ready_first = job
+    s.ready_last = job
+
+
+cdef void defer(ShardState s, PullJob* job) noexcept nogil:
+    job.state = JOB_DEFERRED
+    join_connection(job)
+
+
+cdef void free_job(ShardState s, PullJob* job) noexcept nogil:
+    job.state = JOB_FREE
+    if job.read_buffer != NULL:
+        buffer_pool_release(&s.net.jumbo_pool, job.read_buffer)
+        job.read_buffer = NULL
+    buffer_pool_release(&s.job_pool, job)
+
+
+cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code) noexcept nogil:
+    cdef PullJob* job = <PullJob*> queue.waiters
+    cdef PullJob* following
+    while job != NULL:
+        following = job.next
+        if tag_filter_passes(&job.tags, tags_code):
+            release(s, job)
+            make_ready(s, job)
+        job = following
+
+
+cdef void wake_all(ShardState s, Queue* queue) noexcept nogil:
+    cdef PullJob* job = <PullJob*> queue.waiters
+    cdef PullJob* following
+    while job != NULL:
+        following = job.next
+        release(s, job)
+        make_ready(s, job)
+        job = following
+
+
+cdef void wake_expired(ShardState s) noexcept nogil:
+    cdef int64_t tick = s.now_ms // TIMER_TICK_MS
+    cdef PullJob* job
+    cdef PullJob* following
+    if tick - s.timer_tick > TIMER_SLOTS:
+        s.timer_tick = tick - TIMER_SLOTS
+    while s.timer_tick < tick:
+        s.timer_tick += 1
+        job = s.timer_slots[s.timer_tick % TIMER_SLOTS]
+        while job != NULL:
+            following = job.timer_next
+            if job.deadline_ms <= s.now_ms:
+                release(s, job)
+                make_ready(s, job)
+            job = following
+
+
+cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil:
+    cdef PullJob* job = <PullJob*> c.held_first
+    cdef PullJob* following
+    while job != NULL:
+        following = job.peer_next
+        if job.state == JOB_DEFERRED:
+            leave_connection(job)
+            make_ready(s, job)
+        job = following
+
+
+cdef void forget_connection(ShardState s, Connection* c) noexcept nogil:
+    """The client is gone: what it waits for goes too. Jobs with a disk reader notice by the id."""
+    cdef PullJob* job = <PullJob*> c.held_first
+    cdef PullJob* following
+    while job != NULL:
+        following = job.peer_next
+        if job.state == JOB_HELD:
+            release(s, job)
+        else:
+            leave_connection(job)
+        free_job(s, job)
+        job = following

@@ -1,0 +1,51 @@
+"""A pull on its way: from the request until its reply is queued.
+
+    READY      in the turn's list; answered at the end of the turn
+    HELD       nothing to give: waits on its queue for a message, at most until `deadline_ms`
+    READING    records are not in memory; a disk reader fetches them
+    DEFERRED   the connection has unsent output; goes on when it is drained
+
+A job belongs to the reactor thread except while READING, when the disk reader owns `read`.
+Everything a job needs is copied out of the request, so that the frame may be forgotten.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.flow.group_table cimport TagFilter
+from cext.flow.topic_table cimport Topic
+from cext.net.connection cimport Connection
+from cext.store.consume_queue cimport Queue
+from cext.store.disk_reader cimport ReadJob
+
+cdef enum JobState:
+    JOB_FREE = 0
+    JOB_READY = 1
+    JOB_HELD = 2
+    JOB_READING = 3
+    JOB_DEFERRED = 4
+
+cdef struct PullJob:
+    PullJob* next               # in the ready list, or in its queue's list of waiters
+    PullJob* previous           # waiters only
+    PullJob* timer_next         # in a slot of the expiry wheel (HELD)
+    PullJob* timer_previous
+    PullJob* peer_next          # in its connection's list (HELD, DEFERRED)
+    PullJob* peer_previous
+    int32_t state               # JobState; set by pull_set_state() only
+    int32_t timer_slot
+    Connection* connection      # borrowed; compare connection_id with connection.id before use
+    uint64_t connection_id
+    int32_t opaque
+    int32_t version             # of the requester
+    uint8_t serialize_type
+    bint may_hold               # the request asked for long polling and was not held yet
+    int32_t max_messages
+    int32_t queue_id
+    Topic* topic                # borrowed, never freed while the shard runs
+    int64_t offset              # next wanted
+    int64_t deadline_ms         # monotonic; when a held pull is answered with nothing
+    int64_t next_offset         # READING: where to go on after what is being read
+    int64_t hold_ms             # how long the request allows to be held
+    TagFilter tags
+    uint8_t* read_buffer        # READING: owned jumbo buffer
+    ReadJob read
+    int64_t read_queue_offsets[64]

@@ -1,0 +1,38 @@
+"""Small replies and hand-overs that every step of the turn uses."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.flow.shard_state cimport ShardState
+from cext.net.connection cimport Connection
+from cext.wire.frame cimport Frame
+from cext.wire.header cimport Header
+
+cdef enum ResponseCode:
+    SUCCESS = 0
+    SYSTEM_ERROR = 1
+    SYSTEM_BUSY = 2
+    FLUSH_DISK_TIMEOUT = 10
+    MESSAGE_ILLEGAL = 13
+    SERVICE_NOT_AVAILABLE = 14
+    NO_PERMISSION = 16
+    PULL_NOT_FOUND = 19
+    PULL_RETRY_IMMEDIATELY = 20
+    PULL_OFFSET_MOVED = 21
+    SUBSCRIPTION_PARSE_FAILED = 23
+    INVALID_PARAMETER = 29
+
+cdef enum HeaderFlag:
+    FLAG_RESPONSE = 1
+    FLAG_ONE_WAY = 2
+
+# Queues an error reply unless the request is one-way. The text is a zero-terminated string.
+# Returns 0, or -1 when the connection has to be closed for want of buffers.
+cdef int reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
+                     const char* remark) noexcept nogil
+cdef int reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
+                        int32_t code, const char* remark) noexcept nogil
+# Gives a frame to the control thread; SYSTEM_BUSY when too much waits there already.
+cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
+                         const Frame* f) noexcept nogil
+# A line for the log; at most 64 a second are passed on.
+cdef void tell_event(ShardState s, Connection* c, const char* text) noexcept nogil
+cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noexcept nogil

@@ -1,0 +1,85 @@
+"""Small replies and hand-overs. See replying.pxd."""
+from libc.stdio cimport snprintf
+from libc.string cimport strlen
+
+from cext.flow.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
+from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
+
+cdef enum:
+    REMARK_MAX = 512
+
+cdef extern from "<arpa/inet.h>" nogil:
+    const char* inet_ntop(int family, const void* source, char* out, uint32_t size)
+    enum: AF_INET, AF_INET6
+
+
+cdef int reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
+                        int32_t code, const char* remark) noexcept nogil:
+    cdef uint32_t length = <uint32_t> strlen(remark)
+    if length > REMARK_MAX:
+        length = REMARK_MAX
+    cdef uint8_t* at = s.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX + 6 * length)
+    if at == NULL:
+        return -1
+    length = write_error_reply(at, opaque, serialize_type, code, <const uint8_t*> remark, length)
+    return 0 if s.net.commit_reply(c, length) else -1
+
+
+cdef int reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
+                     const char* remark) noexcept nogil:
+    if h.flag & FLAG_ONE_WAY:
+        return 0
+    return reply_error_to(s, c, h.opaque, h.serialize_type, code, remark)
+
+
+cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noexcept nogil:
+    """Writes "1.2.3.4:5678" or "[::1]:5678"; returns its length."""
+    cdef char host[64]
+    cdef uint32_t at = c.address_bytes - 4
+    cdef uint32_t port = (<uint32_t> c.address[at + 2] << 8) | c.address[at + 3]
+    if inet_ntop(AF_INET6 if at == 16 else AF_INET, c.address, host, sizeof(host)) == NULL:
+        host[0] = 0
+    if at == 16:
+        return snprintf(out, capacity, b"[%s]:%u", host, port)
+    return snprintf(out, capacity, b"%s:%u", host, port)
+
+
+cdef void tell_event(ShardState s, Connection* c, const char* text) noexcept nogil:
+    cdef char line[1024]
+    cdef char peer[96]
+    cdef int length
+    peer[0] = 0
+    if s.events_this_second >= 64:
+        s.events_dropped += 1
+        return
+    s.events_this_second += 1
+    if c != NULL:
+        address_text(c, peer, sizeof(peer))
+        length = snprintf(line, sizeof(line), b"%s: %s", peer, text)
+    else:
+        length = snprintf(line, sizeof(line), b"%s", text)
+    if length > <int> sizeof(line) - 1:
+        length = sizeof(line) - 1
+    link_tell(&s.link, EVENT, 0 if c == NULL else c.id, <uint8_t*> line, length)
+
+
+cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
+                         const Frame* f) noexcept nogil:
+    cdef char peer[96]
+    cdef int32_t length
+    cdef bint passed = True
+    if not c.introduced:
+        length = address_text(c, peer, sizeof(peer))
+        passed = link_tell(&s.link, OPENED_CONNECTION, c.id, <uint8_t*> peer, length)
+        c.introduced = passed
+    # The frame without its four length bytes: they lie 8 bytes before the header.
+    passed = passed and link_tell(&s.link, REQUEST, c.id, f.header - 4, f.total_bytes - 4)
+    if passed:
+        s.counters.control_requests += 1
+        return 0
+    s.counters.busy_replies += 1
+    if h == NULL or h.flag & FLAG_RESPONSE:
+        return 0
+    return reply_error(s, c, h, SYSTEM_BUSY,
+                       b"[OVERLOAD]system busy, start flow control for a while: more requests wait "
+                       b"for the control thread than it may hold")

@@ -1,0 +1,113 @@
+"""Everything one shard's reactor works on, in one place; the steps of a turn get it as argument.
+
+    turn = poll -> (each frame: produce | pull | hand to control) -> write -> dispatch
+           -> answer pulls -> acknowledge -> flush sockets -> timers
+
+The files of cext/flow are the steps: produce, dispatch, pull, held_pulls, acknowledge, control_link;
+`turn` puts them in order and `shard_core` is the face that Python sees.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.flow.ack_queue cimport AckQueue
+from cext.flow.control_link cimport ControlLink
+from cext.flow.group_table cimport GroupTable
+from cext.flow.offset_table cimport OffsetTable
+from cext.flow.pull_job cimport PullJob
+from cext.flow.topic_table cimport Topic
+from cext.memory.buffer_pool cimport BufferPool
+from cext.memory.name_map cimport NameMap
+from cext.net.reactor cimport Reactor
+from cext.store.commit_log cimport CommitLog
+from cext.store.consume_queue cimport Queue
+from cext.store.disk_reader cimport DiskReader
+from cext.store.flusher cimport Flusher
+from cext.store.queue_store cimport QueueStore
+
+cdef enum:
+    DISPATCH_MAX = 16384            # records appended between two write-outs
+    TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
+    TIMER_TICK_MS = 100
+    TEXT_MAX = 256
+    BATCH_IDS_BYTES = 8388608       # room for the message ids of the largest batch
+
+cdef struct Options:
+    int64_t message_max_bytes       # maxMessageSize
+    int64_t frame_max_bytes
+    bint sync_flush                 # flushDiskType
+    int64_t sync_flush_timeout_ms
+    bint long_polling
+    int64_t short_polling_ms
+    int64_t suspend_max_ms
+    int32_t pull_max_messages       # maxTransferCountOnMessageInMemory
+    int64_t pull_max_bytes          # maxTransferBytesOnMessageInMemory
+    int32_t disk_max_messages       # maxTransferCountOnMessageInDisk
+    int64_t disk_max_bytes          # maxTransferBytesOnMessageInDisk
+    bint trace_on
+    bint auto_uniq_key
+    uint8_t store_host[20]          # brokerIP1 + listenPort as a record holds them
+    uint32_t store_host_bytes
+    uint8_t region[TEXT_MAX]        # value of MSG_REGION
+    uint32_t region_bytes
+    uint8_t extra_properties[1024]  # MSG_REGION, TRACE_ON, CLUSTER in stored form
+    uint32_t extra_properties_bytes
+
+cdef struct Dispatch:               # one appended record on its way to its consume queue
+    Topic* topic
+    Queue* queue
+    int64_t physical_offset
+    int64_t tags_code
+    int32_t size
+
+cdef struct Counters:
+    uint64_t messages_in
+    uint64_t bytes_in
+    uint64_t messages_out
+    uint64_t bytes_out
+    uint64_t sends_refused
+    uint64_t pulls
+    uint64_t pulls_found
+    uint64_t pulls_held
+    uint64_t pulls_empty
+    uint64_t pulls_from_disk
+    uint64_t corrupt_records
+    uint64_t control_requests
+    uint64_t busy_replies
+    uint64_t malformed_frames
+    uint64_t turns
+    uint64_t write_outs
+
+cdef class ShardState:
+    cdef Reactor net
+    cdef CommitLog log
+    cdef QueueStore queues
+    cdef Flusher flusher
+    cdef DiskReader readers
+    cdef Options options
+    cdef Counters counters
+    cdef ControlLink link
+    cdef NameMap topics
+    cdef GroupTable groups
+    cdef OffsetTable offsets
+    cdef AckQueue await_written
+    cdef AckQueue await_durable
+    cdef Dispatch* dispatches           # DISPATCH_MAX entries
+    cdef int32_t dispatch_count
+    cdef BufferPool job_pool            # PullJob
+    cdef PullJob* ready_first           # pulls to answer at the end of this turn
+    cdef PullJob* ready_last
+    cdef PullJob** timer_slots          # TIMER_SLOTS lists of held pulls
+    cdef int64_t timer_tick             # last tick that was run
+    cdef int64_t held_count
+    cdef int64_t reading_count
+    cdef int64_t now_ms                 # monotonic, of this turn
+    cdef int64_t wall_ms                # of this turn; never goes back
+    cdef uint32_t random                # xorshift state: queueId < 0, uniq keys
+    cdef int32_t stopping               # set by another thread
+    cdef bint poison_told
+    cdef bint writable                  # control may stop writes (disk full)
+    cdef uint8_t refuse_reason[TEXT_MAX]
+    cdef uint32_t refuse_reason_bytes
+    cdef uint8_t* batch_ids             # scratch for the message ids of a batch
+    cdef int64_t last_second            # of now_ms; once-a-second work
+    cdef int32_t events_this_second     # log lines passed on; the rest is only counted
+    cdef uint64_t events_dropped

@@ -1,0 +1,42 @@
+"""Topics as the hot path knows them: a name, its permissions and its queues.
+
+The control thread decides what exists (rmq/broker/topics.py) and puts it here by a command that
+the reactor runs between two turns. A Topic is never freed while the shard runs: a removed one is
+marked, so that a pull that still points to it can see that it is gone.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+
+from cext.memory.name_map cimport NameMap
+from cext.store.consume_queue cimport Queue
+from cext.store.queue_store cimport QueueStore
+
+cdef enum Permission:
+    PERM_INHERIT = 1
+    PERM_WRITE = 2
+    PERM_READ = 4
+
+cdef enum:
+    QUEUES_PER_TOPIC_MAX = 65536
+
+cdef struct Topic:
+    uint8_t* name           # owned
+    uint32_t name_length
+    int32_t read_queues
+    int32_t write_queues
+    int32_t permission      # sum of Permission
+    bint order
+    bint removed
+    bint refuses_sends      # a system topic that clients may not send to (wire.md 3.5)
+    bint is_retry           # %RETRY%group: sends to it are decided by the control thread
+    int32_t queue_slots     # length of `queues`
+    Queue** queues          # owned array; NULL until a queue is first used
+    uint64_t messages_in
+    uint64_t bytes_in
+    uint64_t messages_out
+    uint64_t bytes_out
+
+cdef Topic* topic_put(NameMap* topics, const uint8_t* name, uint32_t length, int32_t read_queues,
+                      int32_t write_queues, int32_t permission, bint order) noexcept nogil
+cdef Topic* topic_remove(NameMap* topics, const uint8_t* name, uint32_t length) noexcept nogil
+# NULL when the id is outside 0 .. max(read, write) - 1 or memory is out.
+cdef Queue* topic_queue(Topic* topic, QueueStore store, int32_t queue_id) noexcept nogil

@@ -1,0 +1,76 @@
+"""Topics as the hot path knows them. See topic_table.pxd."""
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memset, strlen
+
+from cext.memory.name_map cimport name_map_find, name_map_put, name_map_remove
+
+cdef const char* NOT_FOR_CLIENTS[6]
+NOT_FOR_CLIENTS[0] = "SCHEDULE_TOPIC_XXXX"
+NOT_FOR_CLIENTS[1] = "RMQ_SYS_TRANS_HALF_TOPIC"
+NOT_FOR_CLIENTS[2] = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+NOT_FOR_CLIENTS[3] = "TRANS_CHECK_MAX_TIME_TOPIC"
+NOT_FOR_CLIENTS[4] = "SELF_TEST_TOPIC"
+NOT_FOR_CLIENTS[5] = "OFFSET_MOVED_EVENT"
+
+
+cdef bint is_not_for_clients(const uint8_t* name, uint32_t length) noexcept nogil:
+    cdef int i
+    for i in range(6):
+        if strlen(NOT_FOR_CLIENTS[i]) == length and memcmp(NOT_FOR_CLIENTS[i], name, length) == 0:
+            return True
+    return False
+
+
+cdef Topic* topic_put(NameMap* topics, const uint8_t* name, uint32_t length, int32_t read_queues,
+                      int32_t write_queues, int32_t permission, bint order) noexcept nogil:
+    """Adds or changes a topic; NULL when memory is out or a count is out of range."""
+    cdef Topic* topic = <Topic*> name_map_find(topics, name, length)
+    cdef Queue** queues
+    cdef int32_t slots = read_queues if read_queues > write_queues else write_queues
+    if read_queues < 0 or write_queues < 0 or slots > QUEUES_PER_TOPIC_MAX:
+        return NULL
+    if topic == NULL:
+        topic = <Topic*> calloc(1, sizeof(Topic))
+        if topic == NULL:
+            return NULL
+        topic.name = <uint8_t*> malloc(length + 1)
+        if topic.name == NULL:
+            free(topic)
+            return NULL
+        memcpy(topic.name, name, length)
+        topic.name[length] = 0
+        topic.name_length = length
+        topic.refuses_sends = is_not_for_clients(name, length)
+        topic.is_retry = length > 7 and memcmp(name, b"%RETRY%", 7) == 0
+        if name_map_put(topics, name, length, topic) != 0:
+            free(topic.name)
+            free(topic)
+            return NULL
+    if slots > topic.queue_slots:
+        queues = <Queue**> realloc(topic.queues, slots * sizeof(Queue*))
+        if queues == NULL:
+            return NULL
+        memset(queues + topic.queue_slots, 0, (slots - topic.queue_slots) * sizeof(Queue*))
+        topic.queues = queues
+        topic.queue_slots = slots
+    topic.read_queues = read_queues
+    topic.write_queues = write_queues
+    topic.permission = permission
+    topic.order = order
+    return topic
+
+
+cdef Topic* topic_remove(NameMap* topics, const uint8_t* name, uint32_t length) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_remove(topics, name, length)
+    if topic != NULL:
+        topic.removed = True
+    return topic
+
+
+cdef Queue* topic_queue(Topic* topic, QueueStore store, int32_t queue_id) noexcept nogil:
+    if queue_id < 0 or queue_id >= topic.queue_slots:
+        return NULL
+    if topic.queues[queue_id] == NULL:
+        topic.queues[queue_id] = store.open_queue(<const char*> topic.name, topic.name_length,
+                                                  queue_id)
+    return topic.queues[queue_id]
