@@ -1,0 +1,45 @@
+"""One message becomes one record at the end of the log; used by sends and by the control thread.
+
+The caller has checked sizes and queue. The record is visible to nobody until the turn's
+write_and_dispatch(): `marks.written` decides about acks, the consume queue about consumers.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from cext.flow.shard_state cimport ShardState
+from cext.flow.topic_table cimport Topic
+from cext.store.consume_queue cimport Queue
+from cext.wire.properties cimport SendProperties
+from cext.wire.text cimport Text
+
+cdef enum:
+    RECORD_FIXED_MAX = 91 + 24 + 1 + 255    # all fields but body and properties, IPv6, long topic
+    ADDED_PROPERTIES_MAX = 1024 + 128       # the broker's own properties and a UNIQ_KEY
+
+cdef struct Message:
+    const uint8_t* body
+    uint32_t body_bytes
+    Text properties             # maybe escaped; unescaped into the record
+    int32_t flag
+    int32_t sys_flag            # as the client sent it; host bits are set here
+    int32_t reconsume_times
+    int64_t born_timestamp_ms
+    int64_t prepared_offset
+    const uint8_t* born_host    # 8 or 20 bytes
+    uint32_t born_host_bytes
+    bint add_properties         # append the broker's own (MSG_REGION, TRACE_ON, CLUSTER, UNIQ_KEY)
+    bint own_tags_code          # use tags_code below instead of the hash of TAGS
+    int64_t tags_code
+
+cdef struct Appended:
+    int64_t physical_offset
+    int64_t queue_offset
+    uint32_t bytes
+    SendProperties properties   # borrowed from the record
+
+# Makes room for `bytes` more bytes and `records` more records, writing out when a buffer is full.
+# OK | NO_SPACE | NOT_READY | POISONED | TOO_LARGE.
+cdef int make_room(ShardState s, uint32_t bytes, int32_t records) noexcept nogil
+# After make_room(). OK | MALFORMED | TOO_LARGE (properties); nothing is appended unless OK.
+cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                        Appended* out) noexcept nogil
+cdef uint32_t record_bytes_max(const Message* m, uint32_t topic_length) noexcept nogil

@@ -1,0 +1,134 @@
+"""One message becomes one record at the end of the log. See append.pxd."""
+from libc.string cimport memcpy, memset
+
+from cext.base.byteorder cimport store_u16
+from cext.base.checksum cimport body_crc
+from cext.base.status cimport MALFORMED, NOT_READY, OK, RING_FULL, TOO_LARGE
+from cext.flow.dispatch cimport write_and_dispatch
+from cext.flow.shard_state cimport DISPATCH_MAX, Dispatch
+from cext.store.record cimport RecordFields, record_finish, record_start
+from cext.wire.message_id cimport UNIQ_KEY_BYTES_MAX, make_uniq_key
+from cext.wire.properties cimport (
+    PROPERTIES_BYTES_MAX,
+    PROPERTY_SEPARATOR,
+    append_property,
+    scan_properties,
+    tags_code,
+)
+from cext.wire.text cimport text_copy, text_of
+
+cdef enum:
+    BORN_HOST_IPV6 = 0x10
+    STORE_HOST_IPV6 = 0x20
+
+
+cdef uint32_t record_bytes_max(const Message* m, uint32_t topic_length) noexcept nogil:
+    return RECORD_FIXED_MAX + m.body_bytes + m.properties.length + ADDED_PROPERTIES_MAX
+
+
+cdef int make_room(ShardState s, uint32_t bytes, int32_t records) noexcept nogil:
+    cdef int status = OK
+    if records > DISPATCH_MAX:
+        return TOO_LARGE
+    if s.dispatch_count + records > DISPATCH_MAX:
+        status = write_and_dispatch(s)
+        if status != OK:
+            return status
+    if s.log.reserve(bytes, &status) != NULL:
+        return OK
+    if status != RING_FULL:
+        return status
+    status = write_and_dispatch(s)
+    if status != OK:
+        return status
+    if s.log.reserve(bytes, &status) != NULL:
+        return OK
+    return TOO_LARGE if status == RING_FULL else status
+
+
+cdef uint32_t add_own_properties(ShardState s, uint8_t* properties, uint32_t length,
+                                 SendProperties* scanned) noexcept nogil:
+    """Appends what the broker adds to every single send; returns the new length."""
+    cdef uint8_t key[UNIQ_KEY_BYTES_MAX]
+    cdef uint32_t key_bytes, at
+    if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
+        properties[length] = PROPERTY_SEPARATOR
+        length += 1
+    if scanned.uniq_key.bytes == NULL and s.options.auto_uniq_key:
+        key_bytes = make_uniq_key(key, s.options.store_host, s.options.store_host_bytes,
+                                  s.wall_ms)
+        at = length
+        length += append_property(properties + length, b"UNIQ_KEY", 8, key, key_bytes)
+        scanned.uniq_key = text_of(properties + at + 9, key_bytes)
+    memcpy(properties + length, s.options.extra_properties, s.options.extra_properties_bytes)
+    return length + s.options.extra_properties_bytes
+
+
+cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                        Appended* out) noexcept nogil:
+    cdef RecordFields fields
+    cdef uint8_t* at
+    cdef uint8_t* length_at
+    cdef uint8_t* properties
+    cdef int status = OK
+    cdef int32_t length = 0
+    cdef Dispatch* d
+    at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
+    if at == NULL:
+        return status if status != RING_FULL else NOT_READY
+    fields.queue_id = queue.queue_id
+    fields.flag = m.flag
+    fields.queue_offset = queue.next_offset
+    fields.physical_offset = s.log.marks.appended
+    fields.sys_flag = m.sys_flag & ~(BORN_HOST_IPV6 | STORE_HOST_IPV6)
+    if m.born_host_bytes == 20:
+        fields.sys_flag |= BORN_HOST_IPV6
+    if s.options.store_host_bytes == 20:
+        fields.sys_flag |= STORE_HOST_IPV6
+    fields.born_timestamp_ms = m.born_timestamp_ms
+    fields.born_host = m.born_host
+    fields.born_host_bytes = m.born_host_bytes
+    fields.store_timestamp_ms = s.wall_ms
+    fields.store_host = s.options.store_host
+    fields.store_host_bytes = s.options.store_host_bytes
+    fields.reconsume_times = m.reconsume_times
+    fields.prepared_offset = m.prepared_offset
+    fields.body = m.body
+    fields.body_bytes = m.body_bytes
+    fields.body_crc = body_crc(m.body, m.body_bytes)
+    fields.topic = topic.name
+    fields.topic_bytes = topic.name_length
+    length_at = record_start(at, &fields)
+    properties = length_at + 2
+    if m.properties.bytes != NULL:
+        length = text_copy(&m.properties, properties, m.properties.length)
+        if length < 0:
+            return MALFORMED
+    if scan_properties(properties, length, &out.properties) != OK:
+        return TOO_LARGE if length > PROPERTIES_BYTES_MAX else MALFORMED
+    if m.add_properties:
+        length = add_own_properties(s, properties, length, &out.properties)
+    if length > PROPERTIES_BYTES_MAX:
+        return TOO_LARGE
+    out.bytes = record_finish(at, length_at, length)
+    out.physical_offset = fields.physical_offset
+    out.queue_offset = fields.queue_offset
+    d = &s.dispatches[s.dispatch_count]
+    d.topic = topic
+    d.queue = queue
+    d.physical_offset = fields.physical_offset
+    d.size = out.bytes
+    if m.own_tags_code:
+        d.tags_code = m.tags_code
+    elif out.properties.tags.bytes == NULL:
+        d.tags_code = 0
+    else:
+        d.tags_code = tags_code(out.properties.tags.bytes, out.properties.tags.length)
+    s.dispatch_count += 1
+    queue.next_offset += 1
+    s.log.commit(out.bytes)
+    s.counters.messages_in += 1
+    s.counters.bytes_in += out.bytes
+    topic.messages_in += 1
+    topic.bytes_in += out.bytes
+    return OK

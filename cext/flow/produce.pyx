@@ -1,0 +1,348 @@
+"""Sends. See produce.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.string cimport memcpy, memset
+
+from cext.base.status cimport MALFORMED, NO_SPACE, NOT_READY, OK, POISONED, TOO_LARGE
+from cext.flow.ack_queue cimport (
+    UNIQ_KEY_MAX,
+    AckQueue,
+    PendingAck,
+    ack_queue_push,
+    ack_queue_reserve,
+)
+from cext.flow.append cimport (
+    Appended,
+    Message,
+    append_message,
+    make_room,
+    record_bytes_max,
+)
+from cext.flow.dispatch cimport write_and_dispatch
+from cext.flow.replying cimport (
+    FLAG_ONE_WAY,
+    INVALID_PARAMETER,
+    MESSAGE_ILLEGAL,
+    NO_PERMISSION,
+    SERVICE_NOT_AVAILABLE,
+    SUCCESS,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
+    reply_error,
+)
+from cext.flow.shard_state cimport BATCH_IDS_BYTES, DISPATCH_MAX
+from cext.flow.topic_table cimport Topic, topic_queue
+from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue
+from cext.wire.batch cimport BatchEntry, BatchReader, batch_next, batch_open
+from cext.wire.message_id cimport write_message_id
+from cext.wire.properties cimport SendProperties, scan_properties
+from cext.wire.replies cimport SendReply, write_send_reply
+from cext.wire.send_request cimport SendRequest, read_send_request
+from cext.wire.text cimport Text, text_copy, text_of
+
+cdef enum:
+    SEND_BATCH_MESSAGE = 320
+    TRANSACTION_BITS = 0xC
+    PEEK_BYTES = 65536
+
+
+cdef int refuse(ShardState s, Connection* c, const Header* h, int32_t code,
+                const char* remark) noexcept nogil:
+    s.counters.sends_refused += 1
+    return reply_error(s, c, h, code, remark)
+
+
+cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+    """The log did not take the record: say why in RocketMQ's codes (wire.md 3.5)."""
+    if status == POISONED:
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
+                      b"the log is poisoned by a failed write or sync: nothing is acked until the "
+                      b"broker is restarted")
+    if status == NO_SPACE:
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
+                      b"service not available now. The disk is full: no space for the next commit "
+                      b"log file; sends go on by themselves when space is freed")
+    if status == NOT_READY:
+        s.counters.busy_replies += 1
+        return refuse(s, c, h, SYSTEM_BUSY,
+                      b"[PC_SYNCHRONIZED]broker busy, start flow control for a while: the next "
+                      b"commit log file is not ready yet")
+    if status == TOO_LARGE:
+        return refuse(s, c, h, MESSAGE_ILLEGAL,
+                      b"the message is illegal: its properties are longer than 32767 bytes or the "
+                      b"batch does not fit")
+    return refuse(s, c, h, MESSAGE_ILLEGAL, b"the message is illegal: its properties are malformed")
+
+
+cdef int32_t choose_queue(ShardState s, Topic* topic) noexcept nogil:
+    s.random ^= s.random << 13
+    s.random ^= s.random >> 17
+    s.random ^= s.random << 5
+    return <int32_t> (s.random % <uint32_t> (topic.write_queues if topic.write_queues > 0 else 1))
+
+
+cdef bint needs_later_piece(const SendProperties* p) noexcept nogil:
+    return p.has_delay or p.has_transaction or p.has_timer
+
+
+cdef int check_single(ShardState s, Connection* c, const Header* h,
+                      const SendRequest* r) noexcept nogil:
+    """Delayed, timed and half messages change topic before they are stored: looked at first.
+
+    Returns OK, or -100 when the message was refused. The properties are scanned here only when a
+    cheap look at the escaped text finds one of the names.
+    """
+    return OK
+
+
+cdef PendingAck* reserve_ack(ShardState s, AckQueue* queue) noexcept nogil:
+    cdef PendingAck* ack = ack_queue_reserve(queue)
+    if ack == NULL and write_and_dispatch(s) == OK:
+        ack = ack_queue_reserve(queue)          # settled: there is room, unless it waits for syncs
+    return ack
+
+
+cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h,
+                   const Appended* a, int32_t queue_id) noexcept nogil:
+    cdef uint32_t n = a.properties.uniq_key.length
+    ack.physical_offset = a.physical_offset
+    ack.queue_offset = a.queue_offset
+    ack.queue_id = queue_id
+    ack.connection = c
+    ack.connection_id = c.id
+    ack.opaque = h.opaque
+    ack.version = h.version
+    ack.serialize_type = h.serialize_type
+    ack.early_reply = NULL
+    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
+    ack.uniq_key_bytes = 0
+    if a.properties.uniq_key.bytes != NULL and n <= UNIQ_KEY_MAX:
+        memcpy(ack.uniq_key, a.properties.uniq_key.bytes, n)
+        ack.uniq_key_bytes = <uint8_t> n
+
+
+cdef int produce_single(ShardState s, Connection* c, const Header* h, const Frame* f,
+                        const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
+    cdef Message m
+    cdef Appended a
+    cdef AckQueue* acks
+    cdef PendingAck* ack = NULL
+    cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0
+    cdef int status
+    m.body = f.body
+    m.body_bytes = f.body_bytes
+    m.properties = r.properties
+    m.flag = r.flag
+    m.sys_flag = r.sys_flag
+    m.reconsume_times = r.reconsume_times
+    m.born_timestamp_ms = r.born_timestamp_ms
+    m.prepared_offset = 0
+    m.born_host = c.address
+    m.born_host_bytes = c.address_bytes
+    m.add_properties = True
+    m.own_tags_code = False
+    m.tags_code = 0
+    status = make_room(s, record_bytes_max(&m, topic.name_length), 1)
+    if status != OK:
+        return refuse_status(s, c, h, status)
+    # Room for the ack first: what is appended must be answerable.
+    if not one_way:
+        if reserve_ack(s, &s.await_written) == NULL or (
+                s.options.sync_flush and reserve_ack(s, &s.await_durable) == NULL):
+            s.counters.busy_replies += 1
+            return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
+                          b"while: too many sends wait for the disk")
+    status = append_message(s, topic, queue, &m, &a)
+    if status != OK:
+        return refuse_status(s, c, h, status)
+    if one_way:
+        return 0
+    acks = &s.await_durable if s.options.sync_flush and a.properties.wait_store_ok \
+        else &s.await_written
+    ack = ack_queue_reserve(acks)
+    fill_ack(s, ack, c, h, &a, queue.queue_id)
+    ack.end = s.log.marks.appended
+    ack_queue_push(acks)
+    return 0
+
+
+# ------------------------------------------------------------------- batches
+
+cdef int measure_batch(const Frame* f, uint32_t topic_length, int64_t* bytes,
+                       int32_t* records) noexcept nogil:
+    """Walks a batch body without storing anything; OK or MALFORMED or TOO_LARGE."""
+    cdef BatchReader reader
+    cdef BatchEntry entry
+    cdef SendProperties scanned
+    cdef int status
+    bytes[0] = 0
+    records[0] = 0
+    batch_open(&reader, f.body, f.body_bytes)
+    while True:
+        status = batch_next(&reader, &entry)
+        if status != OK:
+            break
+        if scan_properties(entry.properties, entry.properties_bytes, &scanned) != OK:
+            return MALFORMED
+        if needs_later_piece(&scanned) or entry.body_bytes == 0:
+            return MALFORMED
+        bytes[0] += 91 + 24 + 256 + entry.body_bytes + entry.properties_bytes + 1152
+        records[0] += 1
+        if records[0] > DISPATCH_MAX:
+            return TOO_LARGE
+    if reader.malformed or records[0] == 0:
+        return MALFORMED
+    return OK
+
+
+cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame* f,
+                       const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
+    cdef BatchReader reader
+    cdef BatchEntry entry
+    cdef Message m
+    cdef Appended a, first
+    cdef SendProperties outer
+    cdef SendReply reply
+    cdef AckQueue* acks
+    cdef PendingAck* ack
+    cdef uint8_t* early = NULL
+    cdef uint8_t* scratch
+    cdef int64_t bytes = 0
+    cdef int32_t records = 0, done = 0, length
+    cdef uint32_t ids = 0
+    cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0, wait = True
+    cdef int status = measure_batch(f, topic.name_length, &bytes, &records)
+    if status != OK or topic.is_retry or topic.name_length > 127:
+        return refuse(s, c, h, MESSAGE_ILLEGAL, b"the batch is illegal: an entry is malformed, "
+                      b"empty, delayed or transactional, there are more than 16384, or the topic "
+                      b"is a retry topic")
+    status = TOO_LARGE if bytes > s.log.ring.size // 2 else make_room(s, <uint32_t> bytes, records)
+    if status != OK:
+        return refuse_status(s, c, h, status)
+    if r.properties.bytes != NULL and s.options.sync_flush:
+        # The batch's own properties hold WAIT only; they are not stored.
+        if r.properties.length > BATCH_IDS_BYTES:
+            return refuse_status(s, c, h, TOO_LARGE)
+        length = text_copy(&r.properties, s.batch_ids, BATCH_IDS_BYTES)
+        if length >= 0 and scan_properties(s.batch_ids, length, &outer) == OK:
+            wait = outer.wait_store_ok
+    acks = &s.await_durable if s.options.sync_flush and wait else &s.await_written
+    if not one_way:
+        early = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
+        if early == NULL or reserve_ack(s, acks) == NULL:
+            if early != NULL:
+                buffer_pool_release(&s.net.jumbo_pool, early)
+            s.counters.busy_replies += 1
+            return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
+                          b"while: too many batches wait for the disk")
+    m.sys_flag = r.sys_flag
+    m.reconsume_times = r.reconsume_times
+    m.born_timestamp_ms = r.born_timestamp_ms
+    m.prepared_offset = 0
+    m.born_host = c.address
+    m.born_host_bytes = c.address_bytes
+    m.add_properties = False
+    m.own_tags_code = False
+    m.tags_code = 0
+    batch_open(&reader, f.body, f.body_bytes)
+    while done < records and batch_next(&reader, &entry) == OK:
+        m.body = entry.body
+        m.body_bytes = entry.body_bytes
+        m.flag = entry.flag
+        m.properties = text_of(entry.properties, entry.properties_bytes)
+        status = append_message(s, topic, queue, &m, &a)
+        if status != OK:
+            break                   # cannot be: everything was measured and room was made
+        if done == 0:
+            first = a
+        elif not one_way:
+            s.batch_ids[ids] = 44   # a comma
+            ids += 1
+        if not one_way:
+            ids += write_message_id(s.batch_ids + ids, s.options.store_host,
+                                    s.options.store_host_bytes, a.physical_offset)
+        done += 1
+    if one_way:
+        return 0
+    if done == 0:
+        buffer_pool_release(&s.net.jumbo_pool, early)
+        return refuse_status(s, c, h, status)
+    ack = ack_queue_reserve(acks)
+    first.properties.uniq_key = text_of(NULL, 0)
+    fill_ack(s, ack, c, h, &first, queue.queue_id)
+    ack.end = s.log.marks.appended
+    ack.early_reply = early
+    reply.opaque = h.opaque
+    reply.serialize_type = h.serialize_type
+    reply.code = SUCCESS
+    reply.remark = text_of(NULL, 0)
+    reply.queue_id = queue.queue_id
+    reply.queue_offset = first.queue_offset
+    reply.message_id = text_of(s.batch_ids, ids)
+    reply.transaction_id = text_of(NULL, 0)
+    reply.region = text_of(s.options.region, s.options.region_bytes)
+    reply.trace_on = s.options.trace_on
+    ack.early_reply_bytes = write_send_reply(early, &reply)
+    ack_queue_push(acks)
+    return 0
+
+
+# ------------------------------------------------------------------- any send
+
+cdef int check_send(ShardState s, Connection* c, const Header* h, const Frame* f,
+                    const SendRequest* r, Topic* topic) noexcept nogil:
+    """The checks of wire.md 3.5 in their order; 1 when all pass, else the refusal's result."""
+    cdef char remark[256]
+    if topic.refuses_sends:
+        snprintf(remark, sizeof(remark), b"Sending message to topic[%.128s] is forbidden.",
+                 topic.name)
+        return refuse(s, c, h, NO_PERMISSION, remark)
+    if r.queue_id >= (topic.read_queues if topic.read_queues > topic.write_queues
+                      else topic.write_queues):
+        snprintf(remark, sizeof(remark), b"request queueId[%d] is illegal, topic:[%.128s] "
+                 b"readQueueNums:[%d] writeQueueNums:[%d]", r.queue_id, topic.name,
+                 topic.read_queues, topic.write_queues)
+        return refuse(s, c, h, INVALID_PARAMETER, remark)
+    if not s.writable:
+        s.refuse_reason[s.refuse_reason_bytes] = 0
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.refuse_reason)
+    if f.body_bytes == 0:
+        return refuse(s, c, h, MESSAGE_ILLEGAL, b"the message is illegal: it has no body")
+    if f.body_bytes > s.options.message_max_bytes:
+        snprintf(remark, sizeof(remark), b"the message is illegal: its body has %u bytes, "
+                 b"maxMessageSize is %lld", f.body_bytes, <long long> s.options.message_max_bytes)
+        return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
+    if r.sys_flag & TRANSACTION_BITS:
+        return refuse(s, c, h, NO_PERMISSION, b"the broker does not take transactional messages")
+    return 1
+
+
+cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
+                 bint resubmitted) noexcept nogil:
+    cdef SendRequest r
+    cdef Topic* topic
+    cdef Queue* queue
+    cdef char remark[256]
+    cdef int checked
+    if read_send_request(h, &r) != OK:
+        snprintf(remark, sizeof(remark), b"the send's field %s is missing or not a number",
+                 r.bad_field)
+        return refuse(s, c, h, SYSTEM_ERROR, remark)
+    topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
+    if topic == NULL or (topic.is_retry and not resubmitted):
+        if resubmitted:
+            return refuse(s, c, h, SYSTEM_ERROR, b"the topic was deleted while the message was on "
+                          b"its way; send again")
+        return 1
+    checked = check_send(s, c, h, f, &r, topic)
+    if checked != 1:
+        return checked
+    queue = topic_queue(topic, s.queues,
+                        r.queue_id if r.queue_id >= 0 else choose_queue(s, topic))
+    if queue == NULL:
+        return refuse(s, c, h, SYSTEM_ERROR, b"no memory for the topic's queue")
+    if r.batch or h.code == SEND_BATCH_MESSAGE:
+        return produce_batch(s, c, h, f, &r, topic, queue)
+    return produce_single(s, c, h, f, &r, topic, queue)
