@@ -14,7 +14,7 @@ from cext.flow.replying cimport (
 )
 from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.net.connection cimport IN_JUMBO, Connection
-from cext.wire.message_id cimport MESSAGE_ID_MAX, write_message_id
+from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.replies cimport SEND_REPLY_BYTES_MAX, SendReply, write_send_reply
 from cext.wire.text cimport text_of
 
@@ -30,7 +30,7 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
     """Writes the send's reply, in the client's own serialisation; nothing if the client left."""
     cdef Connection* c = ack.connection
     cdef SendReply reply
-    cdef uint8_t message_id[MESSAGE_ID_MAX]
+    cdef uint8_t message_id[MESSAGE_ID_BYTES_MAX]
     cdef uint8_t* at
     if c.id != ack.connection_id:
         drop_early_reply(s, ack)
@@ -54,7 +54,7 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
         if remark != NULL else text_of(NULL, 0)
     reply.queue_id = ack.queue_id
     reply.queue_offset = ack.queue_offset
-    reply.message_id = text_of(message_id, write_message_id(
+    reply.message_id = text_of(message_id, write_offset_message_id(
         message_id, s.options.store_host, s.options.store_host_bytes, ack.physical_offset))
     reply.transaction_id = text_of(ack.uniq_key if ack.uniq_key_bytes > 0 else NULL,
                                    ack.uniq_key_bytes)

@@ -3,11 +3,12 @@ from libc.string cimport memcpy, memset
 
 from cext.base.byteorder cimport store_u16
 from cext.base.checksum cimport body_crc
-from cext.base.status cimport MALFORMED, NOT_READY, OK, RING_FULL, TOO_LARGE
+from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
 from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.shard_state cimport DISPATCH_MAX, Dispatch
+from cext.store.queue_store cimport queue_room
 from cext.store.record cimport RecordFields, record_finish, record_start
-from cext.wire.message_id cimport UNIQ_KEY_BYTES_MAX, make_uniq_key
+from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_unique_key
 from cext.wire.properties cimport (
     PROPERTIES_BYTES_MAX,
     PROPERTY_SEPARATOR,
@@ -17,17 +18,10 @@ from cext.wire.properties cimport (
 )
 from cext.wire.text cimport text_copy, text_of
 
-cdef enum:
-    BORN_HOST_IPV6 = 0x10
-    STORE_HOST_IPV6 = 0x20
-
-
-cdef uint32_t record_bytes_max(const Message* m, uint32_t topic_length) noexcept nogil:
-    return RECORD_FIXED_MAX + m.body_bytes + m.properties.length + ADDED_PROPERTIES_MAX
-
-
-cdef int make_room(ShardState s, uint32_t bytes, int32_t records) noexcept nogil:
-    cdef int status = OK
+cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
+    cdef int status = queue_room(s.queues, queue)
+    if status != OK:
+        return status if status != POOL_EMPTY else NOT_READY
     if records > DISPATCH_MAX:
         return TOO_LARGE
     if s.dispatch_count + records > DISPATCH_MAX:
@@ -49,14 +43,13 @@ cdef int make_room(ShardState s, uint32_t bytes, int32_t records) noexcept nogil
 cdef uint32_t add_own_properties(ShardState s, uint8_t* properties, uint32_t length,
                                  SendProperties* scanned) noexcept nogil:
     """Appends what the broker adds to every single send; returns the new length."""
-    cdef uint8_t key[UNIQ_KEY_BYTES_MAX]
+    cdef uint8_t key[MESSAGE_ID_BYTES_MAX]
     cdef uint32_t key_bytes, at
     if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
         properties[length] = PROPERTY_SEPARATOR
         length += 1
     if scanned.uniq_key.bytes == NULL and s.options.auto_uniq_key:
-        key_bytes = make_uniq_key(key, s.options.store_host, s.options.store_host_bytes,
-                                  s.wall_ms)
+        key_bytes = write_unique_key(&s.key_maker, s.wall_ms, key)
         at = length
         length += append_property(properties + length, b"UNIQ_KEY", 8, key, key_bytes)
         scanned.uniq_key = text_of(properties + at + 9, key_bytes)
@@ -73,18 +66,14 @@ cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message*
     cdef int status = OK
     cdef int32_t length = 0
     cdef Dispatch* d
-    at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
+    at = s.log.reserve(record_bytes_max(m), &status)
     if at == NULL:
         return status if status != RING_FULL else NOT_READY
     fields.queue_id = queue.queue_id
     fields.flag = m.flag
     fields.queue_offset = queue.next_offset
     fields.physical_offset = s.log.marks.appended
-    fields.sys_flag = m.sys_flag & ~(BORN_HOST_IPV6 | STORE_HOST_IPV6)
-    if m.born_host_bytes == 20:
-        fields.sys_flag |= BORN_HOST_IPV6
-    if s.options.store_host_bytes == 20:
-        fields.sys_flag |= STORE_HOST_IPV6
+    fields.sys_flag = m.sys_flag
     fields.born_timestamp_ms = m.born_timestamp_ms
     fields.born_host = m.born_host
     fields.born_host_bytes = m.born_host_bytes
@@ -106,6 +95,8 @@ cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message*
             return MALFORMED
     if scan_properties(properties, length, &out.properties) != OK:
         return TOO_LARGE if length > PROPERTIES_BYTES_MAX else MALFORMED
+    if m.plain_only and is_special(&out.properties):
+        return SPECIAL
     if m.add_properties:
         length = add_own_properties(s, properties, length, &out.properties)
     if length > PROPERTIES_BYTES_MAX:

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
 
-from cext.base.status cimport MALFORMED, NO_SPACE, NOT_READY, OK, POISONED, TOO_LARGE
+from cext.base.status cimport IO_ERROR, MALFORMED, NO_SPACE, NOT_READY, OK, POISONED, TOO_LARGE
 from cext.flow.ack_queue cimport (
     UNIQ_KEY_MAX,
     AckQueue,
@@ -12,9 +12,12 @@ from cext.flow.ack_queue cimport (
     ack_queue_reserve,
 )
 from cext.flow.append cimport (
+    RECORD_ROOM_MAX,
+    SPECIAL,
     Appended,
     Message,
     append_message,
+    is_special,
     make_room,
     record_bytes_max,
 )
@@ -35,8 +38,8 @@ from cext.flow.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
-from cext.wire.batch cimport BatchEntry, BatchReader, batch_next, batch_open
-from cext.wire.message_id cimport write_message_id
+from cext.wire.batch cimport BatchMessage, batch_next
+from cext.wire.message_id cimport write_offset_message_id
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.replies cimport SendReply, write_send_reply
 from cext.wire.send_request cimport SendRequest, read_send_request
@@ -45,7 +48,6 @@ from cext.wire.text cimport Text, text_copy, text_of
 cdef enum:
     SEND_BATCH_MESSAGE = 320
     TRANSACTION_BITS = 0xC
-    PEEK_BYTES = 65536
 
 
 cdef int refuse(ShardState s, Connection* c, const Header* h, int32_t code,
@@ -73,7 +75,15 @@ cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status)
         return refuse(s, c, h, MESSAGE_ILLEGAL,
                       b"the message is illegal: its properties are longer than 32767 bytes or the "
                       b"batch does not fit")
-    return refuse(s, c, h, MESSAGE_ILLEGAL, b"the message is illegal: its properties are malformed")
+    if status == SPECIAL:
+        return refuse(s, c, h, MESSAGE_ILLEGAL,
+                      b"delayed, timed and transactional messages are not served by this version, "
+                      b"and batches not for retry topics")
+    if status == IO_ERROR:
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
+                      b"service not available now: the consume queue files can not be written")
+    return refuse(s, c, h, MESSAGE_ILLEGAL,
+                  b"the message is illegal: its properties or its batch body are malformed")
 
 
 cdef int32_t choose_queue(ShardState s, Topic* topic) noexcept nogil:
@@ -81,20 +91,6 @@ cdef int32_t choose_queue(ShardState s, Topic* topic) noexcept nogil:
     s.random ^= s.random >> 17
     s.random ^= s.random << 5
     return <int32_t> (s.random % <uint32_t> (topic.write_queues if topic.write_queues > 0 else 1))
-
-
-cdef bint needs_later_piece(const SendProperties* p) noexcept nogil:
-    return p.has_delay or p.has_transaction or p.has_timer
-
-
-cdef int check_single(ShardState s, Connection* c, const Header* h,
-                      const SendRequest* r) noexcept nogil:
-    """Delayed, timed and half messages change topic before they are stored: looked at first.
-
-    Returns OK, or -100 when the message was refused. The properties are scanned here only when a
-    cheap look at the escaped text finds one of the names.
-    """
-    return OK
 
 
 cdef PendingAck* reserve_ack(ShardState s, AckQueue* queue) noexcept nogil:
@@ -141,10 +137,11 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
     m.prepared_offset = 0
     m.born_host = c.address
     m.born_host_bytes = c.address_bytes
+    m.plain_only = True
     m.add_properties = True
     m.own_tags_code = False
     m.tags_code = 0
-    status = make_room(s, record_bytes_max(&m, topic.name_length), 1)
+    status = make_room(s, queue, record_bytes_max(&m), 1)
     if status != OK:
         return refuse_status(s, c, h, status)
     # Room for the ack first: what is appended must be answerable.
@@ -170,37 +167,34 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
 
 # ------------------------------------------------------------------- batches
 
-cdef int measure_batch(const Frame* f, uint32_t topic_length, int64_t* bytes,
+cdef int measure_batch(const Frame* f, const Topic* topic, int64_t* bytes,
                        int32_t* records) noexcept nogil:
-    """Walks a batch body without storing anything; OK or MALFORMED or TOO_LARGE."""
-    cdef BatchReader reader
-    cdef BatchEntry entry
+    """Walks a batch body without storing anything; OK, MALFORMED, SPECIAL or TOO_LARGE."""
+    cdef const uint8_t* at = f.body
+    cdef const uint8_t* end = f.body + f.body_bytes
+    cdef BatchMessage entry
     cdef SendProperties scanned
-    cdef int status
     bytes[0] = 0
     records[0] = 0
-    batch_open(&reader, f.body, f.body_bytes)
-    while True:
-        status = batch_next(&reader, &entry)
-        if status != OK:
-            break
-        if scan_properties(entry.properties, entry.properties_bytes, &scanned) != OK:
+    if topic.is_retry or topic.name_length > 127:
+        return SPECIAL
+    while at < end:
+        if (batch_next(&at, end, &entry) != OK or entry.body_bytes == 0
+                or scan_properties(entry.properties, entry.properties_bytes, &scanned) != OK):
             return MALFORMED
-        if needs_later_piece(&scanned) or entry.body_bytes == 0:
-            return MALFORMED
-        bytes[0] += 91 + 24 + 256 + entry.body_bytes + entry.properties_bytes + 1152
+        if is_special(&scanned):
+            return SPECIAL
+        bytes[0] += RECORD_ROOM_MAX + entry.body_bytes + entry.properties_bytes
         records[0] += 1
         if records[0] > DISPATCH_MAX:
             return TOO_LARGE
-    if reader.malformed or records[0] == 0:
-        return MALFORMED
-    return OK
+    return OK if records[0] > 0 else MALFORMED
 
 
 cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame* f,
                        const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
-    cdef BatchReader reader
-    cdef BatchEntry entry
+    cdef const uint8_t* at = f.body
+    cdef BatchMessage entry
     cdef Message m
     cdef Appended a, first
     cdef SendProperties outer
@@ -208,17 +202,14 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
     cdef AckQueue* acks
     cdef PendingAck* ack
     cdef uint8_t* early = NULL
-    cdef uint8_t* scratch
     cdef int64_t bytes = 0
     cdef int32_t records = 0, done = 0, length
     cdef uint32_t ids = 0
     cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0, wait = True
-    cdef int status = measure_batch(f, topic.name_length, &bytes, &records)
-    if status != OK or topic.is_retry or topic.name_length > 127:
-        return refuse(s, c, h, MESSAGE_ILLEGAL, b"the batch is illegal: an entry is malformed, "
-                      b"empty, delayed or transactional, there are more than 16384, or the topic "
-                      b"is a retry topic")
-    status = TOO_LARGE if bytes > s.log.ring.size // 2 else make_room(s, <uint32_t> bytes, records)
+    cdef int status = measure_batch(f, topic, &bytes, &records)
+    if status != OK:
+        return refuse_status(s, c, h, status)
+    status = TOO_LARGE if bytes > s.log.ring.size // 2 else make_room(s, queue, <uint32_t> bytes, records)
     if status != OK:
         return refuse_status(s, c, h, status)
     if r.properties.bytes != NULL and s.options.sync_flush:
@@ -243,11 +234,11 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
     m.prepared_offset = 0
     m.born_host = c.address
     m.born_host_bytes = c.address_bytes
+    m.plain_only = False            # looked at by measure_batch()
     m.add_properties = False
     m.own_tags_code = False
     m.tags_code = 0
-    batch_open(&reader, f.body, f.body_bytes)
-    while done < records and batch_next(&reader, &entry) == OK:
+    while done < records and batch_next(&at, f.body + f.body_bytes, &entry) == OK:
         m.body = entry.body
         m.body_bytes = entry.body_bytes
         m.flag = entry.flag
@@ -261,8 +252,8 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
             s.batch_ids[ids] = 44   # a comma
             ids += 1
         if not one_way:
-            ids += write_message_id(s.batch_ids + ids, s.options.store_host,
-                                    s.options.store_host_bytes, a.physical_offset)
+            ids += write_offset_message_id(s.batch_ids + ids, s.options.store_host,
+                                           s.options.store_host_bytes, a.physical_offset)
         done += 1
     if one_way:
         return 0

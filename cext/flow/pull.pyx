@@ -151,9 +151,9 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
     job.topic = topic
     job.queue_id = r.queue_id
     job.offset = r.queue_offset
-    job.max_messages = r.max_msg_nums
+    job.max_messages = r.max_messages
     job.may_hold = (r.sys_flag & SYS_SUSPEND) != 0
-    job.hold_ms = r.suspend_timeout_millis if s.options.long_polling else \
+    job.hold_ms = r.suspend_timeout_ms if s.options.long_polling else \
         s.options.short_polling_ms
     if job.hold_ms > s.options.suspend_max_ms and s.options.long_polling:
         job.hold_ms = s.options.suspend_max_ms
@@ -338,7 +338,8 @@ cdef void start_read(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
             s.net.close_connection(job.connection)
         free_job(s, job)
         return
-    count = s.queues.read_blocking(queue, offset, ENTRIES_AT_ONCE, entries)
+    count = s.queue_reader.read_blocking(queue.topic, queue.queue_id, queue.serial, offset,
+                                         ENTRIES_AT_ONCE, s.log.marks.written, entries)
     for i in range(count):
         if job.read.count >= s.options.disk_max_messages or job.read.count >= job.max_messages:
             break

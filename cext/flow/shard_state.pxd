@@ -21,7 +21,8 @@ from cext.store.commit_log cimport CommitLog
 from cext.store.consume_queue cimport Queue
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
-from cext.store.queue_store cimport QueueStore
+from cext.store.queue_store cimport QueueReader, QueueStore
+from cext.wire.message_id cimport UniqueKeyMaker
 
 cdef enum:
     DISPATCH_MAX = 16384            # records appended between two write-outs
@@ -82,6 +83,7 @@ cdef class ShardState:
     cdef QueueStore queues
     cdef Flusher flusher
     cdef DiskReader readers
+    cdef QueueReader queue_reader       # blocking reads of queue entries that are not in memory
     cdef Options options
     cdef Counters counters
     cdef ControlLink link
@@ -107,6 +109,7 @@ cdef class ShardState:
     cdef bint writable                  # control may stop writes (disk full)
     cdef uint8_t refuse_reason[TEXT_MAX]
     cdef uint32_t refuse_reason_bytes
+    cdef UniqueKeyMaker key_maker
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch
     cdef int64_t last_second            # of now_ms; once-a-second work
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
