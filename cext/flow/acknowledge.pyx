@@ -15,7 +15,7 @@ from cext.flow.replying cimport (
 from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.net.connection cimport IN_JUMBO, Connection
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
-from cext.wire.replies cimport SEND_REPLY_BYTES_MAX, SendReply, write_send_reply
+from cext.wire.replies cimport SendReply, send_reply_bytes_max, write_send_reply
 from cext.wire.text cimport text_of
 
 
@@ -43,10 +43,6 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
         s.net.close_connection(c)
         return
     drop_early_reply(s, ack)
-    at = s.net.reserve_reply(c, SEND_REPLY_BYTES_MAX)
-    if at == NULL:
-        s.net.close_connection(c)
-        return
     reply.opaque = ack.opaque
     reply.serialize_type = ack.serialize_type
     reply.code = code
@@ -54,12 +50,16 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
         if remark != NULL else text_of(NULL, 0)
     reply.queue_id = ack.queue_id
     reply.queue_offset = ack.queue_offset
-    reply.message_id = text_of(message_id, write_offset_message_id(
+    reply.message_ids = text_of(message_id, write_offset_message_id(
         message_id, s.options.store_host, s.options.store_host_bytes, ack.physical_offset))
     reply.transaction_id = text_of(ack.uniq_key if ack.uniq_key_bytes > 0 else NULL,
                                    ack.uniq_key_bytes)
     reply.region = text_of(s.options.region, s.options.region_bytes)
     reply.trace_on = s.options.trace_on
+    at = s.net.reserve_reply(c, <uint32_t> send_reply_bytes_max(&reply))
+    if at == NULL:
+        s.net.close_connection(c)
+        return
     if not s.net.commit_reply(c, write_send_reply(at, &reply)):
         s.net.close_connection(c)
 

@@ -271,7 +271,7 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
     reply.remark = text_of(NULL, 0)
     reply.queue_id = queue.queue_id
     reply.queue_offset = first.queue_offset
-    reply.message_id = text_of(s.batch_ids, ids)
+    reply.message_ids = text_of(s.batch_ids, ids)
     reply.transaction_id = text_of(NULL, 0)
     reply.region = text_of(s.options.region, s.options.region_bytes)
     reply.trace_on = s.options.trace_on

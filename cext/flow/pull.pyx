@@ -39,7 +39,7 @@ from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.disk_reader cimport ReadJob
 from cext.store.record cimport RecordView, record_parse
 from cext.wire.pull_request cimport PullRequest, read_pull_request
-from cext.wire.replies cimport PULL_REPLY_HEADER_BYTES_MAX, PullReply, write_pull_reply_header
+from cext.wire.replies cimport PULL_REPLY_BYTES_MAX, PullReply, write_pull_reply_header
 from cext.wire.subscription cimport parse_tag_subscription
 from cext.wire.text cimport text_equals, text_of
 
@@ -257,14 +257,14 @@ cdef int write_header(ShardState s, PullJob* job, int32_t code, const char* rema
     cdef PullReply reply
     cdef Queue* queue = NULL if job.topic.removed else topic_queue(job.topic, s.queues,
                                                                    job.queue_id)
-    cdef uint8_t* at = s.net.reserve_reply(job.connection, PULL_REPLY_HEADER_BYTES_MAX)
+    cdef uint8_t* at = s.net.reserve_reply(job.connection, PULL_REPLY_BYTES_MAX)
     if at == NULL:
         return -1
     reply.opaque = job.opaque
     reply.serialize_type = job.serialize_type
     reply.code = code
     reply.remark = text_of(<const uint8_t*> remark, <uint32_t> strlen(remark))
-    reply.suggest_which_broker_id = 0
+    reply.suggested_broker_id = 0
     reply.next_begin_offset = next_offset
     reply.min_offset = queue.min_offset if queue != NULL else 0
     reply.max_offset = queue.max_offset if queue != NULL else 0

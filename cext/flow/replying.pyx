@@ -4,9 +4,7 @@ from libc.string cimport strlen
 
 from cext.flow.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
-
-cdef enum:
-    REMARK_MAX = 512
+from cext.wire.text cimport Text, text_of
 
 cdef extern from "<arpa/inet.h>" nogil:
     const char* inet_ntop(int family, const void* source, char* out, uint32_t size)
@@ -15,13 +13,12 @@ cdef extern from "<arpa/inet.h>" nogil:
 
 cdef int reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
                         int32_t code, const char* remark) noexcept nogil:
-    cdef uint32_t length = <uint32_t> strlen(remark)
-    if length > REMARK_MAX:
-        length = REMARK_MAX
-    cdef uint8_t* at = s.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX + 6 * length)
+    cdef Text text = text_of(<const uint8_t*> remark, <uint32_t> strlen(remark))
+    cdef uint8_t* at = s.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX)
+    cdef uint32_t length
     if at == NULL:
         return -1
-    length = write_error_reply(at, opaque, serialize_type, code, <const uint8_t*> remark, length)
+    length = write_error_reply(at, opaque, serialize_type, code, &text)
     return 0 if s.net.commit_reply(c, length) else -1
 
 

@@ -1,7 +1,8 @@
 """The loop's socket half: accept, receive, hand over, send. One thread, epoll, no interpreter.
 
     while not stopped:
-        reactor.poll(timeout)     accept; receive from every readable socket; on_bytes for each
+        reactor.poll(timeout)     waits for sockets; the clock is read once, here
+        reactor.receive_ready()   accept; receive from every readable socket; on_bytes for each
         ... the flow layer writes the log, answers pulls, queues replies ...
         reactor.flush()           one writev per connection with output; closes what is to be closed
 
@@ -50,6 +51,8 @@ cdef class Reactor:
     cdef uint32_t free_count
     cdef uint32_t highest_slot      # slots above it were never used
     cdef uint8_t* scratch
+    cdef void* events               # epoll_event[EVENTS_PER_POLL] of the last poll
+    cdef int event_count
     cdef BufferPool small_pool
     cdef BufferPool jumbo_pool
     cdef BufferPool reply_pool
@@ -71,7 +74,8 @@ cdef class Reactor:
                   uint32_t jumbo_count, uint32_t reply_count) noexcept nogil
     cdef void set_callbacks(self, void* owner, OnBytes on_bytes, OnRefused on_refused,
                             OnClosed on_closed, OnDrained on_drained) noexcept nogil
-    cdef void poll(self, int32_t timeout_ms) noexcept nogil
+    cdef void poll(self, int32_t timeout_ms) noexcept nogil         # waits; reads the clock
+    cdef void receive_ready(self) noexcept nogil                    # handles what poll found
     cdef void flush(self) noexcept nogil
     cdef void close_idle(self) noexcept nogil
     cdef void stop_accepting(self) noexcept nogil

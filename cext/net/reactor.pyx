@@ -49,6 +49,7 @@ cdef class Reactor:
             free(self.connections)
         free(self.free_slots)
         free(self.scratch)
+        free(self.events)
         buffer_pool_close(&self.small_pool)
         buffer_pool_close(&self.jumbo_pool)
         buffer_pool_close(&self.reply_pool)
@@ -67,9 +68,11 @@ cdef class Reactor:
         self.connections = <Connection*> calloc(connections_max, sizeof(Connection))
         self.free_slots = <uint32_t*> malloc(connections_max * sizeof(uint32_t))
         self.scratch = <uint8_t*> malloc(SCRATCH_BYTES)
+        self.events = malloc(EVENTS_PER_POLL * sizeof(epoll_event))
         # Slack: a frame's end is seldom the end of what a receive brings.
         self.jumbo_bytes = frame_max_bytes + 65536
         if (self.connections == NULL or self.free_slots == NULL or self.scratch == NULL
+                or self.events == NULL
                 or buffer_pool_open(&self.small_pool, SMALL_BYTES, connections_max, 0) != STATUS_OK
                 or buffer_pool_open(&self.jumbo_pool, self.jumbo_bytes, jumbo_count,
                                     JUMBO_KEEP_BYTES) != STATUS_OK
@@ -103,14 +106,17 @@ cdef class Reactor:
     # ---------------------------------------------------------------- the turn
 
     cdef void poll(self, int32_t timeout_ms) noexcept nogil:
-        cdef epoll_event events[EVENTS_PER_POLL]
+        self.event_count = epoll_wait(self.epoll_fd, <epoll_event*> self.events, EVENTS_PER_POLL,
+                                      timeout_ms)
+        self.now_ms = monotonic_us() // 1000
+        self.woken = False
+
+    cdef void receive_ready(self) noexcept nogil:
+        cdef epoll_event* events = <epoll_event*> self.events
         cdef uint64_t ignored
         cdef Connection* c
         cdef int i
-        cdef int count = epoll_wait(self.epoll_fd, events, EVENTS_PER_POLL, timeout_ms)
-        self.now_ms = monotonic_us() // 1000
-        self.woken = False
-        for i in range(count):
+        for i in range(self.event_count):
             if events[i].data.ptr == <void*> &self.wake_fd:
                 read(self.wake_fd, &ignored, 8)
                 self.woken = True

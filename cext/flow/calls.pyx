@@ -1,0 +1,235 @@
+"""What the control thread may have the reactor do. See calls.pxd."""
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from cext.base.status cimport MALFORMED, NOT_FOUND, OK, POOL_EMPTY, TOO_LARGE
+from cext.flow.append cimport Appended, Message, append_message, make_room, record_bytes_max
+from cext.flow.dispatch cimport write_and_dispatch
+from cext.flow.group_table cimport (
+    group_put,
+    group_remove,
+    subscription_put,
+    subscriptions_remove,
+)
+from cext.flow.held_pulls cimport wake_all
+from cext.flow.offset_table cimport GroupOffsets, offset_commit, offset_query, offsets_remove
+from cext.flow.shard_state cimport TEXT_MAX
+from cext.flow.topic_table cimport Topic, topic_put, topic_queue, topic_remove
+from cext.memory.name_map cimport NameEntry, name_map_find, name_map_next
+from cext.store.consume_queue cimport (
+    UNIT_BYTES,
+    Queue,
+    queue_copy_units,
+    queue_memory_offset,
+)
+from cext.wire.text cimport text_of
+
+
+cdef void call_put_topic(ShardState s, Arguments* x) noexcept nogil:
+    """a: name; numbers: read queues, write queues, permission, order."""
+    cdef Topic* topic = topic_put(&s.topics, x.a, x.a_bytes, <int32_t> x.numbers[0],
+                                  <int32_t> x.numbers[1], <int32_t> x.numbers[2],
+                                  x.numbers[3] != 0)
+    x.status = OK if topic != NULL else POOL_EMPTY
+
+
+cdef void call_remove_topic(ShardState s, Arguments* x) noexcept nogil:
+    """a: name. Held pulls are answered TOPIC_NOT_EXIST; queue files go, the log stays."""
+    cdef Topic* topic
+    cdef int32_t i
+    write_and_dispatch(s)               # no dispatch entry may point to a queue that goes away
+    topic = topic_remove(&s.topics, x.a, x.a_bytes)
+    x.status = OK if topic != NULL else NOT_FOUND
+    if topic == NULL:
+        return
+    for i in range(topic.queue_slots):
+        if topic.queues[i] != NULL:
+            wake_all(s, topic.queues[i])
+            topic.queues[i] = NULL
+    s.queues.delete_topic(<const char*> topic.name, topic.name_length)
+
+
+cdef void call_put_group(ShardState s, Arguments* x) noexcept nogil:
+    """a: name; numbers: consume enable, broadcast enable."""
+    x.status = group_put(&s.groups, x.a, x.a_bytes, x.numbers[0] != 0, x.numbers[1] != 0)
+
+
+cdef void call_remove_group(ShardState s, Arguments* x) noexcept nogil:
+    group_remove(&s.groups, x.a, x.a_bytes)
+    subscriptions_remove(&s.groups, x.a, x.a_bytes)
+    x.status = OK
+
+
+cdef void call_put_subscription(ShardState s, Arguments* x) noexcept nogil:
+    """a: topic; b: group; subscription."""
+    x.status = subscription_put(&s.groups, x.b, x.b_bytes, x.a, x.a_bytes, x.subscription)
+
+
+cdef void call_remove_subscriptions(ShardState s, Arguments* x) noexcept nogil:
+    """b: group."""
+    subscriptions_remove(&s.groups, x.b, x.b_bytes)
+    x.status = OK
+
+
+cdef void call_commit_offset(ShardState s, Arguments* x) noexcept nogil:
+    """a: topic; b: group; numbers: queue id, offset."""
+    x.status = offset_commit(&s.offsets, x.a, x.a_bytes, x.b, x.b_bytes, <int32_t> x.numbers[0],
+                             x.numbers[1])
+
+
+cdef void call_query_offset(ShardState s, Arguments* x) noexcept nogil:
+    """a: topic; b: group; numbers: queue id. results: offset or -1."""
+    x.results[0] = offset_query(&s.offsets, x.a, x.a_bytes, x.b, x.b_bytes,
+                                <int32_t> x.numbers[0])
+    x.status = OK
+
+
+cdef void call_copy_offsets(ShardState s, Arguments* x) noexcept nogil:
+    """block: per entry u32 name bytes, u32 slots, name, slots * i64 (native order)."""
+    cdef NameEntry* entry
+    cdef GroupOffsets* offsets
+    cdef uint64_t bytes = 0, cursor
+    cdef uint8_t* at
+    cursor = name_map_next(&s.offsets.names, 0, &entry)
+    while cursor != 0:
+        offsets = <GroupOffsets*> entry.value
+        bytes += 8 + entry.length + 8 * <uint64_t> offsets.slots
+        cursor = name_map_next(&s.offsets.names, cursor, &entry)
+    x.block = <uint8_t*> malloc(bytes + 1)
+    if x.block == NULL:
+        x.status = POOL_EMPTY
+        return
+    at = x.block
+    cursor = name_map_next(&s.offsets.names, 0, &entry)
+    while cursor != 0:
+        offsets = <GroupOffsets*> entry.value
+        memcpy(at, &entry.length, 4)
+        memcpy(at + 4, &offsets.slots, 4)
+        memcpy(at + 8, entry.name, entry.length)
+        memcpy(at + 8 + entry.length, offsets.offsets, 8 * <uint64_t> offsets.slots)
+        at += 8 + entry.length + 8 * <uint64_t> offsets.slots
+        cursor = name_map_next(&s.offsets.names, cursor, &entry)
+    x.block_bytes = bytes
+    x.results[0] = <int64_t> s.offsets.version
+    x.status = OK
+
+
+cdef void call_remove_offsets(ShardState s, Arguments* x) noexcept nogil:
+    """a: topic or empty; b: group or empty."""
+    offsets_remove(&s.offsets, x.a, x.a_bytes, x.b, x.b_bytes)
+    x.status = OK
+
+
+cdef Queue* find_queue(ShardState s, Arguments* x) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, x.a, x.a_bytes)
+    if topic == NULL:
+        return NULL
+    return topic_queue(topic, s.queues, <int32_t> x.numbers[0])
+
+
+cdef void call_queue_range(ShardState s, Arguments* x) noexcept nogil:
+    """a: topic; numbers: queue id. results: min offset, max offset."""
+    cdef Queue* queue = find_queue(s, x)
+    x.status = OK if queue != NULL else NOT_FOUND
+    if queue != NULL:
+        x.results[0] = queue.min_offset
+        x.results[1] = queue.max_offset
+
+
+cdef void call_queue_snapshot(ShardState s, Arguments* x) noexcept nogil:
+    """As queue_range; results[2]: first offset in memory; block: the units from there on."""
+    cdef Queue* queue = find_queue(s, x)
+    cdef int64_t first, count
+    if queue == NULL:
+        x.status = NOT_FOUND
+        return
+    first = queue_memory_offset(queue)
+    if first < queue.min_offset:
+        first = queue.min_offset
+    count = queue.max_offset - first
+    x.block = <uint8_t*> malloc(count * UNIT_BYTES + 1)
+    if x.block == NULL:
+        x.status = POOL_EMPTY
+        return
+    if count > 0:
+        queue_copy_units(queue, first, count, x.block)
+    x.block_bytes = count * UNIT_BYTES
+    x.results[0] = queue.min_offset
+    x.results[1] = queue.max_offset
+    x.results[2] = first
+    x.status = OK
+
+
+cdef void call_topic_stats(ShardState s, Arguments* x) noexcept nogil:
+    """a: topic. results: messages in, bytes in, messages out, bytes out."""
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, x.a, x.a_bytes)
+    x.status = OK if topic != NULL else NOT_FOUND
+    if topic != NULL:
+        x.results[0] = <int64_t> topic.messages_in
+        x.results[1] = <int64_t> topic.bytes_in
+        x.results[2] = <int64_t> topic.messages_out
+        x.results[3] = <int64_t> topic.bytes_out
+
+
+cdef void call_append(ShardState s, Arguments* x) noexcept nogil:
+    """a: topic; b: born host; c: body; d: properties (plain form).
+
+    numbers: queue id, flag, sys flag, born ms, reconsume times, prepared offset, tags code,
+    whether that tags code is to be used. results: physical offset, queue offset. The record is
+    written (not synced) when the call returns.
+    """
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, x.a, x.a_bytes)
+    cdef Queue* queue = find_queue(s, x)
+    cdef Message m
+    cdef Appended appended
+    x.status = NOT_FOUND
+    if topic == NULL or queue == NULL:
+        return
+    if x.b_bytes != 8 and x.b_bytes != 20:
+        x.status = MALFORMED
+        return
+    m.body = x.c
+    m.body_bytes = x.c_bytes
+    m.properties = text_of(x.d, x.d_bytes)
+    m.flag = <int32_t> x.numbers[1]
+    m.sys_flag = <int32_t> x.numbers[2]
+    m.born_timestamp_ms = x.numbers[3]
+    m.reconsume_times = <int32_t> x.numbers[4]
+    m.prepared_offset = x.numbers[5]
+    m.tags_code = x.numbers[6]
+    m.own_tags_code = x.numbers[7] != 0
+    m.born_host = x.b
+    m.born_host_bytes = x.b_bytes
+    m.plain_only = False
+    m.add_properties = False
+    x.status = make_room(s, queue, record_bytes_max(&m), 1)
+    if x.status == OK:
+        x.status = append_message(s, topic, queue, &m, &appended)
+    if x.status == OK:
+        x.status = write_and_dispatch(s)
+        x.results[0] = appended.physical_offset
+        x.results[1] = appended.queue_offset
+
+
+cdef void call_is_in_memory(ShardState s, Arguments* x) noexcept nogil:
+    """numbers: physical offset, size. results[0]: 1 when it can be read without the disk."""
+    cdef const uint8_t* at
+    x.results[0] = s.log.view(x.numbers[0], <uint32_t> x.numbers[1], &at) == OK
+    x.status = OK
+
+
+cdef void call_set_writable(ShardState s, Arguments* x) noexcept nogil:
+    """numbers: flag; a: the reason that refused sends get."""
+    cdef uint32_t length = x.a_bytes if x.a_bytes < TEXT_MAX - 1 else TEXT_MAX - 1
+    s.writable = x.numbers[0] != 0
+    memcpy(s.refuse_reason, x.a, length)
+    s.refuse_reason_bytes = length
+    x.status = OK
+
+
+cdef void call_drop_segment(ShardState s, Arguments* x) noexcept nogil:
+    """Drops the oldest segment, never the last one; results[0]: the log's new first offset."""
+    x.status = s.log.drop_first_segment()
+    if x.status == OK:
+        s.queues.drop_below(s.log.first_offset())
+    x.results[0] = s.log.first_offset()

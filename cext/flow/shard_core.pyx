@@ -1,0 +1,573 @@
+"""ShardCore: one shard's compiled half, the one class that Python sees.
+
+    core = ShardCore(options)       all memory is taken here
+    core.open()                     recovers the store, binds the port
+    core.start()                    reactor, flusher and helper threads run, none holds the GIL
+    core.poll() / core.send() ...   the control thread's side
+    core.stop()                     answers what is under way, syncs, writes the checkpoint
+
+Every method but __init__, open, start and stop may be called by one thread only, the control
+thread; a lock makes a second caller wait rather than corrupt a ring.
+"""
+import socket
+import threading
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+from posix.unistd cimport getpid
+
+from cext.base.atomics cimport load_acquire_i64, store_release_i32, store_release_u64
+from cext.base.clock cimport wall_ms
+from cext.base.native_thread cimport NativeBody, NativeThread, native_thread_join, native_thread_start
+from cext.base.status cimport NOT_FOUND, OK, raise_status
+from cext.flow.ack_queue cimport ack_queue_close, ack_queue_open
+from cext.flow.calls cimport *
+from cext.flow.control_link cimport (
+    CALL,
+    CLOSE,
+    RESUBMIT,
+    SEND_FRAME,
+    CallFn,
+    LinkMessage,
+    link_close,
+    link_make,
+    link_open,
+    sem_destroy,
+    sem_init,
+    sem_post,
+    sem_wait,
+)
+from cext.flow.group_table cimport (
+    CODES_MAX,
+    Subscription,
+    group_table_close,
+    group_table_open,
+)
+from cext.flow.offset_table cimport offset_table_close, offset_table_open
+from cext.flow.pull_job cimport PullJob
+from cext.flow.shard_state cimport (
+    BATCH_IDS_BYTES,
+    DISPATCH_MAX,
+    TEXT_MAX,
+    TIMER_SLOTS,
+    Dispatch,
+    ShardState,
+)
+from cext.flow.turn cimport connect_callbacks, run_turns
+from cext.memory.buffer_pool cimport buffer_pool_close, buffer_pool_open
+from cext.memory.name_map cimport name_map_close, name_map_open
+from cext.memory.spsc_ring cimport spsc_pop, spsc_push
+from cext.net.reactor cimport Reactor
+from cext.net.socket_api cimport read, write
+from cext.store.commit_log cimport CommitLog
+from cext.store.disk_reader cimport DiskReader
+from cext.store.flusher cimport Flusher
+from cext.store.queue_store cimport QueueReader, QueueStore
+from cext.wire.message_id cimport unique_key_maker_open
+
+from cext.store.recovery import recover
+from rmq.errors import ConfigError, StoreError
+
+cdef enum:
+    ACKS_WAITING = 65536            # sends of one shard that wait for `written` or `durable`
+    LINK_MESSAGES = 65536
+    LINK_BYTES = 67108864           # bytes of requests that wait for the control thread
+
+
+cdef class ShardCore:
+    cdef ShardState s
+    cdef NativeThread reactor_thread
+    cdef bint running
+    cdef object lock
+    cdef object listener
+    cdef dict given
+    cdef readonly object port
+    cdef readonly dict report
+
+    def __init__(self, dict options):
+        self.given = options
+        self.lock = threading.RLock()
+        self.port = 0
+        self.report = {}
+        self.s = ShardState()
+        self._take_memory()
+        self._read_options()
+
+    def __dealloc__(self):
+        if self.s is None:
+            return
+        ack_queue_close(&self.s.await_written)
+        ack_queue_close(&self.s.await_durable)
+        group_table_close(&self.s.groups)
+        offset_table_close(&self.s.offsets)
+        name_map_close(&self.s.topics)
+        buffer_pool_close(&self.s.job_pool)
+        link_close(&self.s.link)
+        free(self.s.dispatches)
+        free(self.s.timer_slots)
+        free(self.s.batch_ids)
+
+    # ---------------------------------------------------------------- building
+
+    cdef _take_memory(self):
+        cdef ShardState s = self.s
+        s.dispatches = <Dispatch*> calloc(DISPATCH_MAX, sizeof(Dispatch))
+        s.timer_slots = <PullJob**> calloc(TIMER_SLOTS, sizeof(PullJob*))
+        s.batch_ids = <uint8_t*> malloc(BATCH_IDS_BYTES)
+        if (s.dispatches == NULL or s.timer_slots == NULL or s.batch_ids == NULL
+                or ack_queue_open(&s.await_written, ACKS_WAITING) != OK
+                or ack_queue_open(&s.await_durable, ACKS_WAITING) != OK
+                or group_table_open(&s.groups) != OK
+                or offset_table_open(&s.offsets) != OK
+                or name_map_open(&s.topics) != OK
+                or buffer_pool_open(&s.job_pool, sizeof(PullJob),
+                                    self.given["pulls_max"], 0) != OK
+                or link_open(&s.link, LINK_MESSAGES, LINK_BYTES) != OK):
+            raise MemoryError("no memory for the shard's tables")
+        s.writable = True
+        s.random = <uint32_t> (wall_ms() ^ getpid()) | 1
+
+    cdef _read_options(self):
+        cdef ShardState s = self.s
+        given = self.given
+        s.options.message_max_bytes = given["message_max_bytes"]
+        s.options.frame_max_bytes = given["frame_max_bytes"]
+        s.options.sync_flush = given["sync_flush"]
+        s.options.sync_flush_timeout_ms = given["sync_flush_timeout_ms"]
+        s.options.long_polling = given["long_polling"]
+        s.options.short_polling_ms = given["short_polling_ms"]
+        s.options.suspend_max_ms = given["suspend_max_ms"]
+        s.options.pull_max_messages = given["pull_max_messages"]
+        s.options.pull_max_bytes = given["pull_max_bytes"]
+        s.options.disk_max_messages = min(given["disk_max_messages"], 64)
+        s.options.disk_max_bytes = given["disk_max_bytes"]
+        s.options.trace_on = given["trace_on"]
+        s.options.auto_uniq_key = given["auto_uniq_key"]
+        cdef bytes region = given["region"]
+        cdef bytes extra = given["extra_properties"]
+        if len(region) > TEXT_MAX or len(extra) > sizeof(s.options.extra_properties):
+            raise ConfigError("regionId and brokerClusterName together are too long")
+        memcpy(s.options.region, <const char*> region, len(region))
+        s.options.region_bytes = len(region)
+        memcpy(s.options.extra_properties, <const char*> extra, len(extra))
+        s.options.extra_properties_bytes = len(extra)
+
+    cdef _set_store_host(self):
+        """brokerIP1 and the port, as records and message ids hold them."""
+        cdef ShardState s = self.s
+        cdef bytes ip = self.given["store_ip"]
+        cdef bytes host = ip + int(self.port).to_bytes(4, "big")
+        memcpy(s.options.store_host, <const char*> host, len(host))
+        s.options.store_host_bytes = len(host)
+        unique_key_maker_open(&s.key_maker, s.options.store_host, len(ip),
+                              <uint16_t> (getpid() & 0xFFFF), s.random)
+
+    def open(self):
+        """Binds the port, recovers the store; returns the recovery report.
+
+        Raises OSError when the address is taken, StoreError when the store cannot be used.
+        """
+        cdef ShardState s = self.s
+        given = self.given
+        self._bind(given["listen_host"], given["listen_port"])
+        self._set_store_host()
+        s.log = CommitLog(given["commitlog_dir"], given["segment_bytes"], given["ring_bytes"],
+                          given["record_max_bytes"])
+        s.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
+                              given["queue_chunks"])
+        s.queue_reader = QueueReader(given["consumequeue_dir"], given["queue_file_units"])
+        self.report = recover(s.log, s.queues, given["root"], given["clean"])
+        s.net = Reactor()
+        s.net.listen_fd = self.listener.fileno()
+        s.net.idle_ms = given["idle_ms"]
+        if s.net.open(s.options.frame_max_bytes, given["connections_max"], given["jumbo_buffers"],
+                      given["reply_buffers"]) != OK:
+            raise MemoryError("no memory or descriptors for the reactor")
+        s.flusher = Flusher(s.log, given["sync_flush"], given["flush_interval_ms"],
+                            given["flush_least_pages"], given["flush_thorough_ms"], s.net.wake_fd)
+        s.readers = DiskReader(s.log, given["disk_readers"], s.net.wake_fd)
+        connect_callbacks(s)
+        return self.report
+
+    def _bind(self, host, port):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            listener.close()
+            raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}; is "
+                          f"another broker running there? Choose another listenPort") from error
+        listener.listen(4096)
+        listener.setblocking(False)
+        self.listener = listener
+        self.port = listener.getsockname()[1]
+
+    def start(self):
+        """Starts the threads; from here on clients are served."""
+        cdef int error = 0
+        self.s.log.start()
+        self.s.flusher.start()
+        self.s.readers.start()
+        self.s.queues.start()
+        if native_thread_start(&self.reactor_thread, <NativeBody> run_turns, <void*> self.s,
+                               b"rmq-reactor", &error) != OK:
+            raise OSError(error, "cannot start the reactor thread")
+        self.running = True
+
+    def stop(self):
+        """Stops accepting, answers what is under way, syncs log and queues; idempotent."""
+        cdef ShardState s = self.s
+        cdef int status = OK
+        if not self.running:
+            return
+        store_release_i32(&s.stopping, 1)
+        self._wake()
+        with nogil:
+            native_thread_join(&self.reactor_thread)
+        self.running = False
+        self.listener.close()
+        s.readers.stop()
+        s.flusher.stop()
+        if not s.log.is_poisoned():
+            with nogil:
+                status = s.queues.flush_all(wall_ms(), s.log.marks.durable, 10000)
+        s.queues.stop()
+        s.log.stop()
+        if status != OK:
+            raise StoreError("the consume queues could not be written; they are rebuilt from the "
+                             "commit log at the next start")
+
+    # ---------------------------------------------------------------- the control thread's side
+
+    cdef _wake(self):
+        cdef uint64_t one = 1
+        write(self.s.net.wake_fd, &one, 8)
+
+    cdef int64_t _call(self, CallFn function, Arguments* arguments) except? -999:
+        """Runs the function in the reactor (or here, when it does not run); its status."""
+        cdef LinkMessage message
+        cdef bint pushed
+        if not self.running:
+            function(<void*> self.s, arguments)
+            return arguments.status
+        memset(&message, 0, sizeof(message))
+        message.kind = CALL
+        message.call = function
+        message.arguments = arguments
+        sem_init(&message.done, 0, 0)
+        with self.lock:
+            pushed = spsc_push(&self.s.link.to_reactor, &message)
+            if not pushed:
+                raise StoreError("the reactor does not take calls any more")
+            self._wake()
+            with nogil:
+                while sem_wait(&message.done) != 0:
+                    pass                    # interrupted by a signal
+        sem_destroy(&message.done)
+        return arguments.status
+
+    cdef _post(self, int32_t kind, uint64_t connection, bytes data):
+        cdef LinkMessage* message = link_make(kind, connection, <const uint8_t*> <char*> data,
+                                              len(data))
+        if message == NULL:
+            raise MemoryError("no memory for a frame to the reactor")
+        with self.lock:
+            while not spsc_push(&self.s.link.to_reactor, message):
+                if not self.running:
+                    free(message)
+                    return
+                self._wake()
+                threading.Event().wait(0.001)
+            self._wake()
+
+    @property
+    def control_fd(self):
+        return self.s.link.control_fd
+
+    def poll(self):
+        """What has come for the control thread: list of (kind, connection, payload)."""
+        cdef LinkMessage* message
+        cdef uint64_t ignored
+        cdef list out = []
+        read(self.s.link.control_fd, &ignored, 8)
+        while len(out) < 4096:
+            message = <LinkMessage*> spsc_pop(&self.s.link.to_control)
+            if message == NULL:
+                return out
+            out.append((message.kind, message.connection_id,
+                        (<char*> message.data)[:message.length]))
+            store_release_u64(&self.s.link.bytes_out, self.s.link.bytes_out + message.length)
+            free(message)
+        ignored = 1
+        write(self.s.link.control_fd, &ignored, 8)      # there is more: come again
+        return out
+
+    def send(self, uint64_t connection, bytes frame):
+        """Sends a whole frame (with its length bytes); dropped if the connection is gone."""
+        self._post(SEND_FRAME, connection, frame)
+
+    def resubmit(self, uint64_t connection, bytes frame):
+        """Gives a frame (without its length bytes) to the hot path once more."""
+        self._post(RESUBMIT, connection, len(frame).to_bytes(4, "big") + frame)
+
+    def close_connection(self, uint64_t connection):
+        """Closes after what is queued for it has been sent."""
+        self._post(CLOSE, connection, b"")
+
+    def put_topic(self, bytes name, int32_t read_queues, int32_t write_queues, int32_t perm,
+                  int32_t order):
+        cdef Arguments x
+        names(&x, name, b"")
+        x.numbers[0] = read_queues
+        x.numbers[1] = write_queues
+        x.numbers[2] = perm
+        x.numbers[3] = order
+        raise_status(<int> self._call(<CallFn> call_put_topic, &x), f"topic {name!r}")
+
+    def remove_topic(self, bytes name):
+        cdef Arguments x
+        names(&x, name, b"")
+        self._call(<CallFn> call_remove_topic, &x)
+
+    def put_group(self, bytes name, int32_t consume_enable, int32_t broadcast_enable):
+        cdef Arguments x
+        names(&x, name, b"")
+        x.numbers[0] = consume_enable
+        x.numbers[1] = broadcast_enable
+        raise_status(<int> self._call(<CallFn> call_put_group, &x), f"group {name!r}")
+
+    def remove_group(self, bytes name):
+        cdef Arguments x
+        names(&x, name, b"")
+        self._call(<CallFn> call_remove_group, &x)
+
+    def put_subscription(self, bytes group, bytes topic, int64_t sub_version, codes,
+                         int32_t broadcasting, int32_t by_property=0):
+        """codes: the tags' hash codes, None for all messages."""
+        cdef Arguments x
+        cdef Subscription subscription
+        cdef int i
+        names(&x, topic, group)
+        subscription.version = sub_version
+        subscription.broadcasting = broadcasting != 0
+        subscription.by_property = by_property != 0
+        subscription.filter.all = codes is None or len(codes) > CODES_MAX
+        subscription.filter.count = 0
+        if not subscription.filter.all:
+            subscription.filter.count = len(codes)
+            for i, code in enumerate(codes):
+                subscription.filter.codes[i] = code
+        x.subscription = &subscription
+        raise_status(<int> self._call(<CallFn> call_put_subscription, &x), f"group {group!r}")
+
+    def remove_subscriptions(self, bytes group):
+        cdef Arguments x
+        names(&x, b"", group)
+        self._call(<CallFn> call_remove_subscriptions, &x)
+
+    def commit_offset(self, bytes group, bytes topic, int32_t queue_id, int64_t offset):
+        cdef Arguments x
+        names(&x, topic, group)
+        x.numbers[0] = queue_id
+        x.numbers[1] = offset
+        raise_status(<int> self._call(<CallFn> call_commit_offset, &x),
+                     f"offset {offset} of queue {queue_id}")
+
+    def query_offset(self, bytes group, bytes topic, int32_t queue_id):
+        cdef Arguments x
+        names(&x, topic, group)
+        x.numbers[0] = queue_id
+        self._call(<CallFn> call_query_offset, &x)
+        return x.results[0]
+
+    @property
+    def offsets_version(self):
+        """Grows with each change of an offset; read without asking the reactor."""
+        return self.s.offsets.version
+
+    def offsets(self):
+        """A copy of all consumer offsets: {b"topic@group": {queue id: offset}}."""
+        cdef Arguments x
+        cdef uint64_t at = 0
+        cdef uint32_t length
+        cdef int32_t slots, i
+        cdef int64_t offset
+        names(&x, b"", b"")
+        raise_status(<int> self._call(<CallFn> call_copy_offsets, &x), "copy of the offsets")
+        out = {}
+        while at < x.block_bytes:
+            memcpy(&length, x.block + at, 4)
+            memcpy(&slots, x.block + at + 4, 4)
+            name = (<char*> x.block)[at + 8:at + 8 + length]
+            at += 8 + length
+            queues = {}
+            for i in range(slots):
+                memcpy(&offset, x.block + at, 8)
+                at += 8
+                if offset >= 0:
+                    queues[i] = offset
+            out[name] = queues
+        free(x.block)
+        return out
+
+    def remove_offsets(self, group, topic):
+        cdef Arguments x
+        cdef bytes of_group = group or b"", of_topic = topic or b""
+        names(&x, of_topic, of_group)
+        self._call(<CallFn> call_remove_offsets, &x)
+
+    def queue_range(self, bytes topic, int32_t queue_id):
+        cdef Arguments x
+        names(&x, topic, b"")
+        x.numbers[0] = queue_id
+        if self._call(<CallFn> call_queue_range, &x) != OK:
+            return None
+        return x.results[0], x.results[1]
+
+    def queue_snapshot(self, bytes topic, int32_t queue_id):
+        """(min, max, first offset in memory, 20-byte units from there on), or None."""
+        cdef Arguments x
+        names(&x, topic, b"")
+        x.numbers[0] = queue_id
+        if self._call(<CallFn> call_queue_snapshot, &x) != OK:
+            return None
+        units = (<char*> x.block)[:x.block_bytes]
+        free(x.block)
+        return x.results[0], x.results[1], x.results[2], units
+
+    def topic_stats(self, bytes topic):
+        """Since the start: (messages in, bytes in, messages out, bytes out), or None."""
+        cdef Arguments x
+        names(&x, topic, b"")
+        if self._call(<CallFn> call_topic_stats, &x) != OK:
+            return None
+        return x.results[0], x.results[1], x.results[2], x.results[3]
+
+    def log_range(self):
+        """(first offset, offset behind the last written byte, durable offset)."""
+        return (self.s.log.first_offset(), load_acquire_i64(&self.s.log.marks.written),
+                load_acquire_i64(&self.s.log.marks.durable))
+
+    def read_record(self, int64_t physical_offset):
+        """One stored record, checked; None when there is none at this offset. May wait for disk."""
+        return self.s.log.read_record(physical_offset)
+
+    def append(self, bytes topic, int32_t queue_id, bytes body, bytes properties, int32_t flag,
+               int32_t sys_flag, int64_t born_ms, bytes born_host, int32_t reconsume_times,
+               int64_t prepared_offset, tags_code=None):
+        """Stores a message; (physical offset, queue offset) once it is written. Raises StoreError."""
+        cdef Arguments x
+        names(&x, topic, born_host)
+        x.c = <const uint8_t*> <char*> body
+        x.c_bytes = len(body)
+        x.d = <const uint8_t*> <char*> properties
+        x.d_bytes = len(properties)
+        x.numbers[0] = queue_id
+        x.numbers[1] = flag
+        x.numbers[2] = sys_flag
+        x.numbers[3] = born_ms
+        x.numbers[4] = reconsume_times
+        x.numbers[5] = prepared_offset
+        x.numbers[6] = 0 if tags_code is None else tags_code
+        x.numbers[7] = tags_code is not None
+        raise_status(<int> self._call(<CallFn> call_append, &x), f"append to {topic!r}")
+        return x.results[0], x.results[1]
+
+    def is_in_memory(self, int64_t physical_offset):
+        cdef Arguments x
+        names(&x, b"", b"")
+        x.numbers[0] = physical_offset
+        x.numbers[1] = 91
+        self._call(<CallFn> call_is_in_memory, &x)
+        return bool(x.results[0])
+
+    def set_writable(self, int32_t flag, bytes reason):
+        cdef Arguments x
+        names(&x, reason, b"")
+        x.numbers[0] = flag
+        self._call(<CallFn> call_set_writable, &x)
+
+    def set_option(self, str name, int64_t value):
+        """Changes one of the run-time changeable options; KeyError for any other."""
+        cdef ShardState s = self.s
+        if name == "message_max_bytes":
+            s.options.message_max_bytes = value
+        elif name == "sync_flush_timeout_ms":
+            s.options.sync_flush_timeout_ms = value
+        elif name == "long_polling":
+            s.options.long_polling = value != 0
+        elif name == "short_polling_ms":
+            s.options.short_polling_ms = value
+        elif name == "suspend_max_ms":
+            s.options.suspend_max_ms = value
+        elif name == "pull_max_messages":
+            s.options.pull_max_messages = <int32_t> value
+        elif name == "pull_max_bytes":
+            s.options.pull_max_bytes = value
+        else:
+            raise KeyError(name)
+
+    def drop_segments(self, int64_t before_ms, int32_t max_count, int32_t force):
+        """Deletes the oldest log files last modified before a time (any time when forced)."""
+        cdef Arguments x
+        cdef int32_t dropped = 0
+        while dropped < max_count:
+            if not force:
+                modified_ms = self.s.log.first_segment_modified_ms()
+                if modified_ms is None or modified_ms >= before_ms:
+                    break
+            names(&x, b"", b"")
+            if self._call(<CallFn> call_drop_segment, &x) != OK:
+                break
+            dropped += 1
+        return dropped
+
+    def stats(self):
+        """Counters since the start; plain reads, each exact, not all of the same moment."""
+        cdef ShardState s = self.s
+        return {
+            "messages_in": s.counters.messages_in,
+            "bytes_in": s.counters.bytes_in,
+            "messages_out": s.counters.messages_out,
+            "bytes_out": s.counters.bytes_out,
+            "sends_refused": s.counters.sends_refused,
+            "pulls": s.counters.pulls,
+            "pulls_found": s.counters.pulls_found,
+            "pulls_held": s.counters.pulls_held,
+            "pulls_empty": s.counters.pulls_empty,
+            "pulls_from_disk": s.counters.pulls_from_disk,
+            "pulls_waiting": s.held_count,
+            "corrupt_records": s.counters.corrupt_records,
+            "control_requests": s.counters.control_requests,
+            "busy_replies": s.counters.busy_replies,
+            "malformed_frames": s.counters.malformed_frames,
+            "turns": s.counters.turns,
+            "write_outs": s.counters.write_outs,
+            "connections": s.net.connection_count,
+            "connections_accepted": s.net.counters.accepted,
+            "connections_refused": s.net.counters.refused_full,
+            "connections_closed_idle": s.net.counters.closed_idle,
+            "received_bytes": s.net.counters.received_bytes,
+            "sent_bytes": s.net.counters.sent_bytes,
+            "socket_stalls": s.net.counters.stalls,
+            "log_first": s.log.first_offset(),
+            "log_appended": s.log.marks.appended,
+            "log_written": load_acquire_i64(&s.log.marks.written),
+            "log_durable": load_acquire_i64(&s.log.marks.durable),
+            "poisoned": int(s.log.is_poisoned()),
+            "queue_writes": s.queues.counters.jobs_written,
+            "queue_sync_writes": s.queues.counters.sync_writes,
+            "queue_write_failures": s.queues.counters.write_failures,
+        }
+
+
+cdef void names(Arguments* x, bytes a, bytes b):
+    """Clears the arguments and points to one or two names (alive as long as the caller's bytes)."""
+    memset(x, 0, sizeof(Arguments))
+    x.a = <const uint8_t*> <char*> a
+    x.a_bytes = len(a)
+    x.b = <const uint8_t*> <char*> b
+    x.b_bytes = len(b)

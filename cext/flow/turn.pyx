@@ -1,0 +1,233 @@
+"""One turn of the reactor, and the loop of turns. See turn.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.stdio cimport snprintf
+
+from cext.base.atomics cimport load_acquire_i32, load_acquire_i64
+from cext.base.clock cimport wall_ms
+from cext.base.status cimport NOT_READY, OK, TOO_LARGE
+from cext.flow.acknowledge cimport expire, settle
+from cext.flow.control_link cimport (
+    CALL,
+    CLOSE,
+    CLOSED_CONNECTION,
+    RESUBMIT,
+    SEND_FRAME,
+    LinkMessage,
+    link_tell,
+    link_wake_control,
+    sem_post,
+)
+from cext.flow.dispatch cimport handle_poison, write_and_dispatch
+from cext.flow.held_pulls cimport forget_connection, resume_deferred, wake_expired
+from cext.flow.produce cimport produce
+from cext.flow.pull cimport accept_pull, answer_pulls, collect_reads
+from cext.flow.replying cimport (
+    FLAG_ONE_WAY,
+    FLAG_RESPONSE,
+    SYSTEM_BUSY,
+    hand_to_control,
+    reply_error,
+    tell_event,
+)
+from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
+from cext.net.connection cimport ON_HEAP, Connection
+from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
+from cext.wire.frame cimport Frame, find_frame
+from cext.wire.header cimport Header, parse_header
+
+cdef enum:
+    SEND_MESSAGE = 10
+    SEND_MESSAGE_V2 = 310
+    SEND_BATCH_MESSAGE = 320
+    PULL_MESSAGE = 11
+    LITE_PULL_MESSAGE = 361
+    DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
+
+
+cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmitted) noexcept nogil:
+    """One request (or a client's answer to ours); -1 closes the connection."""
+    cdef Header header
+    cdef int result = 1
+    cdef int status = parse_header(f.header, f.header_bytes, f.serialize_type, &header)
+    if status == TOO_LARGE:
+        return hand_to_control(s, c, NULL, f)
+    if status != OK:
+        s.counters.malformed_frames += 1
+        tell_event(s, c, b"closed: malformed command header")
+        return -1
+    c.frames_in += 1
+    if header.flag & FLAG_RESPONSE:
+        return hand_to_control(s, c, &header, f)
+    if (header.code == SEND_MESSAGE_V2 or header.code == SEND_MESSAGE
+            or header.code == SEND_BATCH_MESSAGE):
+        result = produce(s, c, &header, f, resubmitted)
+    elif header.code == PULL_MESSAGE or header.code == LITE_PULL_MESSAGE:
+        result = accept_pull(s, c, &header, f, resubmitted)
+    if result == 1:
+        return hand_to_control(s, c, &header, f)
+    return result
+
+
+cdef int64_t take_bytes(ShardState s, Connection* c, const uint8_t* bytes, uint64_t available,
+                        uint64_t* needed) noexcept nogil:
+    cdef Frame frame
+    cdef uint64_t used = 0
+    cdef int status
+    while used < available:
+        status = find_frame(bytes + used, available - used, <uint32_t> s.options.frame_max_bytes,
+                            &frame)
+        if status == NOT_READY:
+            needed[0] = frame.needed
+            break
+        if status != OK:
+            s.counters.malformed_frames += 1
+            if available - used > 0 and bytes[used] == 0x16:
+                tell_event(s, c, b"closed: the client speaks TLS, this port does not")
+            elif status == TOO_LARGE:
+                tell_event(s, c, b"closed: frame longer than the limit of 16 MiB")
+            else:
+                tell_event(s, c, b"closed: malformed frame")
+            return -1
+        if handle_frame(s, c, &frame, False) < 0:
+            return -1
+        used += frame.total_bytes
+    return used
+
+
+cdef int refuse_frame(ShardState s, Connection* c, const uint8_t* bytes, uint64_t available,
+                      uint64_t needed) noexcept nogil:
+    """No buffer for a large frame: answer SYSTEM_BUSY from its header, drop its bytes."""
+    cdef Header header
+    cdef uint32_t header_bytes
+    if available < 8:
+        return -1
+    header_bytes = (<uint32_t> bytes[5] << 16) | (<uint32_t> bytes[6] << 8) | bytes[7]
+    if available < 8 + <uint64_t> header_bytes or parse_header(bytes + 8, header_bytes, bytes[4],
+                                                              &header) != OK:
+        return -1
+    s.counters.busy_replies += 1
+    return reply_error(s, c, &header, SYSTEM_BUSY, b"[REJECTREQUEST]system busy, start flow "
+                       b"control for a while: no buffer for another large request")
+
+
+cdef void connection_closed(ShardState s, Connection* c) noexcept nogil:
+    forget_connection(s, c)
+    if c.introduced:
+        link_tell(&s.link, CLOSED_CONNECTION, c.id, NULL, 0)
+
+
+cdef void connect_callbacks(ShardState s) noexcept nogil:
+    # The owner is passed through the network half as a pointer; each callback's first argument is
+    # that same object, so the casts change the type of a pointer and nothing else.
+    s.net.set_callbacks(<void*> s, <OnBytes> take_bytes, <OnRefused> refuse_frame,
+                        <OnClosed> connection_closed, <OnDrained> resume_deferred)
+
+
+# ------------------------------------------------------------------- from the control thread
+
+cdef void take_again(ShardState s, LinkMessage* message) noexcept nogil:
+    """A frame that comes back from the control thread (data: a whole frame with its length)."""
+    cdef Connection* c = s.net.find(message.connection_id)
+    cdef Frame frame
+    if c == NULL:
+        return
+    if find_frame(message.data, message.length, <uint32_t> s.options.frame_max_bytes,
+                  &frame) != OK or handle_frame(s, c, &frame, True) < 0:
+        s.net.close_connection(c)
+
+
+cdef void run_control(ShardState s) noexcept nogil:
+    cdef LinkMessage* message = <LinkMessage*> spsc_pop(&s.link.to_reactor)
+    cdef Connection* c
+    while message != NULL:
+        if message.kind == CALL:
+            message.call(<void*> s, message.arguments)
+            sem_post(&message.done)         # the message is on the caller's stack: gone from here
+        elif message.kind == RESUBMIT:
+            take_again(s, message)
+            free(message)
+        else:
+            c = s.net.find(message.connection_id)
+            if c != NULL and message.kind == SEND_FRAME:
+                if s.net.add_owned(c, message.data, message.length, message, ON_HEAP):
+                    message = NULL          # the output piece owns it now
+                else:
+                    s.net.close_connection(c)
+            elif c != NULL and message.kind == CLOSE:
+                c.closing = True
+                s.net.mark_dirty(c)
+            free(message)
+        message = <LinkMessage*> spsc_pop(&s.link.to_reactor)
+
+
+# ------------------------------------------------------------------- the turn
+
+cdef int32_t next_timeout(ShardState s) noexcept nogil:
+    """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
+    if s.ready_first != NULL or s.net.dirty_first != NULL:
+        return 0
+    if s.held_count > 0 or s.await_durable.head != s.await_durable.tail or s.stopping:
+        return 50
+    return 500
+
+
+cdef void once_a_second(ShardState s) noexcept nogil:
+    cdef char line[96]
+    s.net.close_idle()
+    if s.events_dropped > 0:
+        s.events_this_second = 0
+        snprintf(line, sizeof(line), b"%llu more lines of this second were not logged",
+                 <unsigned long long> s.events_dropped)
+        s.events_dropped = 0
+        tell_event(s, NULL, line)
+    s.events_this_second = 0
+
+
+cdef void run_turn(ShardState s) noexcept nogil:
+    cdef int64_t wall
+    s.net.poll(next_timeout(s))
+    s.now_ms = s.net.now_ms
+    wall = wall_ms()
+    if wall > s.wall_ms:
+        s.wall_ms = wall                    # stored times never go back (wire.md 4.2)
+    s.log.new_turn()
+    s.counters.turns += 1
+    s.net.receive_ready()
+    if s.net.woken or not spsc_is_empty(&s.link.to_reactor):
+        run_control(s)
+    write_and_dispatch(s)
+    wake_expired(s)
+    collect_reads(s)
+    answer_pulls(s)
+    if s.await_durable.head != s.await_durable.tail:
+        if s.options.sync_flush:
+            s.flusher.request(s.log.marks.written)
+        settle(s, &s.await_durable, load_acquire_i64(&s.log.marks.durable))
+        expire(s, &s.await_durable)
+    if s.log.is_poisoned() and not s.poison_told:
+        handle_poison(s)
+    s.queues.turn(s.wall_ms, load_acquire_i64(&s.log.marks.durable))
+    if s.now_ms // 1000 != s.last_second:
+        s.last_second = s.now_ms // 1000
+        once_a_second(s)
+    s.net.flush()
+    link_wake_control(&s.link)
+
+
+cdef bint is_drained(ShardState s) noexcept nogil:
+    return (s.await_durable.head == s.await_durable.tail and s.reading_count == 0
+            and s.ready_first == NULL and s.net.dirty_first == NULL)
+
+
+cdef void run_turns(ShardState s) noexcept nogil:
+    cdef int64_t stop_at = 0
+    s.timer_tick = s.net.now_ms // 100
+    while True:
+        run_turn(s)
+        if load_acquire_i32(&s.stopping):
+            if stop_at == 0:
+                stop_at = s.now_ms + DRAIN_MS
+                s.net.stop_accepting()
+            elif is_drained(s) or s.now_ms > stop_at:
+                return
