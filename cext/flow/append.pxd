@@ -8,13 +8,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from cext.flow.shard_state cimport ShardState
 from cext.flow.topic_table cimport Topic
 from cext.store.consume_queue cimport Queue
+from cext.store.record cimport RECORD_FIXED_BYTES_MAX
 from cext.wire.properties cimport SendProperties
 from cext.wire.text cimport Text
 
 cdef enum:
-    # A record without its body and the client's properties: fixed fields (116, IPv6), topic (255),
-    # the broker's own properties (1024) and a UNIQ_KEY (65).
-    RECORD_ROOM_MAX = 116 + 255 + 1024 + 65
+    # What the broker adds to the properties of a single send: its own (1024), a UNIQ_KEY (66) and
+    # a separator.
+    ADDED_PROPERTIES_MAX = 1024 + 66 + 1
     # append_message(): the properties ask for a delay, a timer or a transaction. Such messages are
     # stored under another topic, which this version does not do yet. Nothing was appended.
     SPECIAL = -100
@@ -48,8 +49,9 @@ cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) 
 cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil
 
-cdef inline uint32_t record_bytes_max(const Message* m) noexcept nogil:
-    return RECORD_ROOM_MAX + m.body_bytes + m.properties.length
+cdef inline uint32_t record_bytes_max(const Message* m, uint32_t topic_length) noexcept nogil:
+    return (RECORD_FIXED_BYTES_MAX + topic_length + m.body_bytes + m.properties.length
+            + (ADDED_PROPERTIES_MAX if m.add_properties else 0))
 
 cdef inline bint is_special(const SendProperties* p) noexcept nogil:
     return p.has_delay or p.has_transaction or p.has_timer

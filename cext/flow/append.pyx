@@ -37,7 +37,7 @@ cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) 
         return status
     if s.log.reserve(bytes, &status) != NULL:
         return OK
-    return TOO_LARGE if status == RING_FULL else status
+    return NOT_READY if status == RING_FULL else status
 
 
 cdef uint32_t add_own_properties(ShardState s, uint8_t* properties, uint32_t length,
@@ -66,7 +66,7 @@ cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message*
     cdef int status = OK
     cdef int32_t length = 0
     cdef Dispatch* d
-    at = s.log.reserve(record_bytes_max(m), &status)
+    at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
     if at == NULL:
         return status if status != RING_FULL else NOT_READY
     fields.queue_id = queue.queue_id

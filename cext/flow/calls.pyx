@@ -202,7 +202,7 @@ cdef void call_append(ShardState s, Arguments* x) noexcept nogil:
     m.born_host_bytes = x.b_bytes
     m.plain_only = False
     m.add_properties = False
-    x.status = make_room(s, queue, record_bytes_max(&m), 1)
+    x.status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
     if x.status == OK:
         x.status = append_message(s, topic, queue, &m, &appended)
     if x.status == OK:
@@ -231,5 +231,5 @@ cdef void call_drop_segment(ShardState s, Arguments* x) noexcept nogil:
     """Drops the oldest segment, never the last one; results[0]: the log's new first offset."""
     x.status = s.log.drop_first_segment()
     if x.status == OK:
-        s.queues.drop_below(s.log.first_offset())
-    x.results[0] = s.log.first_offset()
+        s.queues.drop_below(s.log.min_offset())
+    x.results[0] = s.log.min_offset()

@@ -6,6 +6,7 @@ from cext.flow.acknowledge cimport refuse_all, settle
 from cext.flow.held_pulls cimport wake_waiters
 from cext.flow.replying cimport tell_event
 from cext.flow.shard_state cimport Dispatch
+from cext.store.log_link cimport OPERATION_WRITE, log_poison
 
 
 cdef int write_and_dispatch(ShardState s) noexcept nogil:
@@ -20,7 +21,8 @@ cdef int write_and_dispatch(ShardState s) noexcept nogil:
     for i in range(s.dispatch_count):
         d = &s.dispatches[i]
         if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
-            s.log.poison()
+            log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno,
+                       d.physical_offset, b"consumequeue")
             handle_poison(s)
             return POISONED
         if d.queue.waiters != NULL:

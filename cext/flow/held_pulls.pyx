@@ -1,4 +1,6 @@
 """Long polling. See held_pulls.pxd."""
+from libc.stdint cimport int32_t, int64_t
+
 from cext.flow.group_table cimport tag_filter_passes
 from cext.flow.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY
 from cext.flow.shard_state cimport TIMER_SLOTS, TIMER_TICK_MS

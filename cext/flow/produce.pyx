@@ -12,7 +12,6 @@ from cext.flow.ack_queue cimport (
     ack_queue_reserve,
 )
 from cext.flow.append cimport (
-    RECORD_ROOM_MAX,
     SPECIAL,
     Appended,
     Message,
@@ -38,6 +37,7 @@ from cext.flow.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
+from cext.store.record cimport RECORD_FIXED_BYTES_MAX
 from cext.wire.batch cimport BatchMessage, batch_next
 from cext.wire.message_id cimport write_offset_message_id
 from cext.wire.properties cimport SendProperties, scan_properties
@@ -141,7 +141,7 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
     m.add_properties = True
     m.own_tags_code = False
     m.tags_code = 0
-    status = make_room(s, queue, record_bytes_max(&m), 1)
+    status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
     if status != OK:
         return refuse_status(s, c, h, status)
     # Room for the ack first: what is appended must be answerable.
@@ -184,7 +184,8 @@ cdef int measure_batch(const Frame* f, const Topic* topic, int64_t* bytes,
             return MALFORMED
         if is_special(&scanned):
             return SPECIAL
-        bytes[0] += RECORD_ROOM_MAX + entry.body_bytes + entry.properties_bytes
+        bytes[0] += (RECORD_FIXED_BYTES_MAX + topic.name_length + entry.body_bytes
+                     + entry.properties_bytes)
         records[0] += 1
         if records[0] > DISPATCH_MAX:
             return TOO_LARGE
@@ -209,7 +210,7 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
     cdef int status = measure_batch(f, topic, &bytes, &records)
     if status != OK:
         return refuse_status(s, c, h, status)
-    status = TOO_LARGE if bytes > s.log.ring.size // 2 else make_room(s, queue, <uint32_t> bytes, records)
+    status = TOO_LARGE if bytes > s.log.max_record_bytes else make_room(s, queue, <uint32_t> bytes, records)
     if status != OK:
         return refuse_status(s, c, h, status)
     if r.properties.bytes != NULL and s.options.sync_flush:

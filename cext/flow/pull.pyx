@@ -1,5 +1,5 @@
 """Pulls. See pull.pxd."""
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset, strlen
 
 from cext.base.byteorder cimport load_i64, load_u32
@@ -233,7 +233,7 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
                     return OK
                 if status != OK:
                     # Deleted by retention between the queue's read and now, or out of range.
-                    if entries[i].physical_offset >= s.log.first_offset():
+                    if entries[i].physical_offset >= s.log.min_offset():
                         found.corrupt_offset = offset
                         found.corrupt_physical = entries[i].physical_offset
                         found.corrupt_reason = status
@@ -344,7 +344,7 @@ cdef void start_read(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
         if job.read.count >= s.options.disk_max_messages or job.read.count >= job.max_messages:
             break
         if entries[i].size > 0 and tag_filter_passes(&job.tags, entries[i].tags_code) \
-                and entries[i].physical_offset >= s.log.first_offset():
+                and entries[i].physical_offset >= s.log.min_offset():
             if job.read.count > 0 and (bytes + entries[i].size
                                        > <uint64_t> s.options.disk_max_bytes):
                 break

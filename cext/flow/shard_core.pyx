@@ -9,6 +9,8 @@
 Every method but __init__, open, start and stop may be called by one thread only, the control
 thread; a lock makes a second caller wait rather than corrupt a ring.
 """
+import os
+import pathlib
 import socket
 import threading
 
@@ -63,6 +65,7 @@ from cext.net.socket_api cimport read, write
 from cext.store.commit_log cimport CommitLog
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
+from cext.store.preparer cimport Preparer
 from cext.store.queue_store cimport QueueReader, QueueStore
 from cext.wire.message_id cimport unique_key_maker_open
 
@@ -175,18 +178,24 @@ cdef class ShardCore:
         s.log = CommitLog(given["commitlog_dir"], given["segment_bytes"], given["ring_bytes"],
                           given["record_max_bytes"])
         s.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
-                              given["queue_chunks"])
+                              given["queue_chunks"], given["checkpoint"])
         s.queue_reader = QueueReader(given["consumequeue_dir"], given["queue_file_units"])
-        self.report = recover(s.log, s.queues, given["root"], given["clean"])
+        abort = pathlib.Path(given["root"], "abort")
+        self.report = recover(s.log, s.queues, given["root"], not abort.exists())
+        abort.write_text(str(os.getpid()))      # there until a clean stop (wire.md 4.5)
         s.net = Reactor()
         s.net.listen_fd = self.listener.fileno()
+        s.net.notify_fd = s.log.link.notify_event
         s.net.idle_ms = given["idle_ms"]
         if s.net.open(s.options.frame_max_bytes, given["connections_max"], given["jumbo_buffers"],
                       given["reply_buffers"]) != OK:
             raise MemoryError("no memory or descriptors for the reactor")
-        s.flusher = Flusher(s.log, given["sync_flush"], given["flush_interval_ms"],
-                            given["flush_least_pages"], given["flush_thorough_ms"], s.net.wake_fd)
-        s.readers = DiskReader(s.log, given["disk_readers"], s.net.wake_fd)
+        s.preparer = Preparer(s.log)
+        s.flusher = Flusher(s.log, sync_mode=given["sync_flush"],
+                            interval_ms=given["flush_interval_ms"],
+                            least_pages=given["flush_least_pages"],
+                            thorough_ms=given["flush_thorough_ms"])
+        s.readers = DiskReader(s.log, given["disk_readers"])
         connect_callbacks(s)
         return self.report
 
@@ -208,7 +217,7 @@ cdef class ShardCore:
     def start(self):
         """Starts the threads; from here on clients are served."""
         cdef int error = 0
-        self.s.log.start()
+        self.s.preparer.start()
         self.s.flusher.start()
         self.s.readers.start()
         self.s.queues.start()
@@ -230,15 +239,17 @@ cdef class ShardCore:
         self.running = False
         self.listener.close()
         s.readers.stop()
-        s.flusher.stop()
-        if not s.log.is_poisoned():
+        s.flusher.stop()                        # syncs all that is written
+        if not s.log.poisoned():
             with nogil:
-                status = s.queues.flush_all(wall_ms(), s.log.marks.durable, 10000)
+                status = s.queues.flush_all(wall_ms(), s.log.durable(), 10000)
         s.queues.stop()
-        s.log.stop()
+        s.preparer.stop()
         if status != OK:
             raise StoreError("the consume queues could not be written; they are rebuilt from the "
                              "commit log at the next start")
+        if not s.log.poisoned():
+            pathlib.Path(self.given["root"], "abort").unlink(missing_ok=True)
 
     # ---------------------------------------------------------------- the control thread's side
 
@@ -448,7 +459,7 @@ cdef class ShardCore:
 
     def log_range(self):
         """(first offset, offset behind the last written byte, durable offset)."""
-        return (self.s.log.first_offset(), load_acquire_i64(&self.s.log.marks.written),
+        return (self.s.log.min_offset(), load_acquire_i64(&self.s.log.marks.written),
                 load_acquire_i64(&self.s.log.marks.durable))
 
     def read_record(self, int64_t physical_offset):
@@ -514,10 +525,11 @@ cdef class ShardCore:
         """Deletes the oldest log files last modified before a time (any time when forced)."""
         cdef Arguments x
         cdef int32_t dropped = 0
+        cdef int64_t modified_ms
         while dropped < max_count:
             if not force:
                 modified_ms = self.s.log.first_segment_modified_ms()
-                if modified_ms is None or modified_ms >= before_ms:
+                if modified_ms < 0 or modified_ms >= before_ms:
                     break
             names(&x, b"", b"")
             if self._call(<CallFn> call_drop_segment, &x) != OK:
@@ -553,14 +565,14 @@ cdef class ShardCore:
             "received_bytes": s.net.counters.received_bytes,
             "sent_bytes": s.net.counters.sent_bytes,
             "socket_stalls": s.net.counters.stalls,
-            "log_first": s.log.first_offset(),
+            "log_first": s.log.min_offset(),
             "log_appended": s.log.marks.appended,
             "log_written": load_acquire_i64(&s.log.marks.written),
             "log_durable": load_acquire_i64(&s.log.marks.durable),
-            "poisoned": int(s.log.is_poisoned()),
-            "queue_writes": s.queues.counters.jobs_written,
-            "queue_sync_writes": s.queues.counters.sync_writes,
-            "queue_write_failures": s.queues.counters.write_failures,
+            "poisoned": int(s.log.poisoned()),
+            "queue_writes": s.queues.counts.jobs_written,
+            "queue_sync_writes": s.queues.counts.sync_writes,
+            "queue_write_failures": s.queues.counts.write_failures,
         }
 
 

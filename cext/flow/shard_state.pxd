@@ -21,6 +21,7 @@ from cext.store.commit_log cimport CommitLog
 from cext.store.consume_queue cimport Queue
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
+from cext.store.preparer cimport Preparer
 from cext.store.queue_store cimport QueueReader, QueueStore
 from cext.wire.message_id cimport UniqueKeyMaker
 
@@ -81,6 +82,7 @@ cdef class ShardState:
     cdef Reactor net
     cdef CommitLog log
     cdef QueueStore queues
+    cdef Preparer preparer
     cdef Flusher flusher
     cdef DiskReader readers
     cdef QueueReader queue_reader       # blocking reads of queue entries that are not in memory
@@ -111,6 +113,7 @@ cdef class ShardState:
     cdef uint32_t refuse_reason_bytes
     cdef UniqueKeyMaker key_maker
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch
+    cdef int64_t durable_seen           # `durable` at the end of the last turn
     cdef int64_t last_second            # of now_ms; once-a-second work
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
     cdef uint64_t events_dropped

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.stdio cimport snprintf
 
-from cext.base.atomics cimport load_acquire_i32, load_acquire_i64
+from cext.base.atomics cimport load_acquire_i32
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
 from cext.flow.acknowledge cimport expire, settle
@@ -186,7 +186,9 @@ cdef void once_a_second(ShardState s) noexcept nogil:
 
 cdef void run_turn(ShardState s) noexcept nogil:
     cdef int64_t wall
-    s.net.poll(next_timeout(s))
+    s.log.reactor_sleeps()
+    s.net.poll(0 if s.log.durable() != s.durable_seen else next_timeout(s))
+    s.log.reactor_wakes()
     s.now_ms = s.net.now_ms
     wall = wall_ms()
     if wall > s.wall_ms:
@@ -200,14 +202,14 @@ cdef void run_turn(ShardState s) noexcept nogil:
     wake_expired(s)
     collect_reads(s)
     answer_pulls(s)
+    # Looked at once, so that a move between two looks is not missed before the next sleep.
+    s.durable_seen = s.log.durable()
     if s.await_durable.head != s.await_durable.tail:
-        if s.options.sync_flush:
-            s.flusher.request(s.log.marks.written)
-        settle(s, &s.await_durable, load_acquire_i64(&s.log.marks.durable))
+        settle(s, &s.await_durable, s.durable_seen)
         expire(s, &s.await_durable)
-    if s.log.is_poisoned() and not s.poison_told:
+    if s.log.poisoned() and not s.poison_told:
         handle_poison(s)
-    s.queues.turn(s.wall_ms, load_acquire_i64(&s.log.marks.durable))
+    s.queues.turn(s.wall_ms, s.durable_seen)
     if s.now_ms // 1000 != s.last_second:
         s.last_second = s.now_ms // 1000
         once_a_second(s)

@@ -43,6 +43,7 @@ cdef class Reactor:
     cdef int epoll_fd
     cdef int listen_fd
     cdef int wake_fd                # eventfd; any thread may write to it
+    cdef int notify_fd              # borrowed: another eventfd that wakes the loop, or -1
     cdef uint32_t connections_max
     cdef uint32_t connection_count
     cdef uint64_t generation

@@ -38,6 +38,7 @@ cdef class Reactor:
         self.epoll_fd = -1
         self.listen_fd = -1
         self.wake_fd = -1
+        self.notify_fd = -1
         self.idle_ms = 120000
 
     def __dealloc__(self):
@@ -89,6 +90,10 @@ cdef class Reactor:
         event.data.ptr = &self.wake_fd
         if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.wake_fd, &event) != 0:
             return STATUS_IO_ERROR
+        event.data.ptr = &self.notify_fd
+        if self.notify_fd >= 0 and epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.notify_fd,
+                                             &event) != 0:
+            return STATUS_IO_ERROR
         event.data.ptr = &self.listen_fd
         if self.listen_fd >= 0 and epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.listen_fd,
                                              &event) != 0:
@@ -120,6 +125,8 @@ cdef class Reactor:
             if events[i].data.ptr == <void*> &self.wake_fd:
                 read(self.wake_fd, &ignored, 8)
                 self.woken = True
+            elif events[i].data.ptr == <void*> &self.notify_fd:
+                read(self.notify_fd, &ignored, 8)
             elif events[i].data.ptr == <void*> &self.listen_fd:
                 self.accept_ready()
             else:

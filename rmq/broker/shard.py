@@ -1,0 +1,106 @@
+"""Builds the compiled half of a shard from the settings.
+
+`make_core(settings)` translates RocketMQ's keys into the plain numbers that ShardCore takes. Buffers
+are sums whose terms name their users (see `_buffers`); all are address space until they are used.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from pathlib import Path
+from typing import Any
+
+from cext.flow.shard_core import ShardCore
+from rmq.config import Settings
+from rmq.errors import ConfigError
+
+FRAME_MAX_BYTES = 16 * 1024 * 1024  # RocketMQ's limit for a whole frame (wire.md 1.1)
+UNIT_BYTES = 20
+QUEUE_CHUNKS = 262_144  # 1 KiB each: tails of consume queues, at most 256 MiB
+PULLS_MAX = 65_536  # pulls held or under way
+DISK_READERS = 2
+
+
+def make_core(settings: Settings) -> ShardCore:
+    """A core that is not open yet. ConfigError when a setting cannot be used."""
+    return ShardCore(core_options(settings))
+
+
+def core_options(settings: Settings) -> dict[str, Any]:
+    """The options of ShardCore, by its own names."""
+    root = Path(settings.storePathRootDir)
+    return {
+        "root": str(root),
+        "checkpoint": str(root / "checkpoint"),
+        "commitlog_dir": settings.storePathCommitLog or str(root / "commitlog"),
+        "consumequeue_dir": str(root / "consumequeue"),
+        "segment_bytes": settings.mappedFileSizeCommitLog,
+        "queue_file_units": settings.mappedFileSizeConsumeQueue // UNIT_BYTES,
+        "ring_bytes": settings.rmqRingBytes,
+        "record_max_bytes": settings.rmqRingBytes // 2,
+        "message_max_bytes": settings.maxMessageSize,
+        "frame_max_bytes": FRAME_MAX_BYTES,
+        "sync_flush": settings.flushDiskType == "SYNC_FLUSH",
+        "sync_flush_timeout_ms": settings.syncFlushTimeout,
+        "flush_interval_ms": settings.flushIntervalCommitLog,
+        "flush_least_pages": settings.flushCommitLogLeastPages,
+        "flush_thorough_ms": settings.flushCommitLogThoroughInterval,
+        "long_polling": settings.longPollingEnable,
+        "short_polling_ms": settings.shortPollingTimeMills,
+        "suspend_max_ms": settings.brokerSuspendMaxTimeMillis
+        if "brokerSuspendMaxTimeMillis" in settings
+        else 20_000,
+        "pull_max_messages": settings.maxTransferCountOnMessageInMemory,
+        "pull_max_bytes": settings.maxTransferBytesOnMessageInMemory,
+        "disk_max_messages": settings.maxTransferCountOnMessageInDisk,
+        "disk_max_bytes": settings.maxTransferBytesOnMessageInDisk,
+        "idle_ms": settings.serverChannelMaxIdleTimeSeconds * 1000,
+        "listen_host": settings.bindAddress,
+        "listen_port": settings.listenPort,
+        "store_ip": _packed(settings.brokerIP1),
+        "region": settings.regionId.encode(),
+        "trace_on": settings.traceOn,
+        "auto_uniq_key": True,
+        "extra_properties": _extra_properties(settings),
+        **_buffers(settings),
+    }
+
+
+def _buffers(settings: Settings) -> dict[str, int]:
+    connections: int = settings.rmqMaxConnections
+    return {
+        "connections_max": connections,
+        # A reply buffer (16 KiB) per connection with output, and 16 for each pull reply (256 KiB)
+        # that a slow client makes us keep.
+        "reply_buffers": settings.rmqReplyBuffers + min(connections, 4096),
+        # 16 MiB each, touched as far as used: large requests, batch replies, reads from disk.
+        "jumbo_buffers": 128,
+        "pulls_max": PULLS_MAX,
+        "queue_chunks": QUEUE_CHUNKS,
+        "disk_readers": DISK_READERS,
+    }
+
+
+def _packed(address: str) -> bytes:
+    """brokerIP1 as 4 or 16 bytes; a host name is looked up once."""
+    try:
+        return ipaddress.ip_address(address).packed
+    except ValueError:
+        pass
+    try:
+        return ipaddress.ip_address(socket.gethostbyname(address)).packed
+    except OSError as error:
+        raise ConfigError(
+            f"brokerIP1={address}: no such host ({error.strerror}); give the address clients reach"
+        ) from None
+
+
+def _extra_properties(settings: Settings) -> bytes:
+    """What the broker adds to the properties of each single send (wire.md 3.5), stored form."""
+    pairs = {
+        "MSG_REGION": settings.regionId,
+        "TRACE_ON": "true" if settings.traceOn else "false",
+        "CLUSTER": settings.brokerClusterName,
+    }
+    return b"".join(f"{name}\x01{value}\x02".encode() for name, value in pairs.items())
