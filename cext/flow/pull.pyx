@@ -15,7 +15,7 @@ from cext.flow.group_table cimport (
 )
 from cext.flow.held_pulls cimport defer, free_job, hold, make_ready
 from cext.flow.offset_table cimport offset_commit
-from cext.flow.pull_job cimport JOB_READING
+from cext.flow.pull_job cimport JOB_READING, PATH_BYTES
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,
@@ -35,8 +35,8 @@ from cext.flow.topic_table cimport PERM_READ, Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO
-from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.disk_reader cimport ReadJob
+from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
+from cext.store.disk_reader cimport READ_FILE, READ_LOG, ReadJob
 from cext.store.record cimport RecordView, record_parse
 from cext.wire.pull_request cimport PullRequest, read_pull_request
 from cext.wire.replies cimport PULL_REPLY_BYTES_MAX, PullReply, write_pull_reply_header
@@ -51,6 +51,7 @@ cdef enum:
     FOUND_MAX = 1024                # records of one reply, whatever is configured
     SCAN_UNITS_MIN = 800            # queue entries looked at per pull at least (16 000 bytes)
     ENTRIES_AT_ONCE = 64
+    ENTRY_READS_MAX = 8             # fetches of queue entries before a pull is given up
     UNSENT_MAX = 1048576            # queued bytes of one connection before its pulls wait
 
 cdef extern from "<stdio.h>" nogil:
@@ -300,15 +301,28 @@ cdef void answer_found(ShardState s, PullJob* job, Found* found) noexcept nogil:
 cdef void answer_damage(ShardState s, PullJob* job, Found* found) noexcept nogil:
     cdef char remark[256]
     s.counters.corrupt_records += 1
-    snprintf(remark, sizeof(remark), b"the record at commit log offset %lld (topic %.100s queue %d "
-             b"offset %lld) is damaged on disk and is not served",
-             <long long> found.corrupt_physical, job.topic.name, job.queue_id,
-             <long long> found.corrupt_offset)
+    if found.corrupt_physical < 0:
+        snprintf(remark, sizeof(remark), b"the consume queue of topic %.100s queue %d cannot be "
+                 b"read at offset %lld", job.topic.name, job.queue_id,
+                 <long long> found.corrupt_offset)
+    else:
+        snprintf(remark, sizeof(remark), b"the record at commit log offset %lld (topic %.100s queue "
+                 b"%d offset %lld) is damaged on disk and is not served",
+                 <long long> found.corrupt_physical, job.topic.name, job.queue_id,
+                 <long long> found.corrupt_offset)
     tell_event(s, job.connection, remark)
     if reply_error_to(s, job.connection, job.opaque, job.serialize_type, SYSTEM_ERROR,
                       remark) < 0:
         s.net.close_connection(job.connection)
     free_job(s, job)
+
+
+cdef void answer_unreadable(ShardState s, PullJob* job) noexcept nogil:
+    """The queue's entries at job.offset cannot be read or are no entries."""
+    cdef Found found
+    found.corrupt_offset = job.offset
+    found.corrupt_physical = -1
+    answer_damage(s, job, &found)
 
 
 cdef void nothing_new(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
@@ -320,26 +334,61 @@ cdef void nothing_new(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
         answer_nothing(s, job, PULL_NOT_FOUND, b"NO_NEW_MESSAGE", job.offset)
 
 
+cdef void refuse_busy(ShardState s, PullJob* job, const char* remark) noexcept nogil:
+    s.counters.busy_replies += 1
+    if reply_error_to(s, job.connection, job.opaque, job.serialize_type, SYSTEM_BUSY, remark) < 0:
+        s.net.close_connection(job.connection)
+    free_job(s, job)
+
+
+cdef void submit_read(ShardState s, PullJob* job, int32_t kind) noexcept nogil:
+    job.read.kind = kind
+    job.read.check = True
+    job.read.owner = job
+    job.read.buffer = job.read_buffer
+    job.read.capacity = <uint32_t> s.net.jumbo_bytes
+    job.state = JOB_READING
+    if s.readers.submit(&job.read) != OK:
+        refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: the disk "
+                    b"readers are behind")
+        return
+    s.reading_count += 1
+    s.counters.pulls_from_disk += 1
+
+
+cdef void fetch_entries(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
+    """Has a disk reader bring a page of the queue's file into the page cache, then goes on."""
+    cdef int64_t per_file = s.queues.entries_per_file
+    cdef int64_t file = job.offset // per_file
+    cdef const char* directory = s.queues.reader_files.directory
+    job.entry_reads += 1
+    snprintf(job.path, PATH_BYTES, b"%s/%s/%d/%020lld", directory, queue.topic, queue.queue_id,
+             <long long> (file * per_file * UNIT_BYTES))
+    job.read.path = job.path
+    job.read.count = 1
+    job.read.offsets[0] = (job.offset - file * per_file) * UNIT_BYTES
+    job.read.sizes[0] = ENTRIES_AT_ONCE * UNIT_BYTES
+    submit_read(s, job, READ_FILE)
+
+
 cdef void start_read(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
     """Records (or queue entries) are not in memory: a disk reader fetches the next few."""
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
     cdef int64_t offset = job.offset
     cdef uint64_t bytes = 0
     cdef int count, i
-    job.read.count = 0
-    job.read.owner = job
     if job.read_buffer == NULL:
         job.read_buffer = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
+        job.entry_reads = 0
     if job.read_buffer == NULL:
-        s.counters.busy_replies += 1
-        if reply_error_to(s, job.connection, job.opaque, job.serialize_type, SYSTEM_BUSY,
-                          b"[OVERLOAD]system busy, start flow control for a while: "
-                          b"too many pulls read from disk") < 0:
-            s.net.close_connection(job.connection)
-        free_job(s, job)
+        refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: too many "
+                    b"pulls read from disk")
         return
-    count = s.queue_reader.read_blocking(queue.topic, queue.queue_id, queue.serial, offset,
-                                         ENTRIES_AT_ONCE, s.log.marks.written, entries)
+    count = s.queues.read(queue, offset, ENTRIES_AT_ONCE, entries)
+    if count == ABSENT and job.entry_reads < ENTRY_READS_MAX:
+        fetch_entries(s, job, queue)
+        return
+    job.read.count = 0
     for i in range(count):
         if job.read.count >= s.options.disk_max_messages or job.read.count >= job.max_messages:
             break
@@ -357,23 +406,12 @@ cdef void start_read(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
             bytes += entries[i].size
         offset += 1
     job.next_offset = offset
-    if job.read.count == 0:
-        answer_nothing(s, job, PULL_RETRY_IMMEDIATELY if count > 0 else SYSTEM_ERROR,
-                       b"NO_MATCHED_MESSAGE", offset)
-        return
-    job.read.buffer = job.read_buffer
-    job.read.capacity = <uint32_t> s.net.jumbo_bytes
-    job.state = JOB_READING
-    if s.readers.submit(&job.read) != OK:
-        s.counters.busy_replies += 1
-        if reply_error_to(s, job.connection, job.opaque, job.serialize_type, SYSTEM_BUSY,
-                          b"[OVERLOAD]system busy, start flow control for a while: "
-                          b"the disk readers are behind") < 0:
-            s.net.close_connection(job.connection)
-        free_job(s, job)
-        return
-    s.reading_count += 1
-    s.counters.pulls_from_disk += 1
+    if job.read.count > 0:
+        submit_read(s, job, READ_LOG)
+    elif count > 0:
+        answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE", offset)
+    else:
+        answer_unreadable(s, job)
 
 
 cdef void answer(ShardState s, PullJob* job) noexcept nogil:
@@ -408,9 +446,7 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
         elif found.corrupt_offset >= 0:
             answer_damage(s, job, &found)
         elif status < 0:
-            found.corrupt_offset = job.offset
-            found.corrupt_physical = -1
-            answer_damage(s, job, &found)
+            answer_unreadable(s, job)
         else:
             answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE",
                            found.next_offset)
@@ -442,13 +478,13 @@ cdef void answer_pulls(ShardState s) noexcept nogil:
 # ------------------------------------------------------------------- back from the disk
 
 cdef bint all_whole(ShardState s, PullJob* job, uint64_t* total, Found* found) noexcept nogil:
-    """Checks what a disk reader brought; records lie back to back in the buffer."""
+    """The records a disk reader brought (and checked) are those the queue entries mean."""
     cdef RecordView view
     cdef uint64_t at = 0
     cdef int32_t i
     found.corrupt_offset = -1
     for i in range(job.read.done_count):
-        if record_parse(job.read_buffer + at, job.read.sizes[i], job.read.offsets[i], True,
+        if record_parse(job.read_buffer + at, job.read.sizes[i], job.read.offsets[i], False,
                         &view) != OK or view.total_bytes != job.read.sizes[i] \
                 or view.queue_offset != job.read_queue_offsets[i]:
             found.corrupt_offset = job.read_queue_offsets[i]
@@ -468,6 +504,9 @@ cdef void finish_read(ShardState s, PullJob* job) noexcept nogil:
     s.reading_count -= 1
     if job.connection.id != job.connection_id:
         free_job(s, job)
+        return
+    if job.read.kind == READ_FILE:
+        make_ready(s, job)                  # the entries are in the page cache now: look again
         return
     if job.read.done_count < job.read.count and job.read.done_count >= 0:
         job.next_offset = job.read_queue_offsets[job.read.done_count]

@@ -16,6 +16,9 @@ from cext.net.connection cimport Connection
 from cext.store.consume_queue cimport Queue
 from cext.store.disk_reader cimport ReadJob
 
+cdef enum:
+    PATH_BYTES = 1024
+
 cdef enum JobState:
     JOB_FREE = 0
     JOB_READY = 1
@@ -48,4 +51,6 @@ cdef struct PullJob:
     TagFilter tags
     uint8_t* read_buffer        # READING: owned jumbo buffer
     ReadJob read
-    int64_t read_queue_offsets[64]
+    int64_t read_queue_offsets[64]      # queue offset of each record of `read`
+    int32_t entry_reads         # times queue entries were fetched from disk for this answer
+    char path[PATH_BYTES]       # of the consume queue file being fetched

@@ -66,7 +66,7 @@ from cext.store.commit_log cimport CommitLog
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
 from cext.store.preparer cimport Preparer
-from cext.store.queue_store cimport QueueReader, QueueStore
+from cext.store.queue_store cimport QueueStore
 from cext.wire.message_id cimport unique_key_maker_open
 
 from cext.store.recovery import recover
@@ -179,13 +179,14 @@ cdef class ShardCore:
                           given["record_max_bytes"])
         s.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
                               given["queue_chunks"], given["checkpoint"])
-        s.queue_reader = QueueReader(given["consumequeue_dir"], given["queue_file_units"])
         abort = pathlib.Path(given["root"], "abort")
         self.report = recover(s.log, s.queues, given["root"], not abort.exists())
         abort.write_text(str(os.getpid()))      # there until a clean stop (wire.md 4.5)
         s.net = Reactor()
         s.net.listen_fd = self.listener.fileno()
-        s.net.notify_fd = s.log.link.notify_event
+        s.readers = DiskReader(s.log, given["disk_readers"])
+        s.net.add_wake_fd(s.log.link.notify_event)
+        s.net.add_wake_fd(s.readers.event_fd())
         s.net.idle_ms = given["idle_ms"]
         if s.net.open(s.options.frame_max_bytes, given["connections_max"], given["jumbo_buffers"],
                       given["reply_buffers"]) != OK:
@@ -195,7 +196,6 @@ cdef class ShardCore:
                             interval_ms=given["flush_interval_ms"],
                             least_pages=given["flush_least_pages"],
                             thorough_ms=given["flush_thorough_ms"])
-        s.readers = DiskReader(s.log, given["disk_readers"])
         connect_callbacks(s)
         return self.report
 

@@ -22,7 +22,7 @@ from cext.store.consume_queue cimport Queue
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
 from cext.store.preparer cimport Preparer
-from cext.store.queue_store cimport QueueReader, QueueStore
+from cext.store.queue_store cimport QueueStore
 from cext.wire.message_id cimport UniqueKeyMaker
 
 cdef enum:
@@ -85,7 +85,6 @@ cdef class ShardState:
     cdef Preparer preparer
     cdef Flusher flusher
     cdef DiskReader readers
-    cdef QueueReader queue_reader       # blocking reads of queue entries that are not in memory
     cdef Options options
     cdef Counters counters
     cdef ControlLink link

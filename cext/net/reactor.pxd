@@ -43,7 +43,8 @@ cdef class Reactor:
     cdef int epoll_fd
     cdef int listen_fd
     cdef int wake_fd                # eventfd; any thread may write to it
-    cdef int notify_fd              # borrowed: another eventfd that wakes the loop, or -1
+    cdef int told_fds[4]            # borrowed: eventfds of other threads that wake the loop
+    cdef int told_count
     cdef uint32_t connections_max
     cdef uint32_t connection_count
     cdef uint64_t generation
@@ -73,6 +74,7 @@ cdef class Reactor:
 
     cdef int open(self, uint64_t frame_max_bytes, uint32_t connections_max,
                   uint32_t jumbo_count, uint32_t reply_count) noexcept nogil
+    cdef void add_wake_fd(self, int fd) noexcept nogil      # before open(); at most 4
     cdef void set_callbacks(self, void* owner, OnBytes on_bytes, OnRefused on_refused,
                             OnClosed on_closed, OnDrained on_drained) noexcept nogil
     cdef void poll(self, int32_t timeout_ms) noexcept nogil         # waits; reads the clock

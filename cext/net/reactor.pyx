@@ -38,7 +38,6 @@ cdef class Reactor:
         self.epoll_fd = -1
         self.listen_fd = -1
         self.wake_fd = -1
-        self.notify_fd = -1
         self.idle_ms = 120000
 
     def __dealloc__(self):
@@ -86,19 +85,25 @@ cdef class Reactor:
         if self.epoll_fd < 0 or self.wake_fd < 0:
             return STATUS_IO_ERROR
         cdef epoll_event event
+        cdef int i
         event.events = EPOLLIN
         event.data.ptr = &self.wake_fd
         if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.wake_fd, &event) != 0:
             return STATUS_IO_ERROR
-        event.data.ptr = &self.notify_fd
-        if self.notify_fd >= 0 and epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.notify_fd,
-                                             &event) != 0:
-            return STATUS_IO_ERROR
+        for i in range(self.told_count):
+            event.data.ptr = &self.told_fds[i]
+            if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.told_fds[i], &event) != 0:
+                return STATUS_IO_ERROR
         event.data.ptr = &self.listen_fd
         if self.listen_fd >= 0 and epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.listen_fd,
                                              &event) != 0:
             return STATUS_IO_ERROR
         return STATUS_OK
+
+    cdef void add_wake_fd(self, int fd) noexcept nogil:
+        if self.told_count < 4:
+            self.told_fds[self.told_count] = fd
+            self.told_count += 1
 
     cdef void set_callbacks(self, void* owner, OnBytes on_bytes, OnRefused on_refused,
                             OnClosed on_closed, OnDrained on_drained) noexcept nogil:
@@ -125,8 +130,9 @@ cdef class Reactor:
             if events[i].data.ptr == <void*> &self.wake_fd:
                 read(self.wake_fd, &ignored, 8)
                 self.woken = True
-            elif events[i].data.ptr == <void*> &self.notify_fd:
-                read(self.notify_fd, &ignored, 8)
+            elif (events[i].data.ptr >= <void*> &self.told_fds[0]
+                  and events[i].data.ptr <= <void*> &self.told_fds[3]):
+                read((<int*> events[i].data.ptr)[0], &ignored, 8)
             elif events[i].data.ptr == <void*> &self.listen_fd:
                 self.accept_ready()
             else:
