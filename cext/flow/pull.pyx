@@ -209,6 +209,7 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
     found.bytes = 0
     found.absent_offset = -1
     found.corrupt_offset = -1
+    found.corrupt_physical = -1
     found.next_offset = offset
     while found.count < limit and offset < queue.max_offset and offset - job.offset < scan:
         wanted = ENTRIES_AT_ONCE
@@ -483,6 +484,7 @@ cdef bint all_whole(ShardState s, PullJob* job, uint64_t* total, Found* found) n
     cdef uint64_t at = 0
     cdef int32_t i
     found.corrupt_offset = -1
+    found.corrupt_physical = -1
     for i in range(job.read.done_count):
         if record_parse(job.read_buffer + at, job.read.sizes[i], job.read.offsets[i], False,
                         &view) != OK or view.total_bytes != job.read.sizes[i] \
@@ -501,6 +503,7 @@ cdef void finish_read(ShardState s, PullJob* job) noexcept nogil:
     cdef Found found
     cdef uint64_t bytes = 0
     cdef bint whole
+    found.corrupt_physical = -1
     s.reading_count -= 1
     if job.connection.id != job.connection_id:
         free_job(s, job)

@@ -180,6 +180,7 @@ cdef class ShardCore:
         s.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
                               given["queue_chunks"], given["checkpoint"])
         abort = pathlib.Path(given["root"], "abort")
+        s.log.load()
         self.report = recover(s.log, s.queues, given["root"], not abort.exists())
         abort.write_text(str(os.getpid()))      # there until a clean stop (wire.md 4.5)
         s.net = Reactor()

@@ -8,12 +8,14 @@
     @1024  rmq's own part; Apache RocketMQ neither reads nor changes it
            u32 magic "rmqC" 0x726D7143 | u32 version 1 | 16 bytes boot id of the kernel
            i64 copy of physicMsgTimestamp | i64 persisted_offset | i64 synced_offset
-           i64 queue_count | u32 crc32 of everything from @1024 up to here
+           i64 queue_count | i64 persisted_anchor | i64 synced_anchor
+           u32 crc32 of everything from @1024 up to here
 
 The own part is believed only when its checksum is right and its copy equals @0: a broker that wrote
 the store in the meantime has moved @0. persisted_offset (all messages below it have their units in
 the page cache) counts only while the same kernel runs, that is after kill -9; synced_offset (the
-same, on the disk) counts also after a power cut. synced_offset <= persisted_offset.
+same, on the disk) counts also after a power cut. synced_offset <= persisted_offset. An anchor is where
+the last record below the offset starts: when it does not end there, the log is not the one meant.
 
 Example: killed at log offset 10,000,000 with persisted_offset 9,500,000 on the same boot: only the
 last 500,000 bytes of the log are dispatched again.
@@ -23,7 +25,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 cdef enum:
     CHECKPOINT_BYTES = 4096
     OWN_AT = 1024
-    OWN_BYTES = 60                  # magic .. crc
+    OWN_BYTES = 76                  # magic .. crc
 
 cdef struct CheckpointFields:
     int64_t physic_ms
@@ -34,6 +36,8 @@ cdef struct CheckpointFields:
     int64_t persisted_offset
     int64_t synced_offset
     int64_t queue_count             # queues with at least one file
+    int64_t persisted_anchor        # log offset of the last record below persisted_offset; -1: none
+    int64_t synced_anchor           # the same for synced_offset
     uint8_t boot_id[16]
     int32_t own_valid               # read only: the own part has magic, checksum and copy right
 

@@ -35,7 +35,9 @@ cdef void checkpoint_encode(const CheckpointFields* fields, uint8_t* page) noexc
     store_i64(own + 32, fields.persisted_offset)
     store_i64(own + 40, fields.synced_offset)
     store_i64(own + 48, fields.queue_count)
-    store_u32(own + 56, crc32(own, 56))
+    store_i64(own + 56, fields.persisted_anchor)
+    store_i64(own + 64, fields.synced_anchor)
+    store_u32(own + OWN_BYTES - 4, crc32(own, OWN_BYTES - 4))
 
 
 cdef void checkpoint_decode(const uint8_t* page, CheckpointFields* fields) noexcept nogil:
@@ -48,12 +50,16 @@ cdef void checkpoint_decode(const uint8_t* page, CheckpointFields* fields) noexc
     fields.confirm_offset = load_i64(page + 32)
     if load_u32(own) != MAGIC or load_u32(own + 4) != VERSION:
         return
-    if load_u32(own + 56) != crc32(own, 56) or load_i64(own + 24) != fields.physic_ms:
+    if load_u32(own + OWN_BYTES - 4) != crc32(own, OWN_BYTES - 4):
+        return
+    if load_i64(own + 24) != fields.physic_ms:
         return
     memcpy(fields.boot_id, own + 8, 16)
     fields.persisted_offset = load_i64(own + 32)
     fields.synced_offset = load_i64(own + 40)
     fields.queue_count = load_i64(own + 48)
+    fields.persisted_anchor = load_i64(own + 56)
+    fields.synced_anchor = load_i64(own + 64)
     fields.own_valid = (0 <= fields.synced_offset <= fields.persisted_offset
                         and fields.queue_count >= 0)
 
@@ -113,6 +119,8 @@ def encode_checkpoint(dict values) -> bytes:
     fields.persisted_offset = values.get("persisted_offset", 0)
     fields.synced_offset = values.get("synced_offset", 0)
     fields.queue_count = values.get("queue_count", 0)
+    fields.persisted_anchor = values.get("persisted_anchor", -1)
+    fields.synced_anchor = values.get("synced_anchor", -1)
     if len(boot) != 16:
         raise ValueError(f"boot id of {len(boot)} bytes")
     memcpy(fields.boot_id, <const uint8_t*> boot, 16)
@@ -130,6 +138,7 @@ def decode_checkpoint(bytes page) -> dict:
         "master_flushed_offset": fields.master_flushed_offset,
         "confirm_offset": fields.confirm_offset,
         "persisted_offset": fields.persisted_offset, "synced_offset": fields.synced_offset,
-        "queue_count": fields.queue_count, "boot_id": fields.boot_id[:16],
+        "queue_count": fields.queue_count, "persisted_anchor": fields.persisted_anchor,
+        "synced_anchor": fields.synced_anchor, "boot_id": fields.boot_id[:16],
         "own_valid": bool(fields.own_valid),
     }

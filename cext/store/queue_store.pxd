@@ -43,6 +43,7 @@ cdef struct QueueCounters:
 cdef struct Mark:
     int64_t log_offset          # all messages below it ...
     int64_t stamp_ms            # ... were stored before this time
+    int64_t anchor              # log offset of the last of them; -1: none
 
 cdef class QueueStore:
     cdef readonly bytes directory       # .../consumequeue
@@ -50,6 +51,7 @@ cdef class QueueStore:
     cdef readonly int64_t log_end       # end of the newest record dispatched, bytes
     cdef readonly int64_t persisted_log_offset  # below it all units are in files (page cache)
     cdef readonly int64_t synced_log_offset     # below it they are on the disk, and the log too
+    cdef int64_t last_physical          # log offset of the newest record dispatched; -1: none
     cdef QueueCounters counts
 
     cdef NameMap names                  # topic NUL queueId(4) -> Queue*

@@ -63,6 +63,8 @@ cdef class QueueStore:
         self.entries_per_file = entries_per_file
         self.next_serial = 1
         self.trim_at = -1
+        self.last_physical = -1
+        self.persisted_mark.anchor = self.synced_mark.anchor = -1
         self.run_interval_ms = 3_000
         self.run_log_bytes = 256 << 20
         self.sync_interval_ms = 60_000
@@ -107,6 +109,11 @@ cdef class QueueStore:
             raise OSError(errno, os.strerror(errno), path)
         if checkpoint_read(self.checkpoint_fd, &self.checkpoint) == Status.IO_ERROR:
             raise OSError(errno, os.strerror(errno), path)
+
+    def use_checkpoint(self, path) -> None:
+        """The checkpoint file to keep, made when missing; before start()."""
+        self._open_checkpoint(os.fsencode(path))
+        self.writer.checkpoint_fd = self.checkpoint_fd
 
     def start(self):
         """Starts the writer and sync threads."""
@@ -237,6 +244,7 @@ cdef class QueueStore:
         queue.write_at += UNIT_BYTES
         queue.max_offset += 1
         self.log_end = physical_offset + size
+        self.last_physical = physical_offset
         if not queue.dirty:
             self.mark_dirty(queue)
         return Status.OK
@@ -516,6 +524,7 @@ cdef class QueueStore:
         self.dirty_count = 0
         self.run_mark.log_offset = self.log_end
         self.run_mark.stamp_ms = now_ms
+        self.run_mark.anchor = self.last_physical
         self.run_open = True
 
     cdef void _continue_run(self) noexcept nogil:
@@ -561,7 +570,9 @@ cdef class QueueStore:
         job.fields = self.checkpoint
         job.fields.physic_ms = job.fields.logics_ms = self.synced_mark.stamp_ms
         job.fields.persisted_offset = self.persisted_mark.log_offset
-        job.fields.synced_offset = min(self.synced_mark.log_offset, self.persisted_mark.log_offset)
+        job.fields.persisted_anchor = self.persisted_mark.anchor
+        job.fields.synced_offset = self.synced_mark.log_offset
+        job.fields.synced_anchor = self.synced_mark.anchor
         job.fields.queue_count = self.file_count
         self._push(job)
 

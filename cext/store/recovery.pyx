@@ -1,0 +1,544 @@
+"""Recovery at start: where the log ends, which queue units are believed, what is dispatched again.
+
+The commit log is the truth. Queue files are believed up to one log offset, the start; units at and
+above it are cut and made anew from the log. Exactly one row gives the start (first match counts):
+
+    row what is on disk                             start of dispatch       who leaves it so
+    S1  no commit-log segment                       0, queue files removed  new store; log deleted
+    S2  segments, no queue file at all              start of the log        queue directory deleted
+    S3  own checkpoint part, some queues missing    start of the log; the   one queue's directory
+                                                    others keep their units deleted
+    S4  own part, same boot                         its persisted_offset    clean stop; kill -9
+    S5  own part, other boot                        its synced_offset       power cut; reboot
+    S6  no own part, no abort file                  end of the highest      Apache RocketMQ stopped
+                                                    record in any queue     cleanly
+    S7  no own part, abort file                     newest segment whose    Apache RocketMQ killed;
+                                                    first record is older   checkpoint of another
+                                                    than the checkpoint     run copied in
+                                                    minus 3 s
+    S8  as S7, but no segment is old enough         start of the log        checkpoint lost, garbled
+    S9  S4-S6, but no record ends or starts there   as S7 or S8             log shortened; checkpoint
+                                                                            or unit garbled
+    S10 a record from the start on that its queue   start of the log, all   queue files older than the
+        does not end just before, or one across it  queue files removed     checkpoint says
+
+"Own part" is the one of rmq, believed when checksum and copy fit (checkpoint.pxd). Single queues:
+
+    Q1  units at or above the start                 cut                     queue files ahead
+    Q2  units missing below the log's end           dispatched again        queue files behind
+    Q3  empty last file                             removed                 crash while made
+    Q4  short last file                             filled up with zeros    crash while made
+    Q5  file missing in between, wrong length       all removed, log read   files copied badly
+                                                    from its start for it
+    Q6  records say a lower offset than the queue   cut there: topic was    delete and create within
+        has                                         made anew               the last seconds
+    Q7  directory that is no legal topic            left alone, named       somebody's file
+
+Where the log ends: rows E1-E5 in log_scan.pxd. Example: killed by -9 at log end 10,000,000, checkpoint
+says persisted 9,500,000 on this boot: S4, queues cut at 9,500,000, 500,000 bytes dispatched again.
+"""
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memcpy, memset
+
+import os
+
+from cext.base.clock cimport monotonic_us
+from cext.base.status cimport Status, raise_status
+from cext.store.checkpoint cimport CheckpointFields, checkpoint_write
+from cext.store.checkpoint import boot_id
+from cext.store.commit_log cimport CommitLog
+from cext.store.consume_queue cimport (BLANK_SIZE, Queue, UNIT_BYTES, queue_release, topic_is_valid,
+                                       unit_store)
+from cext.store.log_scan cimport DAMAGE_MAX, LogScan
+from cext.store.queue_files cimport QueueName, name_of
+from cext.store.queue_scan cimport (QueueState, cut_queue, first_unit, scan_queue, trim_files)
+from cext.store.queue_store cimport QueueStore
+from cext.store.record cimport RecordView
+from cext.store.tags_code cimport DELAY_LEVELS_MAX, DelayLevels, tags_code_of
+
+from rmq.errors import StoreError
+
+PROBLEMS = {1: "zeros", 2: "blank", 3: "bad magic", 4: "bad size", 5: "fields do not add up",
+            6: "record of another offset", 7: "body checksum"}
+# 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h: RocketMQ's messageDelayLevel.
+DELAY_LEVELS_MS = (1_000, 5_000, 10_000, 30_000, *(m * 60_000 for m in range(1, 11)), 1_200_000,
+                   1_800_000, 3_600_000, 7_200_000)
+
+cdef enum:
+    CHECKPOINT_SLACK_MS = 3_000
+    TRANSACTION_BITS = 0xC
+    PREPARED = 0x4
+    ROLLBACK = 0xC
+    GAP_BLANKS_MAX = 1_000_000
+
+cdef int GAP = -1000                # dispatch: the queue ends below the record's offset
+cdef int MISFIT = -1001             # dispatch: a record reaches over the start
+
+
+cdef class Recovery:
+    """One use: made, run, thrown away. Calling thread only; the writer has not been started."""
+    cdef CommitLog log
+    cdef QueueStore queues
+    cdef LogScan scan
+    cdef DelayLevels levels
+    cdef QueueState* states         # owned; by Queue.index
+    cdef int64_t state_count
+    cdef int64_t log_min, log_limit # first byte of the log; end of its last segment
+    cdef int64_t start              # units below are believed, records from here on dispatched
+    cdef int64_t scan_from          # start of the scan, <= start
+    cdef bint everything            # S10: nothing is believed; gaps are filled with blanks
+    cdef bint thorough              # pages of queue files may be of different age
+    cdef CheckpointFields checkpoint
+    cdef bytes boot
+    cdef int64_t anchor             # record that ends at `start`; -1: not known
+    cdef int64_t highest            # end of the highest record any queue names; -1: none
+    cdef int64_t highest_anchor     # its start
+    cdef int64_t dispatched, unqueued, gaps, cut, last_store_ms, rebuilt
+    cdef str row
+    cdef list notes
+
+    def __cinit__(self, CommitLog log, QueueStore queues, delay_levels_ms, bint check_crc):
+        self.log = log
+        self.queues = queues
+        self.notes = []
+        self.boot = boot_id()
+        self.checkpoint = queues.checkpoint
+        self.levels.count = min(len(delay_levels_ms), <int> DELAY_LEVELS_MAX)
+        for i in range(self.levels.count):
+            self.levels.milliseconds[i] = delay_levels_ms[i]
+        self.log_min = log.min_offset()
+        self.log_limit = log.segment_start(log.segment_count())
+        self.scan = LogScan(log, check_crc)
+
+    def __dealloc__(self):
+        free(self.states)
+
+    # ---- the queue files as they are
+
+    def find_queues(self):
+        """Opens every queue that has a directory and looks where its units end."""
+        cdef Queue* queue
+        cdef QueueName name
+        cdef int64_t i
+        cdef int status
+        names = []
+        for topic in sorted(os.listdir(self.queues.directory)):
+            inner = os.path.join(self.queues.directory, topic)
+            if not topic_is_valid(topic, <int32_t> len(topic)) or not os.path.isdir(inner):
+                self.notes.append(f"not a topic: {os.fsdecode(inner)}")
+                continue
+            for number in os.listdir(inner):
+                if number.isdigit() and int(number) < 1 << 31 and b"%d" % int(number) == number:
+                    names.append((topic, int(number)))
+                else:
+                    self.notes.append(f"not a queue: {os.fsdecode(inner)}/{os.fsdecode(number)}")
+        for topic, number in names:
+            if self.queues.open_queue(topic, <int32_t> len(topic), number) == NULL:
+                raise MemoryError("no memory for the queues")
+        free(self.states)
+        self.state_count = self.queues.queue_top
+        self.states = <QueueState*> calloc(self.state_count + 1, sizeof(QueueState))
+        if self.states == NULL:
+            raise MemoryError("no memory for the queues")
+        self.highest = self.highest_anchor = -1
+        for i in range(self.state_count):
+            queue = self.queues.queues[i]
+            name = name_of(queue)
+            with nogil:
+                status = scan_queue(self.queues.sync_files, &name, &self.states[i])
+            self.check(status, queue)
+            if self.states[i].mended:
+                self.notes.append(f"Q3/Q4 last file mended: {self.name(queue)}")
+            if self.states[i].damaged:
+                self.notes.append(f"Q5 files missing or of wrong length: {self.name(queue)}")
+            elif self.states[i].last_physical >= 0:
+                if self.states[i].last_physical + self.states[i].last_size > self.highest:
+                    self.highest = self.states[i].last_physical + self.states[i].last_size
+                    self.highest_anchor = self.states[i].last_physical
+
+    cdef str name(self, Queue* queue):
+        return f"{queue.topic[:queue.topic_length].decode('ascii')}/{queue.queue_id}"
+
+    cdef int check(self, int status, Queue* queue) except -1:
+        if status < 0:
+            errno = self.queues.sync_files.last_errno
+            raise StoreError(f"consume queue {self.name(queue)} under "
+                             f"{os.fsdecode(self.queues.directory)}: {os.strerror(errno)}")
+        return 0
+
+    def queues_with_files(self) -> int:
+        return sum(1 for i in range(self.state_count) if self.states[i].first_file >= 0)
+
+    # ---- where dispatch starts
+
+    def choose_start(self, bint clean):
+        cdef bint same_boot = (memcmp(self.checkpoint.boot_id, <const char*> self.boot, 16) == 0
+                               and self.boot != bytes(16))
+        cdef int64_t with_files = self.queues_with_files()
+        self.thorough = not same_boot
+        if with_files == 0:
+            return self.begin("S2", self.log_min)
+        if self.checkpoint.own_valid:
+            self.start = max(self.log_min, self.checkpoint.persisted_offset if same_boot
+                             else self.checkpoint.synced_offset)
+            self.anchor = (self.checkpoint.persisted_anchor if same_boot
+                           else self.checkpoint.synced_anchor)
+            if not self.is_boundary(self.start, self.anchor):
+                self.notes.append(f"S9: no record boundary at {self.start}")
+                return self.start_by_time("S9")
+            if with_files < self.checkpoint.queue_count:
+                self.notes.append(f"{with_files} queues with files, the checkpoint counted "
+                                  f"{self.checkpoint.queue_count}")
+                self.scan_from = self.log_min
+                self.row = "S3"
+                return None
+            return self.begin("S4" if same_boot else "S5", self.start)
+        if clean and self.highest > self.log_min:
+            self.thorough = False
+            self.begin("S6", self.highest)
+            self.anchor = self.highest_anchor
+            if not self.is_boundary(self.highest, self.anchor):
+                self.notes.append(f"S9: no record of the queues ends at {self.highest}")
+                return self.start_by_time("S9")
+            self.scan_from = self.highest - 1 - (self.highest - 1) % self.log.segment_bytes
+            return None
+        return self.start_by_time("")
+
+    cdef begin(self, str row, int64_t start):
+        self.row = row
+        self.start = self.scan_from = max(start, self.log_min)
+
+    def start_by_time(self, str row):
+        """S7, S8: RocketMQ's rule, the newest segment whose leading message is old enough."""
+        cdef int64_t limit_ms = (min(self.checkpoint.physic_ms, self.checkpoint.logics_ms)
+                                 - CHECKPOINT_SLACK_MS)
+        cdef int64_t i
+        cdef RecordView view
+        self.thorough = True
+        self.anchor = -1
+        for i in range(self.log.segment_count() - 1, -1, -1):
+            if (self.scan.peek(self.log.segment_start(i), &view) == Status.OK
+                    and 0 < view.store_timestamp_ms <= limit_ms):
+                self.begin(row or "S7", self.log.segment_start(i))
+                return
+        self.begin(row or "S8", self.log_min)
+
+    cdef bint is_boundary(self, int64_t offset, int64_t anchor):
+        """Does a record (or a segment) start at `offset`, or the last record end there?"""
+        cdef RecordView view
+        cdef int status
+        if offset == self.log_min or (offset % self.log.segment_bytes == 0
+                                      and self.log_min <= offset <= self.log_limit):
+            return True
+        if not self.log_min < offset < self.log_limit:
+            return False
+        if (self.log_min <= anchor < offset and self.scan.peek(anchor, &view) == Status.OK
+                and anchor + <int64_t> view.total_bytes == offset):
+            return True
+        # The anchor itself may be damaged; a record at the offset proves as much.
+        return self.scan.peek(offset, &view) == Status.OK
+
+    # ---- dispatching
+
+    def prepare_queues(self):
+        """Cuts every queue at the start and gives it its range."""
+        cdef Queue* queue
+        cdef QueueState* state
+        cdef QueueName name
+        cdef int64_t i, end, low
+        cdef int status = Status.OK
+        for i in range(self.state_count):
+            queue = self.queues.queues[i]
+            state = &self.states[i]
+            name = name_of(queue)
+            if state.damaged or self.everything or self.row == "S2":
+                with nogil:
+                    status = self.queues.sync_files.remove_queue(&name)
+                self.check(status, queue)
+                if not self.everything and self.start > self.log_min:
+                    self.scan_from = self.log_min
+                self.rebuilt += 1
+                memset(state, 0, sizeof(QueueState))
+                state.first_file = state.last_file = state.last_physical = -1
+                self.queues.set_range(queue, 0, 0, False)
+                queue.rebuilt_from = 0
+                continue
+            end = state.end_offset
+            with nogil:
+                status = cut_queue(self.queues.sync_files, &name, state, self.start, self.thorough)
+            self.check(status, queue)
+            self.cut += end - state.end_offset
+            with nogil:
+                low = self.lowest(&name, state)
+            self.check(<int> min(low, <int64_t> 0), queue)
+            self.queues.set_range(queue, low, state.end_offset, state.first_file >= 0)
+            # Without a file nothing below the start is there either.
+            queue.rebuilt_from = self.start if state.first_file >= 0 else 0
+
+    cdef int64_t lowest(self, const QueueName* name, QueueState* state) noexcept nogil:
+        """First offset whose record is still in the log; old files go."""
+        cdef int64_t low = state.end_offset
+        cdef int64_t high
+        cdef int status
+        if state.first_file < 0:
+            return low
+        if state.first_file < state.last_file:
+            status = trim_files(self.queues.sync_files, name, self.log_min, state.end_offset, &low)
+            return status if status < 0 else low
+        high = state.end_offset - state.first_file * self.queues.entries_per_file
+        low = first_unit(self.queues.sync_files, name, state.first_file, 0, high, self.log_min)
+        return low if low < 0 else low + state.first_file * self.queues.entries_per_file
+
+    cdef int dispatch_all(self) noexcept nogil:
+        """From scan_from to the end of the log. OK, GAP, MISFIT or a failure."""
+        cdef RecordView view
+        cdef int status
+        self.scan.seek(self.scan_from)
+        while True:
+            status = self.scan.next(&view)
+            if status == Status.NOT_READY:
+                return Status.OK
+            if status != Status.OK:
+                return status
+            self.last_store_ms = max(self.last_store_ms, view.store_timestamp_ms)
+            if view.physical_offset < self.start < view.physical_offset + view.total_bytes:
+                return MISFIT
+            status = self.dispatch(&view)
+            if status != Status.OK:
+                return status
+
+    cdef int dispatch(self, const RecordView* view) noexcept nogil:
+        cdef Queue* queue
+        cdef int kind = view.sys_flag & TRANSACTION_BITS
+        cdef int status
+        if kind == PREPARED or kind == ROLLBACK:
+            return Status.OK
+        queue = self.queues.open_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
+                                       view.queue_id)
+        if queue == NULL or view.queue_offset < 0:
+            self.unqueued += 1
+            return Status.OK
+        if view.physical_offset < queue.rebuilt_from:
+            return Status.OK
+        if view.queue_offset < queue.max_offset:
+            status = self.cut_at(queue, view.queue_offset)          # Q6
+            if status != Status.OK:
+                return status
+        elif view.queue_offset > queue.max_offset:
+            if queue.min_offset < queue.max_offset:
+                if not self.everything and self.scan.damage_count == 0:
+                    return GAP                                      # S10
+                status = self.fill_gap(queue, view.queue_offset)
+                if status != Status.OK:
+                    return status
+            else:
+                self.queues.set_range(queue, view.queue_offset, view.queue_offset,
+                                      queue.has_file)
+                queue_release(queue, &self.queues.pool, 0)
+        self.dispatched += 1
+        return self.queues.append(queue, view.physical_offset, <int32_t> view.total_bytes,
+                                  tags_code_of(view, &self.levels))
+
+    cdef int fill_gap(self, Queue* queue, int64_t offset) noexcept nogil:
+        """Records between are damaged or were never written: blanks keep the offsets right."""
+        cdef int status
+        self.gaps += 1
+        if offset - queue.max_offset > GAP_BLANKS_MAX:
+            return self.cut_at(queue, offset)
+        while queue.max_offset < offset:
+            status = self.queues.make_room(queue)
+            if status != Status.OK:
+                return status
+            unit_store(queue.write_at, 0, BLANK_SIZE, 0)
+            queue.write_at += UNIT_BYTES
+            queue.max_offset += 1
+        if not queue.dirty:
+            self.queues.mark_dirty(queue)
+        return Status.OK
+
+    cdef int cut_at(self, Queue* queue, int64_t offset) noexcept nogil:
+        """The queue now ends at `offset`: units from there on go, from memory and files. An offset
+        above the end leaves nothing of the queue: it starts there."""
+        cdef QueueName name = name_of(queue)
+        cdef int64_t per_file = self.queues.entries_per_file
+        cdef int64_t file
+        cdef int status = self.queues._persist_here(queue)
+        if status != Status.OK:
+            return status
+        queue_release(queue, &self.queues.pool, 0)
+        # Descriptors the writer or reader may hold must not outlive their file.
+        self.queues.writer.files.forget(queue.serial)
+        self.queues.reader_files.forget(queue.serial)
+        if offset <= queue.min_offset or offset > queue.max_offset:
+            status = self.queues.sync_files.remove_queue(&name)
+            self.queues.set_range(queue, offset, offset, False)
+            return status
+        for file in range((queue.max_offset - 1) // per_file, offset // per_file - 1, -1):
+            if file * per_file >= offset:
+                status = self.queues.sync_files.remove_file(&name, file)
+            else:
+                status = self.queues.sync_files.clear_from(&name, offset)
+            if status != Status.OK and status != Status.NOT_FOUND:
+                return status
+        self.queues.set_range(queue, queue.min_offset, offset, True)
+        return Status.OK
+
+    # ---- the whole
+
+    def run(self, bint clean) -> dict:
+        cdef int status
+        cdef int64_t began = monotonic_us()
+        self.find_queues()
+        if self.log.segment_count() == 0:
+            self.everything = True
+            self.begin("S1", 0)
+        else:
+            self.choose_start(clean)
+        self.prepare_queues()
+        with nogil:
+            status = self.dispatch_all()
+        if status == GAP or status == MISFIT:
+            status = self.start_over(status)
+        self.check_scan(status)
+        if self.scan.position < self.start:
+            self.cut_beyond()
+        dispatch_from = self.start
+        self.finish(clean)
+        return self.report(clean, dispatch_from, (monotonic_us() - began) // 1000)
+
+    cdef int start_over(self, int status) except 1:
+        self.notes.append(
+            f"S10: at log offset {self.scan.position} "
+            + ("a queue lacks units below it" if status == GAP else "no record starts"))
+        self.drop_memory()
+        self.everything = True
+        self.begin("S10", self.log_min)
+        self.scan = LogScan(self.log, self.scan.check_crc)
+        self.dispatched = self.unqueued = self.cut = self.rebuilt = 0
+        self.find_queues()
+        self.prepare_queues()
+        with nogil:
+            status = self.dispatch_all()
+        return status
+
+    def drop_memory(self):
+        """Forgets every unit in memory: the queues are empty again."""
+        cdef int64_t i
+        cdef Queue* queue
+        for i in range(self.queues.queue_top):
+            queue = self.queues.queues[i]
+            if queue != NULL:
+                queue.persisted_offset = queue.handed_offset = queue.max_offset
+                queue_release(queue, &self.queues.pool, 0)
+                queue.dirty = 0
+                self.queues.set_range(queue, 0, 0, False)
+                self.queues.writer.files.forget(queue.serial)
+        self.queues.dirty_count = 0
+
+    def check_scan(self, int status):
+        if status == Status.OK:
+            return
+        failure = self.queues.failure()
+        raise_status(status, f"commit log {self.log.directory} at offset {self.scan.position}"
+                             f"{'; ' + failure if failure else ''}")
+
+    def cut_beyond(self):
+        """Q1 where the log ended before the start: what the queues say beyond it goes."""
+        cdef int64_t i
+        cdef Queue* queue
+        cdef QueueName name
+        cdef int64_t end
+        cdef int status
+        self.start = self.scan.position
+        self.anchor = self.scan.last_record
+        for i in range(self.state_count):
+            queue = self.queues.queues[i]
+            name = name_of(queue)
+            self.queues.writer.files.forget(queue.serial)
+            end = self.states[i].end_offset
+            with nogil:
+                status = cut_queue(self.queues.sync_files, &name, &self.states[i], self.start, False)
+            self.check(status, queue)
+            if self.states[i].end_offset != end:
+                self.cut += end - self.states[i].end_offset
+                self.queues.set_range(queue, min(queue.min_offset, self.states[i].end_offset),
+                                      self.states[i].end_offset, self.states[i].first_file >= 0)
+
+    def finish(self, bint clean):
+        """Opens the log at its end and writes what is now true into the checkpoint."""
+        cdef QueueStore queues = self.queues
+        cdef int64_t end = self.scan.position
+        cdef int64_t i
+        cdef bint sound = clean and self.row in ("S4", "S6") and self.scan.end_problem <= 1
+        for i in range(queues.queue_top):
+            if queues.queues[i] != NULL:
+                queues.queues[i].next_offset = queues.queues[i].max_offset
+        self.log.set_end(end, zero_rest=not (sound and end == self.start))
+        # The searches are over: nothing of them is needed while serving.
+        queues.sync_files.close_all()
+        queues.log_end = end
+        queues.last_physical = (self.scan.last_record if self.scan.last_record >= 0
+                                else self.anchor)
+        if self.rebuilt > 0 or self.row == "S3" or self.start > end:
+            # What was made anew below the start is in memory only: after a crash, all over again.
+            self.start, self.anchor = min(self.log_min, end), -1
+        queues.persisted_mark.log_offset = queues.persisted_log_offset = self.start
+        queues.persisted_mark.anchor = self.anchor
+        queues.last_run_log_end = self.start
+        queues.synced_mark = queues.persisted_mark
+        if self.row == "S4" and self.checkpoint.synced_offset < self.start:
+            queues.synced_mark.log_offset = self.checkpoint.synced_offset
+            queues.synced_mark.anchor = self.checkpoint.synced_anchor
+        queues.synced_log_offset = queues.synced_mark.log_offset
+        if self.row in ("S4", "S5", "S6", "S7") and self.start > self.log_min:
+            queues.synced_mark.stamp_ms = min(self.checkpoint.physic_ms, self.checkpoint.logics_ms)
+        queues.want_run = True
+        memcpy(queues.checkpoint.boot_id, <const char*> self.boot, 16)
+        if queues.checkpoint_fd >= 0:
+            self.write_checkpoint()
+
+    def write_checkpoint(self):
+        """At once: until then the file may speak of a log that is no more."""
+        cdef CheckpointFields fields = self.queues.checkpoint
+        fields.physic_ms = fields.logics_ms = self.queues.synced_mark.stamp_ms
+        fields.persisted_offset = self.queues.persisted_log_offset
+        fields.persisted_anchor = self.queues.persisted_mark.anchor
+        fields.synced_offset = self.queues.synced_log_offset
+        fields.synced_anchor = self.queues.synced_mark.anchor
+        fields.queue_count = 0 if self.dispatched else self.queues.file_count
+        raise_status(checkpoint_write(self.queues.checkpoint_fd, &fields), "checkpoint")
+
+    def report(self, bint clean, int64_t dispatch_from, int64_t milliseconds) -> dict:
+        cdef int64_t i
+        damages = []
+        for i in range(min(self.scan.damage_count, <int64_t> DAMAGE_MAX)):
+            offset = self.scan.damages[i].offset
+            begin = offset - offset % self.log.segment_bytes
+            damages.append({
+                "file": f"{self.log.directory}/{begin:020d}", "offset": offset - begin,
+                "log_offset": offset, "length": self.scan.damages[i].length,
+                "problem": PROBLEMS.get(self.scan.damages[i].problem, "?")})
+        return {
+            "row": self.row, "clean": bool(clean), "log_min": self.log_min,
+            "log_end": self.scan.position, "end_problem": PROBLEMS.get(self.scan.end_problem, ""),
+            "scan_from": self.scan_from, "dispatch_from": dispatch_from,
+            "records_scanned": self.scan.records, "records_dispatched": self.dispatched,
+            "records_without_queue": self.unqueued, "units_cut": self.cut, "gaps": self.gaps,
+            "queues": self.queues.queue_count, "queues_rebuilt": self.rebuilt,
+            "last_store_ms": self.last_store_ms, "damage_count": self.scan.damage_count,
+            "damages": damages, "notes": self.notes, "milliseconds": milliseconds,
+        }
+
+
+def recover(CommitLog log, QueueStore queues, root, bint clean,
+            delay_levels_ms=DELAY_LEVELS_MS, bint check_crc=True) -> dict:
+    """Brings log and queues into one state and opens the log for writing; returns what was done.
+
+    Before: log.load(), a new QueueStore that was not started, the store's lock held. `root` is the
+    store directory; its checkpoint is read and from now on written there. `clean`: no abort file.
+    After: queues.start(); all units dispatched here are in memory or files, and readable.
+    """
+    if queues.checkpoint_fd < 0:
+        queues.use_checkpoint(os.path.join(os.fspath(root), "checkpoint"))
+    return Recovery(log, queues, delay_levels_ms, check_crc).run(clean)
