@@ -13,7 +13,7 @@ from cext.base.atomics cimport (
     store_release_u64)
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
-from cext.base.sysio cimport event_signal, event_wait
+from cext.base.sysio cimport event_drain, event_signal, event_wait
 from cext.store.log_link cimport (
     DROPS_MAX, OPERATION_SYNC_DIRECTORY, log_is_poisoned, log_notify, log_poison)
 from cext.store.segment cimport segment_prepare, segment_remove, segment_set_aside
@@ -87,6 +87,7 @@ cdef void run(void* argument) noexcept nogil:
     cdef PreparerState* state = <PreparerState*>argument
     cdef int wait_ms
     while load_acquire_i32(&state.stopping) == 0:
+        event_drain(state.link.preparer_event)     # signals up to here are what step() looks at
         wait_ms = step(state)
         event_wait(state.link.preparer_event, wait_ms)
     remove_dropped(state)

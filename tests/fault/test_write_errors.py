@@ -1,0 +1,320 @@
+"""Goal: no failing disk makes the log claim what is not so, and what can heal heals by itself.
+
+Method: support/log_worker.py in its own process behind the fault shim; rules fail, cut or kill at a
+chosen pwrite, fdatasync, fsync or fallocate; afterwards the files are read by this process.
+Cannot prove: what a real disk does after a power cut.
+"""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.logs import SEGMENT_BYTES, open_log, record_at
+
+from cext.base.status import Status
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD_BYTES = 1000
+
+
+class Worker:
+    """One log_worker process; each method sends a line and gives back the answer."""
+
+    def __init__(self, directory, mode, faults, end=0):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "support.log_worker", str(directory), mode, str(end)],
+            env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.first = self._answer()
+
+    def _answer(self):
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def __call__(self, command):
+        try:
+            self.process.stdin.write(command + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return None
+        return self._answer()
+
+    def append(self, count, size=RECORD_BYTES):
+        return self(f"append {count} {size}")
+
+    def end(self):
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+        return self.process.wait(10)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    return tmp_path / "commitlog"
+
+
+@pytest.fixture
+def start(directory, faults):
+    """Starts workers; all are gone when the test ends."""
+    workers = []
+
+    def start(mode="sync", end=0):
+        workers.append(Worker(directory, mode, faults, end))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.process.kill()
+        worker.process.wait()
+        worker.process.stdin.close()
+        worker.process.stdout.close()
+
+
+def assert_records(directory, count, size=RECORD_BYTES):
+    """The first `count` records are in the files, byte by byte."""
+    offset = 0
+    for _ in range(count):
+        if size + 8 > SEGMENT_BYTES - offset % SEGMENT_BYTES:
+            offset += SEGMENT_BYTES - offset % SEGMENT_BYTES
+        segment, at = offset - offset % SEGMENT_BYTES, offset % SEGMENT_BYTES
+        with (directory / f"{segment:020d}").open("rb") as f:
+            f.seek(at)
+            assert f.read(size) == record_at(offset, size)
+        offset += size
+    return offset
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
+def test_a_failed_write_poisons_for_ever_and_keeps_its_cause(directory, start, faults, error):
+    worker = start()
+    worker.append(3)
+    faults.fail("pwrite", error, path="commitlog/", count=1)
+    answer = worker.append(2)
+    assert answer["status"] == Status.POISONED
+    assert (answer["written"], answer["poison"]) == (
+        3000,
+        ["pwrite", error, f"{directory}/{0:020d}", 3000],
+    )
+    faults.clear()
+    again = worker.append(1)
+    assert (again["offsets"], again["status"]) == ([Status.POISONED], Status.POISONED)
+    assert again["written"] == 3000
+    assert again["poison"] == answer["poison"]
+    assert_records(directory, 3)
+
+
+def test_short_writes_are_continued_until_all_is_written(directory, start, faults):
+    worker = start()
+    faults.short_write(333, path="commitlog/")
+    answer = worker.append(10)
+    assert (answer["written"], answer["poison"]) == (10000, None)
+    assert faults.hits(0) == 31, "10,008 bytes in pieces of 333"
+    assert worker("wait")["durable"] == 10000
+    assert_records(directory, 10)
+
+
+def test_a_write_that_fails_halfway_names_the_byte_it_got_to(start, faults):
+    worker = start()
+    faults.short_write(1500, path="commitlog/", count=1)
+    faults.fail("pwrite", errno.EIO, path="commitlog/", first=1)
+    answer = worker.append(4)
+    assert (answer["written"], answer["poison"][1], answer["poison"][3]) == (0, errno.EIO, 1500)
+
+
+def test_a_write_that_takes_nothing_is_an_error_not_an_endless_loop(start, faults):
+    worker = start()
+    faults.short_write(0, path="commitlog/")
+    answer = worker.append(1)
+    assert (answer["status"], answer["poison"][1]) == (Status.POISONED, errno.EIO)
+
+
+def test_interrupted_calls_are_repeated(directory, start, faults):
+    worker = start()
+    faults.fail("pwrite", errno.EINTR, path="commitlog/", count=3)
+    assert worker.append(1)["status"] == Status.OK
+    assert faults.hits(0) == 3
+    assert_records(directory, 1)
+
+
+def test_a_write_that_fails_at_a_roll_leaves_the_next_segment_untouched(directory, start, faults):
+    worker = start()
+    worker.append(60)
+    worker("wait")
+    faults.fail("pwrite", errno.EIO, path=f"{0:020d}")
+    answer = worker.append(10)
+    assert answer["status"] == Status.POISONED
+    assert answer["written"] == 60000
+    assert (directory / f"{SEGMENT_BYTES:020d}").read_bytes() == bytes(SEGMENT_BYTES)
+
+
+# ---- syncing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_failed_fdatasync_is_never_repeated_and_durable_stays(
+    directory, start, faults, mode, error
+):
+    worker = start(mode)
+    worker.append(5)
+    assert worker("flush")["durable"] == 5000
+    faults.fail("fdatasync", error, path="commitlog/", count=1)
+    worker.append(5)
+    answer = worker("flush") if mode == "async" else worker("wait")
+    assert answer["durable"] == 5000
+    assert answer["poison"] == ["fdatasync", error, f"{directory}/{0:020d}", 5000]
+    assert worker.append(1)["status"] == Status.POISONED
+    time.sleep(0.1)
+    last = worker("stop")
+    assert (last["durable"], last["written"]) == (5000, 10000)
+    assert (faults.seen(0), faults.hits(0)) == (1, 1), "not one sync after the one that failed"
+
+
+def test_a_flush_that_waits_is_told_of_the_poison(start, faults):
+    worker = start("async")
+    faults.fail("fdatasync", errno.EIO, path="commitlog/")
+    worker.append(1)
+    assert "fdatasync" in worker("flush")["error"]
+
+
+def test_a_slow_sync_holds_durable_back_and_gathers_what_comes_meanwhile(start, faults):
+    worker = start()
+    faults.sleep("fdatasync", 200_000, path="commitlog/")
+    for number in range(1, 11):
+        answer = worker.append(1)
+        assert (answer["written"], answer["durable"]) == (number * 1000, 0)
+    assert worker("wait")["durable"] == 10000
+    assert faults.seen(0) == 2, "the first record's sync, and one for the nine others"
+
+
+# ---- preparing segments -------------------------------------------------------------------------
+
+
+def append_until_refused(worker, status):
+    """Fills the segment in one go; the answer to the first record that was not taken."""
+    answer = worker.append(100)
+    assert answer["offsets"][-1] == status
+    return answer
+
+
+def test_a_full_disk_refuses_at_the_segments_end_and_service_resumes_by_itself(
+    directory, start, faults
+):
+    faults.fail("fallocate", errno.ENOSPC, path="commitlog.spare/", first=2)
+    worker = start()
+    answer = append_until_refused(worker, Status.NO_SPACE)
+    assert (answer["written"], answer["poison"]) == (65000, None)
+    assert answer["preparer"]["errno"] == errno.ENOSPC
+    assert os.listdir(f"{directory}.spare") == [], "nothing half made stays"
+    assert worker("wait")["durable"] == 65000
+    time.sleep(1.1)
+    hits = faults.hits(0)
+    assert 2 <= hits <= 5, "a try every 500 ms"
+    faults.clear()
+    began = time.monotonic()
+    while worker.append(1)["offsets"][-1] < 0:
+        assert time.monotonic() - began < 2
+        time.sleep(0.01)
+    answer = worker("wait")
+    assert answer["durable"] == SEGMENT_BYTES + 1000
+    assert_records(directory, 66)
+
+
+def test_an_error_while_preparing_is_tried_again_with_a_new_file(directory, start, faults):
+    faults.fail("fsync", errno.EIO, path="commitlog.spare/", first=2, count=1)
+    worker = start()
+    append_until_refused(worker, Status.NOT_READY)
+    assert worker("state")["preparer"]["errno"] == errno.EIO
+    time.sleep(0.7)
+    assert worker.append(1)["offsets"] == [SEGMENT_BYTES]
+    assert worker("state")["poison"] is None
+    assert_records(directory, 66)
+
+
+def test_a_failed_sync_of_the_directory_poisons(directory, start, faults):
+    # The first two belong to the opening, the third to the segment prepared ahead.
+    faults.fail("fsync", errno.EIO, path="/commitlog$", first=3)
+    worker = start()
+    deadline = time.monotonic() + 5
+    while worker("state")["poison"] is None:
+        assert time.monotonic() < deadline, "never poisoned"
+        time.sleep(0.01)
+    assert worker("state")["poison"][:3] == ["fsync of the directory", errno.EIO, str(directory)]
+    assert worker.append(1)["offsets"] == [Status.POISONED]
+    time.sleep(0.7)
+    assert faults.hits(0) == 1, "not tried again"
+
+
+# ---- killed processes ---------------------------------------------------------------------------
+
+
+def test_kill_before_a_write_loses_nothing_that_was_written(directory, start, faults):
+    worker = start("async")
+    worker.append(20)
+    faults.kill("pwrite", path="commitlog/", first=1)
+    assert worker.append(5) is None
+    assert worker.process.wait(10) == -signal.SIGKILL
+    end = assert_records(directory, 20)
+    with open_log(directory, end) as log:
+        assert log.read_record(end - 1000) == record_at(end - 1000, 1000)
+
+
+@pytest.mark.parametrize("part", [1, 4, 500, 1000, 1400])
+def test_kill_inside_a_write_leaves_only_whole_records_to_be_found(directory, start, faults, part):
+    worker = start("async")
+    worker.append(20)
+    faults.kill_after_part(part, path="commitlog/", first=1)
+    assert worker.append(5) is None
+    assert worker.process.wait(10) == -signal.SIGKILL
+    end = assert_records(directory, 20 + part // 1000)
+    with open_log(directory, end) as log:
+        assert log.read_record(end) is None
+        content = (directory / f"{0:020d}").read_bytes()
+        assert content[end:] == bytes(SEGMENT_BYTES - end), "the torn part is gone"
+
+
+@pytest.mark.parametrize("operation", ["fallocate", "fsync"])
+def test_kill_while_preparing_leaves_a_log_that_opens(directory, start, faults, operation):
+    faults.kill(operation, path="commitlog.spare/", first=2)
+    worker = start("async")
+    worker.append(60)
+    assert worker.process.wait(10) == -signal.SIGKILL
+    names = sorted(os.listdir(directory))
+    assert all((directory / name).stat().st_size == SEGMENT_BYTES for name in names)
+    with open_log(directory, 0):
+        assert os.listdir(f"{directory}.spare") == []
+
+
+def test_kill_in_the_first_sync_loses_nothing_written(directory, start, faults):
+    faults.kill("fdatasync", path="commitlog/", first=1)
+    worker = start("sync")
+    answer = worker.append(3)
+    assert answer is None or answer["durable"] == 0
+    assert worker.process.wait(10) == -signal.SIGKILL
+    assert_records(directory, 3)
+
+
+def test_without_faults_everything_is_durable_at_the_end(directory, start):
+    worker = start("sync")
+    answer = worker.append(100)
+    while answer["offsets"][-1] < 0:
+        time.sleep(0.01)
+        answer = worker.append(100 - 65)
+    last = worker("stop")
+    assert last["durable"] == last["written"] == SEGMENT_BYTES + 35000
+    assert worker.end() == 0
+    assert_records(directory, 100)

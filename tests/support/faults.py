@@ -1,0 +1,115 @@
+"""Python's side of the faulty disk (tests/support/faultio/faultio.c): compile, set rules, read counters.
+
+    with Faults(shim, tmp_path / "control") as faults:
+        faults.fail("fdatasync", errno.EIO, path="commitlog/", first=3, count=1)
+        process = subprocess.Popen([...], env=faults.environment())
+        ...
+        assert faults.hits(0) == 1
+        faults.clear()              # the disk is well again, while the program runs
+
+The fixtures `fault_shim` (once a session) and `faults` (one control file per test) are taken over by
+`from support.faults import fault_shim, faults` in a conftest.py. Rules: first (from 1) says from which
+matching call on, count how many (0: all); rules are tried in order and the first hit decides.
+"""
+
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent / "faultio" / "faultio.c"
+MAGIC = 0x46494F31
+RULE_BYTES, RULES_MAX = 256, 8
+OPERATIONS = {"pwrite": 1, "fdatasync": 2, "fsync": 4, "fallocate": 8}
+ACTIONS = {"fail": 1, "short": 2, "kill": 3, "kill_after_part": 4, "sleep": 5}
+
+
+def compile_shim(directory: Path) -> Path:
+    """The shared library, built in `directory`."""
+    library = directory / "faultio.so"
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for the fault shim")
+    subprocess.run(
+        [compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+        + ["-o", str(library), str(SOURCE), "-ldl"],
+        check=True,
+    )
+    return library
+
+
+class Faults:
+    """One control file: rules in, counters out."""
+
+    def __init__(self, shim: Path, control: Path) -> None:
+        self.shim = shim
+        self.control = control
+        control.write_bytes(struct.pack("<II8x", MAGIC, 0) + bytes(RULE_BYTES * RULES_MAX))
+        with control.open("r+b") as f:
+            self.map = mmap.mmap(f.fileno(), 0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.map.close()
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """The environment for the program under test."""
+        return {**os.environ, "LD_PRELOAD": str(self.shim), "RMQ_FAULTIO": str(self.control), **more}
+
+    def fail(self, operation, error, *, path="", first=1, count=0):
+        self._add(operation, "fail", error, path, first, count, 0)
+
+    def short_write(self, size, *, path="", first=1, count=0):
+        self._add("pwrite", "short", 0, path, first, count, size)
+
+    def kill(self, operation, *, path="", first=1):
+        self._add(operation, "kill", 0, path, first, 1, 0)
+
+    def kill_after_part(self, size, *, path="", first=1):
+        self._add("pwrite", "kill_after_part", 0, path, first, 1, size)
+
+    def sleep(self, operation, microseconds, *, path="", first=1, count=0):
+        self._add(operation, "sleep", microseconds, path, first, count, 0)
+
+    def _add(self, operation, action, error, path, first, count, size):
+        number = struct.unpack_from("<I", self.map, 4)[0]
+        if number >= RULES_MAX:
+            raise ValueError(f"at most {RULES_MAX} rules")
+        text = str(path).encode()
+        if len(text) > 223:
+            raise ValueError("path: at most 223 bytes")
+        struct.pack_into(
+            "<IIiIIIII224s",
+            self.map, 16 + number * RULE_BYTES,
+            OPERATIONS[operation], ACTIONS[action], error, first, count, size, 0, 0, text,
+        )  # fmt: skip
+        struct.pack_into("<I", self.map, 4, number + 1)
+
+    def clear(self) -> None:
+        """No rules any more: the disk is well."""
+        struct.pack_into("<I", self.map, 4, 0)
+
+    def seen(self, rule: int) -> int:
+        """Calls that matched the rule's operation and path."""
+        return struct.unpack_from("<I", self.map, 16 + rule * RULE_BYTES + 24)[0]
+
+    def hits(self, rule: int) -> int:
+        """Calls that the rule changed."""
+        return struct.unpack_from("<I", self.map, 16 + rule * RULE_BYTES + 28)[0]
+
+
+@pytest.fixture(scope="session")
+def fault_shim(tmp_path_factory):
+    return compile_shim(tmp_path_factory.mktemp("faultio"))
+
+
+@pytest.fixture
+def faults(fault_shim, tmp_path):
+    with Faults(fault_shim, tmp_path / "faultio.control") as faults:
+        yield faults

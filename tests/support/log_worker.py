@@ -1,0 +1,79 @@
+"""A process that writes a commit log, driven line by line: what the fault tests kill and starve.
+
+    python -m support.log_worker DIRECTORY sync|async [end]        (PYTHONPATH: root and tests)
+
+It opens the log at `end` (0) with flusher and preparer and answers each line on stdin with one JSON
+line: `append N SIZE` (N records, one write-out), `wait` (until durable = written, poison or 3 s),
+`state`, `flush`, `stop`. Records are those of support.logs.record_at, so a reader can check every
+byte of them. The first line it prints is the state after opening.
+"""
+
+import json
+import sys
+import time
+
+from support.logs import append_rolling, make_log
+
+from cext.store.flusher import Flusher
+from cext.store.preparer import Preparer
+from rmq.errors import StoreError
+
+
+def main() -> None:
+    directory, mode = sys.argv[1:3]
+    end = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+    log = make_log(directory, end)
+    flusher = Flusher(log, sync_mode=mode == "sync", interval_ms=20)
+    preparer = Preparer(log)
+
+    def state(**more):
+        return {
+            **log.watermarks(),
+            "poison": log.poison_cause(),
+            "flusher": flusher.counters(),
+            "preparer": preparer.counters(),
+            **more,
+        }
+
+    def append(count, size):
+        offsets = []
+        for _ in range(count):
+            log.new_turn_for_tests()
+            offset, _ = append_rolling(log, size)
+            offsets.append(offset)
+            if offset < 0:
+                break
+        return state(offsets=offsets, status=log.write_out_for_tests())
+
+    def wait():
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            marks = log.watermarks()
+            if log.poison_cause() or marks["durable"] == marks["written"]:
+                break
+            time.sleep(0.001)
+        return state()
+
+    def flush():
+        try:
+            return state(flushed=flusher.flush(3))
+        except StoreError as error:
+            return state(error=str(error))
+
+    flusher.start()
+    preparer.start()
+    print(json.dumps(state()), flush=True)
+    for line in sys.stdin:
+        command, *arguments = line.split()
+        answer = {"append": append, "wait": wait, "state": state, "flush": flush}.get(command)
+        if answer is None:
+            break
+        print(json.dumps(answer(*map(int, arguments))), flush=True)
+    preparer.stop()
+    flusher.stop()
+    print(json.dumps(state()), flush=True)
+    log.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Goal: the flusher moves `durable` over synced bytes only, in both modes, and sleeps when idle.
+
+Method: real threads on real files; sleeping is shown by the thread's own CPU time and by counting
+fdatasync calls. Waits are on conditions with generous limits.
+Cannot prove: that the disk keeps what fdatasync promised; failures are in tests/fault.
+"""
+
+import os
+import select
+import time
+
+import pytest
+from support.logs import SEGMENT_BYTES, append, append_rolling, open_log
+
+from cext.store.flusher import Flusher
+from cext.store.preparer import Preparer
+from rmq.errors import StoreError
+
+
+@pytest.fixture
+def log(tmp_path):
+    with open_log(tmp_path / "commitlog") as log:
+        yield log
+
+
+def wait_until(condition, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.001)
+
+
+def durable(log):
+    return log.watermarks()["durable"]
+
+
+def running(log, **options):
+    flusher = Flusher(log, **options)
+    flusher.start()
+    return flusher
+
+
+def test_sync_mode_makes_every_write_out_durable_by_itself(log):
+    flusher = running(log, sync_mode=True)
+    for number in range(1, 20):
+        append(log)
+        log.write_out_for_tests()
+        wait_until(lambda end=number * 200: durable(log) == end)
+    flusher.stop()
+
+
+def test_durable_never_passes_written_and_appended_alone_wakes_nobody(log):
+    flusher = running(log, sync_mode=True)
+    append(log)
+    time.sleep(0.05)
+    assert durable(log) == 0
+    assert flusher.counters()["syncs"] == 0
+    flusher.stop()
+
+
+def test_what_gathers_during_a_sync_shares_the_next_one(log):
+    flusher = running(log, sync_mode=True)
+    for _ in range(300):
+        append(log)
+        log.write_out_for_tests()
+        log.new_turn_for_tests()
+    wait_until(lambda: durable(log) == 300 * 200)
+    assert flusher.counters()["syncs"] < 300
+    flusher.stop()
+
+
+def test_the_reactor_is_told_when_durable_has_moved(log):
+    flusher = running(log, sync_mode=True)
+    append(log)
+    log.write_out_for_tests()
+    assert select.select([log.notify_fd()], [], [], 10)[0]
+    assert durable(log) == 200
+    flusher.stop()
+
+
+def test_an_idle_flusher_sleeps(log):
+    flusher = running(log, sync_mode=True)
+    append(log)
+    log.write_out_for_tests()
+    wait_until(lambda: durable(log) == 200)
+    time.sleep(0.02)
+    (thread,) = [t for t in os.listdir("/proc/self/task")
+                 if open(f"/proc/self/task/{t}/comm").read() == "rmq-flusher\n"]  # fmt: skip
+
+    def switches():
+        lines = open(f"/proc/self/task/{thread}/status").read().splitlines()
+        return [line for line in lines if "ctxt_switches" in line]
+
+    before = switches()
+    time.sleep(0.3)
+    assert switches() == before
+    flusher.stop()
+
+
+def test_async_mode_waits_for_its_interval_and_for_enough_pages(log):
+    flusher = running(log, interval_ms=60, least_pages=4, thorough_ms=100_000)
+    append(log, 5000)
+    log.write_out_for_tests()
+    time.sleep(0.2)
+    assert durable(log) == 0, "one page is not enough"
+    for _ in range(4):
+        append(log, 5000)
+    log.write_out_for_tests()
+    wait_until(lambda: durable(log) == 25000)
+    assert flusher.counters()["syncs"] == 1
+    flusher.stop()
+
+
+def test_async_mode_syncs_a_single_record_at_the_thorough_interval(log):
+    flusher = running(log, interval_ms=10, least_pages=4, thorough_ms=150)
+    append(log)
+    log.write_out_for_tests()
+    wait_until(lambda: durable(log) == 200)
+    flusher.stop()
+
+
+def test_stopping_syncs_what_is_written(log):
+    flusher = running(log, interval_ms=100_000)
+    append(log)
+    log.write_out_for_tests()
+    flusher.stop()
+    assert durable(log) == 200
+    flusher.stop()
+
+
+def test_flush_makes_durable_at_once_in_async_mode(log):
+    flusher = running(log, interval_ms=100_000)
+    append(log)
+    log.write_out_for_tests()
+    assert flusher.flush() == 200
+    flusher.stop()
+
+
+def test_the_mode_can_be_changed_while_running(log):
+    flusher = running(log, interval_ms=100_000)
+    append(log)
+    log.write_out_for_tests()
+    flusher.set_sync_mode(True)
+    wait_until(lambda: durable(log) == 200)
+    flusher.stop()
+
+
+@pytest.mark.parametrize("sync_mode", [True, False])
+def test_segments_are_synced_in_order_and_closed_behind_the_mark(log, sync_mode):
+    preparer = Preparer(log)
+    preparer.start()
+    flusher = running(log, sync_mode=sync_mode, interval_ms=5, least_pages=0)
+    while log.watermarks()["appended"] < 10 * SEGMENT_BYTES:
+        log.new_turn_for_tests()
+        if append_rolling(log, 3000)[0] < 0:
+            time.sleep(0.001)
+        assert log.write_out_for_tests() == 0
+        marks = log.watermarks()
+        assert marks["durable"] <= marks["written"] <= marks["appended"]
+    wait_until(lambda: durable(log) == log.watermarks()["written"])
+    flusher.stop()
+    preparer.stop()
+    open_files = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+                  if os.path.lexists(f"/proc/self/fd/{fd}")]  # fmt: skip
+    mine = [path for path in open_files if path.startswith(log.directory + "/")]
+    assert len(mine) == 2, "the one being written and the prepared one"
+
+
+def test_a_second_start_is_refused(log):
+    flusher = running(log)
+    with pytest.raises(StoreError, match="already running"):
+        flusher.start()
+    flusher.stop()
+
+
+def test_a_flusher_can_be_started_again(log):
+    flusher = running(log, sync_mode=True)
+    flusher.stop()
+    flusher.start()
+    append(log)
+    log.write_out_for_tests()
+    wait_until(lambda: durable(log) == 200)
+    flusher.stop()
