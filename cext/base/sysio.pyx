@@ -102,7 +102,8 @@ cdef int write_at(int fd, const uint8_t* bytes, uint64_t size, int64_t offset, i
     return status_of(error[0])
 
 
-cdef int64_t read_at(int fd, uint8_t* out, uint64_t size, int64_t offset, int* error) noexcept nogil:
+cdef int64_t read_at(int fd, uint8_t* out, uint64_t size, int64_t offset,
+                     int* error) noexcept nogil:
     cdef uint64_t got = 0
     cdef ssize_t count
     error[0] = 0

@@ -1,8 +1,8 @@
 # The commit log: segments in a row, and the tail of it in memory.
 #
 # What the marks promise, and so what an ack means:
-#   append     reserve() + commit(): the record is in the tail ring of this process. A kill loses it.
-#              Nothing may be acked.
+#   append     reserve() + commit(): the record is in the tail ring of this process. A kill loses
+#              it. Nothing may be acked.
 #   written    write_out() returned OK: pwrite has taken it. kill -9 of the process loses nothing
 #              below `written`; a power cut may. ASYNC_FLUSH acks here.
 #   durable    the flusher's fdatasync returned: a power cut loses nothing below `durable`. The
@@ -46,7 +46,7 @@ cdef class CommitLog:
     cdef int64_t reserved           # most that the next commit() may take
     cdef int64_t active_start       # segment being written
     cdef int64_t active_end
-    cdef int active_fd              # borrowed from the flusher, who closes it after `durable` passes
+    cdef int active_fd              # borrowed from the flusher, who closes it when all is synced
     cdef bint opened                # set_end() was called
     cdef readonly uint64_t rolls    # counters
     cdef readonly uint64_t writes
@@ -63,13 +63,13 @@ cdef class CommitLog:
     # The reserved bytes are a record now (or several): bytes <= max_bytes of the last reserve().
     cdef void commit(self, uint32_t bytes) noexcept nogil
     # One pwrite of [written, appended) and 8 zero bytes behind it, so that a recycled segment never
-    # shows a stale record; then `written` moves and the flusher is woken if it sleeps. OK (also when
-    # there is nothing to write) | POISONED.
+    # shows a stale record; then `written` moves and the flusher is woken if it sleeps. OK (also
+    # when there is nothing to write) | POISONED.
     cdef int write_out(self) noexcept nogil
 
-    # `size` bytes of the log at `offset`, valid until new_turn(): from the ring, or from mapped pages
-    # that are in memory. OK | ABSENT (ask a disk reader) | CORRUPT (not inside the log, crosses a
-    # segment's end, or the file is no segment) | NOT_FOUND (below the first segment).
+    # `size` bytes of the log at `offset`, valid until new_turn(): from the ring, or from mapped
+    # pages that are in memory. OK | ABSENT (ask a disk reader) | CORRUPT (not inside the log,
+    # crosses a segment's end, or the file is no segment) | NOT_FOUND (below the first segment).
     cdef int view(self, int64_t offset, uint32_t size, const uint8_t** out) noexcept nogil
     # Ends the validity of every pointer view() gave out.
     cdef void new_turn(self) noexcept nogil
@@ -86,8 +86,8 @@ cdef class CommitLog:
     # Retention. First readable offset; first segment's last modification (ms since 1970, or < 0).
     cdef int64_t min_offset(self) noexcept nogil
     cdef int64_t first_segment_modified_ms(self) noexcept nogil
-    # Takes the oldest segment out of the log; the preparer removes its file, or recycles it when the
-    # next segment is not prepared yet. OK | NOT_FOUND (only the one being written is left) |
+    # Takes the oldest segment out of the log; the preparer removes its file, or recycles it when
+    # the next segment is not prepared yet. OK | NOT_FOUND (only the one being written is left) |
     # NOT_READY (not durable yet, or too many removals wait).
     cdef int drop_first_segment(self) noexcept nogil
 

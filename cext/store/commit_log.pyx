@@ -1,9 +1,9 @@
 """The commit log: what reserve, commit, write_out, view and the marks promise is in commit_log.pxd.
 
-Two rules keep the hot path at a few nanoseconds. `limit` sums up every reason to think (segment end,
-unwritten bytes, bytes that a view holds, poison): below it reserve() is one comparison. And [written,
-appended) never crosses a segment: a roll writes the old segment out first, so that write_out() is
-always one pwrite to one file.
+Two rules keep the hot path at a few nanoseconds. `limit` sums up the reasons to think (segment end,
+unwritten bytes, bytes that a view holds): below it reserve() is one comparison and a look at the
+poison. And [written, appended) never crosses a segment: a roll writes the old segment out first, so
+that write_out() is always one pwrite to one file.
 
     >>> log = CommitLog("/store/commitlog", segment_bytes=1 << 30)
     >>> log.load(); log.set_end(0)
@@ -66,7 +66,8 @@ cdef class CommitLog:
         if not 0 < max_record_bytes <= 1 << 30:
             raise ValueError(f"max_record_bytes {max_record_bytes}: 1 to 2**30")
         if not path.startswith(b"/") or len(path) > LOG_PATH_MAX - 64:
-            raise ValueError(f"directory {directory!r}: absolute, at most {LOG_PATH_MAX - 64} bytes")
+            raise ValueError(
+                f"directory {directory!r}: absolute, at most {LOG_PATH_MAX - 64} bytes")
         # Half of the ring stays appendable while views hold the other half.
         while size < <uint64_t>ring_bytes or size < 2 * <uint64_t>(max_record_bytes + 64):
             size *= 2
@@ -370,8 +371,8 @@ cdef class CommitLog:
         return len(starts)
 
     cpdef int set_end(self, int64_t end, bint zero_rest=True) except -1:
-        """The log ends at `end`: everything behind is gone for ever, all marks become `end`, and the
-        log can be written. Before it returns, whatever is below `end` has been synced (a killed
+        """The log ends at `end`: everything behind is gone for ever, all marks become `end`, and
+        the log can be written. Before it returns, whatever is below `end` has been synced (a killed
         process leaves dirty pages) and, with `zero_rest`, the rest of the segment reads as zeros:
         needed after anything but a clean stop, or a record cut off once could come to life again
         behind a later one. Without it only 8 bytes are zeroed."""
@@ -391,7 +392,7 @@ cdef class CommitLog:
         return 0
 
     cdef int settle_files(self, int64_t end, bint zero_rest) except -1:
-        """Files of the log as `end` demands: the active one exists and is open, none comes after."""
+        """Files as `end` demands: the active one exists and is open, none comes after."""
         cdef int64_t active = end - end % self.segment_bytes
         cdef int64_t start
         cdef int64_t zeros
@@ -460,8 +461,8 @@ cdef class CommitLog:
         return self.link.notify_event
 
     def read_record(self, int64_t offset) -> "bytes | None":
-        """The whole record at `offset`, checked (position, lengths, body CRC), below `written`; None
-        when there is none. May wait for the disk; the GIL is released."""
+        """The whole record at `offset`, checked (position, lengths, body CRC), below `written`;
+        None when there is none. May wait for the disk; the GIL is released."""
         cdef uint8_t head[8]
         cdef uint8_t* data
         cdef int64_t count
@@ -494,7 +495,8 @@ cdef class CommitLog:
     def append_for_tests(self, bytes data, int64_t max_bytes=-1) -> int:
         """reserve + copy + commit. Physical offset, or a status < 0."""
         cdef int status
-        cdef uint8_t* at = self.reserve(<uint32_t>(len(data) if max_bytes < 0 else max_bytes), &status)
+        cdef int64_t room = len(data) if max_bytes < 0 else max_bytes
+        cdef uint8_t* at = self.reserve(<uint32_t>room, &status)
         if at == NULL:
             return status
         offset = self.marks.appended

@@ -1,18 +1,19 @@
 # Disk readers: threads that wait for the disk so that the reactor never does.
 #
-# The reactor submits a job, goes on, and is told by an eventfd. A job asks for up to 64 records of the
-# commit log (or one range of any file, for consume queues) and names the buffer they go to, one after
-# the other without gaps. Neighbours in the log are fetched by one pread. With `check` each record is
-# parsed, its position compared and its body CRC computed here, off the reactor.
+# The reactor submits a job, goes on, and is told by an eventfd. A job asks for up to 64 records of
+# the commit log (or one range of any file, for consume queues) and names the buffer they go to, one
+# after the other without gaps. Neighbours in the log are fetched by one pread. With `check` each
+# record is parsed, its position compared and its body CRC computed here, off the reactor.
 #
-# A segment dropped while a job reads it is seen by the reader (min_offset is compared after the read)
-# and answered NOT_FOUND; descriptors are opened per job, so no removed file keeps its space.
+# A segment dropped while a job reads it is seen by the reader (min_offset is compared after the
+# read) and answered NOT_FOUND; descriptors are opened per job, so no removed file keeps its space.
 #
-#   RUNNING by submit -> reader thread owns the job -> completed() gives it back. In between the reactor
-#   touches neither the job nor its buffer.
+#   RUNNING by submit -> reader thread owns the job -> completed() gives it back. In between the
+#   reactor touches neither the job nor its buffer.
 #
-# Example: records of 400 bytes at 4096, 4496 and 9000, capacity 1000: one pread of 800 bytes, then the
-# third does not fit: status OK, done_count 2, done_bytes 800. The caller asks again for the third.
+# Example: records of 400 bytes at 4096, 4496 and 9000, capacity 1000: one pread of 800 bytes, then
+# the third does not fit: status OK, done_count 2, done_bytes 800. The caller asks again for the
+# third.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -40,11 +41,10 @@ cdef struct ReadJob:
     bint check                  # READ_LOG: parse, position, body CRC
     const char* path            # READ_FILE: borrowed until completed
     void* owner                 # the submitter's own
-    # results
-    int32_t status              # OK, or why record number done_count could not be given:
-                                # NOT_FOUND (dropped, no such file), CORRUPT, IO_ERROR, CLOSED (stop),
-                                # TOO_LARGE (the first one does not fit). OK with done_count < count:
-                                # the buffer is full
+    # Results. Status: OK, or why record number done_count could not be given: NOT_FOUND (dropped, no
+    # such file), CORRUPT, IO_ERROR, CLOSED (stop), TOO_LARGE (the first one does not fit). OK with
+    # done_count < count: the buffer is full.
+    int32_t status
     int32_t done_count          # records in the buffer
     uint32_t done_bytes         # bytes in the buffer; READ_FILE: short at the file's end
 

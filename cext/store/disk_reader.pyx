@@ -30,7 +30,7 @@ cdef extern from "<fcntl.h>" nogil:
     enum: O_RDONLY, POSIX_FADV_WILLNEED
 
 cdef enum:
-    AHEAD_BYTES_MAX = 4 << 20   # records this far apart are asked for together, before the first pread
+    AHEAD_BYTES_MAX = 4 << 20   # records within this span are asked for together, ahead
 
 
 cdef struct OpenSegment:        # of one job
@@ -85,9 +85,9 @@ cdef void ask_ahead(LogLink* link, const ReadJob* job, OpenSegment* open) noexce
 cdef int check_records(ReadJob* job, int32_t records) noexcept nogil:
     """Takes `records` more records into the results as far as they are right."""
     cdef RecordView view
-    cdef int32_t i
     cdef int32_t number
-    for i in range(records):
+    cdef int32_t goal = job.done_count + records
+    while job.done_count < goal:
         number = job.done_count
         if job.check:
             if record_parse(job.buffer + job.done_bytes, job.sizes[number], job.offsets[number],
@@ -127,7 +127,7 @@ cdef int read_records(ReaderThread* reader, ReadJob* job, OpenSegment* open) noe
         reader.reads += 1
         got = read_at(open.fd, job.buffer + job.done_bytes, bytes, in_segment, &error)
         if offset < load_acquire_i64(&link.min_offset):
-            return Status.NOT_FOUND         # dropped meanwhile: these may be another segment's bytes
+            return Status.NOT_FOUND     # dropped meanwhile: may be another segment's bytes
         if got != <int64_t>bytes:
             return Status.IO_ERROR
         status = check_records(job, records)
@@ -318,7 +318,7 @@ cdef class DiskReader:
         if status == Status.OK:
             while done == NULL:
                 if not select.select([self.notify_event], [], [], timeout_s)[0]:
-                    raise TimeoutError("the disk reader did not answer")   # leaks: it still owns both
+                    raise TimeoutError("the disk reader did not answer")   # it owns both: leak
                 event_drain(self.notify_event)
                 done = self.completed()
             status = done.status

@@ -1,14 +1,14 @@
 # The flusher: the one thread that calls fdatasync, and the one that moves `durable`.
 #
-#   sync mode    as soon as written > durable: fdatasync, durable = what was written before it began.
-#                What arrives meanwhile waits for the next one: group commit without a timer.
-#   async mode   every interval_ms while something is not synced: fdatasync when at least least_pages
-#                pages wait or a segment is full, and in any case every thorough_ms.
+#   sync mode    as soon as written > durable: fdatasync, durable = what was written before it
+#                began. What arrives meanwhile waits for the next one: group commit without a timer.
+#   async mode   every interval_ms while something is not synced: fdatasync when at least
+#                least_pages pages wait or a segment is full, and in any case every thorough_ms.
 #   idle         asleep on an eventfd; the reactor signals only a sleeping flusher (log_link.pxd).
 #
 # Segments are synced in order, and `durable` only moves over ranges whose fdatasync has returned. A
-# segment that is full and synced is closed here. A failed fdatasync poisons the log: `durable` stays
-# where it is, no sync is tried again, and the reactor is told.
+# segment that is full and synced is closed here. A failed fdatasync poisons the log: `durable`
+# stays where it is, no sync is tried again, and the reactor is told.
 #
 # Example, sync mode: written 1000, the sync takes 100 us, in which 64 more sends bring written to
 # 26,600. durable becomes 1000; the second sync covers all 64 at once; durable 26,600.

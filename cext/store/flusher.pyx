@@ -145,7 +145,8 @@ cdef class Flusher:
         if self.thread.running:
             raise StoreError("the flusher is already running")
         self.state.stopping = 0
-        if native_thread_start(&self.thread, &run, &self.state, b"rmq-flusher", &error) != Status.OK:
+        if native_thread_start(&self.thread, &run, &self.state, b"rmq-flusher",
+                               &error) != Status.OK:
             raise StoreError(f"flusher thread: {os.strerror(error)}")
 
     def stop(self) -> None:
@@ -175,7 +176,8 @@ cdef class Flusher:
             if self.log.poisoned():
                 raise StorePoisonedError(str(self.log.poison_cause()))
             if time.monotonic() > deadline:
-                raise StoreError(f"durable is {self.log.durable()} after {timeout_s} s, not {target}")
+                raise StoreError(
+                    f"durable is {self.log.durable()} after {timeout_s} s, not {target}")
             time.sleep(0.0005)
         return self.log.durable()
 

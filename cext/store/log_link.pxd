@@ -7,9 +7,10 @@
 # There is no lock. A word that crosses threads is written by exactly one side, with release order,
 # and read with acquire order; what it announces was written before it. Sleeping is on eventfds.
 #
-# The flusher's sleep: it sets flusher_sleeping = 1, fence, looks at `written` once more, sleeps. The
-# reactor stores `written`, fence, looks at flusher_sleeping: 1 -> take it to 0 and signal. One of the
-# two always sees the other, so no wake is lost, and a flusher that is awake costs no system call.
+# The flusher's sleep: it sets flusher_sleeping = 1, fence, looks at `written` once more, sleeps.
+# The reactor stores `written`, fence, looks at flusher_sleeping: 1 -> take it to 0 and signal. One
+# of the two always sees the other, so no wake is lost, and a flusher that is awake costs no system
+# call.
 #
 # Example: written moves 1000 -> 1400 while the flusher syncs up to 1000: no signal is sent; the
 # flusher publishes durable = 1000, looks again, sees 1400 and syncs once more.

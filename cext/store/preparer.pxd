@@ -4,15 +4,17 @@
 # waits for an allocation, a removal or the fsync of a directory.
 #
 #   wanted      the reactor names the next segment's start when it begins the one before
-#   ready       the file is whole, synced, renamed into place and its directory entry is synced: only
-#               then does the reactor see it, so nothing in it can be acked as durable too early
+#   ready       the file is whole, synced, renamed into place and its directory entry is synced:
+#               only then does the reactor see it, so nothing in it can be acked as durable too
+#               early
 #   full disk   prepare_status NO_SPACE: reserve() answers NO_SPACE once the active segment is full;
 #               the preparer tries again every 500 ms, and at once when a segment was dropped; then
 #               service goes on by itself
-#   dropped     kept as the spare file to recycle when the wanted segment is not ready yet; else removed
+#   dropped     kept as the spare file to recycle when the wanted segment is not ready yet; else
+#   removed
 #
-# An EIO while preparing leaves no file behind and is tried again with a new one; only a failed fsync
-# of the directory poisons, for it cannot be repeated with a meaning.
+# An EIO while preparing leaves no file behind and is tried again with a new one; only a failed
+# fsync of the directory poisons, for it cannot be repeated with a meaning.
 #
 # Example, segments of 1 GiB: the reactor enters 2147483648 and wants 3221225472; some milliseconds
 # later the file is there; the reactor takes it minutes later without a system call.

@@ -7,9 +7,9 @@
 #     prepared transaction offset i64, body length i32, body,
 #     topic length (u8 in a v1 record, u16 in a v2 record), topic, properties length i16, properties
 #
-# H1 is 20 when sys flag has 0x10, H2 is 20 when it has 0x20. A v2 record is written only for a topic
-# of more than 127 bytes. A record never crosses a segment's end; what is left there is a BLANK:
-# u32 bytes left, u32 0xCBD43194, then anything.
+# H1 is 20 when sys flag has 0x10, H2 is 20 when it has 0x20. A v2 record is written only for a
+# topic of more than 127 bytes. A record never crosses a segment's end; what is left there is a
+# BLANK: u32 bytes left, u32 0xCBD43194, then anything.
 #
 # Example: body "hello", topic "T", no properties, IPv4 hosts: 91 + 5 + 1 = 97 bytes. Body length at
 # 84, body at 88..92, topic length at 93, topic at 94, properties length (0) at 95..96.

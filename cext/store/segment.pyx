@@ -21,7 +21,8 @@ cdef extern from "<sys/stat.h>" nogil:
 cdef enum:
     PATH_MAX = 4096 + 64
 
-cdef const char* UNFINISHED = "preparing"      # a file that is not whole yet, in the spare directory
+# Name of a file that is not whole yet, in the spare directory.
+cdef const char* UNFINISHED = "preparing"
 
 
 cdef int segment_path(char* out, size_t size, const char* directory, int64_t start) noexcept nogil:

@@ -1,13 +1,14 @@
 # Old segments mapped read-only for the reactor, touched only where the page cache has them.
 #
-# A segment is mapped when first looked at; at most `limit` stay mapped, the one not used for longest
-# leaves. Before a page is given out, mincore() says whether it is in memory, 64 pages at a time; the
-# answer is kept for the reactor's turn. A page that is not in memory is never touched here: the
-# reactor must not wait for the disk, and an unreadable disk page would be a SIGBUS. The gap that
-# stays: a page evicted between the question and the use within one turn is read in by the fault.
+# A segment is mapped when first looked at; at most `limit` stay mapped, the one not used for
+# longest leaves. Before a page is given out, mincore() says whether it is in memory, 64 pages at a
+# time; the answer is kept for the reactor's turn. A page that is not in memory is never touched
+# here: the reactor must not wait for the disk, and an unreadable disk page would be a SIGBUS. The
+# gap that stays: a page evicted between the question and the use within one turn is read in by the
+# fault.
 #
-# Example: offset 5,000,000,000 of 1 GiB segments: segment 4 (start 4,294,967,296), byte 705,032,704,
-# page 172,127, bit 31 of window 2,689.
+# Example: offset 5,000,000,000 of 1 GiB segments: segment 4 (start 4,294,967,296), byte
+# 705,032,704, page 172,127, bit 31 of window 2,689.
 #
 # Reactor only.
 

@@ -5,6 +5,7 @@ chosen pwrite, fdatasync, fsync or fallocate; afterwards the files are read by t
 Cannot prove: what a real disk does after a power cut.
 """
 
+import contextlib
 import errno
 import json
 import os
@@ -52,10 +53,8 @@ class Worker:
         return self(f"append {count} {size}")
 
     def end(self):
-        try:
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
-        except BrokenPipeError:
-            pass
         return self.process.wait(10)
 
 

@@ -1,4 +1,4 @@
-"""Python's side of the faulty disk (tests/support/faultio/faultio.c): compile, set rules, read counters.
+"""Python's side of the faulty disk (tests/support/faultio/faultio.c).
 
     with Faults(shim, tmp_path / "control") as faults:
         faults.fail("fdatasync", errno.EIO, path="commitlog/", first=3, count=1)
@@ -7,9 +7,9 @@
         assert faults.hits(0) == 1
         faults.clear()              # the disk is well again, while the program runs
 
-The fixtures `fault_shim` (once a session) and `faults` (one control file per test) are taken over by
-`from support.faults import fault_shim, faults` in a conftest.py. Rules: first (from 1) says from which
-matching call on, count how many (0: all); rules are tried in order and the first hit decides.
+The fixtures `fault_shim` (once a session) and `faults` (one control file per test) are taken over
+by `from support.faults import fault_shim, faults` in a conftest.py. Rules: first (from 1) says from
+which matching call on, count how many (0: all); rules are tried in order, the first hit decides.
 """
 
 import mmap
@@ -34,11 +34,8 @@ def compile_shim(directory: Path) -> Path:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler for the fault shim")
-    subprocess.run(
-        [compiler, "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-        + ["-o", str(library), str(SOURCE), "-ldl"],
-        check=True,
-    )
+    flags = ["-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run([compiler, *flags, "-o", str(library), str(SOURCE), "-ldl"], check=True)
     return library
 
 
@@ -60,7 +57,8 @@ class Faults:
 
     def environment(self, **more: str) -> dict[str, str]:
         """The environment for the program under test."""
-        return {**os.environ, "LD_PRELOAD": str(self.shim), "RMQ_FAULTIO": str(self.control), **more}
+        ours = {"LD_PRELOAD": str(self.shim), "RMQ_FAULTIO": str(self.control)}
+        return {**os.environ, **ours, **more}
 
     def fail(self, operation, error, *, path="", first=1, count=0):
         self._add(operation, "fail", error, path, first, count, 0)

@@ -2,27 +2,27 @@
  *
  * It stands between a program and pwrite*, fdatasync, fsync and fallocate. The environment variable
  * RMQ_FAULTIO names a control file (tests/support/faults.py writes it), which is mapped, so that a
- * test may change the rules while the program runs and reads the counters back. Without the variable
- * everything goes straight through.
+ * test may change the rules while the program runs and reads the counters back. Without the
+ * variable everything goes straight through.
  *
  * Layout of the control file (little-endian, as the machine has it):
  *
  *     0  u32 magic 0x46494F31   4  u32 number of rules   8  8 bytes unused
  *    16  rules of 256 bytes each, at most 8:
  *          0 u32 operations   bits: 1 pwrite*, 2 fdatasync, 4 fsync, 8 fallocate
- *          4 u32 action       1 fail, 2 short write, 3 SIGKILL before the call, 4 SIGKILL after a part
- *                             of the write, 5 sleep and go on
+ *          4 u32 action       1 fail, 2 short write, 3 SIGKILL before the call, 4 SIGKILL after a
+ *                             part of the write, 5 sleep and go on
  *          8 i32 error        errno of `fail`; microseconds of `sleep`
  *         12 u32 first        the first matching call that is hit, counted from 1
  *         16 u32 count        how many calls are hit from there on; 0: all
  *         20 u32 bytes        how much a short or killed write still writes
  *         24 u32 seen         matching calls so far (written here)
  *         28 u32 hits         calls hit so far (written here)
- *         32 char substring[224]  of the file's path; empty matches every file, a `$` at its end ties
- *                                 it to the path's end
+ *         32 char substring[224]  of the file's path; empty matches every file, a `$` at its end
+ *                                 ties it to the path's end
  *
  * The first rule that hits decides. Example: operations 2, action 1, error EIO, first 3, count 1,
- * substring "commitlog/" makes the third fdatasync of a commit log file fail with EIO, and no other.
+ * substring "commitlog/" makes the third fdatasync of a commit log file fail with EIO.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -154,7 +154,8 @@ ssize_t pwrite64(int fd, const void *bytes, size_t size, off64_t offset)
 }
 
 /* Vectors: shortening one is shortening its parts. */
-static ssize_t vector_through(int fd, const struct iovec *parts, int count, off64_t offset, int flags)
+static ssize_t vector_through(int fd, const struct iovec *parts, int count, off64_t offset,
+                              int flags)
 {
     static ssize_t (*real)(int, const struct iovec *, int, off64_t, int);
     struct rule *rule = NULL;

@@ -55,7 +55,7 @@ def test_a_new_log_has_one_whole_segment_and_all_marks_at_its_end(directory, log
 def test_a_segment_of_another_size_is_refused_by_name(directory):
     directory.mkdir()
     file_of(directory, 0).write_bytes(bytes(SEGMENT_BYTES - 1))
-    with pytest.raises(StoreCorruptError, match="0{20}: 65535 bytes"):
+    with pytest.raises(StoreCorruptError, match=r"0{20}: 65535 bytes"):
         CommitLog(str(directory), segment_bytes=SEGMENT_BYTES).load()
 
 

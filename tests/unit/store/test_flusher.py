@@ -8,6 +8,7 @@ Cannot prove: that the disk keeps what fdatasync promised; failures are in tests
 import os
 import select
 import time
+from pathlib import Path
 
 import pytest
 from support.logs import SEGMENT_BYTES, append, append_rolling, open_log
@@ -84,11 +85,11 @@ def test_an_idle_flusher_sleeps(log):
     log.write_out_for_tests()
     wait_until(lambda: durable(log) == 200)
     time.sleep(0.02)
-    (thread,) = [t for t in os.listdir("/proc/self/task")
-                 if open(f"/proc/self/task/{t}/comm").read() == "rmq-flusher\n"]  # fmt: skip
+    tasks = Path("/proc/self/task")
+    (thread,) = [t for t in tasks.iterdir() if (t / "comm").read_text() == "rmq-flusher\n"]
 
     def switches():
-        lines = open(f"/proc/self/task/{thread}/status").read().splitlines()
+        lines = (thread / "status").read_text().splitlines()
         return [line for line in lines if "ctxt_switches" in line]
 
     before = switches()
