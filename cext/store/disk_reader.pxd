@@ -41,9 +41,9 @@ cdef struct ReadJob:
     bint check                  # READ_LOG: parse, position, body CRC
     const char* path            # READ_FILE: borrowed until completed
     void* owner                 # the submitter's own
-    # Results. Status: OK, or why record number done_count could not be given: NOT_FOUND (dropped, no
-    # such file), CORRUPT, IO_ERROR, CLOSED (stop), TOO_LARGE (the first one does not fit). OK with
-    # done_count < count: the buffer is full.
+    # Results. Status: OK, or why record number done_count could not be given: NOT_FOUND (dropped,
+    # no such file), CORRUPT, IO_ERROR, CLOSED (stop), TOO_LARGE (the first one does not fit). OK
+    # with done_count < count: the buffer is full.
     int32_t status
     int32_t done_count          # records in the buffer
     uint32_t done_bytes         # bytes in the buffer; READ_FILE: short at the file's end
