@@ -31,7 +31,7 @@ import click
 from rmq import __version__
 from rmq.cli.store_lock import StoreLock
 from rmq.config import Settings
-from rmq.errors import NotBuiltError
+from rmq.errors import ConfigError, NotBuiltError
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
@@ -66,7 +66,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         core = None
         if broker is not None:
             core = _new_core(broker)
-            report = core.open()
+            report = _open(core)
             stack.callback(core.stop)
             log.info("store %s: %s", broker.storePathRootDir, _report_text(report))
         server: NameServer | None = None
@@ -103,6 +103,15 @@ def _new_core(settings: Settings) -> Any:
     except ImportError as error:
         raise NotBuiltError(f"{error}. In a checkout run `make build`") from None
     return make_core(settings)
+
+
+def _open(core: Any) -> dict[str, object]:
+    """Recovers the store and takes the port; the report of the recovery."""
+    try:
+        report: dict[str, object] = core.open()
+    except OSError as error:
+        raise ConfigError(error.strerror or str(error)) from None
+    return report
 
 
 def _on_signal(stop: asyncio.Event, number: int) -> None:

@@ -1,0 +1,125 @@
+"""`rmq standalone` as a process: start, refusal of a second one, stop, and what survives.
+
+Times are asserted with room for busy machines; the tight numbers are in `make bench`. What these
+tests cannot prove: power loss (see tests/fault) and official clients (see tests/compat).
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.broker_process import broker_process, command, start_broker
+
+
+def rmq(*arguments: str, namesrv: str = "", input: str = "") -> subprocess.CompletedProcess[str]:
+    where = ["-n", namesrv] if namesrv else []
+    return subprocess.run(
+        [sys.executable, "-m", "rmq", *arguments, *where],
+        capture_output=True, text=True, timeout=60, input=input,
+    )  # fmt: skip
+
+
+def bodies(namesrv: str, topic: str, *options: str) -> list[str]:
+    done = rmq("consume", topic, "--json", *options, namesrv=namesrv)
+    assert done.returncode == 0, done.stderr
+    return sorted(json.loads(line)["body"] for line in done.stdout.splitlines())
+
+
+def test_ready_line_names_addresses_and_what_to_try(tmp_path: Path) -> None:
+    with broker_process(tmp_path) as broker:
+        assert "Try: rmq send greetings hello" in broker.ready_line
+        assert f"-n {broker.namesrv}" in broker.ready_line
+        assert str(broker.store) in broker.ready_line
+        assert "(ASYNC_FLUSH)" in broker.ready_line
+        assert broker.ready_seconds < 3
+
+
+@pytest.mark.parametrize("flush", ["async", "sync"])
+def test_messages_survive_a_clean_stop(tmp_path: Path, flush: str) -> None:
+    with broker_process(tmp_path, ["--flush", flush]) as broker:
+        done = rmq("send", "kept", namesrv=broker.namesrv, input="one\ntwo\nthree\n")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("SEND_OK") == 3
+        assert bodies(broker.namesrv, "kept") == ["one", "three", "two"]
+        assert broker.stop() == 0
+        assert broker.stop_seconds < 2
+        assert not (broker.store / "abort").exists()
+    with broker_process(tmp_path, ["--flush", flush]) as broker:
+        assert bodies(broker.namesrv, "kept") == ["one", "three", "two"]
+
+
+def test_messages_survive_a_kill(tmp_path: Path) -> None:
+    broker = start_broker(tmp_path)
+    assert rmq("send", "kept", "one", "two", namesrv=broker.namesrv).returncode == 0
+    broker.stop(signal.SIGKILL)
+    assert (broker.store / "abort").exists()
+    with broker_process(tmp_path) as broker:
+        assert bodies(broker.namesrv, "kept") == ["one", "two"]
+
+
+def test_second_start_on_a_store_is_told_who_holds_it(tmp_path: Path) -> None:
+    with broker_process(tmp_path) as broker:
+        second = subprocess.run(command(broker.store), capture_output=True, text=True, timeout=60)
+        assert second.returncode == 4
+        assert f"is held by process {broker.pid} (" in second.stderr
+        assert f"kill {broker.pid}" in second.stderr
+        assert rmq("send", "still", "serving", namesrv=broker.namesrv).returncode == 0
+
+
+def test_taken_port_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with broker_process(tmp_path) as broker:
+        port = broker.address.rpartition(":")[2]
+        second = subprocess.run(
+            [*command(tmp_path / "other"), "--port", port],
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert second.returncode != 0
+        assert port in second.stderr
+        assert "Traceback" not in second.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_stop_it_cleanly_in_less_than_two_seconds(tmp_path: Path, number: int) -> None:
+    with broker_process(tmp_path) as broker:
+        assert broker.stop(number) == 0
+        assert broker.stop_seconds < 2
+        assert "Traceback" not in broker.log()
+
+
+def test_topic_commands_go_round(tmp_path: Path) -> None:
+    with broker_process(tmp_path) as broker:
+        at = broker.namesrv
+        assert rmq("topic", "create", "orders", "--queues", "3", namesrv=at).returncode == 0
+        listed = json.loads(rmq("topic", "list", "--json", namesrv=at).stdout)
+        assert [(row["topic"], row["read_queues"]) for row in listed] == [("orders", 3)]
+        rmq("send", "orders", "x", "--tag", "paid", "--keys", "7", "-p", "a=b", namesrv=at)
+        rmq("send", "orders", "y", "--tag", "open", namesrv=at)
+        assert bodies(at, "orders", "--tag", "paid") == ["x"]
+        assert bodies(at, "orders", "--from", "last") == []
+        described = json.loads(rmq("topic", "describe", "orders", "--json", namesrv=at).stdout)
+        assert sum(row["messages"] for row in described) == 2
+        assert rmq("topic", "delete", "orders", "--yes", namesrv=at).returncode == 0
+        gone = rmq("topic", "describe", "orders", namesrv=at)
+        assert gone.returncode == 1
+        assert "code 17" in gone.stderr
+        cluster = json.loads(rmq("cluster", "list", "--json", namesrv=at).stdout)
+        assert [row["broker"] for row in cluster] == ["broker-a"]
+
+
+def test_follow_prints_what_arrives(tmp_path: Path) -> None:
+    with broker_process(tmp_path) as broker:
+        rmq("topic", "create", "live", namesrv=broker.namesrv)
+        with subprocess.Popen(
+            [sys.executable, "-m", "rmq", "consume", "live", "--follow", "--from", "first",
+             "--count", "2", "--body", "-n", broker.namesrv],
+            stdout=subprocess.PIPE, text=True,
+        ) as follower:  # fmt: skip
+            assert rmq("send", "live", "now", "then", namesrv=broker.namesrv).returncode == 0
+            assert follower.stdout is not None
+            assert sorted([follower.stdout.readline(), follower.stdout.readline()]) == [
+                "now\n", "then\n",
+            ]  # fmt: skip
+            assert follower.wait(10) == 0

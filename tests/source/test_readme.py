@@ -1,0 +1,103 @@
+"""The README's examples are true: each shell line and each block of code is run as far as it goes.
+
+Lines that start something or install it are checked by their options instead (they run elsewhere in
+the tests); everything else runs in order against one broker. The Java program is only looked at:
+the compatibility tests run programs like it.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from support.broker_process import broker_process
+from support.source_tree import ROOT
+
+from rmq.cli.main import cli
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SERVERS = {"standalone", "broker", "namesrv"}
+
+
+def blocks(language: str) -> list[str]:
+    return [text for kind, text in BLOCK.findall((ROOT / "README.md").read_text())
+            if kind == language]  # fmt: skip
+
+
+def shell_lines() -> list[str]:
+    return [line for block in blocks("sh") for line in block.splitlines() if line.strip()]
+
+
+def rmq_lines() -> list[list[str]]:
+    return [shlex.split(line)[1:] for line in shell_lines() if line.startswith("rmq ")]
+
+
+def make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with broker_process(tmp_path_factory.mktemp("readme")) as broker:
+        yield {**os.environ, "NAMESRV_ADDR": broker.namesrv}
+
+
+def test_shell_blocks_hold_only_commands_that_are_checked() -> None:
+    known = {"make", "pip", "rmq"}
+    assert {line.split()[0] for line in shell_lines()} <= known
+    for line in shell_lines():
+        if line.startswith("make "):
+            assert line.split()[1] in make_targets()
+
+
+@pytest.mark.parametrize("arguments", rmq_lines(), ids=" ".join)
+def test_options_of_every_command_exist(arguments: list[str], tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broker.conf").write_text("brokerName=broker-a\n")
+    command: click.Command = cli
+    context = click.Context(cli, info_name="rmq")
+    while isinstance(command, click.Group):
+        name, *arguments = arguments
+        found = command.get_command(context, name)
+        assert found is not None, name
+        command = found
+    command.make_context(command.name, list(arguments))
+
+
+def test_commands_run_in_order_against_a_broker(environment: dict[str, str]) -> None:
+    for arguments in rmq_lines():
+        if arguments[0] in SERVERS:
+            continue
+        if arguments[0] == "bench":
+            arguments = [*arguments, "-n", environment["NAMESRV_ADDR"]]
+        done = subprocess.run(
+            [sys.executable, "-m", "rmq", *arguments],
+            env=environment, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, f"rmq {' '.join(arguments)}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("text", blocks("python"))
+def test_python_blocks_run(text: str, environment: dict[str, str]) -> None:
+    text = text.replace("127.0.0.1:9876", environment["NAMESRV_ADDR"])
+    done = subprocess.run(
+        [sys.executable, "-c", text], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "hello from Python" in done.stdout
+
+
+def test_java_block_talks_to_the_address_that_is_served() -> None:
+    (program,) = blocks("java")
+    assert 'setNamesrvAddr("127.0.0.1:9876")' in program
+    assert program.count("{") == program.count("}")
+
+
+def test_links_lead_to_files() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / "README.md").read_text()):
+        assert (ROOT / target).exists(), target

@@ -1,0 +1,93 @@
+"""A broker with its name server as a process of its own, on free ports, for tests.
+
+    with broker_process(tmp_path) as broker:
+        broker.namesrv, broker.address, broker.pid, broker.ready_seconds
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+READY = re.compile(
+    r"is ready in [\d.]+ s: name server (?P<namesrv>\S+), broker \S+ at (?P<address>\S+),"
+)
+START_TIMEOUT = 30.0
+
+
+@dataclass
+class BrokerProcess:
+    process: subprocess.Popen[str]
+    store: Path
+    namesrv: str
+    address: str
+    ready_line: str
+    ready_seconds: float  # from exec to the ready line, by this process' clock
+    log_path: Path
+    stop_seconds: float = field(default=0.0)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Sends the signal and waits; the exit code."""
+        began = time.monotonic()
+        self.process.send_signal(number)
+        code = self.process.wait(30)
+        self.stop_seconds = time.monotonic() - began
+        return code
+
+
+def command(store: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "rmq", "standalone", "--store", str(store),
+            "--namesrv-port", "0", "--port", "0", *options]  # fmt: skip
+
+
+def start_broker(directory: Path, options: Sequence[str] = ()) -> BrokerProcess:
+    """Starts `rmq standalone` on directory/store and waits for its ready line."""
+    store = directory / "store"
+    log_path = directory / "broker.txt"
+    began = time.monotonic()
+    with log_path.open("a") as log:
+        process = subprocess.Popen(
+            command(store, *options), stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    ready_seconds = time.monotonic() - began
+    found = READY.search(line)
+    if found is None:
+        process.kill()
+        process.wait()
+        raise AssertionError(f"not ready: {line!r}\n{log_path.read_text()}")
+    return BrokerProcess(
+        process, store, found["namesrv"], found["address"], line, ready_seconds, log_path
+    )
+
+
+@contextmanager
+def broker_process(directory: Path, options: Sequence[str] = ()) -> Iterator[BrokerProcess]:
+    """A broker for the time of the block; stopped by SIGTERM, killed when that does not help."""
+    broker = start_broker(directory, options)
+    try:
+        yield broker
+    finally:
+        if broker.process.poll() is None:
+            try:
+                broker.stop()
+            except subprocess.TimeoutExpired:
+                broker.process.kill()
+                broker.process.wait()
+        if broker.process.stdout is not None:
+            broker.process.stdout.close()
