@@ -222,12 +222,12 @@ class Broker:
         """From now on this topic's counters are sampled too."""
         if topic not in self._watched and len(self._watched) < TOPICS_MAX:
             self._watched.add(topic)
-            self._take_sample()
+            self.take_sample()
 
     async def _sample(self) -> None:
-        self._take_sample()
+        self.take_sample()
 
-    def _take_sample(self) -> None:
+    def take_sample(self) -> None:
         counters = self.core.stats()
         for topic in list(self._watched):
             numbers = self.core.topic_stats(topic.encode())

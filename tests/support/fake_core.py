@@ -17,7 +17,7 @@ import os
 import struct
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from rmq.broker.broker import Broker
 from rmq.config import load_properties
 from rmq.errors import StoreError
 from rmq.format.message import Host, StoredMessage, decode_message, encode_message, tags_code
-from rmq.format.remoting import Command, decode, encode
+from rmq.format.remoting import Command, decode, encode, field_texts
 
 SEGMENT_BYTES = 1 << 30
 
@@ -92,10 +92,8 @@ class FakeCore:
     # ---- the broker's side
 
     def poll(self) -> list[tuple[int, int, bytes]]:
-        try:
+        with suppress(BlockingIOError):
             os.eventfd_read(self.control_fd)
-        except BlockingIOError:
-            pass
         reports, self.reports = self.reports, []
         return reports
 
@@ -245,12 +243,12 @@ class FakeClient:
         self.version = version
         self.opaque = 1000 * number
 
-    def put(self, code: int, body: bytes = b"", flag: int = 0, **fields: object) -> int:
+    def put(self, code: int, body: bytes = b"", one_way: bool = False, **fields: object) -> int:
         """Sends a request; returns its opaque."""
         self.opaque += 1
         command = Command(
-            code=code, flag=flag, opaque=self.opaque, language=self.language,
-            version=self.version, fields=fields, body=body,  # type: ignore[arg-type]
+            code=code, flag=2 if one_way else 0, opaque=self.opaque, language=self.language,
+            version=self.version, fields=field_texts(fields), body=body,
         )  # fmt: skip
         self.core.report(0, self.number, encode(command)[4:])
         return self.opaque

@@ -155,8 +155,10 @@ async def test_system_topics_are_listed(tmp_path: Path) -> None:
 @in_loop
 async def test_damaged_entries_of_the_file_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
-    table = '{"ok":{"topicName":"ok","perm":6},"bad/name":{"topicName":"bad/name"},"no":7}'
-    (tmp_path / "config" / "topics.json").write_text('{"topicConfigTable":%s}' % table)
+    (tmp_path / "config" / "topics.json").write_text(
+        '{"topicConfigTable":{"ok":{"topicName":"ok","perm":6},'
+        '"bad/name":{"topicName":"bad/name"},"no":7}}'
+    )
     async with control(tmp_path) as broker:
         assert b"ok" in broker.core.topics
         assert b"bad/name" not in broker.core.topics

@@ -1,0 +1,51 @@
+"""Server-side assignment: every queue to exactly one member, as Java's strategies share them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.fake_core import control
+from support.name_server import in_loop
+
+from rmq.broker.assignments import share
+from rmq.broker.topic_config import TopicConfig
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+
+
+@pytest.mark.parametrize("strategy", ["AVG", "AVG_BY_CIRCLE"])
+@pytest.mark.parametrize(("queues", "members"), [(5, 2), (8, 3), (2, 5), (0, 2), (7, 7)])
+def test_each_queue_has_one_owner(strategy: str, queues: int, members: int) -> None:
+    all_queues = [MessageQueue("t", "b", n) for n in range(queues)]
+    ids = [f"c{n}" for n in range(members)]
+    parts = [share(all_queues, ids, client_id, strategy) for client_id in ids]
+    assert sorted(queue for part in parts for queue in part) == all_queues
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert share(all_queues, ids, "stranger", strategy) == []
+
+
+def test_neighbours_and_turns() -> None:
+    queues = [MessageQueue("t", "b", n) for n in range(5)]
+    assert [q.queue_id for q in share(queues, ["a", "b"], "a", "AVG")] == [0, 1, 2]
+    assert [q.queue_id for q in share(queues, ["a", "b"], "b", "AVG_BY_CIRCLE")] == [1, 3]
+
+
+@in_loop
+async def test_assignments_over_the_wire(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        await broker.topics.create(TopicConfig("t", 2, 2))
+        client = broker.core.client()
+        ask = {"topic": "t", "consumerGroup": "g", "clientId": "c1", "strategyName": "AVG",
+               "messageModel": "CLUSTERING"}  # fmt: skip
+        assert (await client.call(400, fastjson.dumps(ask))).body == b"{}"
+        data = {"groupName": "g", "subscriptionDataSet": []}
+        await client.call(34, fastjson.dumps({"clientID": "c1", "consumerDataSet": [data]}))
+        rows = json.loads((await client.call(400, fastjson.dumps(ask))).body)
+        queues = [row["messageQueue"]["queueId"] for row in rows["messageQueueAssignments"]]
+        assert queues == [0, 1]
+        assert {row["mode"] for row in rows["messageQueueAssignments"]} == {"PULL"}
+        mode = {"topic": "t", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 0}
+        assert (await client.call(401, fastjson.dumps(mode))).code == 16
+        assert (await client.call(401, fastjson.dumps({**mode, "mode": "PULL"}))).code == 0
+        assert (await client.call(401, fastjson.dumps({**mode, "topic": "no"}))).code == 17
+        assert json.loads((await client.call(402)).body) == {"messageRequestModeMap": {}}

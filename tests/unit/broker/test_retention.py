@@ -1,0 +1,113 @@
+"""Deletion of old log files and the guard against a full disk. Disk and clock are made up."""
+
+import time
+from pathlib import Path
+
+import pytest
+from support.fake_core import FakeCore, control
+from support.name_server import in_loop
+
+from rmq.broker import retention
+from rmq.broker.retention import Retention, disk_ratio, is_hour
+from rmq.config import load_properties
+
+
+class Disk:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: str) -> None:
+        self.ratio, self.now, self.hour = 0.5, 1000.0, 12
+        monkeypatch.setattr(retention, "disk_ratio", lambda directory: self.ratio)
+        monkeypatch.setattr(retention.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(retention.time, "localtime", lambda: time.struct_time(
+            (2026, 1, 1, self.hour, 0, 0, 0, 1, 0)))  # fmt: skip
+        self.core = FakeCore()
+        self.keeper = Retention(load_properties(None, settings), self.core, [Path("/x")])
+
+    def after(self, seconds: float) -> None:
+        self.now += seconds
+        self.keeper.look()
+
+
+def test_nothing_goes_outside_the_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+    disk.after(61)
+    assert disk.core.drops == []
+    disk.hour = 4
+    disk.after(5)
+    assert disk.core.drops == []  # a round is due every 10 s
+    disk.after(6)
+    before_ms, count, force = disk.core.drops[0]
+    assert abs(time.time() * 1000 - 72 * 3_600_000 - before_ms) < 60_000
+    assert (count, force) == (10, 0)
+
+
+def test_above_75_percent_old_files_go_at_any_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+    disk.ratio = 0.76
+    disk.after(61)
+    assert [drop[2] for drop in disk.core.drops] == [0]
+    assert disk.core.writable == (1, b"")
+
+
+def test_above_85_percent_any_file_goes_if_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch)
+    disk.ratio = 0.86
+    disk.after(61)
+    assert [drop[2] for drop in disk.core.drops] == [1]
+    shy = Disk(monkeypatch, cleanFileForciblyEnable="false")
+    shy.ratio = 0.86
+    shy.after(61)
+    assert [drop[2] for drop in shy.core.drops] == [0]
+
+
+def test_a_full_disk_stops_writes_until_it_is_below_the_forcible_ratio(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = Disk(monkeypatch)
+    disk.ratio = 0.91
+    disk.after(1)  # at once, not after a minute
+    assert disk.core.writable[0] == 0
+    assert b"91.0%" in disk.core.writable[1]
+    assert [drop[2] for drop in disk.core.drops] == [1]
+    disk.ratio = 0.87
+    disk.after(1)
+    assert disk.core.writable[0] == 0
+    disk.ratio = 0.84
+    disk.after(1)
+    assert disk.core.writable == (1, b"")
+
+
+def test_ratios_stay_within_rocketmqs_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = Disk(monkeypatch, diskSpaceWarningLevelRatio="100", diskSpaceCleanForciblyRatio="100")
+    disk.ratio = 0.905
+    disk.after(1)
+    assert disk.core.writable[0] == 0
+    low = Disk(monkeypatch, diskSpaceWarningLevelRatio="1", diskSpaceCleanForciblyRatio="1")
+    low.ratio = 0.34
+    low.after(1)
+    assert low.core.writable[0] == 1
+
+
+@in_loop
+async def test_deletion_by_hand_runs_for_20_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    disk.keeper.delete_by_hand()
+    for _ in range(30):
+        disk.after(10)
+    assert len(disk.core.drops) == 20
+    async with control(tmp_path) as broker:
+        assert (await broker.core.client().call(329)).code == 0
+        for code in (306, 316):
+            assert (await broker.core.client().call(code)).code == 0
+
+
+def test_hours_are_a_list() -> None:
+    at_four = time.struct_time((2026, 1, 1, 4, 59, 0, 0, 1, 0))
+    assert is_hour("04", at_four)
+    assert is_hour("16; 4", at_four)
+    assert not is_hour("5;x;", at_four)
+
+
+def test_the_ratio_of_a_missing_directory_is_that_of_the_one_above(tmp_path: Path) -> None:
+    assert 0 < disk_ratio(tmp_path / "a" / "b") < 1

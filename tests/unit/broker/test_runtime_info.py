@@ -1,0 +1,74 @@
+"""The runtime table, rates and stats by name. Time is moved by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.fake_core import control
+from support.name_server import in_loop
+
+from rmq.broker import samples
+from rmq.broker.samples import Samples
+from rmq.broker.topic_config import TopicConfig
+
+KEYS_OF_MQADMIN = """
+brokerVersionDesc brokerActive putTps getTransferredTps getTransferedTps
+msgPutTotalYesterdayMorning msgPutTotalTodayMorning msgPutTotalTodayNow
+msgGetTotalYesterdayMorning msgGetTotalTodayMorning msgGetTotalTodayNow
+sendThreadPoolQueueSize pullThreadPoolQueueSize sendThreadPoolQueueHeadWaitTimeMills
+pullThreadPoolQueueHeadWaitTimeMills pageCacheLockTimeMills earliestMessageTimeStamp
+commitLogDiskRatio timerReadBehind timerOffsetBehind timerCongestNum timerEnqueueTps
+timerDequeueTps runtime bootTimestamp
+"""
+
+
+@in_loop
+async def test_the_table_holds_what_mqadmin_reads_with_real_numbers(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        broker.core.counters.update(messages_in=5, bytes_in=50, messages_out=3)
+        broker.core.store("t", 0, store_timestamp_ms=77)
+        table = json.loads((await broker.core.client().call(28)).body)["table"]
+        assert set(KEYS_OF_MQADMIN.split()) <= set(table)
+        assert all(isinstance(value, str) for value in table.values())
+        assert table["msgPutTotalTodayNow"] == "5"
+        assert table["msgGetTotalTodayNow"] == "3"
+        assert table["putMessageAverageSize"] == "10.0"
+        assert table["commitLogMaxOffset"] == str(broker.core.log_end)
+        assert table["earliestMessageTimeStamp"] == "77"
+        assert 0 < float(table["commitLogDiskRatio"]) < 1
+        assert len(table["putTps"].split()) == 3
+
+
+def test_rates_are_growth_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(samples.time, "monotonic", lambda: now[0])
+    taken = Samples()
+    assert taken.rate("n", 10) == 0.0
+    for step in range(121):  # 100 a second, then 10 a second in the last minute
+        taken.take({"n": step * 1000 if step <= 114 else 114_000 + (step - 114) * 100})
+        now[0] += 10
+    assert taken.rate("n", 10) == pytest.approx(10)
+    assert taken.rate("n", 60) == pytest.approx(10)
+    assert taken.rate("n", 600) == pytest.approx(91)
+    growth, took = taken.over("n", 3600)  # 20 minutes were seen
+    assert (growth, took) == (114_600, pytest.approx(1200))
+    assert taken.three_rates("n").split()[0] == "10.000"
+
+
+@in_loop
+async def test_stats_by_name(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        await broker.topics.create(TopicConfig("t", 1, 1))
+        ask = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "t"}
+        first = json.loads((await client.call(315, **ask)).body)
+        assert first["statsMinute"] == {"avgpt": 0.0, "sum": 0, "tps": 0.0}
+        for _ in range(4):
+            broker.core.store("t", 0)
+        broker.take_sample()
+        second = json.loads((await client.call(315, **ask)).body)
+        assert second["statsDay"]["sum"] == 4
+        whole = await client.call(315, statsName="BROKER_PUT_NUMS", statsKey="DefaultCluster")
+        assert whole.code == 0
+        for name, key in (("TOPIC_PUT_NUMS", "no"), ("GROUP_GET_NUMS", "t@g"), ("x", "y")):
+            assert (await client.call(315, statsName=name, statsKey=key)).code == 1

@@ -1,0 +1,226 @@
+"""Sends the reactor handed over: refused with RocketMQ's codes, or given back when all is well."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from support.fake_core import FakeClient, control
+from support.name_server import in_loop
+
+from rmq.broker.broker import Broker
+from rmq.broker.groups import GroupConfig
+from rmq.broker.topic_config import TopicConfig
+from rmq.errors import StoreError
+from rmq.format.fastjson import MessageQueue
+from rmq.format.message import decode_message
+
+LONG = {
+    "producerGroup": "p", "topic": "new", "defaultTopic": "TBW102", "defaultTopicQueueNums": 4,
+    "queueId": 0, "sysFlag": 0, "bornTimestamp": 1, "flag": 0, "properties": "",
+}  # fmt: skip
+SHORT = {"a": "p", "b": "new", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": ""}
+
+
+async def back(broker: Broker, client: FakeClient, count: int = 1) -> None:
+    await broker.core.until(lambda: len(client.given_back()) >= count)
+
+
+@in_loop
+async def test_a_send_to_a_new_topic_creates_it_and_goes_back(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        for code, fields in ((10, LONG), (310, {**SHORT, "b": "other", "d": 99})):
+            opaque = client.put(code, b"body", **fields)
+            await broker.core.until(lambda: client.given_back())
+            assert client.given_back()[-1].opaque == opaque
+            assert client.given_back()[-1].body == b"body"
+            assert client.reply_to(opaque) is None
+            broker.core.resubmitted.clear()
+        assert broker.core.topics[b"new"] == (4, 4, 6, 0)
+        assert broker.core.topics[b"other"] == (8, 8, 6, 0)  # no more than TBW102 has
+
+
+@in_loop
+async def test_a_new_topic_is_on_disk_before_its_first_message(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        client.put(10, b"x", **LONG)
+        file = tmp_path / "config" / "topics.json"
+        await back(broker, client)
+        assert b'"new"' in file.read_bytes()
+
+
+@in_loop
+async def test_sends_that_wait_for_their_topic_keep_their_order(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        opaques = [client.put(310, b"x", **SHORT) for _ in range(50)]
+        await back(broker, client, 50)
+        assert [command.opaque for command in client.given_back()] == opaques
+
+
+@in_loop
+async def test_a_known_topic_is_told_to_the_reactor_again(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        await broker.topics.create(TopicConfig("new", 1, 1))
+        broker.core.topics.clear()
+        client.put(10, b"x", **LONG)
+        await back(broker, client)
+        assert broker.core.topics == {b"new": (1, 1, 6, 0)}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"topic": "a b"}, 29),
+        ({"topic": "x" * 128}, 29),
+        ({"topic": ""}, 29),
+        ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16),
+        ({"topic": "RMQ_SYS_TRANS_HALF_TOPIC"}, 16),
+        ({"defaultTopic": "nowhere"}, 17),
+        ({"defaultTopic": "BenchmarkTest"}, 17),  # nothing is inherited from it
+        ({"queueId": 4}, 29),
+        ({"defaultTopicQueueNums": -1}, 29),
+        ({"topic": "%RETRY%" + "g" * 121}, 26),
+        ({"properties": "DELAY\x013\x02"}, 13),
+        ({"properties": "TIMER_DELAY_SEC\x013\x02"}, 13),
+        ({"properties": "TRAN_MSG\x01true\x02"}, 13),
+        ({"properties": "p\x01" + "x" * 32767}, 13),
+        ({"queueId": "none"}, 1),
+        ({"queueId": 1 << 31}, 1),
+    ],
+)
+def test_wrong_sends_are_refused(tmp_path: Path, change: dict[str, object], code: int) -> None:
+    @in_loop
+    async def run() -> None:
+        async with control(tmp_path) as broker:
+            known = set(broker.core.topics)
+            reply = await broker.core.client().call(10, b"x", **{**LONG, **change})
+            assert reply.code == code
+            assert reply.remark
+            assert set(broker.core.topics) == known
+            assert broker.core.resubmitted == []
+
+    run()
+
+
+@pytest.mark.parametrize("name", ["producerGroup", "topic", "queueId", "bornTimestamp", "flag"])
+def test_a_missing_field_is_named(tmp_path: Path, name: str) -> None:
+    @in_loop
+    async def run() -> None:
+        async with control(tmp_path) as broker:
+            fields = {key: value for key, value in LONG.items() if key != name}
+            reply = await broker.core.client().call(10, b"x", **fields)
+            assert reply.code == 1
+            assert f"field {name} " in (reply.remark or "")
+
+    run()
+
+
+@in_loop
+async def test_a_missing_short_field_is_named_as_the_client_spells_it(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        fields = {key: value for key, value in SHORT.items() if key != "e"}
+        reply = await broker.core.client().call(310, b"x", **fields)
+        assert "field e " in (reply.remark or "")
+
+
+@in_loop
+async def test_bodies_must_be_there_and_fit(tmp_path: Path) -> None:
+    async with control(tmp_path, maxMessageSize=1000) as broker:
+        client = broker.core.client()
+        assert (await client.call(10, b"", **LONG)).code == 13
+        assert (await client.call(10, b"x" * 1001, **LONG)).code == 13
+        client.put(10, b"x" * 1000, **LONG)
+        await back(broker, client)
+
+
+@in_loop
+async def test_sends_are_refused_while_the_broker_does_not_take_them(tmp_path: Path) -> None:
+    async with control(tmp_path, startAcceptSendRequestTimeStamp=1 << 60) as broker:
+        assert (await broker.core.client().call(10, b"x", **LONG)).code == 1
+    async with control(tmp_path / "b", brokerPermission=4) as broker:
+        await broker.topics.create(TopicConfig("new", 1, 1, order=True))
+        assert (await broker.core.client().call(10, b"x", **LONG)).code == 16
+
+
+@in_loop
+async def test_nothing_is_created_when_that_is_switched_off(tmp_path: Path) -> None:
+    async with control(tmp_path, autoCreateTopicEnable=False) as broker:
+        assert (await broker.core.client().call(10, b"x", **LONG)).code == 17
+
+
+@in_loop
+async def test_a_topic_that_cannot_be_saved_fails_its_sends(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+
+        async def fails(topic: TopicConfig) -> TopicConfig:
+            await asyncio.sleep(0)
+            raise StoreError("topics.json cannot be written: disk full")
+
+        broker.topics.create = fails
+        client = broker.core.client()
+        opaques = [client.put(10, b"x", **LONG) for _ in range(3)]
+        await broker.core.until(lambda: all(client.reply_to(o) for o in opaques))
+        assert client.reply_to(opaques[2]).code == 1  # type: ignore[union-attr]
+        assert broker.core.resubmitted == []
+
+
+@in_loop
+async def test_batches_are_not_retried_nor_delayed(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        for change in ({"b": "%RETRY%g"}, {"i": "DELAY\x011\x02"}):
+            assert (await client.call(320, b"x", **{**SHORT, "m": True, **change})).code == 13
+        client.put(320, b"x", **SHORT, m=True)
+        await back(broker, client)
+
+
+@in_loop
+async def test_a_retry_goes_to_its_topic_or_to_the_dead_letters(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        await broker.groups.update(GroupConfig("g", retry_times_max=2))
+        retry = {**SHORT, "b": "%RETRY%g"}
+        client.put(310, b"x", **retry, j=2)
+        await back(broker, client)
+        assert broker.core.topics[b"%RETRY%g"] == (1, 1, 6, 0)
+        assert client.given_back()[0].fields["b"] == "%RETRY%g"
+        properties = "KEYS\x01k\x02DELAY\x013\x02"
+        client.put(310, b"x", **{**retry, "i": properties}, j=3)
+        await back(broker, client, 2)
+        dead = client.given_back()[1]
+        assert dead.fields["b"] == "%DLQ%g"
+        assert dead.fields["e"] == "0"
+        assert dead.fields["i"] == "KEYS\x01k\x02"
+        assert broker.core.topics[b"%DLQ%g"] == (1, 1, 6, 0)
+        client.put(310, b"x", **retry, j=3, l=16)  # the client's own limit counts
+        await back(broker, client, 3)
+        assert client.given_back()[2].fields["b"] == "%RETRY%g"
+
+
+@in_loop
+async def test_failures_of_orderly_consumers_are_dead_at_once(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        broker.locks.lock("g", [MessageQueue("t", "broker-a", 0)], "c1")
+        client.put(310, b"x", **{**SHORT, "b": "%RETRY%g"}, j=0)
+        await back(broker, client)
+        assert client.given_back()[0].fields["b"] == "%DLQ%g"
+
+
+@in_loop
+async def test_a_delayed_retry_waits_in_its_level_and_is_answered_in_full(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        fields = {**SHORT, "b": "%RETRY%g", "i": "UNIQ_KEY\x01U\x02DELAY\x013\x02"}
+        reply = await client.call(310, b"again", **fields, j=1)
+        assert reply.code == 0
+        assert reply.fields["transactionId"] == "U"
+        record = broker.core.records[int(reply.fields["msgId"][-16:], 16)]
+        message, _ = decode_message(record)
+        assert (message.topic, message.queue_id) == ("SCHEDULE_TOPIC_XXXX", 2)
+        assert message.properties["REAL_TOPIC"] == "%RETRY%g"
+        assert (message.reconsume_times, message.body) == (1, b"again")
+        assert broker.core.resubmitted == []
