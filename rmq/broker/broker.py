@@ -125,8 +125,8 @@ class Broker:
             loop.create_task(self.delays.run()),
             loop.create_task(self.retention.run()),
         ]  # fmt: skip
-        self.registration.start()
         self._readable()
+        await self.registration.start()
         log.info("broker %s serves at %s", self.settings.brokerName, self.address)
 
     async def stop(self) -> None:

@@ -17,6 +17,7 @@ hold a table of ordered topics.
 """
 
 import asyncio
+import contextlib
 import logging
 import zlib
 from collections.abc import Callable, Iterable
@@ -35,6 +36,7 @@ log = logging.getLogger("rmq.broker.registration")
 
 RETRY_FIRST_S, RETRY_LAST_S = 1.0, 30.0
 UNREGISTER_S = 0.5
+FIRST_ATTEMPT_S = 0.3
 
 
 class Registration:
@@ -48,8 +50,13 @@ class Registration:
         self._addresses = address  # (broker address, HA address), known once the core listens
         self._members: dict[str, _Member] = {}
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        """Registers everywhere; waits a moment for the first attempts, so that a client that is
+        told of this broker now finds it, but not for a name server that does not answer."""
         self.addresses_changed()
+        attempts = [member.attempted.wait() for member in self._members.values()]
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*attempts), FIRST_ATTEMPT_S)
 
     def addresses_changed(self) -> None:
         """Reads namesrvAddr anew: "a:9876;b:9876"."""
@@ -154,6 +161,7 @@ class _Member:
         self._news: set[str] = set()
         self._all = True
         self._wake = asyncio.Event()
+        self.attempted = asyncio.Event()  # the first registration worked or failed
         self.complete = False  # it knows all topics, over the present connection
         self._failing = False
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -186,7 +194,9 @@ class _Member:
             self._wake.clear()
             only = self._news if self.complete and not self._all else None
             self._news, self._all = set(), False
-            if await self._register(only):
+            worked = await self._register(only)
+            self.attempted.set()
+            if worked:
                 pause = RETRY_FIRST_S
                 await self._sleep()
             else:

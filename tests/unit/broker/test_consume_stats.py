@@ -72,7 +72,7 @@ async def test_lag_of_all_groups(tmp_path: Path) -> None:
         client = broker.core.client()
         body = fastjson.loads((await client.call(317, isOrder="false")).body)
         assert body["totalDiff"] == 1
-        mine = [entry["g"] for entry in body["consumeStatsList"] if "g" in entry][0]
+        mine = next(entry["g"] for entry in body["consumeStatsList"] if "g" in entry)
         assert mine[0]["offsetTable"][queue(0)]["brokerOffset"] == 3
         body = fastjson.loads((await client.call(317, isOrder="true")).body)
         assert body["totalDiff"] == 0
