@@ -1,0 +1,130 @@
+"""Fixtures of the compatibility tests: brokers of the kind under test and processes with clients.
+
+`pytest tests/compat` tests rmq; `pytest tests/compat --target apache` runs the same tests against
+Apache RocketMQ 5.5.0, which shows that a test asks for what clients really get.
+Every session has an id of its own that is part of all topic and group names.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # tools/ is not installed
+
+from compat.runner import (  # noqa: E402
+    NEW_CLIENT,
+    OLD_CLIENT,
+    ScenarioRunner,
+    go_runner,
+    java_runner,
+)
+from compat.targets import Target, make_target  # noqa: E402
+
+# name: (version, system properties). Binary headers are chosen for a whole JVM.
+JAVA_CLIENTS: dict[str, tuple[str, dict[str, str]]] = {
+    "java-5.5.0-json": (NEW_CLIENT, {}),
+    "java-5.5.0-binary": (
+        NEW_CLIENT,
+        {"rocketmq.serialize.type": "ROCKETMQ", "rocketmq.message.compressType": "LZ4"},
+    ),
+    "java-4.9.8-json": (OLD_CLIENT, {}),
+    "java-4.9.8-binary": (OLD_CLIENT, {"rocketmq.serialize.type": "ROCKETMQ"}),
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--target", choices=["rmq", "apache"], help="broker under test (default: rmq)"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.compat)
+
+
+@pytest.fixture(scope="session")
+def kind(pytestconfig: pytest.Config) -> str:
+    """Kind of broker under test: "rmq" or "apache"."""
+    chosen = pytestconfig.getoption("--target", default=None)
+    return str(chosen or os.environ.get("RMQ_COMPAT_TARGET", "rmq"))
+
+
+@pytest.fixture(scope="session")
+def session_id() -> str:
+    return "c" + secrets.token_hex(3)
+
+
+@pytest.fixture(scope="session")
+def compat_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compat")
+
+
+@pytest.fixture(scope="session")
+def target(kind: str, compat_folder: Path) -> Iterator[Target]:
+    """The broker that most tests share; nobody restarts it."""
+    broker = make_target(kind, compat_folder / "shared")
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+SMALL_SEGMENT_BYTES = 4 * 1024 * 1024
+
+
+@pytest.fixture(scope="session")
+def strict_target(kind: str, compat_folder: Path) -> Iterator[Target]:
+    """A broker that creates no topics by itself, and deletes every segment once it is full."""
+    settings = {
+        "autoCreateTopicEnable": "false",
+        "mappedFileSizeCommitLog": str(SMALL_SEGMENT_BYTES),
+        "fileReservedTime": "0",
+        "deleteWhen": ";".join(f"{hour:02}" for hour in range(24)),
+        "cleanResourceInterval": "1000",
+        "deleteCommitLogFilesInterval": "1",
+    }
+    broker = make_target(kind, compat_folder / "strict", settings)
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def private_target(kind: str, tmp_path: Path) -> Iterator[Target]:
+    """A broker of the test's own, to be ended and started again."""
+    # Offsets are written every 5 s by default; a test that kills the broker waits that long.
+    broker = make_target(kind, tmp_path / "private", {"flushConsumerOffsetInterval": "1000"})
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
+def java(compat_folder: Path) -> Iterator[Callable[[str], ScenarioRunner]]:
+    """java("java-5.5.0-json") is the JVM with that client, started at first use."""
+    running: dict[str, ScenarioRunner] = {}
+
+    def client(name: str) -> ScenarioRunner:
+        if name not in running:
+            version, properties = JAVA_CLIENTS[name]
+            running[name] = java_runner(version, compat_folder / name, name, properties)
+        return running[name]
+
+    yield client
+    for runner in running.values():
+        runner.close()
+
+
+@pytest.fixture(scope="session")
+def go(compat_folder: Path) -> Iterator[ScenarioRunner]:
+    runner = go_runner(compat_folder / "go")
+    yield runner
+    runner.close()

@@ -1,0 +1,264 @@
+package rmqcompat;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Deque;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.Callable;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.client.ClientConfig;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.PullResult;
+import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/**
+ * What a scenario works with: clients that are closed at its end, names of its own, checks.
+ *
+ * <p>Names are run + scenario + suffix, e.g. topic("b") of "send_sync" in run "a1" is
+ * "a1_send_sync_b": many scenarios, clients and versions share one broker without meeting.
+ */
+final class Context implements AutoCloseable {
+    private static final AtomicInteger INSTANCES = new AtomicInteger();
+
+    final String nameServer;
+    private final String prefix;
+    private final Map<String, String> arguments;
+    private final Map<String, Object> details;
+    private final Deque<AutoCloseable> opened = new ArrayDeque<>();
+    private DefaultMQProducer producer;
+    private DefaultMQPullConsumer puller;
+
+    Context(String name, Map<String, String> arguments, Map<String, Object> details) {
+        this.nameServer = arguments.getOrDefault("nameServer", "");
+        this.prefix = arguments.getOrDefault("run", "run") + "_" + arguments.getOrDefault("as", name);
+        this.arguments = arguments;
+        this.details = details;
+    }
+
+    String topic(String suffix) {
+        return prefix + "_" + suffix;
+    }
+
+    String group(String suffix) {
+        return "g_" + prefix + "_" + suffix;
+    }
+
+    String argument(String name) {
+        return Objects.requireNonNull(arguments.get(name), "argument " + name);
+    }
+
+    String argument(String name, String otherwise) {
+        return arguments.getOrDefault(name, otherwise);
+    }
+
+    void detail(String name, Object value) {
+        details.put(name, value);
+    }
+
+    // ---- clients
+
+    <T extends ClientConfig> T configure(T client) {
+        client.setNamesrvAddr(nameServer);
+        client.setInstanceName("i" + INSTANCES.incrementAndGet() + "@" + prefix);
+        client.setHeartbeatBrokerInterval(5000);
+        client.setPollNameServerInterval(5000);
+        return client;
+    }
+
+    void closeLater(AutoCloseable closing) {
+        opened.push(closing);
+    }
+
+    /** The scenario's own producer, started at first use. */
+    DefaultMQProducer producer() throws Exception {
+        if (producer == null) {
+            producer = newProducer("p");
+        }
+        return producer;
+    }
+
+    DefaultMQProducer newProducer(String suffix) throws Exception {
+        DefaultMQProducer client = configure(new DefaultMQProducer(group(suffix)));
+        client.setSendMsgTimeout(15000);
+        client.start();
+        closeLater(client::shutdown);
+        return client;
+    }
+
+    DefaultMQPullConsumer puller() throws Exception {
+        if (puller == null) {
+            puller = newPuller("pull");
+        }
+        return puller;
+    }
+
+    DefaultMQPullConsumer newPuller(String suffix) throws Exception {
+        DefaultMQPullConsumer client = configure(new DefaultMQPullConsumer(group(suffix)));
+        client.start();
+        closeLater(client::shutdown);
+        return client;
+    }
+
+    DefaultLitePullConsumer newLitePuller(String suffix) {
+        DefaultLitePullConsumer client = configure(new DefaultLitePullConsumer(group(suffix)));
+        client.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        closeLater(client::shutdown);
+        return client;
+    }
+
+    /** Not started: the caller subscribes and registers its listener first. */
+    DefaultMQPushConsumer newPusher(String suffix) {
+        DefaultMQPushConsumer client =
+            configure(new DefaultMQPushConsumer(group(suffix), null, new AllocateMessageQueueAveragely()));
+        client.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        client.setConsumeThreadMin(2);
+        client.setConsumeThreadMax(2);
+        client.setPersistConsumerOffsetInterval(1000);
+        closeLater(client::shutdown);
+        return client;
+    }
+
+    // ---- topics and messages
+
+    /** Creates a topic and waits until name server and client show all its queues. */
+    List<MessageQueue> createTopic(String name, int queues) throws Exception {
+        // The client asks the brokers that serve the key topic; without auto-creation there is no TBW102.
+        Bridge.createTopic(producer(), argument("keyTopic", "TBW102"), name, queues);
+        waitFor(15, "route of " + name, () -> {
+            try {
+                return producer().fetchPublishMessageQueues(name).size() == queues;
+            } catch (Exception notYet) {
+                return false;
+            }
+        });
+        return queues(name);
+    }
+
+    /** The queues of a topic in order of their ids. */
+    List<MessageQueue> queues(String name) throws Exception {
+        Set<MessageQueue> sorted = new TreeSet<>(producer().fetchPublishMessageQueues(name));
+        return new ArrayList<>(sorted);
+    }
+
+    Message message(String topic, String tag, int number) {
+        Message message = new Message(topic, tag, "k" + number, bytes("body-" + number));
+        message.putUserProperty("n", Integer.toString(number));
+        return message;
+    }
+
+    static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    static String text(byte[] bytes) {
+        return new String(bytes, StandardCharsets.UTF_8);
+    }
+
+    static int number(MessageExt message) {
+        return Integer.parseInt(message.getUserProperty("n"));
+    }
+
+    /** Sends messages numbered first..end-1, spread over the queues, and checks each result. */
+    void send(List<MessageQueue> queues, String tag, int first, int end) throws Exception {
+        for (int i = first; i < end; i++) {
+            MessageQueue queue = queues.get(i % queues.size());
+            checkSent(producer().send(message(queue.getTopic(), tag, i), queue));
+        }
+    }
+
+    void checkSent(SendResult result) {
+        equal("send status", SendStatus.SEND_OK, result.getSendStatus());
+        check(result.getMsgId() != null && result.getOffsetMsgId() != null, "ids in " + result);
+    }
+
+    /** Everything in a topic, from each queue's minimum on, at least `count` messages. */
+    List<MessageExt> pullAll(String topic, int count, int seconds) throws Exception {
+        List<MessageExt> found = new ArrayList<>();
+        long end = System.currentTimeMillis() + seconds * 1000L;
+        List<MessageQueue> queues = queues(topic);
+        long[] next = new long[queues.size()];
+        for (int i = 0; i < next.length; i++) {
+            next[i] = puller().minOffset(queues.get(i));
+        }
+        while (true) {
+            boolean more = false;
+            for (int i = 0; i < next.length; i++) {
+                PullResult result = puller().pull(queues.get(i), "*", next[i], 32, 10000);
+                next[i] = result.getNextBeginOffset();
+                if (result.getPullStatus() == PullStatus.FOUND) {
+                    found.addAll(result.getMsgFoundList());
+                    more = true;
+                }
+            }
+            if (!more && found.size() >= count) {
+                return found;
+            }
+            check(System.currentTimeMillis() < end, topic + ": " + found.size() + " of " + count);
+            if (!more) {
+                Thread.sleep(50);
+            }
+        }
+    }
+
+    // ---- checks
+
+    static void check(boolean condition, String what) {
+        if (!condition) {
+            throw new AssertionError(what);
+        }
+    }
+
+    static void equal(String what, Object expected, Object actual) {
+        check(Objects.equals(expected, actual), what + ": expected " + expected + ", got " + actual);
+    }
+
+    static void waitFor(int seconds, String what, Callable<Boolean> condition) throws Exception {
+        long end = System.currentTimeMillis() + seconds * 1000L;
+        while (!condition.call()) {
+            check(System.currentTimeMillis() < end, "waited " + seconds + " s for " + what);
+            Thread.sleep(20);
+        }
+    }
+
+    static List<Integer> range(int first, int end) {
+        List<Integer> numbers = new ArrayList<>();
+        for (int i = first; i < end; i++) {
+            numbers.add(i);
+        }
+        return numbers;
+    }
+
+    static List<Integer> numbers(List<MessageExt> messages) {
+        List<Integer> numbers = new ArrayList<>();
+        messages.forEach(message -> numbers.add(number(message)));
+        Collections.sort(numbers);
+        return numbers;
+    }
+
+    @Override
+    public void close() {
+        while (!opened.isEmpty()) {
+            try {
+                opened.pop().close();
+            } catch (Exception ignored) {
+                // a client that failed to start cannot be closed either
+            }
+        }
+    }
+}

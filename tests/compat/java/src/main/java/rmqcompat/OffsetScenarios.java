@@ -1,0 +1,92 @@
+package rmqcompat;
+
+import java.util.List;
+import java.util.Map;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/**
+ * Progress of a group: kept over a restart of the client (one scenario), and over a restart of the
+ * broker (two scenarios with the same argument "as"; the test restarts the broker in between).
+ */
+final class OffsetScenarios {
+    private OffsetScenarios() {
+    }
+
+    static void register(Map<String, Scenario> table) {
+        table.put("offset_kept_by_client_restart", OffsetScenarios::clientRestart);
+        table.put("offset_pull_commit", OffsetScenarios::pullCommit);
+        table.put("offset_before_broker_restart", OffsetScenarios::before);
+        table.put("offset_after_broker_restart", OffsetScenarios::after);
+    }
+
+    private static void clientRestart(Context context) throws Exception {
+        String topic = context.topic("t");
+        List<MessageQueue> queues = context.createTopic(topic, 4);
+        context.send(queues, "tag", 0, 100);
+        Receiver receiver = new Receiver();
+        DefaultMQPushConsumer consumer = Receiver.start(context, "c", topic, "*", receiver);
+        receiver.expectExactlyOnce(0, 100, 30);
+        consumer.shutdown();
+        context.send(queues, "tag", 100, 150);
+        Receiver again = new Receiver();
+        Receiver.start(context, "c", topic, "*", again);
+        again.expectExactlyOnce(100, 150, 30);
+    }
+
+    private static void pullCommit(Context context) throws Exception {
+        String topic = context.topic("t");
+        MessageQueue queue = context.createTopic(topic, 1).get(0);
+        context.send(List.of(queue), "tag", 0, 10);
+        DefaultMQPullConsumer first = context.newPuller("c");
+        commit(first, queue, 7);
+        first.shutdown();
+        DefaultMQPullConsumer second = context.newPuller("c");
+        Context.equal("kept", 7L, second.fetchConsumeOffset(queue, true));
+        commit(second, queue, 3); // a lower one is taken too
+    }
+
+    /** Commits go one-way and are dropped while the broker has not had the group's heartbeat. */
+    static void commit(DefaultMQPullConsumer consumer, MessageQueue queue, long offset)
+        throws Exception {
+        Context.waitFor(20, "commit of " + offset, () -> {
+            consumer.updateConsumeOffset(queue, offset); // the last reading may have replaced it
+            consumer.getOffsetStore().persist(queue);
+            Thread.sleep(50);
+            return consumer.fetchConsumeOffset(queue, true) == offset;
+        });
+    }
+
+    private static void before(Context context) throws Exception {
+        String topic = context.topic("t");
+        List<MessageQueue> queues = context.createTopic(topic, 4);
+        context.send(queues, "tag", 0, 100);
+        Receiver receiver = new Receiver();
+        DefaultMQPushConsumer consumer = Receiver.start(context, "c", topic, "*", receiver);
+        receiver.expectExactlyOnce(0, 100, 30);
+        consumer.shutdown();
+        DefaultMQPullConsumer reader = context.newPuller("c");
+        for (MessageQueue queue : queues) {
+            Context.waitFor(15, "offset 25", () -> reader.fetchConsumeOffset(queue, true) == 25);
+        }
+        context.send(queues, "tag", 100, 120);
+    }
+
+    private static void after(Context context) throws Exception {
+        String topic = context.topic("t");
+        List<MessageQueue> queues = context.queues(topic);
+        Context.equal("queues", 4, queues.size());
+        DefaultMQPullConsumer reader = context.newPuller("c");
+        for (MessageQueue queue : queues) {
+            Context.equal("offset of " + queue, 25L, reader.fetchConsumeOffset(queue, true));
+            Context.equal("max of " + queue, 30L, reader.maxOffset(queue));
+        }
+        reader.shutdown();
+        Context.equal("stored", Context.range(0, 120), Context.numbers(context.pullAll(topic, 120, 20)));
+        context.send(queues, "tag", 120, 140);
+        Receiver receiver = new Receiver();
+        Receiver.start(context, "c", topic, "*", receiver);
+        receiver.expectExactlyOnce(100, 140, 30);
+    }
+}

@@ -1,0 +1,183 @@
+"""Runs client scenarios in a process that lives for the whole session (a JVM, or a Go program).
+
+    runner = ScenarioRunner(command, log)
+    answer = runner.run("send_sync", nameServer="127.0.0.1:9876", run="a1")     # raises on failure
+    ticket = runner.submit("pull_async", ...)                                   # several at a time
+    answer = runner.result(ticket)
+
+Requests are lines "id TAB scenario TAB name=value TAB ..." with URL-encoded values; answers are lines
+of JSON. What each scenario does is written beside its code (java/, go/).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from tools.peers.cache import JAVA_OPENS, apache_jars, fetch_dependencies, tool
+
+HERE = Path(__file__).resolve().parent
+JAVA_PROJECT = HERE / "java"
+GO_MODULE = HERE / "go"
+
+NEW_CLIENT = "5.5.0"
+OLD_CLIENT = "4.9.8"
+
+Answer = dict[str, Any]
+
+
+class ScenarioFailed(AssertionError):
+    """A scenario did not find what it expected; the text is its stack trace."""
+
+
+class ScenarioRunner:
+    """One child process that answers scenario requests."""
+
+    def __init__(self, command: Sequence[str], log: Path, cwd: Path) -> None:
+        self.log = log
+        self._ids = itertools.count(1)
+        self._waiting: dict[str, Future[Answer]] = {}
+        self._lock = threading.Lock()
+        cwd.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=cwd,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,
+            )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def submit(self, scenario: str, **arguments: object) -> Future[Answer]:
+        """Ask for a scenario; several run at a time, the rest queue inside the process."""
+        number = str(next(self._ids))
+        words = [number, scenario]
+        words += [f"{key}={quote(str(value), safe='')}" for key, value in arguments.items()]
+        future: Future[Answer] = Future()
+        assert self._process.stdin is not None
+        with self._lock:
+            self._waiting[number] = future
+            try:
+                self._process.stdin.write("\t".join(words) + "\n")
+                self._process.stdin.flush()
+            except BrokenPipeError:
+                raise ScenarioFailed(f"the runner has ended, see {self.log}") from None
+        return future
+
+    def result(self, future: Future[Answer], timeout: float = 180.0) -> Answer:
+        """Details of a scenario that went well; raises ScenarioFailed otherwise."""
+        try:
+            answer = future.result(timeout)
+        except TimeoutError:
+            raise ScenarioFailed(f"no answer in {timeout:.0f} s, see {self.log}") from None
+        if not answer["ok"]:
+            raise ScenarioFailed(f"{answer['name']} after {answer['seconds']} s\n{answer['error']}")
+        return {**answer["details"], "seconds": answer["seconds"]}
+
+    def run(self, scenario: str, timeout: float = 180.0, **arguments: object) -> Answer:
+        return self.result(self.submit(scenario, **arguments), timeout)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if not line.startswith("{"):
+                continue
+            answer = json.loads(line)
+            with self._lock:
+                future = self._waiting.pop(answer["id"], None)
+            if future is not None:
+                future.set_result(answer)
+        with self._lock:
+            left = list(self._waiting.values())
+            self._waiting.clear()
+        for future in left:
+            future.set_exception(ScenarioFailed(f"the runner ended, see {self.log}"))
+
+
+def _newest(files: Sequence[Path]) -> float:
+    return max(file.stat().st_mtime for file in files)
+
+
+def scenarios_jar() -> Path:
+    """Compile the Java scenarios when a source is newer than the jar."""
+    jar = JAVA_PROJECT / "target" / "scenarios.jar"
+    sources = [JAVA_PROJECT / "pom.xml", *JAVA_PROJECT.glob("src/**/*.java")]
+    if not jar.exists() or jar.stat().st_mtime < _newest(sources):
+        command = [tool("mvn"), "-B", "-q", "-f", str(JAVA_PROJECT / "pom.xml"), "package"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return jar
+
+
+def client_jars(version: str) -> Path:
+    """Folder with a Java client; the new one comes with Apache's servers and mqadmin."""
+    if version == NEW_CLIENT:
+        return apache_jars()
+    return fetch_dependencies(
+        f"client-{version}", JAVA_PROJECT / "pom.xml", {"rocketmq.client.version": version}
+    )
+
+
+def java_runner(
+    version: str, folder: Path, name: str, properties: dict[str, str] | None = None
+) -> ScenarioRunner:
+    """A JVM with the client of that version; files it writes go to `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    # Found before any logging set-up inside the jars; without it the client logs at INFO.
+    (folder / "rmq.logback.xml").write_text("<configuration/>\n")
+    settings = {
+        "user.home": str(folder),
+        "rocketmq.client.logRoot": str(folder / "logs"),
+        "rocketmq.client.logLevel": "WARN",
+        "rocketmq.client.localOffsetStoreDir": str(folder / "offsets"),
+        **(properties or {}),
+    }
+    command = [tool("java"), *JAVA_OPENS]
+    command += ["-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += [f"-D{key}={value}" for key, value in settings.items()]
+    class_path = [str(folder), str(scenarios_jar()), f"{client_jars(version)}/*"]
+    command += ["-cp", os.pathsep.join(class_path), "rmqcompat.Main"]
+    return ScenarioRunner(command, folder / f"{name}.log", folder)
+
+
+def go_binary() -> Path:
+    """Compile the Go scenarios when a source is newer than the program."""
+    binary = GO_MODULE / "target" / "scenarios"
+    sources = [GO_MODULE / "go.mod", GO_MODULE / "go.sum", *GO_MODULE.glob("*.go")]
+    if not binary.exists() or binary.stat().st_mtime < _newest(sources):
+        binary.parent.mkdir(exist_ok=True)
+        command = [tool("go"), "build", "-o", str(binary), "."]
+        done = subprocess.run(command, cwd=GO_MODULE, capture_output=True, text=True, timeout=900)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return binary
+
+
+def go_runner(folder: Path) -> ScenarioRunner:
+    """The Go scenarios as a process; files the client writes go to `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = ["env", f"HOME={folder}", "ROCKETMQ_GO_LOG_LEVEL=error", str(go_binary())]
+    return ScenarioRunner(command, folder / "go.log", folder)

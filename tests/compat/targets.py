@@ -1,0 +1,150 @@
+"""The broker under test: rmq from this checkout, or Apache RocketMQ to prove the test itself.
+
+Both kinds have the same face, so that a test never asks which one it talks to:
+
+    target = make_target("rmq", folder, {"autoCreateTopicEnable": "false"})
+    target.start()
+    target.name_server, target.broker        # "127.0.0.1:28017", "127.0.0.1:28411"
+    target.end("kill"); target.start()       # the same store, the same ports
+    target.stop()
+
+rmq's standalone command is name server and broker in one process: both end together. Apache's name
+server stays up while its broker is away. Clients must get over either.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Protocol
+
+from tools.peers.apache import ApacheStandalone
+from tools.peers.probe import answers, has_route
+from tools.peers.server import Server, free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# One cluster and one broker name for both, because they are stored and shown.
+COMMON_SETTINGS = {
+    "brokerClusterName": "DefaultCluster",
+    "brokerName": "broker-a",
+    "mappedFileSizeCommitLog": str(64 * 1024 * 1024),
+}
+
+
+class Target(Protocol):
+    """A name server and a broker with a store directory."""
+
+    kind: str
+    store: Path
+    name_server: str
+    broker: str
+
+    def start(self) -> None: ...
+
+    def end(self, manner: str) -> None:
+        """End the broker: "clean" (SIGTERM) or "kill" (SIGKILL). `start` may follow."""
+
+    def stop(self) -> None:
+        """End everything, quickly: nobody reads this store any more."""
+
+
+class RmqTarget:
+    """`rmq standalone` of this checkout."""
+
+    kind = "rmq"
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, str],
+        store: Path | None = None,
+        port: int | None = None,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.store = store or folder / "store"
+        name_server_port = free_port()
+        broker_port = port or free_port(2, 1)
+        self.name_server = f"127.0.0.1:{name_server_port}"
+        self.broker = f"127.0.0.1:{broker_port}"
+        command = [sys.executable, "-m", "rmq", "standalone", "--store", str(self.store)]
+        command += ["--namesrv-port", str(name_server_port), "--port", str(broker_port)]
+        for key, value in {**COMMON_SETTINGS, **settings}.items():
+            command += ["--set", f"{key}={value}"]
+
+        def ready() -> bool:
+            return answers(("127.0.0.1", broker_port)) and has_route(
+                ("127.0.0.1", name_server_port), "SELF_TEST_TOPIC", self.broker
+            )
+
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        self.server = Server(
+            "rmq", command, folder / "rmq.log", ready, {"PYTHONPATH": path}, ready_seconds=30
+        )
+
+    def start(self) -> None:
+        self.server.start()
+
+    def end(self, manner: str) -> None:
+        if manner == "clean":
+            seconds = self.server.stop(30)
+            code = self.server.process.returncode if self.server.process else None
+            assert code == 0, f"rmq ended with {code}\n{self.server.log_tail()}"
+            assert seconds < 10, f"a clean stop took {seconds:.1f} s"
+        else:
+            self.server.kill()
+
+    def stop(self) -> None:
+        self.server.stop(30)
+
+
+class ApacheTarget:
+    """Apache RocketMQ 5.5.0."""
+
+    kind = "apache"
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, str],
+        store: Path | None = None,
+        port: int | None = None,
+    ) -> None:
+        self.servers = ApacheStandalone(
+            folder,
+            free_port(),
+            port or free_port(2, 1),
+            {**COMMON_SETTINGS, **settings},
+            store=store,
+        )
+        self.store = self.servers.store
+        self.name_server = f"127.0.0.1:{self.servers.name_server_port}"
+        self.broker = f"127.0.0.1:{self.servers.broker_port}"
+
+    def start(self) -> None:
+        self.servers.start()
+
+    def end(self, manner: str) -> None:
+        if manner == "clean":
+            self.servers.stop_broker()
+        else:
+            self.servers.kill_broker()
+
+    def stop(self) -> None:
+        self.servers.kill()  # its clean stop takes 12 s
+
+
+def make_target(
+    kind: str,
+    folder: Path,
+    settings: dict[str, str] | None = None,
+    store: Path | None = None,
+    port: int | None = None,
+) -> Target:
+    """A target that is not started yet."""
+    classes: dict[str, type[RmqTarget] | type[ApacheTarget]] = {
+        "rmq": RmqTarget,
+        "apache": ApacheTarget,
+    }
+    return classes[kind](folder, settings or {}, store, port)

@@ -1,0 +1,91 @@
+"""A store directory goes from one broker to the other and back.
+
+The first broker is filled (topics with 1, 3 and 8 queues, tags, keys, properties, batches, several
+segments of 1 MiB, group offsets) and read completely; it ends, by SIGTERM or by SIGKILL, and the
+other one opens the same directory. It must show the same: every message with every field, every
+queue's bounds, every offset; and search and view by id. Then it appends, ends, and the first one
+must show all that. Against Apache alone (--target apache) both are Apache's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compat.runner import ScenarioRunner
+from compat.targets import make_target
+from tools.peers.server import free_port
+
+SETTINGS = {
+    "mappedFileSizeCommitLog": str(1024 * 1024),
+    # Records must fit a segment.
+    "maxMessageSize": str(256 * 1024),
+    "flushConsumerOffsetInterval": "1000",
+    # The other one's segments must not be deleted for their age or a full disk.
+    "fileReservedTime": "720",
+}
+FIRST_COUNT = 600
+MORE_COUNT = 200
+OFFSET_FLUSH_SECONDS = 2.5
+
+
+def compare(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert after["offsets"] == before["offsets"]
+    differing = [
+        pair for pair in zip(before["messages"], after["messages"], strict=False) if len({*pair}) > 1
+    ]
+    assert not differing, f"{len(differing)} differ, the first: {differing[0]}"
+    assert len(after["messages"]) == len(before["messages"])
+
+
+@pytest.mark.parametrize("manner", ["clean", "kill"])
+@pytest.mark.parametrize("first", ["apache", "rmq"])
+def test_a_store_is_read_and_continued_by_the_other_broker(
+    kind: str,
+    tmp_path: Path,
+    java: Callable[[str], ScenarioRunner],
+    session_id: str,
+    first: str,
+    manner: str,
+) -> None:
+    if kind == "apache" and first == "rmq":
+        pytest.skip("the target is Apache alone")
+    kinds = [first, "apache" if first == "rmq" or kind == "apache" else "rmq"]
+    port = free_port(2, 1)  # message ids carry the broker's address
+    store = tmp_path / "store"
+    name = f"exchange_{first}_{manner}"
+
+    def ask(name_server: str, scenario: str, **arguments: object) -> dict[str, Any]:
+        return java("java-5.5.0-json").run(
+            scenario, nameServer=name_server, run=session_id, **{"as": name}, **arguments
+        )
+
+    one = make_target(kinds[0], tmp_path / "one", SETTINGS, store=store, port=port)
+    other = make_target(kinds[1], tmp_path / "other", SETTINGS, store=store, port=port)
+    try:
+        one.start()
+        ask(one.name_server, "exchange_fill", first=0, count=FIRST_COUNT)
+        filled = ask(one.name_server, "exchange_read")
+        # Every fiftieth send was a batch of five.
+        assert len(filled["messages"]) == FIRST_COUNT + FIRST_COUNT // 50 * 4
+        assert filled["viewed"] > 10
+        assert len(list((store / "commitlog").iterdir())) >= 2
+        time.sleep(OFFSET_FLUSH_SECONDS)
+        one.end(manner)
+        one.stop()
+        other.start()
+        compare(filled, ask(other.name_server, "exchange_read"))
+        ask(other.name_server, "exchange_fill", first=FIRST_COUNT, count=MORE_COUNT)
+        continued = ask(other.name_server, "exchange_read")
+        assert len(continued["messages"]) > len(filled["messages"]) + MORE_COUNT
+        time.sleep(OFFSET_FLUSH_SECONDS)
+        other.end(manner)
+        other.stop()
+        one.start()
+        compare(continued, ask(one.name_server, "exchange_read"))
+    finally:
+        one.stop()
+        other.stop()

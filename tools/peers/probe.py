@@ -1,0 +1,91 @@
+"""Ask a server one question of the remoting protocol, without any client library.
+
+Frame:  length 4 | type 1 + header length 3 | JSON header | body        (length excludes itself)
+
+    >>> code, fields, body = ask(("127.0.0.1", 9876), 105, {"topic": "TBW102"})
+    >>> code                        # 0 when a broker has registered, 17 before
+    0
+
+Used to see when a server is ready, by the peers and by the tests; deliberately independent of
+rmq's own codec, so that a mistake there cannot hide itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import struct
+import time
+from typing import Any
+
+GET_ROUTE = 105
+_opaque = itertools.count(1)
+
+
+def _read_exactly(connection: socket.socket, count: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        piece = connection.recv(count - len(parts))
+        if not piece:
+            raise ConnectionError("closed in the middle of a frame")
+        parts += piece
+    return bytes(parts)
+
+
+def ask(
+    address: tuple[str, int],
+    code: int,
+    fields: dict[str, str] | None = None,
+    body: bytes = b"",
+    timeout: float = 3.0,
+) -> tuple[int, dict[str, Any], bytes]:
+    """Send one request and wait for its answer: (code, whole header, body)."""
+    opaque = next(_opaque)
+    header = {
+        "code": code,
+        "language": "OTHER",
+        "version": 409,
+        "opaque": opaque,
+        "flag": 0,
+        "extFields": fields or {},
+    }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    with socket.create_connection(address, timeout=timeout) as connection:
+        connection.settimeout(timeout)
+        frame = struct.pack(">II", 4 + len(text) + len(body), len(text)) + text + body
+        connection.sendall(frame)
+        (length,) = struct.unpack(">I", _read_exactly(connection, 4))
+        answer = _read_exactly(connection, length)
+    header_bytes = struct.unpack(">I", answer[:4])[0] & 0xFFFFFF
+    parsed = json.loads(answer[4 : 4 + header_bytes])
+    if parsed["opaque"] != opaque:
+        raise ConnectionError(f"asked {opaque}, answered {parsed['opaque']}")
+    return parsed["code"], parsed, answer[4 + header_bytes :]
+
+
+def answers(address: tuple[str, int], timeout: float = 1.0) -> bool:
+    """Whether a remoting server answers at all (any code will do)."""
+    try:
+        ask(address, GET_ROUTE, {"topic": "rmq_probe"}, timeout=timeout)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def has_route(name_server: tuple[str, int], topic: str, broker_address: str = "") -> bool:
+    """Whether the name server knows the topic, at that broker address if one is given."""
+    try:
+        code, _, body = ask(name_server, GET_ROUTE, {"topic": topic})
+    except (OSError, ValueError):
+        return False
+    return code == 0 and broker_address.encode() in body
+
+
+def wait_until(condition: Any, seconds: float, what: str, pause: float = 0.05) -> None:
+    """Poll `condition()` until it is true; the error says what was waited for."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(pause)
