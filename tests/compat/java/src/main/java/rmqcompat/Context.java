@@ -76,7 +76,7 @@ final class Context implements AutoCloseable {
     <T extends ClientConfig> T configure(T client) {
         client.setNamesrvAddr(nameServer);
         client.setInstanceName("i" + INSTANCES.incrementAndGet() + "@" + prefix);
-        client.setHeartbeatBrokerInterval(5000);
+        client.setHeartbeatBrokerInterval(1500);
         client.setPollNameServerInterval(5000);
         return client;
     }
