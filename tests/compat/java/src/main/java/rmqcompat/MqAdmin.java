@@ -2,6 +2,7 @@ package rmqcompat;
 
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
@@ -27,6 +28,10 @@ final class MqAdmin {
         }
         System.setProperty("rocketmq.namesrv.addr", context.nameServer);
         Class<?> admin = Class.forName("org.apache.rocketmq.tools.command.MQAdminStartup");
+        // Commands keep clients in their fields and main0 adds a new set of commands at each call.
+        Field commands = admin.getDeclaredField("SUB_COMMANDS");
+        commands.setAccessible(true);
+        ((List<?>) commands.get(null)).clear();
         Method main = null;
         for (Method method : admin.getMethods()) {
             main = method.getName().equals("main0") ? method : main;
