@@ -102,12 +102,13 @@ class Settings:
         if "mappedFileSizeCommitLog" not in self._table:
             return
         largest = self.maxMessageSize + RECORD_OVERHEAD_BYTES
-        for key in ("mappedFileSizeCommitLog", "rmqRingBytes"):
-            if self._values[key] < largest + 8:
-                raise ConfigError(
-                    f"{key}={self._values[key]}: holds no message of maxMessageSize="
-                    f"{self.maxMessageSize}; needs at least {largest + 8}"
-                )
+        # Smaller log files are allowed (existing stores have them): a message that fits no file is
+        # refused when it comes.
+        if self.rmqRingBytes < 2 * largest:
+            raise ConfigError(
+                f"rmqRingBytes={self.rmqRingBytes}: holds no message of maxMessageSize="
+                f"{self.maxMessageSize}; needs at least {2 * largest}"
+            )
         if self.rmqRingBytes & (self.rmqRingBytes - 1):
             raise ConfigError(f"rmqRingBytes={self.rmqRingBytes}: a power of two, such as 16777216")
         if self.mappedFileSizeConsumeQueue % 20:

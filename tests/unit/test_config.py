@@ -93,7 +93,7 @@ def test_run_time_changes_are_all_or_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"mappedFileSizeCommitLog": "65536"}, "holds no message of maxMessageSize"),
+        ({"rmqRingBytes": "4194304"}, "holds no message of maxMessageSize"),
         ({"rmqRingBytes": "16777217"}, "a power of two"),
         ({"mappedFileSizeConsumeQueue": "6000001"}, "a multiple of 20"),
         ({"diskSpaceCleanForciblyRatio": "95"}, "at most diskSpaceWarningLevelRatio=90"),
