@@ -192,35 +192,53 @@ cdef int measure_batch(const Frame* f, const Topic* topic, int64_t* bytes,
     return OK if records[0] > 0 else MALFORMED
 
 
+cdef uint32_t write_batch_reply(ShardState s, const Header* h, uint8_t* out, int32_t queue_id,
+                                int64_t queue_offset, uint32_t ids_bytes) noexcept nogil:
+    """The reply of a batch, made early: it names every message (s.batch_ids), which are many."""
+    cdef SendReply reply
+    memset(&reply, 0, sizeof(reply))
+    reply.opaque = h.opaque
+    reply.serialize_type = h.serialize_type
+    reply.code = SUCCESS
+    reply.queue_id = queue_id
+    reply.queue_offset = queue_offset
+    reply.message_ids = text_of(s.batch_ids, ids_bytes)
+    reply.region = text_of(s.options.region, s.options.region_bytes)
+    reply.trace_on = s.options.trace_on
+    return write_send_reply(out, &reply)
+
+
+cdef bint batch_waits(ShardState s, const SendRequest* r) noexcept nogil:
+    """Whether the batch waits for the sync: its own properties hold WAIT only and are not stored."""
+    cdef SendProperties outer
+    cdef int32_t length
+    if not s.options.sync_flush or r.properties.bytes == NULL or \
+            r.properties.length > BATCH_IDS_BYTES:
+        return s.options.sync_flush
+    length = text_copy(&r.properties, s.batch_ids, BATCH_IDS_BYTES)
+    return length < 0 or scan_properties(s.batch_ids, length, &outer) != OK or outer.wait_store_ok
+
+
 cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame* f,
                        const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
     cdef const uint8_t* at = f.body
     cdef BatchMessage entry
     cdef Message m
     cdef Appended a, first
-    cdef SendProperties outer
-    cdef SendReply reply
     cdef AckQueue* acks
     cdef PendingAck* ack
     cdef uint8_t* early = NULL
     cdef int64_t bytes = 0
-    cdef int32_t records = 0, done = 0, length
+    cdef int32_t records = 0, done = 0
     cdef uint32_t ids = 0
-    cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0, wait = True
+    cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0
     cdef int status = measure_batch(f, topic, &bytes, &records)
     if status != OK:
         return refuse_status(s, c, h, status)
     status = TOO_LARGE if bytes > s.log.max_record_bytes else make_room(s, queue, <uint32_t> bytes, records)
     if status != OK:
         return refuse_status(s, c, h, status)
-    if r.properties.bytes != NULL and s.options.sync_flush:
-        # The batch's own properties hold WAIT only; they are not stored.
-        if r.properties.length > BATCH_IDS_BYTES:
-            return refuse_status(s, c, h, TOO_LARGE)
-        length = text_copy(&r.properties, s.batch_ids, BATCH_IDS_BYTES)
-        if length >= 0 and scan_properties(s.batch_ids, length, &outer) == OK:
-            wait = outer.wait_store_ok
-    acks = &s.await_durable if s.options.sync_flush and wait else &s.await_written
+    acks = &s.await_durable if batch_waits(s, r) else &s.await_written
     if not one_way:
         early = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
         if early == NULL or reserve_ack(s, acks) == NULL:
@@ -266,17 +284,7 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
     fill_ack(s, ack, c, h, &first, queue.queue_id)
     ack.end = s.log.marks.appended
     ack.early_reply = early
-    reply.opaque = h.opaque
-    reply.serialize_type = h.serialize_type
-    reply.code = SUCCESS
-    reply.remark = text_of(NULL, 0)
-    reply.queue_id = queue.queue_id
-    reply.queue_offset = first.queue_offset
-    reply.message_ids = text_of(s.batch_ids, ids)
-    reply.transaction_id = text_of(NULL, 0)
-    reply.region = text_of(s.options.region, s.options.region_bytes)
-    reply.trace_on = s.options.trace_on
-    ack.early_reply_bytes = write_send_reply(early, &reply)
+    ack.early_reply_bytes = write_batch_reply(s, h, early, queue.queue_id, first.queue_offset, ids)
     ack_queue_push(acks)
     return 0
 

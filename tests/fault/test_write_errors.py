@@ -76,7 +76,8 @@ def start(directory, faults):
     for worker in workers:
         worker.process.kill()
         worker.process.wait()
-        worker.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it died with a command unread
+            worker.process.stdin.close()
         worker.process.stdout.close()
 
 
