@@ -1,7 +1,6 @@
 """One message becomes one record at the end of the log. See append.pxd."""
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
-from cext.base.byteorder cimport store_u16
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
 from cext.flow.dispatch cimport write_and_dispatch

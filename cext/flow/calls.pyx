@@ -1,8 +1,8 @@
 """What the control thread may have the reactor do. See calls.pxd."""
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
-from cext.base.status cimport MALFORMED, NOT_FOUND, OK, POOL_EMPTY, TOO_LARGE
+from cext.base.status cimport MALFORMED, NOT_FOUND, OK, POOL_EMPTY
 from cext.flow.append cimport Appended, Message, append_message, make_room, record_bytes_max
 from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.group_table cimport (

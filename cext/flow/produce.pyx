@@ -1,5 +1,5 @@
 """Sends. See produce.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
 
@@ -43,7 +43,7 @@ from cext.wire.message_id cimport write_offset_message_id
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.replies cimport SendReply, write_send_reply
 from cext.wire.send_request cimport SendRequest, read_send_request
-from cext.wire.text cimport Text, text_copy, text_of
+from cext.wire.text cimport text_copy, text_of
 
 cdef enum:
     SEND_BATCH_MESSAGE = 320

@@ -1,6 +1,6 @@
 """Pulls. See pull.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memset, strlen
+from libc.string cimport strlen
 
 from cext.base.byteorder cimport load_i64, load_u32
 from cext.base.status cimport ABSENT, OK
@@ -19,11 +19,9 @@ from cext.flow.pull_job cimport JOB_READING, PATH_BYTES
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,
-    NO_PERMISSION,
     PULL_NOT_FOUND,
     PULL_OFFSET_MOVED,
     PULL_RETRY_IMMEDIATELY,
-    SUBSCRIPTION_PARSE_FAILED,
     SUCCESS,
     SYSTEM_BUSY,
     SYSTEM_ERROR,

@@ -22,7 +22,7 @@ from posix.unistd cimport getpid
 from cext.base.atomics cimport load_acquire_i64, store_release_i32, store_release_u64
 from cext.base.clock cimport wall_ms
 from cext.base.native_thread cimport NativeBody, NativeThread, native_thread_join, native_thread_start
-from cext.base.status cimport NOT_FOUND, OK, raise_status
+from cext.base.status cimport OK, raise_status
 from cext.flow.ack_queue cimport ack_queue_close, ack_queue_open
 from cext.flow.calls cimport *
 from cext.flow.control_link cimport (
@@ -37,7 +37,6 @@ from cext.flow.control_link cimport (
     link_open,
     sem_destroy,
     sem_init,
-    sem_post,
     sem_wait,
 )
 from cext.flow.group_table cimport (

@@ -23,7 +23,6 @@ from cext.flow.held_pulls cimport forget_connection, resume_deferred, wake_expir
 from cext.flow.produce cimport produce
 from cext.flow.pull cimport accept_pull, answer_pulls, collect_reads
 from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
     FLAG_RESPONSE,
     SYSTEM_BUSY,
     hand_to_control,
@@ -103,8 +102,9 @@ cdef int refuse_frame(ShardState s, Connection* c, const uint8_t* bytes, uint64_
     if available < 8:
         return -1
     header_bytes = (<uint32_t> bytes[5] << 16) | (<uint32_t> bytes[6] << 8) | bytes[7]
-    if available < 8 + <uint64_t> header_bytes or parse_header(bytes + 8, header_bytes, bytes[4],
-                                                              &header) != OK:
+    if available < 8 + <uint64_t> header_bytes:
+        return -1
+    if parse_header(bytes + 8, header_bytes, bytes[4], &header) != OK:
         return -1
     s.counters.busy_replies += 1
     return reply_error(s, c, &header, SYSTEM_BUSY, b"[REJECTREQUEST]system busy, start flow "

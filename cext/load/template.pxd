@@ -41,7 +41,7 @@ cdef class FrameSet:
     cdef uint32_t* body_unique_at    # owned; offsets in body
     cdef uint32_t body_unique_count
     cdef bint binary             # opaque is four bytes big-endian, not eight digits
-    cdef readonly uint32_t max_bytes # no frame of the set is longer
+    cdef readonly uint32_t max_bytes  # no frame of the set is longer
     cdef readonly uint32_t messages  # in one frame: 1, or the batch size
 
     # Writes frame `index` to out (max_bytes must fit) and returns its length.

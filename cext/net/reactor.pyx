@@ -154,8 +154,8 @@ cdef class Reactor:
         cdef sockaddr_in* v4
         cdef sockaddr_in6* v6
         cdef uint32_t slot, port
-        cdef int fd, i, one = 1
-        for i in range(ACCEPTS_PER_TURN):
+        cdef int fd, _i, one = 1
+        for _i in range(ACCEPTS_PER_TURN):
             length = sizeof(address)
             fd = accept4(self.listen_fd, <sockaddr*> &address, &length,
                          SOCK_NONBLOCK | SOCK_CLOEXEC)

@@ -22,7 +22,6 @@ from cext.base.status cimport raise_status
 from cext.memory.name_map cimport (name_map_close, name_map_find, name_map_open, name_map_put,
                                    name_map_remove)
 from cext.store.checkpoint cimport checkpoint_read
-from cext.store.checkpoint import boot_id
 from cext.store.consume_queue cimport (
     CHUNK_UNITS, TOPIC_BYTES_MAX, chunk_pool_close, chunk_pool_open, chunk_take, queue_add_chunk,
     queue_chunk_at, queue_copy_units, queue_create, queue_destroy, queue_memory_offset,
@@ -277,10 +276,10 @@ cdef class QueueStore:
 
     cdef int _reclaim(self, int64_t wanted) noexcept nogil:
         """Takes back persisted chunks of any queue, starting where the last search ended."""
-        cdef int64_t seen
+        cdef int64_t _seen
         cdef Queue* queue
         cdef int found = 0
-        for seen in range(self.queue_top):
+        for _seen in range(self.queue_top):
             if self.clock_hand >= self.queue_top:
                 self.clock_hand = 0
             queue = self.queues[self.clock_hand]
@@ -295,14 +294,14 @@ cdef class QueueStore:
     cdef int _write_here(self) noexcept nogil:
         """Last resort: the reactor waits for the writer, or writes a queue itself."""
         cdef int64_t deadline = monotonic_us() + LAST_RESORT_WAIT_MS * 1000
-        cdef int64_t seen
+        cdef int64_t _seen
         cdef Queue* queue
         cdef int status = Status.POOL_EMPTY
         while True:
             self._collect(0)
             if self._reclaim(RECLAIM_GOAL) > 0:
                 return Status.OK
-            for seen in range(self.queue_top):
+            for _seen in range(self.queue_top):
                 if self.clock_hand >= self.queue_top:
                     self.clock_hand = 0
                 queue = self.queues[self.clock_hand]

@@ -68,7 +68,7 @@ cdef class QueueWriter:
     cdef bint push(self, QueueJob* job) noexcept nogil       # reactor; False: ring full
     cdef QueueJob* pop_done(self) noexcept nogil             # reactor; NULL: none
     cdef void wake(self) noexcept nogil                      # reactor, after pushes
-    cdef void wait_done(self, int timeout_ms) noexcept nogil # reactor: until something is done
+    cdef void wait_done(self, int timeout_ms) noexcept nogil  # reactor: until something is done
     cdef void ask_sync(self) noexcept nogil                  # reactor
     cdef void do_job(self, QueueJob* job) noexcept nogil     # writer, or reactor without a writer
     cdef void _writer_loop(self) noexcept nogil

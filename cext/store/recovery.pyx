@@ -37,7 +37,7 @@ above it are cut and made anew from the log. Exactly one row gives the start (fi
 Where the log ends: rows E1-E5 in log_scan.pxd. Example: killed by -9 at log end 10,000,000, checkpoint
 says persisted 9,500,000 on this boot: S4, queues cut at 9,500,000, 500,000 bytes dispatched again.
 """
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
@@ -84,7 +84,7 @@ cdef class Recovery:
     cdef DelayLevels levels
     cdef QueueState* states         # owned; by Queue.index
     cdef int64_t state_count
-    cdef int64_t log_min, log_limit # first byte of the log; end of its last segment
+    cdef int64_t log_min, log_limit  # first byte of the log; end of its last segment
     cdef int64_t start              # units below are believed, records from here on dispatched
     cdef int64_t scan_from          # start of the scan, <= start
     cdef bint everything            # S10: nothing is believed; gaps are filled with blanks
@@ -227,7 +227,6 @@ cdef class Recovery:
     cdef bint is_boundary(self, int64_t offset, int64_t anchor):
         """Does a record (or a segment) start at `offset`, or the last record end there?"""
         cdef RecordView view
-        cdef int status
         if offset == self.log_min or (offset % self.log.segment_bytes == 0
                                       and self.log_min <= offset <= self.log_limit):
             return True

@@ -1,7 +1,8 @@
 """Builds the compiled half of a shard from the settings.
 
 `make_core(settings)` translates RocketMQ's keys into the plain numbers that ShardCore takes.
-Buffers are sums whose terms name their users (see `_buffers`); all are address space until they are used.
+Buffers are sums whose terms name their users (see `_buffers`); all are address space until
+they are used.
 """
 
 from __future__ import annotations

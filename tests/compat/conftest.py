@@ -17,14 +17,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # tools/ is not installed
 
-from compat.runner import (  # noqa: E402
+from compat.runner import (
     NEW_CLIENT,
     OLD_CLIENT,
     ScenarioRunner,
     go_runner,
     java_runner,
 )
-from compat.targets import Target, make_target  # noqa: E402
+from compat.targets import Target, make_target
 
 # name: (version, system properties). Binary headers are chosen for a whole JVM.
 JAVA_CLIENTS: dict[str, tuple[str, dict[str, str]]] = {
@@ -39,9 +39,7 @@ JAVA_CLIENTS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--target", choices=["rmq", "apache"], help="broker under test (default: rmq)"
-    )
+    parser.addoption("--target", choices=["rmq", "apache"], help="broker under test (default: rmq)")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,7 +5,8 @@
     ticket = runner.submit("pull_async", ...)                                   # several at a time
     answer = runner.result(ticket)
 
-Requests are lines "id TAB scenario TAB name=value TAB ..." with URL-encoded values; answers are lines
+Requests are lines "id TAB scenario TAB name=value TAB ..." with URL-encoded values;
+answers are lines
 of JSON. What each scenario does is written beside its code (java/, go/).
 """
 

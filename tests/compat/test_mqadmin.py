@@ -1,6 +1,6 @@
 """mqadmin 5.5.0, unchanged: what its commands show and change.
 
-All commands run in one JVM (scenario "mqadmin"), one after the other; their printed text is compared.
+All commands run in one JVM (scenario "mqadmin"), one after the other; their text is compared.
 A producer and a push consumer stay connected meanwhile (scenario "live_open").
 """
 
@@ -48,9 +48,7 @@ def admin(target: Target, compat_folder: Path) -> Iterator[Admin]:
 
 
 @pytest.fixture(scope="module")
-def live(
-    target: Target, java: Callable[[str], ScenarioRunner], session_id: str
-) -> Iterator[Live]:
+def live(target: Target, java: Callable[[str], ScenarioRunner], session_id: str) -> Iterator[Live]:
     runner = java("java-5.5.0-json")
     arguments = {"nameServer": target.name_server, "run": session_id, "as": "adminlive"}
     opened = runner.run("live_open", **arguments)
@@ -107,21 +105,48 @@ def test_broker_status_has_the_keys_people_watch(admin: Admin, target: Target, l
     assert int(table["bootTimestamp"]) <= time.time() * 1000
     assert 0 < int(table["earliestMessageTimeStamp"]) <= time.time() * 1000
     assert 0.0 <= float(table["commitLogDiskRatio"]) <= 1.0
-    for name in (
-        "putTps getFoundTps getMissTps getTotalTps getTransferredTps msgPutTotalTodayMorning "
-        "msgGetTotalTodayMorning msgPutTotalYesterdayMorning msgGetTotalYesterdayMorning "
-        "sendThreadPoolQueueSize pullThreadPoolQueueSize sendThreadPoolQueueHeadWaitTimeMills "
-        "pullThreadPoolQueueHeadWaitTimeMills pageCacheLockTimeMills dispatchBehindBytes "
-        "putMessageAverageSize putMessageEntireTimeMax remainHowManyDataToFlush runtime "
-        "consumeQueueDiskRatio commitLogDirCapacity startAcceptSendRequestTimeStamp "
-        "timerReadBehind timerOffsetBehind timerCongestNum timerEnqueueTps timerDequeueTps"
-    ).split():
+    for name in [
+        "putTps",
+        "getFoundTps",
+        "getMissTps",
+        "getTotalTps",
+        "getTransferredTps",
+        "msgPutTotalTodayMorning",
+        "msgGetTotalTodayMorning",
+        "msgPutTotalYesterdayMorning",
+        "msgGetTotalYesterdayMorning",
+        "sendThreadPoolQueueSize",
+        "pullThreadPoolQueueSize",
+        "sendThreadPoolQueueHeadWaitTimeMills",
+        "pullThreadPoolQueueHeadWaitTimeMills",
+        "pageCacheLockTimeMills",
+        "dispatchBehindBytes",
+        "putMessageAverageSize",
+        "putMessageEntireTimeMax",
+        "remainHowManyDataToFlush",
+        "runtime",
+        "consumeQueueDiskRatio",
+        "commitLogDirCapacity",
+        "startAcceptSendRequestTimeStamp",
+        "timerReadBehind",
+        "timerOffsetBehind",
+        "timerCongestNum",
+        "timerEnqueueTps",
+        "timerDequeueTps",
+    ]:
         assert name in table
 
 
 def test_topic_list_shows_user_and_system_topics(admin: Admin, live: Live) -> None:
     topics = set(admin("topicList").split())
-    assert {live.topic, "TBW102", "SELF_TEST_TOPIC", "SCHEDULE_TOPIC_XXXX", CLUSTER, BROKER} <= topics
+    assert {
+        live.topic,
+        "TBW102",
+        "SELF_TEST_TOPIC",
+        "SCHEDULE_TOPIC_XXXX",
+        CLUSTER,
+        BROKER,
+    } <= topics
     assert f"%RETRY%{live.consumer_group}" in topics
     rows = [line.split() for line in admin("topicList", "-c").splitlines()]
     assert [CLUSTER, live.topic, live.consumer_group] in rows
@@ -130,7 +155,12 @@ def test_topic_list_shows_user_and_system_topics(admin: Admin, live: Live) -> No
 def test_topic_route_and_status_show_queues(admin: Admin, target: Target, live: Live) -> None:
     route = admin("topicRoute", "-t", live.topic)
     assert re.search(rf'"?0"?:"{target.broker}"', route)
-    for text in (f'"brokerName":"{BROKER}"', f'"cluster":"{CLUSTER}"', '"perm":6', '"readQueueNums":4'):
+    for text in (
+        f'"brokerName":"{BROKER}"',
+        f'"cluster":"{CLUSTER}"',
+        '"perm":6',
+        '"readQueueNums":4',
+    ):
         assert text in route
     rows = [line.split() for line in admin("topicStatus", "-t", live.topic).splitlines()]
     shown = sorted(row[:4] for row in rows if row[:1] == [BROKER])
@@ -144,7 +174,9 @@ def test_topics_are_created_changed_and_deleted(
     topic = f"{session_id}_adm_topic"
     make_topic(admin, target, topic, 3)
     # Fewer writable than readable queues, read only, then writable again.
-    changed = admin("updateTopic", "-b", target.broker, "-t", topic, "-r", "5", "-w", "4", "-p", "4")
+    changed = admin(
+        "updateTopic", "-b", target.broker, "-t", topic, "-r", "5", "-w", "4", "-p", "4"
+    )
     assert "readQueueNums=5, writeQueueNums=4, perm=R--" in changed
     route = eventually(admin, ["topicRoute", "-t", topic], '"writeQueueNums":4')
     assert '"perm":4' in route
@@ -254,7 +286,9 @@ def test_messages_are_sent_consumed_and_printed(
     tagged = admin("printMsg", "-t", topic, "-d", "true", "-s", "tagA")
     assert "hello admin" in tagged
     assert "hello queue" not in tagged
-    queue = admin("printMsgByQueue", "-t", topic, "-a", BROKER, "-i", "1", "-p", "true", "-d", "true")
+    queue = admin(
+        "printMsgByQueue", "-t", topic, "-a", BROKER, "-i", "1", "-p", "true", "-d", "true"
+    )
     assert "hello queue" in queue
 
 

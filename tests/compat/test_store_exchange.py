@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from compat.runner import ScenarioRunner
 from compat.targets import make_target
+
 from tools.peers.server import free_port
 
 SETTINGS = {
@@ -35,7 +36,9 @@ OFFSET_FLUSH_SECONDS = 2.5
 def compare(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert after["offsets"] == before["offsets"]
     differing = [
-        pair for pair in zip(before["messages"], after["messages"], strict=False) if len({*pair}) > 1
+        pair
+        for pair in zip(before["messages"], after["messages"], strict=False)
+        if len({*pair}) > 1
     ]
     assert not differing, f"{len(differing)} differ, the first: {differing[0]}"
     assert len(after["messages"]) == len(before["messages"])

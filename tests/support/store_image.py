@@ -76,7 +76,7 @@ class StoreImage:
         return self.records[-1]
 
     def add_many(self, count, topics=2, queues=3):
-        for i in range(count):
+        for _ in range(count):
             n = len(self.records)
             self.add(b"topic-%d" % (n % topics), n // topics % queues, b"%d" % n * (n % 37))
         return self

@@ -133,7 +133,7 @@ def test_s7_a_store_apache_left_when_killed_starts_at_an_old_enough_segment(imag
     _log, queues, report = open_store(image.root)
     assert report["row"] == "S7"
     assert report["dispatch_from"] == image.records[300].offset // SEGMENT * SEGMENT
-    assert 0 < report["dispatch_from"]
+    assert report["dispatch_from"] > 0
     image.check(queues)
 
 
@@ -144,7 +144,8 @@ def test_s8_a_missing_or_garbled_checkpoint_means_all_of_the_log(image, page):
     if page is not None:
         (image.root / "checkpoint").write_bytes(page)
     _log, queues, report = open_store(image.root)
-    assert report["row"] in ("S7", "S8")
+    # S10: a time from the future starts too late; the gap seen then has all rebuilt.
+    assert report["row"] in ("S7", "S8", "S10")
     if report["row"] == "S8":
         assert report["records_dispatched"] == 600
     image.check(queues)
