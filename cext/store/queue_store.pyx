@@ -22,7 +22,6 @@ from cext.base.status cimport raise_status
 from cext.memory.name_map cimport (name_map_close, name_map_find, name_map_open, name_map_put,
                                    name_map_remove)
 from cext.store.checkpoint cimport checkpoint_read
-from cext.store.checkpoint import boot_id
 from cext.store.consume_queue cimport (
     CHUNK_UNITS, TOPIC_BYTES_MAX, chunk_pool_close, chunk_pool_open, chunk_take, queue_add_chunk,
     queue_chunk_at, queue_copy_units, queue_create, queue_destroy, queue_memory_offset,
@@ -32,7 +31,7 @@ from cext.store.queue_writer cimport (JOB_BARRIER, JOB_CHECKPOINT, JOB_DROP, JOB
 
 cdef enum:
     JOBS = 4096                     # ring capacity and number of job structs
-    HAND_UNITS = 800                # units of one queue that are handed over without waiting for a run
+    HAND_UNITS = 800                # units of one queue handed over without waiting for a run
     HAND_PER_TURN = 256             # queues of a run handed over in one turn
     TRIM_PER_TURN = 64
     KEEP_CHUNKS = 32                # persisted chunks a busy queue keeps for readers: 1,600 units
@@ -132,7 +131,8 @@ cdef class QueueStore:
         cdef uint8_t key[KEY_BYTES]
         if topic_length <= 0 or topic_length > TOPIC_BYTES_MAX:
             return NULL
-        return <Queue*> name_map_find(&self.names, key, make_key(topic, topic_length, queue_id, key))
+        return <Queue*> name_map_find(&self.names, key,
+                                      make_key(topic, topic_length, queue_id, key))
 
     cdef Queue* open_queue(self, const char* topic, int32_t topic_length,
                            int32_t queue_id) noexcept nogil:
@@ -277,10 +277,10 @@ cdef class QueueStore:
 
     cdef int _reclaim(self, int64_t wanted) noexcept nogil:
         """Takes back persisted chunks of any queue, starting where the last search ended."""
-        cdef int64_t seen
+        cdef int64_t _seen
         cdef Queue* queue
         cdef int found = 0
-        for seen in range(self.queue_top):
+        for _seen in range(self.queue_top):
             if self.clock_hand >= self.queue_top:
                 self.clock_hand = 0
             queue = self.queues[self.clock_hand]
@@ -295,20 +295,20 @@ cdef class QueueStore:
     cdef int _write_here(self) noexcept nogil:
         """Last resort: the reactor waits for the writer, or writes a queue itself."""
         cdef int64_t deadline = monotonic_us() + LAST_RESORT_WAIT_MS * 1000
-        cdef int64_t seen
+        cdef int64_t _seen
         cdef Queue* queue
         cdef int status = Status.POOL_EMPTY
         while True:
             self._collect(0)
             if self._reclaim(RECLAIM_GOAL) > 0:
                 return Status.OK
-            for seen in range(self.queue_top):
+            for _seen in range(self.queue_top):
                 if self.clock_hand >= self.queue_top:
                     self.clock_hand = 0
                 queue = self.queues[self.clock_hand]
                 self.clock_hand += 1
                 # Chunks a job refers to must stay as they are, so such queues are left alone; and
-                # files of a deleted topic must be gone before its successor writes to the same path.
+                # files of a deleted topic must be gone before its successor writes there.
                 if queue == NULL or queue.in_flight > 0 or queue.head == NULL or self.drops > 0:
                     continue
                 status = self._persist_here(queue)
@@ -621,7 +621,8 @@ cdef class QueueStore:
         cdef int64_t deadline = monotonic_us() + <int64_t> timeout_ms * 1000
         cdef int64_t sync_deadline
         self._collect(log_durable)
-        while self.persisted_mark.log_offset < self.log_end or self.dirty_count > 0 or self.run_open:
+        while (self.persisted_mark.log_offset < self.log_end or self.dirty_count > 0
+               or self.run_open):
             if monotonic_us() > deadline:
                 return Status.NO_SPACE if self.counts.last_errno == 28 else Status.IO_ERROR
             # Only when none is open: a wish left over would begin another run for ever.

@@ -1,7 +1,8 @@
 """A store directory made byte by byte, as a broker of either kind may have left it.
 
 The image knows every record it holds, so a test can say which units the queues must have. It is
-written without any of the code under test, except for the record encoder, which has tests of its own.
+written without any of the code under test, except for the record encoder, which has tests of its
+own.
 
 Example:
     image = StoreImage(root); image.add_many(100); image.write_log(); image.write_queues(60)
@@ -76,7 +77,7 @@ class StoreImage:
         return self.records[-1]
 
     def add_many(self, count, topics=2, queues=3):
-        for i in range(count):
+        for _ in range(count):
             n = len(self.records)
             self.add(b"topic-%d" % (n % topics), n // topics % queues, b"%d" % n * (n % 37))
         return self
@@ -110,7 +111,7 @@ class StoreImage:
             file.write(data)
 
     def write_queues(self, records=None):
-        """Queue files as RocketMQ writes them, with the units of the given records (default: all)."""
+        """Queue files as RocketMQ writes them, with the given records' units (default: all)."""
         units: dict[tuple[bytes, int], dict[int, bytes]] = {}
         for r in self.records if records is None else records:
             if r.queue_id >= 0:
@@ -134,8 +135,10 @@ class StoreImage:
     def checkpoint_at(self, count, synced=None, **values):
         """A checkpoint that covers the first `count` records (the first `synced` on the disk)."""
         def mark(n):
-            return (0, -1) if not n else (self.records[n - 1].offset + len(self.records[n - 1].data),
-                                          self.records[n - 1].offset)
+            if n == 0:
+                return 0, -1
+            last = self.records[n - 1]
+            return last.offset + len(last.data), last.offset
         persisted, anchor = mark(count)
         durable, durable_anchor = mark(count if synced is None else synced)
         return self.write_checkpoint(**{

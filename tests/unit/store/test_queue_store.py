@@ -1,8 +1,9 @@
 """Queue store: units appended, read, handed to the writer, persisted, trimmed, deleted.
 
-Method: the compiled QueueStore with small files (1000 units) and small pools, against a plain list of
-what was appended. Files are read back with struct. What this cannot prove: behaviour on a slow or
-failing disk beyond what an unwritable directory shows, and the order of things under a power cut.
+Method: the compiled QueueStore with small files (1000 units) and small pools, against a plain list
+of what was appended. Files are read back with struct. What this cannot prove: behaviour on a slow
+or failing disk beyond what an unwritable directory shows, and the order of things under a power
+cut.
 """
 
 import os
@@ -252,7 +253,8 @@ def test_the_writer_keeps_its_descriptors_below_the_limit(root):
         assert file_units(root, "T", number)[0] == records(number, 1)[0]
 
 
-@pytest.mark.parametrize("name", [b"", b"..", b"a/b", b"a\0b", b"a b", b"x" * 256, "主题".encode()])
+@pytest.mark.parametrize("name", [b"", b"..", b"a/b", b"a\0b", b"a b", b"x" * 256,
+                                  "主题".encode()])
 def test_illegal_names_never_become_a_queue(root, name):
     store = make(root)
     with pytest.raises(ValueError):
