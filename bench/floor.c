@@ -19,10 +19,11 @@
  *   floor --port 29000 [--file PATH] [--file-mb 1024] [--sync]
  *       serve until SIGTERM; prints "ready PORT"
  *   floor --probe SECONDS [--file PATH] [--record BYTES] [--fresh]
- *       pwrite + fdatasync in a loop; prints JSON
+ *       pwrite + fdatasync in a loop; prints JSON. SECONDS 0: one probe per line of seconds on
+ *       stdin, so that making and removing the file does not disturb what is measured
  *
- * --sync: fdatasync once per turn before the acks leave (group commit: what arrives while the
- * disk works is the next turn). --fresh: the file is only fallocated, so each sync also converts
+ * --sync: fdatasync once per turn before the acks leave (group commit: all that arrived while the
+ * disk worked is the next turn). --fresh: the file is only fallocated, so each sync also converts
  * extents; without it the file has been written once before (recycled), which is the faster kind
  * and the usual state of a broker with history.
  *
@@ -52,6 +53,8 @@ enum {
     ACKS_PER_SEND = 1024,
     RECORD_OVERHEAD = 208,
     EVENTS = 256,
+    CONNECTIONS_MAX = 65536,
+    GATHER_PASSES_MAX = 64,
     INPUT_BYTES = 256 * 1024,   /* also the largest frame it takes */
     TURN_BYTES = 4 * 1024 * 1024
 };
@@ -59,6 +62,8 @@ enum {
 struct connection {
     int fd;
     int waits_for_room;      /* EPOLLOUT is asked for */
+    int listed;              /* in `served` of this turn */
+    int gone;                /* closed by the other side, or it sent nonsense */
     uint32_t used;           /* bytes in input */
     uint32_t acks;           /* owed this turn */
     uint64_t stream_bytes;   /* ack bytes sent so far: position in the periodic stream */
@@ -66,6 +71,8 @@ struct connection {
     uint8_t *input;
 };
 
+static struct connection *served[CONNECTIONS_MAX];   /* read from in this turn */
+static uint32_t served_count;
 static uint8_t acks[(ACKS_PER_SEND + 1) * ACK_BYTES];
 static uint8_t *turn;                /* what the next pwrite carries */
 static uint64_t turn_used;
@@ -146,7 +153,7 @@ static void accept_all(int listener)
             return;
         struct connection *connection = calloc(1, sizeof *connection);
         uint8_t *input = malloc(INPUT_BYTES);
-        if (connection == NULL || input == NULL)
+        if (fd >= CONNECTIONS_MAX || connection == NULL || input == NULL)
             die("accept");
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
         connection->fd = fd;
@@ -242,34 +249,54 @@ static int listen_on(int port)
     return fd;
 }
 
+static void remember(struct connection *connection)
+{
+    if (!connection->listed)
+        served[served_count++] = connection;
+    connection->listed = 1;
+}
+
+/* Reads whatever is ready; the number of connections that were. */
+static int read_pass(int listener, int timeout_ms)
+{
+    struct epoll_event events[EVENTS];
+    int count = epoll_wait(epoll_fd, events, EVENTS, timeout_ms);
+
+    for (int i = 0; i < count; i++) {
+        struct connection *connection = events[i].data.ptr;
+        if (connection == NULL) {
+            accept_all(listener);
+            continue;
+        }
+        if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) && !connection->gone)
+            connection->gone = !read_connection(connection);
+        remember(connection);
+    }
+    return count;
+}
+
 static void serve(int port)
 {
-    struct epoll_event events[EVENTS], listening = {.events = EPOLLIN, .data.ptr = NULL};
+    struct epoll_event listening = {.events = EPOLLIN, .data.ptr = NULL};
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int listener = listen_on(port);
     epoll_ctl(epoll_fd, EPOLL_CTL_ADD, listener, &listening);
     while (!stopping) {
-        int count = epoll_wait(epoll_fd, events, EVENTS, -1);
-        for (int i = 0; i < count; i++) {
-            struct connection *connection = events[i].data.ptr;
-            if (connection == NULL) {
-                accept_all(listener);
-            } else if ((events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) &&
-                       !read_connection(connection)) {
-                drop(connection);
-                events[i].data.ptr = NULL;
-            }
-        }
+        read_pass(listener, -1);
+        /* A sync costs as much as reading dozens of connections: take all that is there first. */
+        for (int pass = 0; sync_each_turn && pass < GATHER_PASSES_MAX; pass++)
+            if (read_pass(listener, 0) <= 0)
+                break;
         int wrote = turn_used > 0;
         write_turn();
         if (wrote && sync_each_turn && fdatasync(file_fd) != 0)
             die("fdatasync");
-        for (int i = 0; i < count; i++) {
-            struct connection *connection = events[i].data.ptr;
-            if (connection != NULL && (connection->acks > 0 || connection->owed_bytes > 0) &&
-                !send_acks(connection))
-                drop(connection);
+        for (uint32_t i = 0; i < served_count; i++) {
+            served[i]->listed = 0;
+            if (served[i]->gone || !send_acks(served[i]))
+                drop(served[i]);
         }
+        served_count = 0;
     }
 }
 
@@ -294,6 +321,17 @@ static void probe(double seconds, uint64_t record)
     }
     printf("{\"syncs\": %llu, \"seconds\": %.6f, \"per_second\": %.1f}\n",
            (unsigned long long)count, end - start, (double)count / (end - start));
+    fflush(stdout);
+}
+
+/* One probe per line of seconds on stdin: the file is made once, long before it is measured. */
+static void probe_on_request(uint64_t record)
+{
+    double seconds;
+    printf("ready\n");
+    fflush(stdout);
+    while (scanf("%lf", &seconds) == 1 && seconds > 0)
+        probe(seconds, record);
 }
 
 int main(int argc, char **argv)
@@ -305,7 +343,7 @@ int main(int argc, char **argv)
         {"fresh", no_argument, NULL, 'u'}, {NULL, 0, NULL, 0},
     };
     const char *path = "floor.data";
-    double probe_seconds = 0;
+    double probe_seconds = -1;
     uint64_t record = 464;
     int port = 0, fresh = 0, option;
 
@@ -336,6 +374,8 @@ int main(int argc, char **argv)
     open_file(path, !fresh);
     if (probe_seconds > 0)
         probe(probe_seconds, record);
+    else if (probe_seconds == 0)
+        probe_on_request(record);
     else
         serve(port);
     unlink(path);

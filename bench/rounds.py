@@ -28,6 +28,7 @@ class Outcome:
     goal: float
     better: str = "<="  # how the value must stand to the goal
     unit: str = "x"
+    possible: float | None = None  # a median beyond this cannot be: the rounds met different disks
     values: list[float] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
@@ -38,10 +39,18 @@ class Outcome:
         return median(self.values)
 
     @property
-    def passed(self) -> bool:
+    def verdict(self) -> str:
+        """ok, MISSED, NOISE (the measurement contradicts itself) or error."""
         if self.error or not self.values:
-            return False
-        return self.median <= self.goal if self.better == "<=" else self.median >= self.goal
+            return "error"
+        if self.possible is not None and self.median > self.possible:
+            return "NOISE"
+        good = self.median <= self.goal if self.better == "<=" else self.median >= self.goal
+        return "ok" if good else "MISSED"
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict == "ok"
 
     def row(self) -> list[str]:
         """Title, goal, median, spread, verdict, notes."""
@@ -49,9 +58,8 @@ class Outcome:
         if self.error or not self.values:
             return [self.title, goal, "-", "-", "error", self.error or "nothing measured"]
         spread = f"{min(self.values):.2f} .. {max(self.values):.2f}"
-        verdict = "ok" if self.passed else "MISSED"
         notes = "; ".join(self.notes)
-        return [self.title, goal, f"{self.median:.2f}{self.unit}", spread, verdict, notes]
+        return [self.title, goal, f"{self.median:.2f}{self.unit}", spread, self.verdict, notes]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -60,7 +68,7 @@ class Outcome:
             "goal": f"{self.better} {self.goal:g}{self.unit}",
             "median": self.median if self.values else None,
             "values": self.values,
-            "passed": self.passed,
+            "verdict": self.verdict,
             "notes": self.notes,
             "details": self.details,
             "error": self.error,
@@ -83,3 +91,22 @@ def interleaved(rounds: int, first: Callable[[], A], second: Callable[[], B]) ->
 
 def middle(values: list[float]) -> float:
     return median(values) if values else 0.0
+
+
+def in_slices(
+    slices: int, seconds: float, *rates: Callable[[float], tuple[float, float]]
+) -> list[float]:
+    """Rates of several things that share a disk, each measured in `slices` short turns.
+
+    A disk that others use changes its speed tenfold within a second, so that two runs of seconds
+    one after the other have two different disks. Slices of a tenth, taken in turns (forwards,
+    then backwards), meet the same mixture. Each function gives (count, seconds) of one slice.
+    """
+    totals = [[0.0, 0.0] for _ in rates]
+    for number in range(slices):
+        order = range(len(rates)) if number % 2 == 0 else reversed(range(len(rates)))
+        for which in order:
+            count, took = rates[which](seconds)
+            totals[which][0] += count
+            totals[which][1] += took
+    return [count / took if took > 0 else 0.0 for count, took in totals]

@@ -69,7 +69,7 @@ def print_table(outcomes: list[Outcome]) -> None:
         return
     table = Table(*HEADINGS)
     for row in rows:
-        colour = {"ok": "green", "MISSED": "red", "error": "red"}[row[4]]
+        colour = {"ok": "green", "MISSED": "red", "NOISE": "yellow", "error": "red"}[row[4]]
         table.add_row(*row[:4], f"[{colour}]{row[4]}[/]", row[5].replace("[", "\\["))
     console = Console()
     if not console.is_terminal:

@@ -11,6 +11,7 @@ it to the kernel.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -122,6 +123,38 @@ class Floor(Server):
         super().__init__(command + (["--sync"] if sync else []), directory, cpus)
         self.address = f"127.0.0.1:{port}"
         await_port(self, port)
+
+
+class Probe:
+    """`floor --probe 0`: fdatasyncs a second of a recycled file, on request."""
+
+    def __init__(self, directory: Path, cpus: list[int]) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True)
+        command = [str(build_floor()), "--probe", "0", "--file-mb", "64"]
+        self.process = subprocess.Popen(
+            command, cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        os.sched_setaffinity(self.process.pid, cpus)
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.requests, self.answers = self.process.stdin, self.process.stdout
+        if self.answers.readline() != "ready\n":
+            raise StartError("the disk probe did not start")
+
+    def __enter__(self) -> "Probe":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.requests.close()
+        self.process.wait(STOP_SECONDS_MAX)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def slice(self, seconds: float) -> tuple[float, float]:
+        """(syncs, seconds) of one short loop."""
+        self.requests.write(f"{seconds}\n")
+        self.requests.flush()
+        answer = json.loads(self.answers.readline())
+        return float(answer["syncs"]), float(answer["seconds"])
 
 
 class Ours(Server):

@@ -11,11 +11,12 @@
            i64 queue_count | i64 persisted_anchor | i64 synced_anchor
            u32 crc32 of everything from @1024 up to here
 
-The own part is believed only when its checksum is right and its copy equals @0: a broker that wrote
-the store in the meantime has moved @0. persisted_offset (all messages below it have their units in
-the page cache) counts only while the same kernel runs, that is after kill -9; synced_offset (the
-same, on the disk) counts also after a power cut. synced_offset <= persisted_offset. An anchor is where
-the last record below the offset starts: when it does not end there, the log is not the one meant.
+The own part is believed only when its checksum is right and its copy equals @0: a broker that
+wrote the store in the meantime has moved @0. persisted_offset (all messages below it have their
+units in the page cache) counts only while the same kernel runs, that is after kill -9;
+synced_offset (the same, on the disk) counts also after a power cut. synced_offset <=
+persisted_offset. An anchor is where the last record below the offset starts: when it does not end
+there, the log is not the one meant.
 
 Example: killed at log offset 10,000,000 with persisted_offset 9,500,000 on the same boot: only the
 last 500,000 bytes of the log are dispatched again.

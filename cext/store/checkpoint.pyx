@@ -106,7 +106,7 @@ def boot_id() -> bytes:
 
 
 def encode_checkpoint(dict values) -> bytes:
-    """The page for a mapping of field names (see CheckpointFields) to values; missing ones are 0."""
+    """The page for a mapping of field names (see CheckpointFields) to values; missing are 0."""
     cdef CheckpointFields fields
     cdef uint8_t page[CHECKPOINT_BYTES]
     cdef bytes boot = values.get("boot_id", bytes(16))

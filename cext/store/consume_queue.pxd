@@ -19,7 +19,8 @@ Example: a queue of 120 units of which the writer has confirmed 100 has chunks 0
 the first two may be given back, the third holds 20 units and takes the next 30.
 
 Every field belongs to the reactor thread. The writer reads topic, queue_id and serial (never
-changed) and the units of the chunks it was handed (never changed either, since units are only added).
+changed) and the units of the chunks it was handed (never changed either, since units are only
+added).
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -34,8 +35,8 @@ cdef enum:
 
 cdef struct QueueEntry:
     int64_t physical_offset         # commit log position of the record
-    int64_t tags_code               # Java hash of the tag; deliver time in ms for scheduled messages
-    int32_t size                    # bytes of the record; 0: a blank unit, nothing to deliver, skip it
+    int64_t tags_code               # Java hash of the tag; due time in ms of a scheduled message
+    int32_t size                    # bytes of the record; 0: a blank unit, skip it
 
 cdef struct Chunk:
     Chunk* next                     # newer; NULL at the tail
@@ -46,7 +47,7 @@ cdef struct Chunk:
 cdef struct Queue:
     # What an append touches: one cache line.
     uint8_t* write_at               # next free unit of the tail chunk; NULL without chunks
-    uint8_t* write_end              # end of the tail chunk's units; equal to write_at: make room first
+    uint8_t* write_end              # end of the tail chunk's units; == write_at: make room first
     int64_t next_offset             # logical offset the next record is given (flow moves it)
     int64_t max_offset              # units dispatched so far; readers see offsets below it
     int64_t min_offset              # first readable logical offset

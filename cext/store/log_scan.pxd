@@ -9,12 +9,12 @@
     E4 a record whose topic or properties end  the end           torn write into fresh zeros
        in zeros, nothing valid behind it
     E5 anything else or zeros, a valid record behind skip, name it     none: damage of the disk
-                                                                       (in ASYNC_FLUSH also a power cut)
+                                                                       (in ASYNC_FLUSH a power cut)
 
-"Valid" includes that the record says it belongs at this very position, so bytes that an older use of
-the file left behind are never taken for records. "Behind" is looked for in the next RESYNC_BYTES and
-at the start of the next segment. Where damage is skipped nothing is written: the bytes stay for whoever
-wants to look at them, and are never handed out.
+"Valid" includes that the record says it belongs at this very position, so bytes that an older use
+of the file left behind are never taken for records. "Behind" is looked for in the next
+RESYNC_BYTES and at the start of the next segment. Where damage is skipped nothing is written: the
+bytes stay for whoever wants to look at them, and are never handed out.
 
 Example: segment of 4096 bytes, records at 0, 300, 600 (torn at byte 650): position ends at 600.
 """

@@ -1,7 +1,8 @@
 """The record-by-record reader of start-up. See log_scan.pxd for its decisions.
 
-Files are read with pread into a buffer and not mapped: a sector that cannot be read is then an error
-with a name instead of a signal that ends the process. 8 MiB at a time keeps it at memory speed.
+Files are read with pread into a buffer and not mapped: a sector that cannot be read is then an
+error with a name instead of a signal that ends the process. 8 MiB at a time keeps it at memory
+speed.
 """
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memchr

@@ -3,11 +3,12 @@
     <directory>/<topic>/<queueId>/<first byte of the file, 20 digits>
 
 Every file is exactly entries_per_file * 20 bytes (6,000,000 by default), made sparse by ftruncate,
-because Apache RocketMQ refuses a store with any other length. Units that no record ever had (a queue
-that starts at offset 7 after its older records were deleted) are written as blanks (0, MAX31, 0).
+because Apache RocketMQ refuses a store with any other length. Units that no record ever had (a
+queue that starts at offset 7 after its older records were deleted) are written as blanks (0,
+MAX31, 0).
 
-Descriptors are kept least-recently-used: 50,000 queues cost `capacity` descriptors, not 50,000. Each
-thread has a QueueFiles of its own, so none of them needs a lock.
+Descriptors are kept least-recently-used: 50,000 queues cost `capacity` descriptors, not 50,000.
+Each thread has a QueueFiles of its own, so none of them needs a lock.
 
 Example: entries_per_file 300,000, unit 650,000 -> file 2, "00000000000012000000", byte 1,000,000.
 """

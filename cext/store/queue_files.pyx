@@ -19,8 +19,8 @@ from posix.types cimport off_t
 from posix.unistd cimport close, ftruncate, lseek, pread, pwrite, rmdir, unlink
 
 from cext.base.status cimport Status
-from cext.store.consume_queue cimport (BLANK_SIZE, CHUNK_UNITS, UNIT_BYTES, unit_is_blank, unit_load,
-                                       unit_store)
+from cext.store.consume_queue cimport (BLANK_SIZE, CHUNK_UNITS, UNIT_BYTES, unit_is_blank,
+                                       unit_load, unit_store)
 
 cdef extern from "sys/uio.h" nogil:
     struct iovec:

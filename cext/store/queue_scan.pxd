@@ -1,4 +1,4 @@
-"""Searches in the files of one queue: where its units end, where they start, what is cut or deleted.
+"""Searches in the files of one queue: where units end and start, what is cut or deleted.
 
 Units of a queue are in the order of the commit log, so every question is a binary search over the
 physical offsets, 12 to 14 small reads in a file of 300,000 units however full it is:
@@ -8,8 +8,8 @@ physical offsets, 12 to 14 small reads in a file of 300,000 units however full i
 
 A blank unit (0, MAX31, 0) in the way answers as the next unit to its right would.
 
-Example: log min 400 -> min offset is the unit of 600; cut at 9,000 -> everything from the first unit
-at or above 9,000 becomes zero.
+Example: log min 400 -> min offset is the unit of 600; cut at 9,000 -> everything from the first
+unit at or above 9,000 becomes zero.
 """
 from libc.stdint cimport int64_t, uint8_t
 

@@ -11,10 +11,11 @@ A run is spread over turns (HAND_PER_TURN queues each), so 50,000 dirty queues d
     log offset   0 ......... synced_log_offset ......... persisted_log_offset ......... log_end
                  units on the disk      units in the page cache      units in memory only
 
-Room: an append needs a chunk every 50 units. When the pool is empty, chunks whose units are persisted
-are taken back from any queue; when there are none the reactor writes a queue itself (counted in
-sync_writes); when that fails too, make_room says NO_SPACE or IO_ERROR. Flow calls queue_room (inline,
-one compare) before it writes a record, so that an append never fails after its record was written.
+Room: an append needs a chunk every 50 units. When the pool is empty, chunks whose units are
+persisted are taken back from any queue; when there are none the reactor writes a queue itself
+(counted in sync_writes); when that fails too, make_room says NO_SPACE or IO_ERROR. Flow calls
+queue_room (inline, one compare) before it writes a record, so that an append never fails after its
+record was written.
 
 Example: 10,000 queues at 300,000 messages/s: a hand-over run each 3 s writes 90 units per queue in
 one pwritev, 10,000 system calls in the writer thread, none in the reactor.
@@ -31,7 +32,7 @@ from cext.store.queue_writer cimport QueueJob, QueueWriter
 cdef struct QueueCounters:
     int64_t jobs_written        # WRITE jobs that came back OK
     int64_t units_persisted     # units confirmed by them
-    int64_t write_failures      # WRITE jobs that failed; the units stay in memory and are tried again
+    int64_t write_failures      # WRITE jobs that failed; units stay in memory, tried again
     int64_t last_errno          # of the newest failure; 0 when none since the last good barrier
     int64_t sync_writes         # times the reactor had to write a queue itself
     int64_t chunks_reclaimed    # chunks taken back because the pool was empty
@@ -74,14 +75,14 @@ cdef class QueueStore:
     cdef QueueJob* free_jobs
     cdef bint pushed                    # jobs were pushed since the last wake
     cdef bint run_open                  # a run or its barrier is under way
-    cdef bint failed_in_run             # something failed since the run began: its barrier does not count
+    cdef bint failed_in_run             # its barrier will not count: something failed
     cdef int64_t retry_count            # queues that wait to be handed over again after a failure
     cdef int64_t drops                  # deletions the writer has not finished
     cdef bint want_run                  # start one at the next turn whatever the time
     cdef Mark run_mark                  # what the barrier of the run will say
     cdef Mark persisted_mark            # newest barrier that came back OK
     cdef Mark sync_mark                 # what the sync under way covers
-    cdef Mark synced_mark               # newest sync that went well and that the log had caught up with
+    cdef Mark synced_mark               # newest good sync that the log has caught up with
     cdef int64_t last_run_ms, last_run_log_end, last_sync_ms
     cdef bint sync_open
     cdef int64_t trim_at                # next queue of a trim under way; -1: none

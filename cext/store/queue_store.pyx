@@ -31,7 +31,7 @@ from cext.store.queue_writer cimport (JOB_BARRIER, JOB_CHECKPOINT, JOB_DROP, JOB
 
 cdef enum:
     JOBS = 4096                     # ring capacity and number of job structs
-    HAND_UNITS = 800                # units of one queue that are handed over without waiting for a run
+    HAND_UNITS = 800                # units of one queue handed over without waiting for a run
     HAND_PER_TURN = 256             # queues of a run handed over in one turn
     TRIM_PER_TURN = 64
     KEEP_CHUNKS = 32                # persisted chunks a busy queue keeps for readers: 1,600 units
@@ -131,7 +131,8 @@ cdef class QueueStore:
         cdef uint8_t key[KEY_BYTES]
         if topic_length <= 0 or topic_length > TOPIC_BYTES_MAX:
             return NULL
-        return <Queue*> name_map_find(&self.names, key, make_key(topic, topic_length, queue_id, key))
+        return <Queue*> name_map_find(&self.names, key,
+                                      make_key(topic, topic_length, queue_id, key))
 
     cdef Queue* open_queue(self, const char* topic, int32_t topic_length,
                            int32_t queue_id) noexcept nogil:
@@ -307,7 +308,7 @@ cdef class QueueStore:
                 queue = self.queues[self.clock_hand]
                 self.clock_hand += 1
                 # Chunks a job refers to must stay as they are, so such queues are left alone; and
-                # files of a deleted topic must be gone before its successor writes to the same path.
+                # files of a deleted topic must be gone before its successor writes there.
                 if queue == NULL or queue.in_flight > 0 or queue.head == NULL or self.drops > 0:
                     continue
                 status = self._persist_here(queue)
@@ -620,7 +621,8 @@ cdef class QueueStore:
         cdef int64_t deadline = monotonic_us() + <int64_t> timeout_ms * 1000
         cdef int64_t sync_deadline
         self._collect(log_durable)
-        while self.persisted_mark.log_offset < self.log_end or self.dirty_count > 0 or self.run_open:
+        while (self.persisted_mark.log_offset < self.log_end or self.dirty_count > 0
+               or self.run_open):
             if monotonic_us() > deadline:
                 return Status.NO_SPACE if self.counts.last_errno == 28 else Status.IO_ERROR
             # Only when none is open: a wish left over would begin another run for ever.

@@ -26,7 +26,7 @@ from cext.store.queue_files cimport QueueFiles, QueueName
 
 cdef enum JobKind:
     JOB_WRITE = 1       # units [offset, offset + count) of `queue`, the first in `chunk`
-    JOB_BARRIER = 2     # everything handed before is in files: OK only without a failure since the last
+    JOB_BARRIER = 2     # everything handed before is in files: OK without a failure since the last
     JOB_CHECKPOINT = 3  # write `fields` to the checkpoint file
     JOB_TRIM = 4        # log starts at `log_offset`: delete old files, find the first unit kept
     JOB_DROP = 5        # remove all files of `queue`, which is out of the table
@@ -53,7 +53,7 @@ cdef class QueueWriter:
     cdef SpscRing done                  # writer pushes, reactor pops; never full (same capacity)
     cdef Sleeper writer
     cdef Sleeper syncer
-    cdef int done_fd                    # eventfd, rung after each emptied ring; for who waits for jobs
+    cdef int done_fd                    # eventfd, rung after a job when the reactor waits
     cdef int32_t reactor_waits          # 1: ring done_fd
     cdef int64_t sync_wanted            # number of the newest sync asked for (reactor)
     cdef int64_t sync_done              # number of the newest sync finished (syncer)

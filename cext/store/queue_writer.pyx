@@ -3,9 +3,9 @@
 Both loops run in Python threads that hold no GIL between entering and leaving; the interpreter sees
 them only as two threads that start and end.
 
-Sleeping without losing a wake-up: the writer sets `sleeping`, looks into the ring once more and then
-reads the eventfd; the reactor pushes, then looks at `sleeping`. Both are sequentially consistent, so
-at least one of the two sees the other.
+Sleeping without losing a wake-up: the writer sets `sleeping`, looks into the ring once more and
+then reads the eventfd; the reactor pushes, then looks at `sleeping`. Both are sequentially
+consistent, so at least one of the two sees the other.
 """
 from libc.errno cimport errno
 from libc.stdint cimport uint64_t

@@ -17,10 +17,10 @@ above it are cut and made anew from the log. Exactly one row gives the start (fi
                                                     than the checkpoint     run copied in
                                                     minus 3 s
     S8  as S7, but no segment is old enough         start of the log        checkpoint lost, garbled
-    S9  S4-S6, but no record ends or starts there   as S7 or S8             log shortened; checkpoint
-                                                                            or unit garbled
-    S10 a record from the start on that its queue   start of the log, all   queue files older than the
-        does not end just before, or one across it  queue files removed     checkpoint says
+    S9  S4-S6, but no record ends or starts there   as S7 or S8             log shortened; garbled
+                                                                            checkpoint or unit
+    S10 a record from the start on that its queue   start of the log, all   queue files older than
+        does not end just before, or one across it  queue files removed     the checkpoint says
 
 "Own part" is the one of rmq, believed when checksum and copy fit (checkpoint.pxd). Single queues:
 
@@ -34,8 +34,9 @@ above it are cut and made anew from the log. Exactly one row gives the start (fi
         has                                         made anew               the last seconds
     Q7  directory that is no legal topic            left alone, named       somebody's file
 
-Where the log ends: rows E1-E5 in log_scan.pxd. Example: killed by -9 at log end 10,000,000, checkpoint
-says persisted 9,500,000 on this boot: S4, queues cut at 9,500,000, 500,000 bytes dispatched again.
+Where the log ends: rows E1-E5 in log_scan.pxd. Example: killed by -9 at log end 10,000,000,
+checkpoint says persisted 9,500,000 on this boot: S4, queues cut at 9,500,000, 500,000 bytes
+dispatched again.
 """
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
@@ -43,7 +44,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 import os
 
-from cext.base.clock cimport monotonic_us
+from cext.base.clock cimport monotonic_us, wall_ms
 from cext.base.status cimport Status, raise_status
 from cext.store.checkpoint cimport CheckpointFields, checkpoint_write
 from cext.store.checkpoint import boot_id
@@ -67,6 +68,7 @@ DELAY_LEVELS_MS = (1_000, 5_000, 10_000, 30_000, *(m * 60_000 for m in range(1, 
 
 cdef enum:
     CHECKPOINT_SLACK_MS = 3_000
+    DAY_MS = 86_400_000
     TRANSACTION_BITS = 0xC
     PREPARED = 0x4
     ROLLBACK = 0xC
@@ -211,12 +213,15 @@ cdef class Recovery:
 
     def start_by_time(self, str row):
         """S7, S8: RocketMQ's rule, the newest segment whose leading message is old enough."""
-        cdef int64_t limit_ms = (min(self.checkpoint.physic_ms, self.checkpoint.logics_ms)
-                                 - CHECKPOINT_SLACK_MS)
+        cdef int64_t written_ms = min(self.checkpoint.physic_ms, self.checkpoint.logics_ms)
+        cdef int64_t limit_ms = 0
         cdef int64_t i
         cdef RecordView view
         self.thorough = True
         self.anchor = -1
+        # A checkpoint of the future is a garbled one: it would vouch for everything.
+        if 0 < written_ms <= wall_ms() + DAY_MS:
+            limit_ms = written_ms - CHECKPOINT_SLACK_MS
         for i in range(self.log.segment_count() - 1, -1, -1):
             if (self.scan.peek(self.log.segment_start(i), &view) == Status.OK
                     and 0 < view.store_timestamp_ms <= limit_ms):
@@ -457,7 +462,8 @@ cdef class Recovery:
             self.queues.writer.files.forget(queue.serial)
             end = self.states[i].end_offset
             with nogil:
-                status = cut_queue(self.queues.sync_files, &name, &self.states[i], self.start, False)
+                status = cut_queue(self.queues.sync_files, &name, &self.states[i], self.start,
+                                   False)
             self.check(status, queue)
             if self.states[i].end_offset != end:
                 self.cut += end - self.states[i].end_offset

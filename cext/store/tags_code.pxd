@@ -1,6 +1,6 @@
 """What a stored record puts into its queue unit as tag code, read from the record itself.
 
-    property TAGS              code = Java's String.hashCode of the tag, sign-extended; 0 without tag
+    property TAGS              code = Java's String.hashCode of it, sign-extended; 0 without
     topic SCHEDULE_TOPIC_XXXX  with a DELAY level: the time in ms when the message is due
 
 Used when queues are rebuilt from the log; at run time the broker knows the code from the request.

@@ -1,7 +1,7 @@
 """Tag codes of stored records. See tags_code.pxd. Any thread, no state.
 
-Java hashes UTF-16 code units: h = 31 * h + unit with 32-bit wrap-around. A character above U+FFFF is
-two units. Bytes that are no UTF-8 count as U+FFFD, as Java decodes them.
+Java hashes UTF-16 code units: h = 31 * h + unit with 32-bit wrap-around. A character above U+FFFF
+is two units. Bytes that are no UTF-8 count as U+FFFD, as Java decodes them.
 """
 from libc.string cimport memchr, memcmp
 

@@ -1,0 +1,36 @@
+"""bench/run.py measures a row from start to table.
+
+Goal: servers start, load runs, ratios and JSON come out. Method: the quick mode, one row that needs
+both servers. What this cannot show: that goals are met; nothing here is timed.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for floor.c")
+def test_a_quick_run_measures_every_row(tmp_path):
+    results = tmp_path / "results.json"
+    run = subprocess.run(
+        [sys.executable, "bench/run.py", "--quick", "--dir", tmp_path, "--json", results],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT, capture_output=True, text=True,
+        timeout=240,
+    )  # fmt: skip
+    rows = json.loads(results.read_text())["rows"]
+    assert [row["error"] for row in rows] == [""] * len(rows), run.stdout + run.stderr
+    assert run.returncode == 0
+    assert {row["name"] for row in rows} == {
+        "single", "many", "latency", "sync_one", "sync_many", "batch", "pull", "queues", "start",
+        "restart",
+    }  # fmt: skip
+    assert all(row["median"] > 0 for row in rows)
+    assert "verdict" in run.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
