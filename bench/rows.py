@@ -297,24 +297,42 @@ def start(bench: Bench) -> list[Outcome]:
 
 
 def restart(bench: Bench) -> Outcome:
-    """Every round is killed while sends are under way, so that each recovers a torn end."""
+    """Every round is killed while sends are under way, so that each recovers a torn end.
+
+    A broker that forgot its messages would start fastest: after each restart the queues must
+    still hold every message that was acked.
+    """
     millions = bench.restart_messages / 1e6
     outcome = Outcome("restart", f"kill -9 with {millions:g} M messages: exec to first ack", 1.0)
     outcome.unit = " s"
+    held: list[int] = []
     with bench.ours(name="restart") as ours:
         names = topic_queues(ours)
-        fill(bench, ours, names, bench.restart_messages)
+        acked = fill(bench, ours, names, bench.restart_messages)
         for _ in range(bench.rounds):
             frames = send_frames(names, SendShape(bench.body_bytes))
             loop = open_producer(frames, [ours.address], 64)
             loop.run(300_000)
+            acked += loop.stats()["acked"]
             ours.kill()
             ours.restart()
             outcome.values.append(ours.await_ack())
+            held.append(messages_held(ours, names))
+            if held[-1] < acked:
+                raise RuntimeError(f"{acked:,} messages were acked, {held[-1]:,} are held")
+    outcome.notes.append(f"{held[-1]:,} messages held, {acked:,} acked")
+    outcome.details = {"held": held, "acked": acked}
     return outcome
 
 
-def fill(bench: Bench, ours: Ours, names: list[Queue], messages: int) -> None:
+def messages_held(ours: Ours, names: list[Queue]) -> int:
+    with Connection(ours.address) as connection:
+        ranges = [control.queue_range(connection, queue) for queue in names]
+    return sum(most - least for least, most in ranges)
+
+
+def fill(bench: Bench, ours: Ours, names: list[Queue], messages: int) -> int:
+    """Sends at least so many messages in batches; how many were acked."""
     frames = send_frames(names, SendShape(bench.body_bytes, batch=32))
     loop = open_producer(frames, [ours.address], 8, limit=(messages + 31) // 32)
     while loop.run(200_000):
@@ -322,6 +340,7 @@ def fill(bench: Bench, ours: Ours, names: list[Queue], messages: int) -> None:
     stats = loop.stats()
     if stats["messages"] < messages or stats["failures"]:
         raise RuntimeError(f"filling the store: {stats}")
+    return int(stats["messages"])
 
 
 Row = Callable[[Bench], "Outcome | list[Outcome]"]
