@@ -19,14 +19,27 @@ PROFILES = {
     "release": (["-O3", "-g1", "-DNDEBUG", "-fno-plt", "-fno-semantic-interposition"], []),
     "debug": (["-Og", "-g3", "-DRMQ_DEBUG=1"], []),
     "asan": (
-        ["-O1", "-g3", "-DRMQ_DEBUG=1", "-fno-omit-frame-pointer",
-         "-fno-sanitize-recover=undefined", "-fsanitize=address,undefined"],
+        [
+            "-O1",
+            "-g3",
+            "-DRMQ_DEBUG=1",
+            "-fno-omit-frame-pointer",
+            "-fno-sanitize-recover=undefined",
+            "-fsanitize=address,undefined",
+        ],
         ["-fsanitize=address,undefined"],
     ),
 }
 # What Cython itself generates trips these; everything else that gcc warns of is ours to mend.
-WARNINGS = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers",
-            "-Wno-unused-function", "-Wno-sign-compare", "-Wno-cast-function-type"]
+WARNINGS = [
+    "-Wall",
+    "-Wextra",
+    "-Wno-unused-parameter",
+    "-Wno-missing-field-initializers",
+    "-Wno-unused-function",
+    "-Wno-sign-compare",
+    "-Wno-cast-function-type",
+]
 
 
 def refuse_unsupported() -> None:

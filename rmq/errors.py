@@ -1,15 +1,15 @@
 """The exception tree of rmq. Leaf module: it imports nothing of ours.
 
-    RmqError
-    |-- ConfigError          a setting is unknown, malformed or out of range
-    |-- ProtocolError        bytes that are not a RocketMQ frame, or a field that breaks a limit
-    |-- StoreError           the store cannot do what was asked
-    |   |-- StoreLockedError     another process holds the store directory
-    |   |-- StoreCorruptError    a file holds bytes that cannot be right
-    |   `-- StorePoisonedError   a write or fsync failed; nothing is acked any more
-    |-- RemoteError          a peer answered with a code other than SUCCESS
-    |-- UnreachableError     a peer cannot be reached, hung up, or does not answer in time
-    `-- NotBuiltError        the compiled modules are missing or from another version
+RmqError
+|-- ConfigError          a setting is unknown, malformed or out of range
+|-- ProtocolError        bytes that are not a RocketMQ frame, or a field that breaks a limit
+|-- StoreError           the store cannot do what was asked
+|   |-- StoreLockedError     another process holds the store directory
+|   |-- StoreCorruptError    a file holds bytes that cannot be right
+|   `-- StorePoisonedError   a write or fsync failed; nothing is acked any more
+|-- RemoteError          a peer answered with a code other than SUCCESS
+|-- UnreachableError     a peer cannot be reached, hung up, or does not answer in time
+`-- NotBuiltError        the compiled modules are missing or from another version
 """
 
 

@@ -209,7 +209,7 @@ cdef uint32_t write_batch_reply(ShardState s, const Header* h, uint8_t* out, int
 
 
 cdef bint batch_waits(ShardState s, const SendRequest* r) noexcept nogil:
-    """Whether the batch waits for the sync: its own properties hold WAIT only and are not stored."""
+    """Whether the batch waits for the sync: its own properties only hold WAIT, never stored."""
     cdef SendProperties outer
     cdef int32_t length
     if not s.options.sync_flush or r.properties.bytes == NULL or \
@@ -235,7 +235,9 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
     cdef int status = measure_batch(f, topic, &bytes, &records)
     if status != OK:
         return refuse_status(s, c, h, status)
-    status = TOO_LARGE if bytes > s.log.max_record_bytes else make_room(s, queue, <uint32_t> bytes, records)
+    status = TOO_LARGE
+    if bytes <= s.log.max_record_bytes:
+        status = make_room(s, queue, <uint32_t> bytes, records)
     if status != OK:
         return refuse_status(s, c, h, status)
     acks = &s.await_durable if batch_waits(s, r) else &s.await_written

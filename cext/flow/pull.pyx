@@ -305,8 +305,8 @@ cdef void answer_damage(ShardState s, PullJob* job, Found* found) noexcept nogil
                  b"read at offset %lld", job.topic.name, job.queue_id,
                  <long long> found.corrupt_offset)
     else:
-        snprintf(remark, sizeof(remark), b"the record at commit log offset %lld (topic %.100s queue "
-                 b"%d offset %lld) is damaged on disk and is not served",
+        snprintf(remark, sizeof(remark), b"the record at commit log offset %lld (topic %.100s "
+                 b"queue %d offset %lld) is damaged on disk and is not served",
                  <long long> found.corrupt_physical, job.topic.name, job.queue_id,
                  <long long> found.corrupt_offset)
     tell_event(s, job.connection, remark)

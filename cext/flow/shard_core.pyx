@@ -21,7 +21,9 @@ from posix.unistd cimport getpid
 
 from cext.base.atomics cimport load_acquire_i64, store_release_i32, store_release_u64
 from cext.base.clock cimport wall_ms
-from cext.base.native_thread cimport NativeBody, NativeThread, native_thread_join, native_thread_start
+from cext.base.native_thread cimport (
+    NativeBody, NativeThread, native_thread_join, native_thread_start,
+)
 from cext.base.status cimport OK, raise_status
 from cext.flow.ack_queue cimport ack_queue_close, ack_queue_open
 from cext.flow.calls cimport *
@@ -469,7 +471,7 @@ cdef class ShardCore:
     def append(self, bytes topic, int32_t queue_id, bytes body, bytes properties, int32_t flag,
                int32_t sys_flag, int64_t born_ms, bytes born_host, int32_t reconsume_times,
                int64_t prepared_offset, tags_code=None):
-        """Stores a message; (physical offset, queue offset) once it is written. Raises StoreError."""
+        """Stores a message; (physical offset, queue offset) once written. Raises StoreError."""
         cdef Arguments x
         names(&x, topic, born_host)
         x.c = <const uint8_t*> <char*> body

@@ -3,8 +3,8 @@
     turn = poll -> (each frame: produce | pull | hand to control) -> write -> dispatch
            -> answer pulls -> acknowledge -> flush sockets -> timers
 
-The files of cext/flow are the steps: produce, dispatch, pull, held_pulls, acknowledge, control_link;
-`turn` puts them in order and `shard_core` is the face that Python sees.
+The files of cext/flow are the steps: produce, dispatch, pull, held_pulls, acknowledge,
+control_link; `turn` puts them in order and `shard_core` is the face that Python sees.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 

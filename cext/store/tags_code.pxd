@@ -20,7 +20,8 @@ cdef struct DelayLevels:
     int64_t milliseconds[DELAY_LEVELS_MAX]      # [0] is level 1
 
 cdef int64_t java_hash(const uint8_t* utf8, uint32_t length) noexcept nogil
-# Value of a property in stored form (name 01 value 02 ...), or NULL; *length is set.
+# Value of a property in stored form (name 01 value 02 ...), or NULL; *length is set. Of equal names
+# the last one with a value counts, as in Java.
 cdef const uint8_t* stored_property(const uint8_t* properties, uint32_t properties_bytes,
                                     const char* name, uint32_t name_bytes,
                                     uint32_t* length) noexcept nogil

@@ -50,16 +50,18 @@ cdef const uint8_t* stored_property(const uint8_t* properties, uint32_t properti
     cdef const uint8_t* end = properties + properties_bytes
     cdef const uint8_t* split
     cdef const uint8_t* stop
+    cdef const uint8_t* found = NULL
     while at < end:
         stop = <const uint8_t*> memchr(at, 2, <size_t> (end - at))
         if stop == NULL:
             stop = end
         split = <const uint8_t*> memchr(at, 1, <size_t> (stop - at))
-        if split != NULL and split - at == name_bytes and memcmp(at, name, name_bytes) == 0:
+        if (split != NULL and split - at == name_bytes and stop - split > 1
+                and memcmp(at, name, name_bytes) == 0):
             length[0] = <uint32_t> (stop - split - 1)
-            return split + 1
+            found = split + 1
         at = stop + 1
-    return NULL
+    return found
 
 
 cdef int64_t tags_code_of(const RecordView* record, const DelayLevels* levels) noexcept nogil:

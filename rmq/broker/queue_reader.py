@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmq.broker.core_seam import Core
+from rmq.format.time_search import search_offset
 
 ENTRY_BYTES = 20
 _ENTRY = struct.Struct(">qiq")
@@ -105,15 +106,13 @@ class QueueReader:
         view = self.view(topic, queue_id)
         if view is None:
             return 0
-        low, high = view.min_offset, view.max_offset
-        while low < high:  # first offset whose time is >= time_ms (upper: > time_ms)
-            middle = (low + high) // 2
-            stored = self.store_time(view, middle)
-            if stored < time_ms or (upper and stored == time_ms):
-                low = middle + 1
-            else:
-                high = middle
-        return max(view.min_offset, low - 1) if upper else low
+        return search_offset(
+            view.min_offset,
+            view.max_offset,
+            lambda offset: self.store_time(view, offset),
+            time_ms,
+            upper,
+        )
 
     def _read_files(self, view: QueueView, offset: int, count: int) -> bytes:
         directory = self._directory / view.topic / str(view.queue_id)

@@ -33,16 +33,19 @@ class StartParameter(click.ParamType[Start]):
                 return Start("time", int(time.mktime(time.strptime(value, form)) * 1000))
             except ValueError:
                 continue
-        self.fail(
-            f"{value!r}: first, last, milliseconds, or a local time such as 2025-06-01T08:30"
-        )
+        self.fail(f"{value!r}: first, last, milliseconds, or a local time such as 2025-06-01T08:30")
 
 
 @click.command()
 @click.argument("topic")
 @click.option("--tag", "tags", multiple=True, help="Only this tag; may be given several times.")
-@click.option("--from", "start", type=StartParameter(), default=None,
-              help="Where to begin: first (default), last (default with --follow) or a time.")
+@click.option(
+    "--from",
+    "start",
+    type=StartParameter(),
+    default=None,
+    help="Where to begin: first (default), last (default with --follow) or a time.",
+)
 @click.option("--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more instead of stopping at the end.")
 @click.option("--body", "body_only", is_flag=True, help="Print the bodies only, byte for byte.")

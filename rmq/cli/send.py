@@ -17,15 +17,30 @@ from rmq.client.producer import Producer, SendResult
 @click.command()
 @click.argument("topic")
 @click.argument("bodies", nargs=-1, metavar="[BODY]...")
-@click.option("--file", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="One message: the whole file.")
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="One message: the whole file.",
+)
 @click.option("--tag", help="The messages' tag.")
 @click.option("--keys", help="Keys to find the messages by, separated by blanks.")
-@click.option("--property", "-p", "pairs", multiple=True, metavar="NAME=VALUE",
-              help="A user property; may be given several times.")
+@click.option(
+    "--property",
+    "-p",
+    "pairs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A user property; may be given several times.",
+)
 @click.option("--queue", type=click.IntRange(0), help="Queue to send to; default: in turn.")
-@click.option("--count", type=click.IntRange(1), default=1, show_default=True,
-              help="Send all of it this many times.")
+@click.option(
+    "--count",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Send all of it this many times.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors.")
 @namesrv_option
 @json_option

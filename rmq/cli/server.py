@@ -50,18 +50,20 @@ _broker_options = _options(
 
 
 @click.command()
-@click.option("--store", type=click.Path(file_okay=False, path_type=Path),
-              help="Directory of the store.  [default: ./store]")
+@click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of the store.  [default: ./store]",
+)
 @click.option("--namesrv-port", type=click.IntRange(0, 65535), default=9876, show_default=True)
 @_broker_options
-@click.option("-n", "--namesrv", metavar="HOST:PORT[;...]",
-              help="Register at these name servers as well.")
+@click.option(
+    "-n", "--namesrv", metavar="HOST:PORT[;...]", help="Register at these name servers as well."
+)
 @_bind_options
 @_file_option
 @_set_option
-def standalone(
-    store: Path | None, namesrv_port: int, namesrv: str | None, **options: Any
-) -> None:
+def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **options: Any) -> None:
     """Run a name server with a broker."""
     from rmq.cli.node import run_node
 
@@ -81,12 +83,20 @@ def standalone(
 
 
 @click.command()
-@click.option("--store", type=click.Path(file_okay=False, path_type=Path),
-              help="Directory of the store.  [default: storePathRootDir, ~/store]")
+@click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of the store.  [default: storePathRootDir, ~/store]",
+)
 @_broker_options
-@click.option("-n", "--namesrv", envvar="NAMESRV_ADDR", show_envvar=True,
-              metavar="HOST:PORT[;...]",
-              help="Name servers to register at.  [default: namesrvAddr, 127.0.0.1:9876]")
+@click.option(
+    "-n",
+    "--namesrv",
+    envvar="NAMESRV_ADDR",
+    show_envvar=True,
+    metavar="HOST:PORT[;...]",
+    help="Name servers to register at.  [default: namesrvAddr, 127.0.0.1:9876]",
+)
 @_bind_options
 @_file_option
 @_set_option

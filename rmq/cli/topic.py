@@ -37,8 +37,13 @@ def list_topics(namesrv: str, with_system: bool, as_json: bool) -> None:
 
 @topic.command()
 @click.argument("name")
-@click.option("--queues", type=click.IntRange(1, 65535), default=8, show_default=True,
-              help="Queues on each broker.")
+@click.option(
+    "--queues",
+    type=click.IntRange(1, 65535),
+    default=8,
+    show_default=True,
+    help="Queues on each broker.",
+)
 @click.option("--perm", type=click.Choice(list(PERMS)), default="rw", show_default=True)
 @click.option("--order", is_flag=True, help="An ordered topic: a fixed set of queues.")
 @click.option("--cluster", "cluster_name", help="Only on the brokers of this cluster.")

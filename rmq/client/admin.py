@@ -117,9 +117,7 @@ def group_progress(cluster: Cluster, group: str) -> tuple[list[QueueProgress], f
     rate = 0.0
     for broker in cluster.masters():
         try:
-            reply = _call(
-                cluster, broker, RequestCode.GET_CONSUME_STATS, {"consumerGroup": group}
-            )
+            reply = _call(cluster, broker, RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
         except RemoteError as error:
             if error.code == ResponseCode.TOPIC_NOT_EXIST:
                 continue  # this broker has no topic of the group
@@ -158,9 +156,7 @@ def group_members(cluster: Cluster, group: str) -> dict[str, Any] | None:
         else:
             known = {row.get("clientId") for row in merged.get("connectionSet") or []}
             merged["connectionSet"] = (merged.get("connectionSet") or []) + [
-                row
-                for row in data.get("connectionSet") or []
-                if row.get("clientId") not in known
+                row for row in data.get("connectionSet") or [] if row.get("clientId") not in known
             ]
     return merged
 

@@ -94,9 +94,7 @@ class Connection:
             if reply.opaque == opaque:
                 return reply
 
-    def submit(
-        self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b""
-    ) -> int:
+    def submit(self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b"") -> int:
         """Sends a request without waiting; the opaque number of its answer."""
         self._opaque = (self._opaque + 1) & 0x7FFFFFFF
         request = Command(

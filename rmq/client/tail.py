@@ -104,9 +104,7 @@ def tail(
             time.sleep(RECONNECT_PAUSE)
 
 
-def _first_position(
-    cluster: Cluster, queue: MessageQueue, start: Start, follow: bool
-) -> _Position:
+def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow: bool) -> _Position:
     broker = cluster.broker(queue.broker_name)
     fields = {"topic": queue.topic, "queueId": queue.queue_id}
     end = broker.call(RequestCode.GET_MAX_OFFSET, fields).int_field("offset")
@@ -141,9 +139,7 @@ def _submit(cluster: Cluster, position: _Position, expression: str, follow: bool
     position.opaque = broker.submit(RequestCode.PULL_MESSAGE, fields)
 
 
-def _replies(
-    cluster: Cluster, positions: list[_Position]
-) -> Iterator[tuple[_Position, Command]]:
+def _replies(cluster: Cluster, positions: list[_Position]) -> Iterator[tuple[_Position, Command]]:
     """At least one answer, and all others that are there already."""
     by_connection: dict[Connection, dict[int, _Position]] = {}
     for position in positions:

@@ -84,6 +84,7 @@ def strict_target(kind: str, compat_folder: Path) -> Iterator[Target]:
     settings = {
         "autoCreateTopicEnable": "false",
         "mappedFileSizeCommitLog": str(SMALL_SEGMENT_BYTES),
+        "maxMessageSize": str(256 * 1024),
         "fileReservedTime": "0",
         "deleteWhen": ";".join(f"{hour:02}" for hour in range(24)),
         "cleanResourceInterval": "1000",

@@ -42,6 +42,7 @@ def test_messages_and_offsets_survive_a_broker_restart(
             name: runner.submit(
                 phase,
                 nameServer=private_target.name_server,
+                broker=private_target.broker,
                 run=session_id,
                 **{"as": f"restart_{name}_{manner}"},
             )
@@ -72,6 +73,7 @@ def test_running_clients_survive_a_broker_restart(
             name: runner.submit(
                 scenario,
                 nameServer=private_target.name_server,
+                broker=private_target.broker,
                 run=session_id,
                 **{"as": f"live_{name}_{manner}"},
                 **arguments,

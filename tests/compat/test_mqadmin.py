@@ -1,7 +1,7 @@
 """mqadmin 5.5.0, unchanged: what its commands show and change.
 
-All commands run in one JVM (scenario "mqadmin"), one after the other; their text is compared.
-A producer and a push consumer stay connected meanwhile (scenario "live_open").
+All commands run in one JVM (scenario "mqadmin"), one after the other; their printed text is
+compared. A producer and a push consumer stay connected meanwhile (scenario "live_open").
 """
 
 from __future__ import annotations
@@ -105,35 +105,15 @@ def test_broker_status_has_the_keys_people_watch(admin: Admin, target: Target, l
     assert int(table["bootTimestamp"]) <= time.time() * 1000
     assert 0 < int(table["earliestMessageTimeStamp"]) <= time.time() * 1000
     assert 0.0 <= float(table["commitLogDiskRatio"]) <= 1.0
-    for name in [
-        "putTps",
-        "getFoundTps",
-        "getMissTps",
-        "getTotalTps",
-        "getTransferredTps",
-        "msgPutTotalTodayMorning",
-        "msgGetTotalTodayMorning",
-        "msgPutTotalYesterdayMorning",
-        "msgGetTotalYesterdayMorning",
-        "sendThreadPoolQueueSize",
-        "pullThreadPoolQueueSize",
-        "sendThreadPoolQueueHeadWaitTimeMills",
-        "pullThreadPoolQueueHeadWaitTimeMills",
-        "pageCacheLockTimeMills",
-        "dispatchBehindBytes",
-        "putMessageAverageSize",
-        "putMessageEntireTimeMax",
-        "remainHowManyDataToFlush",
-        "runtime",
-        "consumeQueueDiskRatio",
-        "commitLogDirCapacity",
-        "startAcceptSendRequestTimeStamp",
-        "timerReadBehind",
-        "timerOffsetBehind",
-        "timerCongestNum",
-        "timerEnqueueTps",
-        "timerDequeueTps",
-    ]:
+    for name in """
+        putTps getFoundTps getMissTps getTotalTps getTransferredTps msgPutTotalTodayMorning
+        msgGetTotalTodayMorning msgPutTotalYesterdayMorning msgGetTotalYesterdayMorning
+        sendThreadPoolQueueSize pullThreadPoolQueueSize sendThreadPoolQueueHeadWaitTimeMills
+        pullThreadPoolQueueHeadWaitTimeMills pageCacheLockTimeMills dispatchBehindBytes
+        putMessageAverageSize putMessageEntireTimeMax remainHowManyDataToFlush runtime
+        consumeQueueDiskRatio commitLogDirCapacity startAcceptSendRequestTimeStamp timerReadBehind
+        timerOffsetBehind timerCongestNum timerEnqueueTps timerDequeueTps
+    """.split():
         assert name in table
 
 
@@ -215,7 +195,9 @@ def test_subscription_groups_are_created_shown_and_deleted(
     assert table["retryQueueNums"] == "2"
     output = admin("deleteSubGroup", "-b", target.broker, "-g", group)
     assert f"delete subscription group [{group}] from broker [{target.broker}] success." in output
-    assert group not in admin("getConsumerConfig", "-g", group).replace(f"-g {group}", "")
+    # Apache makes the group anew, with defaults, for whoever asks for it.
+    table = fields(admin("getConsumerConfig", "-g", group), "=")
+    assert table.get("retryMaxTimes", "16") == "16"
 
 
 def test_consumer_progress_shows_no_lag(admin: Admin, live: Live) -> None:
@@ -333,7 +315,7 @@ def test_key_value_settings_of_the_name_server(admin: Admin) -> None:
 
 def test_overviews_name_topic_and_group(admin: Admin, target: Target, live: Live) -> None:
     assert admin("topicClusterList", "-t", live.topic).split() == [CLUSTER]
-    stats = admin("statsAll", "-a", "-t", live.topic)
+    stats = admin("statsAll", "-t", live.topic)
     assert re.search(rf"^{live.topic} +{live.consumer_group} +0 ", stats, re.MULTILINE)
     rows = [
         line.split()

@@ -23,6 +23,8 @@ run(load_properties(None, dict(a.split("=", 1) for a in sys.argv[1:]), namesrv=T
 """
 PORT = 25990
 MEMORY_KIB_MAX = 48 * 1024
+if "libasan" in os.environ.get("LD_PRELOAD", ""):
+    MEMORY_KIB_MAX *= 4  # the sanitizer's shadow memory
 
 
 def start(tmp_path: Path) -> "subprocess.Popen[bytes]":

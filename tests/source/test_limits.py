@@ -78,9 +78,8 @@ def cython_functions(path: Path) -> list[tuple[str, int]]:
 def test_files_are_short_and_lines_fit(path: Path) -> None:
     lines = path.read_text().split("\n")
     assert len(lines) <= LINES_MAX or shown(path) in LONG_FILES
-    if path.suffix == ".py":
-        wide = [number for number, line in enumerate(lines, 1) if len(line) > COLUMNS_MAX]
-        assert wide == []
+    wide = [number for number, line in enumerate(lines, 1) if len(line) > COLUMNS_MAX]
+    assert wide == []
 
 
 @pytest.mark.parametrize("path", files(".py", ".pyx"), ids=shown)

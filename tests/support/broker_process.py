@@ -1,7 +1,7 @@
 """A broker with its name server as a process of its own, on free ports, for tests.
 
-    with broker_process(tmp_path) as broker:
-        broker.namesrv, broker.address, broker.pid, broker.ready_seconds
+with broker_process(tmp_path) as broker:
+    broker.namesrv, broker.address, broker.pid, broker.ready_seconds
 """
 
 from __future__ import annotations

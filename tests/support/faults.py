@@ -57,7 +57,9 @@ class Faults:
 
     def environment(self, **more: str) -> dict[str, str]:
         """The environment for the program under test."""
-        ours = {"LD_PRELOAD": str(self.shim), "RMQ_FAULTIO": str(self.control)}
+        # What is preloaded already (a sanitizer's runtime) has to come first.
+        preload = f"{os.environ.get('LD_PRELOAD', '')} {self.shim}".strip()
+        ours = {"LD_PRELOAD": preload, "RMQ_FAULTIO": str(self.control)}
         return {**os.environ, **ours, **more}
 
     def fail(self, operation, error, *, path="", first=1, count=0):

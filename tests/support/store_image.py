@@ -53,22 +53,46 @@ class StoreImage:
     def queue_directory(self) -> Path:
         return self.root / "consumequeue"
 
-    def add(self, topic=b"T", queue_id=0, body=b"hello", properties=b"", tags_code=0, sys_flag=0,
-            queue_offset=None):
+    def add(
+        self,
+        topic=b"T",
+        queue_id=0,
+        body=b"hello",
+        properties=b"",
+        tags_code=0,
+        sys_flag=0,
+        queue_offset=None,
+    ):
         offset_in_queue = self.next.get((topic, queue_id), 0)
         if queue_offset is not None:
             offset_in_queue = queue_offset
         queued = sys_flag & 0xC in (0, 8)
-        fields = dict(topic=topic, body=body, properties=properties, queue_id=queue_id,
-                      queue_offset=offset_in_queue, sys_flag=sys_flag, store_timestamp_ms=self.now)
+        fields = dict(
+            topic=topic,
+            body=body,
+            properties=properties,
+            queue_id=queue_id,
+            queue_offset=offset_in_queue,
+            sys_flag=sys_flag,
+            store_timestamp_ms=self.now,
+        )
         size = len(encode_for_tests(physical_offset=0, **fields))
         left = self.segment - self.end % self.segment
         if size + 8 > left:
             self.blanks.append((self.end, left))
             self.end += left
         data = encode_for_tests(physical_offset=self.end, **fields)
-        self.records.append(Placed(topic, queue_id if queued else -1, offset_in_queue, self.end,
-                                   data, tags_code, self.now))
+        self.records.append(
+            Placed(
+                topic,
+                queue_id if queued else -1,
+                offset_in_queue,
+                self.end,
+                data,
+                tags_code,
+                self.now,
+            )
+        )
         if queued:
             self.next[topic, queue_id] = offset_in_queue + 1
         self.end += size
@@ -93,7 +117,8 @@ class StoreImage:
             if at < end:
                 files[at // self.segment][at % self.segment :][:8] = b""
                 files[at // self.segment][at % self.segment : at % self.segment + 8] = struct.pack(
-                    ">II", left, 0xCBD43194)
+                    ">II", left, 0xCBD43194
+                )
         for record in chosen:
             at = record.offset % self.segment
             files[record.offset // self.segment][at : at + len(record.data)] = record.data
@@ -115,13 +140,16 @@ class StoreImage:
         for r in self.records if records is None else records:
             if r.queue_id >= 0:
                 units.setdefault((r.topic, r.queue_id), {})[r.queue_offset] = UNIT.pack(
-                    r.offset, len(r.data), r.tags_code)
+                    r.offset, len(r.data), r.tags_code
+                )
         for (topic, queue_id), by_offset in units.items():
             directory = self.queue_directory / os.fsdecode(topic) / str(queue_id)
             directory.mkdir(parents=True, exist_ok=True)
             for number in range(min(by_offset) // PER_FILE, max(by_offset) // PER_FILE + 1):
-                data = b"".join(by_offset.get(i, bytes(20)) for i in
-                                range(number * PER_FILE, (number + 1) * PER_FILE))
+                data = b"".join(
+                    by_offset.get(i, bytes(20))
+                    for i in range(number * PER_FILE, (number + 1) * PER_FILE)
+                )
                 (directory / f"{number * PER_FILE * 20:020d}").write_bytes(data)
         return self
 
@@ -133,15 +161,28 @@ class StoreImage:
 
     def checkpoint_at(self, count, synced=None, **values):
         """A checkpoint that covers the first `count` records (the first `synced` on the disk)."""
+
         def mark(n):
-            return (0, -1) if not n else (self.records[n - 1].offset
-                                          + len(self.records[n - 1].data),
-                                          self.records[n - 1].offset)
+            return (
+                (0, -1)
+                if not n
+                else (
+                    self.records[n - 1].offset + len(self.records[n - 1].data),
+                    self.records[n - 1].offset,
+                )
+            )
+
         persisted, anchor = mark(count)
         durable, durable_anchor = mark(count if synced is None else synced)
-        return self.write_checkpoint(**{
-            "persisted_offset": persisted, "persisted_anchor": anchor, "synced_offset": durable,
-            "synced_anchor": durable_anchor, **values})
+        return self.write_checkpoint(
+            **{
+                "persisted_offset": persisted,
+                "persisted_anchor": anchor,
+                "synced_offset": durable,
+                "synced_anchor": durable_anchor,
+                **values,
+            }
+        )
 
     # ---- checking
 
@@ -150,7 +191,10 @@ class StoreImage:
         for r in self.records if records is None else records:
             if r.queue_id >= 0:
                 queues.setdefault((r.topic, r.queue_id), {})[r.queue_offset] = (
-                    r.offset, len(r.data), r.tags_code)
+                    r.offset,
+                    len(r.data),
+                    r.tags_code,
+                )
         return queues
 
     def check(self, queues, records=None):
@@ -177,9 +221,14 @@ def read_units(queues, topic, queue_id, low, high):
 
 def open_store(root, clean=False, segment=SEGMENT, pool_chunks=4096, **more):
     """Log and queues after recovery, and its report. Nothing is started."""
-    log = CommitLog(str(Path(root) / "commitlog"), segment_bytes=segment, ring_bytes=1 << 16,
-                    max_record_bytes=8192)
+    log = CommitLog(
+        str(Path(root) / "commitlog"),
+        segment_bytes=segment,
+        ring_bytes=1 << 16,
+        max_record_bytes=8192,
+    )
     log.load()
-    queues = QueueStore(str(Path(root) / "consumequeue"), entries_per_file=PER_FILE,
-                        pool_chunks=pool_chunks)
+    queues = QueueStore(
+        str(Path(root) / "consumequeue"), entries_per_file=PER_FILE, pool_chunks=pool_chunks
+    )
     return log, queues, recover(log, queues, root, clean, **more)

@@ -1,6 +1,6 @@
 """Start Apache RocketMQ 5.5.0 by hand, until Ctrl-C.
 
-python -m tools.peers --folder apache --namesrv-port 9876 --port 10911
+python -m tools.peers --folder apache --port 10911 --set flushDiskType=SYNC_FLUSH
 """
 
 from __future__ import annotations

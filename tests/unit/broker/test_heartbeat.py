@@ -187,7 +187,7 @@ async def test_silent_clients_are_taken_off(tmp_path: Path) -> None:
         client = broker.core.client()
         await client.call(34, beat("c1", producers=["p"], g=[("t", "*", 1)]))
         assert broker.consumers.expire(1000) == []
-        for members in (broker.consumers.get("g").clients, ):  # type: ignore[union-attr]
+        for members in (broker.consumers.get("g").clients,):  # type: ignore[union-attr]
             for member in members.values():
                 member.seen_ms -= 2000
         for member in broker.producers.clients("p"):

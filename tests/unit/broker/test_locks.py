@@ -50,9 +50,7 @@ async def test_lock_requests_over_the_wire(tmp_path: Path) -> None:
 
         def body(client_id: str, *queues: int, topic: str = "t") -> bytes:
             wanted = [MessageQueue(topic, "broker-a", n).members() for n in queues]
-            return fastjson.dumps(
-                {"clientId": client_id, "consumerGroup": "g", "mqSet": wanted}
-            )
+            return fastjson.dumps({"clientId": client_id, "consumerGroup": "g", "mqSet": wanted})
 
         def held(reply: bytes) -> list[int]:
             return [queue["queueId"] for queue in json.loads(reply)["lockOKMQSet"]]

@@ -1,4 +1,5 @@
 """Pools, rings and name maps keep their promises under arbitrary use."""
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,8 +20,13 @@ def test_a_pool_never_hands_out_a_buffer_twice_and_counts_refusals(steps):
                 high = max(high, held)
         elif held:
             held -= 1
-    assert result == {"in_use": held, "high_water": high, "refusals": refused,
-                      "distinct": held, "held": held}
+    assert result == {
+        "in_use": held,
+        "high_water": high,
+        "refusals": refused,
+        "distinct": held,
+        "held": held,
+    }
 
 
 def test_a_ring_keeps_order_between_two_threads_and_is_empty_at_the_end():

@@ -455,7 +455,7 @@ def test_a_dropped_segment_is_recycled_when_the_next_one_is_not_ready(directory,
     Flusher(log).flush()
     inode = file_of(directory, 0).stat().st_ino
     assert log.drop_first_segment_for_tests() == Status.OK
-    preparer = Preparer(log)      # fill() left the segment after the active one unprepared
+    preparer = Preparer(log)  # fill() left the segment after the active one unprepared
     assert preparer.step() == -1
     assert preparer.counters()["recycled"] == 1
     assert file_of(directory, 3).stat().st_ino == inode

@@ -102,8 +102,10 @@ def test_s5_after_a_power_cut_only_synced_units_are_believed(image):
 
 def data_of(image, topic, queue_id, number):
     units = image.expected()[topic, queue_id]
-    return b"".join(UNIT.pack(*units[i]) if i in units else bytes(20)
-                    for i in range(number * PER_FILE, (number + 1) * PER_FILE))
+    return b"".join(
+        UNIT.pack(*units[i]) if i in units else bytes(20)
+        for i in range(number * PER_FILE, (number + 1) * PER_FILE)
+    )
 
 
 def test_s6_a_store_apache_stopped_cleanly_is_taken_as_it_is(image):
@@ -126,8 +128,9 @@ def test_s6_queues_behind_the_log_get_what_they_lack(image):
 
 def test_s7_a_store_apache_left_when_killed_starts_at_an_old_enough_segment(image):
     image.add_many(600).write_log().write_queues(image.records[:400])
-    image.write_checkpoint(physic_ms=image.records[420].store_ms + 3_000,
-                           logics_ms=image.records[300].store_ms + 3_000)
+    image.write_checkpoint(
+        physic_ms=image.records[420].store_ms + 3_000, logics_ms=image.records[300].store_ms + 3_000
+    )
     page = (image.root / "checkpoint").read_bytes()
     (image.root / "checkpoint").write_bytes(page[:1024].ljust(4096, b"\0"))
     _log, queues, report = open_store(image.root)
@@ -137,8 +140,9 @@ def test_s7_a_store_apache_left_when_killed_starts_at_an_old_enough_segment(imag
     image.check(queues)
 
 
-@pytest.mark.parametrize("page", [None, b"", b"\xff" * 4096, bytes(4096), b"junk",
-                                  random.Random(7).randbytes(4096)])
+@pytest.mark.parametrize(
+    "page", [None, b"", b"\xff" * 4096, bytes(4096), b"junk", random.Random(7).randbytes(4096)]
+)
 def test_s8_a_missing_or_garbled_checkpoint_means_all_of_the_log(image, page):
     image.add_many(600).write_log().write_queues(image.records[:500])
     if page is not None:
@@ -218,8 +222,12 @@ def test_q1_units_beyond_the_log_are_cut(image):
     image.check(queues, image.records[:550])
     queues.flush(5_000, 0)
     for record in image.records[550:]:
-        path = (image.queue_directory / os.fsdecode(record.topic) / str(record.queue_id)
-                / f"{record.queue_offset // PER_FILE * PER_FILE * 20:020d}")
+        path = (
+            image.queue_directory
+            / os.fsdecode(record.topic)
+            / str(record.queue_id)
+            / f"{record.queue_offset // PER_FILE * PER_FILE * 20:020d}"
+        )
         if path.exists():
             at = record.queue_offset % PER_FILE * 20
             assert path.read_bytes()[at : at + 20] == bytes(20)
@@ -233,8 +241,11 @@ def test_q3_q4_an_empty_or_short_last_file_is_mended(image, length):
     units = number + min(length // 20, 100 - number)
     data = path.read_bytes()
     path.write_bytes(data[:length])
-    keep = [r for r in image.records if (r.topic, r.queue_id) != (b"topic-0", 1)
-            or r.queue_offset < units]
+    keep = [
+        r
+        for r in image.records
+        if (r.topic, r.queue_id) != (b"topic-0", 1) or r.queue_offset < units
+    ]
     lost = min((r.offset for r in image.records if r not in keep), default=image.end)
     count = sum(r.offset < lost for r in image.records)
     image.checkpoint_at(count, queue_count=6)
@@ -301,8 +312,12 @@ def test_a_queue_whose_older_records_are_gone_starts_with_blanks(image):
     queues.flush(5_000, 0)
     for (topic, queue_id), units in image.expected(left).items():
         first = min(units)
-        path = (image.queue_directory / os.fsdecode(topic) / str(queue_id)
-                / f"{first // PER_FILE * PER_FILE * 20:020d}")
+        path = (
+            image.queue_directory
+            / os.fsdecode(topic)
+            / str(queue_id)
+            / f"{first // PER_FILE * PER_FILE * 20:020d}"
+        )
         got = list(UNIT.iter_unpack(path.read_bytes()))
         assert got[: first % PER_FILE] == [(0, 0x7FFFFFFF, 0)] * (first % PER_FILE)
         assert got[first % PER_FILE] == units[first]
@@ -347,11 +362,17 @@ def test_tag_codes_and_deliver_times_are_made_as_the_broker_makes_them(image):
     image.add(b"T", properties=b"KEYS\x01k\x02TAGS\x01TagA\x02", tags_code=java_hash("TagA"))
     image.add(b"T", properties="TAGS\x01标签😀".encode(), tags_code=java_hash("标签😀"))
     image.add(b"T", properties=b"TAGS\x01\x02")
+    image.add(b"T", properties=b"TAGS\x01x\x02TAGS\x01y\x02TAGS\x01\x02", tags_code=java_hash("y"))
     image.add(b"T", properties=b"XTAGS\x01TagA\x02A\x01TAGS\x02")
-    image.add(b"SCHEDULE_TOPIC_XXXX", 2, properties=b"DELAY\x013\x02TAGS\x01x\x02",
-              tags_code=image.now + 10_000)
-    image.add(b"SCHEDULE_TOPIC_XXXX", 17, properties=b"DELAY\x0199\x02",
-              tags_code=image.now + 7_200_000)
+    image.add(
+        b"SCHEDULE_TOPIC_XXXX",
+        2,
+        properties=b"DELAY\x013\x02TAGS\x01x\x02",
+        tags_code=image.now + 10_000,
+    )
+    image.add(
+        b"SCHEDULE_TOPIC_XXXX", 17, properties=b"DELAY\x0199\x02", tags_code=image.now + 7_200_000
+    )
     image.add(b"T", properties=b"DELAY\x013\x02")
     image.write_log()
     _log, queues, _report = open_store(image.root)
@@ -371,8 +392,9 @@ def test_the_hash_is_that_of_the_python_twin(text):
 def test_e4_a_write_torn_at_every_byte_of_the_last_record(tmp_path):
     image = StoreImage(tmp_path / "whole")
     image.add_many(10)
-    last = image.add(b"topic-0", 0, b"the last body", b"TAGS\x01a\x02UNIQ_KEY\x01k\x02",
-                     tags_code=java_hash("a"))
+    last = image.add(
+        b"topic-0", 0, b"the last body", b"TAGS\x01a\x02UNIQ_KEY\x01k\x02", tags_code=java_hash("a")
+    )
     for cut in range(len(last.data)):
         image.root = tmp_path / str(cut)
         image.root.mkdir()
@@ -417,7 +439,7 @@ def test_e2_e3_the_end_may_be_a_segment_boundary(image):
 @pytest.mark.parametrize("where", ["head", "body", "zeros"])
 def test_e5_damage_with_good_records_behind_it_is_skipped_and_named(image, where):
     image.add_many(600)
-    bad = image.records[112]                # 111 has no body: 111 % 37 == 0
+    bad = image.records[112]  # 111 has no body: 111 % 37 == 0
     assert bad.offset // SEGMENT == image.records[113].offset // SEGMENT
     image.write_log()
     if where == "head":
@@ -437,7 +459,9 @@ def test_e5_damage_with_good_records_behind_it_is_skipped_and_named(image, where
     low, high, _, _ = queues.snapshot(bad.topic, bad.queue_id)
     assert (low, high) == (0, len(units[bad.topic, bad.queue_id]) + 1)
     assert queues.entries(bad.topic, bad.queue_id, bad.queue_offset, 2) == [
-        (0, 0, 0), units[bad.topic, bad.queue_id][bad.queue_offset + 1]]
+        (0, 0, 0),
+        units[bad.topic, bad.queue_id][bad.queue_offset + 1],
+    ]
 
 
 def test_e5_a_segment_that_lost_its_end_does_not_hide_the_next_one(image):

@@ -15,7 +15,7 @@ from cext.wire.text import copied, equals, is_true, number
 
 @given(st.text(max_size=200), st.booleans())
 @example("\x01" * 30 + "K" * 40 + "\x02", True)
-@example("\U0001f600中é\"\\/\b\f\n\r\t\x00", True)
+@example('\U0001f600中é"\\/\b\f\n\r\t\x00', True)
 def test_copy_equals_json(text: str, ascii_only: bool) -> None:
     inside = json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode()
     assert copied(inside, b"\\" in inside, len(inside)) == text.encode()

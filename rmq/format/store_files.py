@@ -1,0 +1,253 @@
+"""Store files read by plain Python: segments of the commit log, queue files, the checkpoint.
+
+    commitlog/<20 digits: first offset>             records and, at the end, a BLANK
+    consumequeue/<topic>/<queueId>/<20 digits>      units: log offset i64, size i32, tags code i64
+    checkpoint                                      4096 bytes, see below
+
+Twin of cext/store/{log_scan, queue_scan, checkpoint}: what the offline checker and the dump tool
+read with. Nothing here writes. Damage is a value, not an exception: whoever scans wants to go on.
+
+Checkpoint: five i64 (physicMsgTimestamp, logicsMsgTimestamp, indexMsgTimestamp,
+masterFlushedOffset, confirmPhyOffset), zeros, and at 1024 the part of rmq: "rmqC", version 1, 16
+bytes boot id, copy of physicMsgTimestamp, persisted offset, synced offset, queue count, two
+anchors, CRC-32 of all that.
+
+Example: a segment with a record of 97 bytes at 0, then zeros: scan_segment gives Record(offset=0,
+size=97) and End(offset=97, what="zeros").
+"""
+
+import mmap
+import os
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from rmq.errors import ProtocolError
+from rmq.format.message import (
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    SYS_FLAG_BORN_HOST_V6,
+    SYS_FLAG_STORE_HOST_V6,
+)
+
+UNIT = struct.Struct(">qiq")
+UNIT_BYTES = UNIT.size
+BLANK_UNIT = (0, 0x7FFFFFFF, 0)
+RECORD_BYTES_MIN = 91
+RESYNC_BYTES = 64 << 20
+SYS_FLAGS_KNOWN = 0x7FF  # MessageSysFlag of RocketMQ 5: three bits of it name the compression
+CHECKPOINT_OWN_AT = 1024
+
+_HEAD = struct.Struct(">IIIiiqqi")
+_NAME = re.compile(r"\d{20}")
+_OWN = struct.Struct(">4sI16sqqqqqqI")
+
+
+class Record(NamedTuple):
+    offset: int  # in the log
+    size: int
+    topic: bytes
+    queue_id: int
+    queue_offset: int
+    sys_flag: int
+    store_ms: int
+    properties: bytes
+    body_at: int  # from the record's start
+    body_bytes: int
+
+
+class Blank(NamedTuple):
+    """The rest of a segment."""
+
+    offset: int
+    size: int
+
+
+class Damage(NamedTuple):
+    """Bytes that are no record, with a valid record behind them."""
+
+    offset: int
+    size: int
+    what: str
+
+
+class End(NamedTuple):
+    """No record from here on: zeros, or what a torn write left."""
+
+    offset: int
+    what: str
+
+
+class Segment:
+    """One mapped file of the commit log; close() when done."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.start = int(path.name)
+        self.size = path.stat().st_size
+        with path.open("rb") as file:
+            self.data: mmap.mmap | bytes = b""
+            if self.size:
+                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def close(self) -> None:
+        if isinstance(self.data, mmap.mmap):
+            self.data.close()
+
+
+class Checkpoint(NamedTuple):
+    physic_ms: int
+    logics_ms: int
+    index_ms: int
+    own_problem: str  # why the own part is not believed; "" when it is
+    boot_id: bytes
+    persisted_offset: int
+    synced_offset: int
+    queue_count: int
+
+
+def numbered_files(directory: Path) -> tuple[list[Path], list[Path]]:
+    """(files named by 20 digits, in order; everything else)."""
+    entries = sorted(directory.iterdir()) if directory.is_dir() else []
+    named = [path for path in entries if _NAME.fullmatch(path.name)]
+    return named, [path for path in entries if not _NAME.fullmatch(path.name)]
+
+
+def record_at(data: mmap.mmap | bytes, at: int, offset: int) -> Record | Blank:
+    """The record at position `at`, which must call itself the one of log offset `offset`.
+
+    ProtocolError says why there is none.
+    """
+    left = len(data) - at
+    if left < 8:
+        raise ProtocolError(f"{left} bytes left")
+    size, magic = struct.unpack_from(">II", data, at)
+    if magic == MAGIC_BLANK:
+        return Blank(offset, size)
+    if size == 0 and magic == 0:
+        raise ProtocolError("zeros")
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        raise ProtocolError(f"magic {magic:08X}")
+    if not RECORD_BYTES_MIN <= size <= left:
+        raise ProtocolError(f"size {size}, {left} bytes left")
+    _size, _magic, crc, queue_id, _flag, queue_offset, position, sys_flag = _HEAD.unpack_from(
+        data, at
+    )
+    if position != offset:
+        raise ProtocolError(f"record of offset {position}")
+    if sys_flag & ~SYS_FLAGS_KNOWN:
+        raise ProtocolError(f"unknown system flags {sys_flag:#x}")
+    to = at + 48 + (20 if sys_flag & SYS_FLAG_BORN_HOST_V6 else 8)
+    end = at + size
+    if to + 32 > end:
+        raise ProtocolError("fields do not add up")
+    (store_ms,) = struct.unpack_from(">q", data, to)
+    to += 8 + (20 if sys_flag & SYS_FLAG_STORE_HOST_V6 else 8) + 12
+    body, to = _counted(data, to, 4, end)
+    topic, to = _counted(data, to, 1 if magic == MAGIC_V1 else 2, end)
+    properties, to = _counted(data, to, 2, end)
+    if to != end:
+        raise ProtocolError("fields do not add up")
+    if body and zlib.crc32(body) & 0x7FFFFFFF != crc:
+        raise ProtocolError("body checksum")
+    body_at = end - at - len(properties) - 2 - len(topic) - (1 if magic == MAGIC_V1 else 2)
+    return Record(offset, size, topic, queue_id, queue_offset, sys_flag, store_ms, properties,
+                  body_at - len(body), len(body))  # fmt: skip
+
+
+def _counted(data: mmap.mmap | bytes, at: int, width: int, end: int) -> tuple[bytes, int]:
+    if at + width > end:
+        raise ProtocolError("fields do not add up")
+    length = int.from_bytes(data[at : at + width], "big")
+    if length > end - at - width:
+        raise ProtocolError("fields do not add up")
+    at += width
+    return data[at : at + length], at + length
+
+
+def scan_segment(
+    segment: Segment, start: int = 0, zeros_end: bool = True
+) -> Iterator[Record | Blank | Damage | End]:
+    """Everything in a segment from position `start`; a Blank or an End comes last.
+
+    Damage is reported with the size up to the next valid record. Zeros are the end of the log in
+    its last segment; in an earlier one (`zeros_end` false) they are damage, and so is an End.
+    """
+    at = start
+    while True:
+        try:
+            found = record_at(segment.data, at, segment.start + at)
+        except ProtocolError as error:
+            what = str(error)
+            behind = -1 if zeros_end and what == "zeros" else next_record(segment, at + 1)
+            if behind < 0:
+                yield End(segment.start + at, what)
+                return
+            yield Damage(segment.start + at, behind - at, what)
+            at = behind
+            continue
+        yield found
+        if isinstance(found, Blank):
+            return
+        at += found.size
+
+
+def next_record(segment: Segment, at: int) -> int:
+    """Position of the first valid record from `at` on, at most RESYNC_BYTES away, or -1."""
+    stop = min(len(segment.data), at + RESYNC_BYTES)
+    while True:
+        at = segment.data.find(b"\xda\xa3\x20", at + 4, stop) - 4
+        if at < 0:
+            return -1
+        try:
+            if isinstance(record_at(segment.data, at, segment.start + at), Record):
+                return at
+        except ProtocolError:
+            pass
+        at += 1
+
+
+def read_checkpoint(path: Path) -> Checkpoint | None:
+    """What the file says; None when there is no file or it is too short to say anything."""
+    try:
+        page = path.read_bytes()
+    except OSError:
+        return None
+    if len(page) < 40:
+        return None
+    physic_ms, logics_ms, index_ms = struct.unpack_from(">qqq", page)
+    page = page.ljust(4096, b"\0")
+    magic, version, boot, copy, persisted, synced, queues, _anchor, _synced_anchor, crc = (
+        _OWN.unpack_from(page, CHECKPOINT_OWN_AT)
+    )
+    problem = ""
+    if magic != b"rmqC" or version != 1:
+        problem = "none"
+    elif zlib.crc32(page[CHECKPOINT_OWN_AT : CHECKPOINT_OWN_AT + _OWN.size - 4]) != crc:
+        problem = "checksum"
+    elif copy != physic_ms:
+        problem = "another broker wrote the store since"
+    return Checkpoint(physic_ms, logics_ms, index_ms, problem, boot, persisted, synced, queues)
+
+
+def current_boot_id() -> bytes:
+    """How the running kernel names itself; zeros where it does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
+            return bytes.fromhex(file.read().strip().replace("-", ""))
+    except (OSError, ValueError):
+        return bytes(16)
+
+
+def queue_directories(directory: Path) -> Iterator[tuple[bytes, int, Path]]:
+    """(topic, queue id, path) of everything that has the form of a queue."""
+    if not directory.is_dir():
+        return
+    for topic in sorted(path.name for path in directory.iterdir() if path.is_dir()):
+        for name in sorted(path.name for path in (directory / topic).iterdir()):
+            if name.isdigit() and str(int(name)) == name:
+                yield os.fsencode(topic), int(name), directory / topic / name

@@ -1,0 +1,124 @@
+"""A plain client of a broker over a real socket: requests, replies, and the broker's own requests.
+
+    async with BrokerClient(port) as client:
+        reply = await client.call(30, topic="t", queueId=0)
+        notice = await client.asked(40)          # a request of the broker to this client
+
+It knows nothing of RocketMQ but frames, so that tests see what is on the wire.
+"""
+
+import asyncio
+import itertools
+from typing import Any
+
+from rmq.format import fastjson
+from rmq.format.message import StoredMessage, decode_messages
+from rmq.format.remoting import FLAG_ONEWAY, Command, decode, encode, field_texts
+
+TIMEOUT_S = 10.0
+
+
+class BrokerClient:
+    """One connection. Fields of requests are keywords."""
+
+    def __init__(self, port: int, client_id: str = "test@1", serialize_type: int = 0) -> None:
+        self.port = port
+        self.client_id = client_id
+        self.serialize_type = serialize_type
+        self.requests: list[Command] = []  # of the broker, not taken yet
+        self._opaques = itertools.count(1)
+        self._replies: dict[int, asyncio.Future[Command]] = {}
+        self._news = asyncio.Event()
+
+    async def __aenter__(self) -> "BrokerClient":
+        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self._task = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._writer.close()
+
+    def post(self, code: int, body: bytes = b"", one_way: bool = False, **fields: Any) -> int:
+        """Sends a request; returns its opaque."""
+        opaque = next(self._opaques)
+        command = Command(
+            code=code, flag=FLAG_ONEWAY if one_way else 0, opaque=opaque, language="JAVA",
+            fields=field_texts(fields), body=body, serialize_type=self.serialize_type,
+        )  # fmt: skip
+        self._replies[opaque] = asyncio.get_running_loop().create_future()
+        self._writer.write(encode(command))
+        return opaque
+
+    async def reply(self, opaque: int) -> Command:
+        return await asyncio.wait_for(self._replies[opaque], TIMEOUT_S)
+
+    async def call(self, code: int, body: bytes = b"", **fields: Any) -> Command:
+        return await self.reply(self.post(code, body, **fields))
+
+    async def asked(self, code: int) -> Command:
+        """The next request of the broker with this code."""
+        end = asyncio.get_running_loop().time() + TIMEOUT_S
+        while True:
+            for request in self.requests:
+                if request.code == code:
+                    self.requests.remove(request)
+                    return request
+            self._news.clear()
+            await asyncio.wait_for(self._news.wait(), end - asyncio.get_running_loop().time())
+
+    def answer(self, request: Command, code: int = 0, body: bytes = b"") -> None:
+        self._writer.write(encode(request.reply(code, body=body)))
+
+    # ---- requests every test needs
+
+    def post_send(self, topic: str, body: bytes = b"x", queue: int = 0, **fields: Any) -> int:
+        short = {
+            "a": "P", "b": topic, "c": "TBW102", "d": 4, "e": queue, "f": 0, "g": 1, "h": 0,
+            "i": "", "j": 0, "k": False, **fields,
+        }  # fmt: skip
+        return self.post(310, body, **short)
+
+    async def send(self, topic: str, body: bytes = b"x", queue: int = 0, **fields: Any) -> Command:
+        return await self.reply(self.post_send(topic, body, queue, **fields))
+
+    async def heartbeat(self, group: str, *topics: str, model: str = "CLUSTERING") -> Command:
+        data = {
+            "groupName": group,
+            "consumeType": "CONSUME_PASSIVELY",
+            "messageModel": model,
+            "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+            "subscriptionDataSet": [
+                {"topic": topic, "subString": "*", "subVersion": 1} for topic in topics
+            ],
+        }
+        body = {"clientID": self.client_id, "consumerDataSet": [data], "producerDataSet": []}
+        return await self.call(34, fastjson.dumps(body))
+
+    async def pull(
+        self, group: str, topic: str, queue: int = 0, offset: int = 0, hold_ms: int = 0,
+        **fields: Any,
+    ) -> Command:  # fmt: skip
+        request = {
+            "consumerGroup": group, "topic": topic, "queueId": queue, "queueOffset": offset,
+            "maxMsgNums": 32, "sysFlag": 2 if hold_ms else 0, "commitOffset": 0,
+            "suspendTimeoutMillis": hold_ms, "subVersion": 1, **fields,
+        }  # fmt: skip
+        return await self.call(11, **request)
+
+    async def pulled(self, group: str, topic: str, **place: Any) -> list[StoredMessage]:
+        reply = await self.pull(group, topic, **place)
+        return list(decode_messages(reply.body)) if reply.code == 0 else []
+
+    async def _read(self) -> None:
+        while True:
+            length = int.from_bytes(await self._reader.readexactly(4), "big")
+            command = decode(await self._reader.readexactly(length))
+            if command.is_response:
+                waiting = self._replies.get(command.opaque)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(command)
+            else:
+                self.requests.append(command)
+            self._news.set()

@@ -1,0 +1,402 @@
+#!/usr/bin/env python3
+"""Checks a store directory offline and names every damage by file and byte offset.
+
+    python tools/check_store.py DIRECTORY [--strict | --crashed] [--json] [--limit N]
+
+Three users: the operator (this command line), the end of a test, the end of a simulation (both call
+check_store()). What is checked:
+
+    log     names and lengths of segments, none missing in between; every record: lengths, magic,
+            position, checksum, queue offsets; BLANKs; eight zeros behind the last record
+    queue   names and lengths of files, none missing; every unit: a record of this topic, queue and
+            offset starts there, with this size and tag code; units in the order of the log
+    both    every record that belongs into a queue has its unit
+    small   checkpoint: the own part and its marks against the log
+
+Queue files lag behind the log by seconds while a broker runs or after it was killed: units missing
+at a queue's end are then only counted as `behind`. After a clean stop (no abort file, or --strict)
+they are problems too. Nothing is written. Exit status: 0 sound, 1 problems, 2 not a store.
+
+Example: .../consumequeue/T/0/00000000000000000000:140: unit of offset 7: 1200+97, but the log has
+    1297+99 of T/0 offset 8 there
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from rmq.errors import ProtocolError
+from rmq.format.message import decode_properties, tags_code
+from rmq.format.store_files import (
+    BLANK_UNIT,
+    UNIT,
+    UNIT_BYTES,
+    Blank,
+    Damage,
+    End,
+    Record,
+    Segment,
+    current_boot_id,
+    numbered_files,
+    queue_directories,
+    read_checkpoint,
+    record_at,
+    scan_segment,
+)
+
+TRANSACTION_BITS, PREPARED, ROLLBACK = 0xC, 0x4, 0xC
+SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"  # its tag codes are times; the levels are not known here
+QUEUE_FILE_BYTES = 6_000_000
+
+
+@dataclass
+class Problem:
+    file: str
+    offset: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.offset}: {self.what}"
+
+
+@dataclass
+class Report:
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def count(self, name: str, number: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + number
+
+    def problem(self, file: Path, offset: int, what: str) -> None:
+        self.problems.append(Problem(str(file), offset, what))
+
+
+class QueueFiles:
+    """The files of one queue as one row of units."""
+
+    def __init__(self, path: Path, files: list[Path], file_bytes: int) -> None:
+        self.path = path
+        self.per_file = file_bytes // UNIT_BYTES
+        self.files = {int(file.name) // file_bytes: file for file in files}
+        self.first = min(self.files) * self.per_file if self.files else 0
+        self.end = 0  # one above the last unit; set by the check of the units
+
+    def place(self, offset: int) -> tuple[Path, int]:
+        """(file, byte) where the unit of `offset` is, or would be."""
+        number, index = divmod(offset, self.per_file)
+        name = f"{number * self.per_file * UNIT_BYTES:020d}"
+        return self.files.get(number, self.path / name), index * UNIT_BYTES
+
+    def unit(self, offset: int) -> tuple[int, int, int]:
+        number, index = divmod(offset, self.per_file)
+        file = self.files.get(number)
+        data = _contents(file) if file is not None else b""
+        if len(data) < (index + 1) * UNIT_BYTES:
+            return 0, 0, 0
+        return UNIT.unpack_from(data, index * UNIT_BYTES)
+
+
+@lru_cache(maxsize=64)
+def _contents(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+@lru_cache(maxsize=65536)
+def _tags_code(properties: bytes) -> int:
+    return tags_code(decode_properties(properties).get("TAGS"))
+
+
+class Checker:
+    def __init__(self, root: Path, commit_log: Path, strict: bool | None) -> None:
+        self.report = Report()
+        self.root = root
+        self.log_directory = commit_log
+        self.strict = not (root / "abort").exists() if strict is None else strict
+        self.segments: dict[int, Segment] = {}
+        self.segment_bytes = 0
+        self.log_min = self.log_end = 0
+        self.damaged: list[Damage] = []
+        self.believed_below = 0  # records below it must have their units
+        self.queues: dict[tuple[bytes, int], QueueFiles] = {}
+
+    def run(self) -> Report:
+        _contents.cache_clear()  # files change between two runs in one process
+        self.open_log()
+        self.scan_log()
+        self.check_checkpoint()
+        self.open_queues()
+        for (topic, queue_id), files in sorted(self.queues.items()):
+            self.check_units(topic, queue_id, files)
+        for record in self.records():
+            self.check_record_has_unit(record)
+        for segment in self.segments.values():
+            segment.close()
+        return self.report
+
+    # ---- the log
+
+    def open_log(self) -> None:
+        files, others = numbered_files(self.log_directory)
+        self.report.notes += [f"not a segment: {path}" for path in others]
+        if files and files[-1].stat().st_size == 0:
+            self.report.notes.append(f"empty last segment: {files.pop()}")
+        for path in files:
+            segment = Segment(path)
+            self.segment_bytes = self.segment_bytes or segment.size
+            if segment.size != self.segment_bytes:
+                self.report.problem(path, 0, f"length {segment.size}, not {self.segment_bytes}")
+            if segment.start % self.segment_bytes:
+                self.report.problem(path, 0, f"name is no multiple of {self.segment_bytes}")
+            elif self.segments and segment.start != max(self.segments) + self.segment_bytes:
+                self.report.problem(path, 0, f"no segment at {segment.start - self.segment_bytes}")
+            self.segments[segment.start] = segment
+        self.log_min = self.log_end = min(self.segments, default=0)
+        self.report.counts["segments"] = len(self.segments)
+
+    def scan_log(self) -> None:
+        starts = sorted(self.segments)
+        # The prepared next segments are empty: the log ends in the last one that has a record.
+        while len(starts) > 1 and not self.has_record(starts[-1]):
+            self.report.count("segments_prepared")
+            starts.pop()
+        previous_ms = 0
+        for start in starts:
+            segment = self.segments[start]
+            for found in scan_segment(segment, zeros_end=start == starts[-1]):
+                at = found.offset - start
+                if isinstance(found, Record):
+                    self.report.count("records")
+                    if found.store_ms < previous_ms:
+                        self.report.count("store_times_going_back")
+                    previous_ms = max(previous_ms, found.store_ms)
+                    self.log_end = found.offset + found.size
+                elif isinstance(found, Damage):
+                    self.damage(segment, found)
+                elif isinstance(found, Blank):
+                    if found.size != segment.size - at:
+                        self.report.problem(segment.path, at, f"blank says {found.size} bytes, "
+                                            f"{segment.size - at} are left")  # fmt: skip
+                    self.log_end = start + segment.size
+                else:
+                    self.end_of_log(segment, found, last=start == starts[-1])
+
+    def has_record(self, start: int) -> bool:
+        return any(isinstance(found, Record) for found in scan_segment(self.segments[start]))
+
+    def damage(self, segment: Segment, found: Damage) -> None:
+        self.damaged.append(found)
+        self.report.problem(segment.path, found.offset - segment.start,
+                            f"{found.size} bytes that are no record: {found.what}")  # fmt: skip
+
+    def end_of_log(self, segment: Segment, found: End, last: bool) -> None:
+        at = found.offset - segment.start
+        if not last:
+            self.damage(segment, Damage(found.offset, segment.size - at, found.what))
+            self.log_end = segment.start + segment.size
+        elif found.what != "zeros" and at < segment.size:
+            text = f"behind the last record: {found.what}"
+            if self.strict:
+                self.report.problem(segment.path, at, text)
+            else:
+                self.report.notes.append(f"{segment.path}:{at}: {text} (torn write)")
+
+    def records(self) -> Iterator[Record]:
+        for start in sorted(self.segments):
+            if start < self.log_end:
+                last = start + self.segment_bytes >= self.log_end
+                for found in scan_segment(self.segments[start], zeros_end=last):
+                    if isinstance(found, Record):
+                        yield found
+
+    def record(self, offset: int) -> Record:
+        """The record at a log offset; ProtocolError when there is none."""
+        segment = self.segments.get(offset - offset % self.segment_bytes)
+        if segment is None:
+            raise ProtocolError("no segment")
+        found = record_at(segment.data, offset - segment.start, offset)
+        if isinstance(found, Blank):
+            raise ProtocolError("a blank")
+        return found
+
+    # ---- the checkpoint
+
+    def check_checkpoint(self) -> None:
+        path = self.root / "checkpoint"
+        checkpoint = read_checkpoint(path)
+        self.believed_below = self.log_end if self.strict else 0
+        if checkpoint is None:
+            self.report.notes.append("no checkpoint")
+            return
+        if checkpoint.own_problem == "checksum":
+            self.report.problem(path, 1024, "checksum of rmq's part")
+        if checkpoint.own_problem:
+            self.report.notes.append(f"checkpoint without rmq's part: {checkpoint.own_problem}")
+            return
+        same_boot = checkpoint.boot_id == current_boot_id() != bytes(16)
+        believed = checkpoint.persisted_offset if same_boot else checkpoint.synced_offset
+        if believed > self.log_end:
+            self.report.problem(path, 1064, f"units persisted up to log offset {believed}, "
+                                f"the log ends at {self.log_end}")  # fmt: skip
+        if not self.strict:
+            self.believed_below = believed
+
+    # ---- the queues
+
+    def open_queues(self) -> None:
+        for topic, queue_id, path in queue_directories(self.root / "consumequeue"):
+            files, others = numbered_files(path)
+            self.report.notes += [f"not a queue file: {other}" for other in others]
+            self.report.count("queues")
+            if not files:
+                continue
+            size = files[0].stat().st_size or QUEUE_FILE_BYTES
+            for file in files:
+                length = file.stat().st_size
+                if length != size or length % UNIT_BYTES:
+                    self.report.problem(file, 0, f"length {length}, others have {size}")
+            size -= size % UNIT_BYTES
+            numbers = [int(file.name) // size for file in files]
+            for file in files:
+                if int(file.name) % size:
+                    self.report.problem(file, 0, f"name is no multiple of {size}")
+            for number in set(range(numbers[0], numbers[-1])) - set(numbers):
+                self.report.problem(path / f"{number * size:020d}", 0, "file is missing")
+            self.queues[topic, queue_id] = QueueFiles(path, files, size)
+
+    def check_units(self, topic: bytes, queue_id: int, files: QueueFiles) -> None:
+        previous, seen = -1, False
+        gap = -1  # first offset without a unit
+        for number in sorted(files.files):
+            data = _contents(files.files[number])
+            whole = len(data) - len(data) % UNIT_BYTES
+            for index, unit in enumerate(UNIT.iter_unpack(data[:whole])):
+                offset = number * files.per_file + index
+                if unit == (0, 0, 0):
+                    gap = offset if gap < 0 else gap
+                    continue
+                if gap >= 0:
+                    place = files.place(gap)
+                    self.report.problem(*place, f"{offset - gap} units of zeros before others")
+                    gap = -1
+                files.end = offset + 1
+                if unit == BLANK_UNIT:
+                    self.report.count("blank_units_in_between" if seen else "blank_units")
+                    continue
+                seen = True
+                self.report.count("units")
+                self.check_unit(topic, queue_id, files, offset, unit, previous)
+                previous = max(previous, unit[0])
+
+    def check_unit(self, topic: bytes, queue_id: int, files: QueueFiles, offset: int,
+                   unit: tuple[int, int, int], previous: int) -> None:  # fmt: skip
+        physical, size, _code = unit
+        what = ""
+        if physical < 0 or size <= 0:
+            what = f"unit of offset {offset} is none: {unit}"
+        elif physical <= previous:
+            what = f"unit of offset {offset}: {physical} comes after {previous}"
+        elif physical < self.log_min:
+            self.report.count("units_expired")
+        elif physical + size > self.log_end:
+            if self.strict or physical < self.believed_below:
+                what = f"unit of offset {offset}: {physical}+{size} is beyond the log"
+            else:
+                self.report.count("units_ahead")
+        else:
+            what = self.compare(topic, queue_id, offset, unit)
+        if what:
+            self.report.problem(*files.place(offset), what)
+
+    def compare(self, topic: bytes, queue_id: int, offset: int, unit: tuple[int, int, int]) -> str:
+        """What is wrong about a unit that points into the log; "" when nothing is."""
+        physical, size, code = unit
+        head = f"unit of offset {offset}: {physical}+{size}, but the log has "
+        try:
+            record = self.record(physical)
+        except ProtocolError as error:
+            return f"{head}no record there: {error}"
+        if (record.topic, record.queue_id, record.queue_offset) != (topic, queue_id, offset):
+            name = record.topic.decode("utf-8", "replace")
+            return f"{head}{name}/{record.queue_id} offset {record.queue_offset} there"
+        if record.size != size:
+            return f"{head}{record.size} bytes there"
+        if topic != SCHEDULE_TOPIC and code != _tags_code(record.properties):
+            return f"unit of offset {offset}: tag code {code}, {_tags_code(record.properties)} due"
+        return ""
+
+    def check_record_has_unit(self, record: Record) -> None:
+        if record.sys_flag & TRANSACTION_BITS in (PREPARED, ROLLBACK):
+            return
+        files = self.queues.get((record.topic, record.queue_id))
+        if files is None:
+            # A deleted topic leaves its records in the log.
+            if record.offset >= self.believed_below:
+                self.report.count("behind")
+            else:
+                self.report.count("records_without_queue")
+            return
+        unit = files.unit(record.queue_offset)
+        if unit[0] == record.offset and unit[1] > 0:
+            return  # checked from the other side
+        if unit != (0, 0, 0) and unit != BLANK_UNIT and unit[0] > record.offset:
+            self.report.count("records_of_older_topic")  # deleted and made anew since
+            return
+        if record.queue_offset >= files.end and record.offset >= self.believed_below:
+            self.report.count("behind")
+            return
+        name = record.topic.decode("utf-8", "replace")
+        self.report.problem(*files.place(record.queue_offset),
+                            f"no unit for the record at log offset {record.offset} "
+                            f"({name}/{record.queue_id} offset {record.queue_offset})")  # fmt: skip
+
+
+def check_store(
+    root: Path | str, commit_log: Path | str | None = None, strict: bool | None = None
+) -> Report:
+    """Everything found in a store. `strict`: queue files must be complete; None: after a clean
+    stop, which is what a missing abort file says. NotADirectoryError when there is no store."""
+    root = Path(root)
+    log = Path(commit_log) if commit_log is not None else root / "commitlog"
+    if not log.is_dir():
+        raise NotADirectoryError(f"{log} is no directory: not a store")
+    return Checker(root, log, strict).run()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Check a store directory offline.")
+    parser.add_argument("root", type=Path, help="storePathRootDir")
+    parser.add_argument("--commit-log", type=Path, help="storePathCommitLog, if it is elsewhere")
+    parser.add_argument("--json", action="store_true", help="the whole report as JSON")
+    parser.add_argument("--limit", type=int, default=100, help="problems shown (default 100)")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--strict", action="store_true", default=None,
+                      help="queue files must be complete, as after a clean stop")  # fmt: skip
+    mode.add_argument("--crashed", action="store_false", dest="strict", default=None,
+                      help="queue files may be behind, as after kill -9")  # fmt: skip
+    options = parser.parse_args(arguments)
+    try:
+        report = check_store(options.root, options.commit_log, options.strict)
+    except OSError as error:
+        print(f"check_store: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps(asdict(report), indent=2))
+    else:
+        for problem in report.problems[: options.limit]:
+            print(problem)
+        if len(report.problems) > options.limit:
+            print(f"... and {len(report.problems) - options.limit} more")
+        for note in report.notes:
+            print(f"note: {note}")
+        print(", ".join(f"{number} {name}" for name, number in sorted(report.counts.items())))
+        print(f"{len(report.problems)} problems" if report.problems else "sound")
+    return 1 if report.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

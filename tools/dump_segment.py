@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Prints what a store file holds: a segment of the commit log, a queue file, the checkpoint.
+
+    python tools/dump_segment.py FILE [--from OFFSET] [--count N] [--bodies] [--json]
+
+The kind follows from the place: .../commitlog/<20 digits>, .../<topic>/<queueId>/<20 digits>, or a
+file called checkpoint. One line per record or unit; bytes that are none are shown as such. Offsets
+of a segment are log offsets, those of a queue file are queue offsets.
+
+Example:
+    0 97 T/0 #0 stored 2026-11-21T12:00:00.000 KEYS=k TAGS=TagA
+    97 end: zeros
+"""
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from rmq.errors import ProtocolError
+from rmq.format.message import decode_message, decode_properties
+from rmq.format.store_files import (
+    BLANK_UNIT,
+    UNIT,
+    UNIT_BYTES,
+    Blank,
+    Damage,
+    End,
+    Record,
+    Segment,
+    read_checkpoint,
+    scan_segment,
+)
+
+BODY_BYTES_SHOWN = 200
+
+
+def time_text(milliseconds: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "")
+
+
+def dump_log(path: Path, start: int, bodies: bool) -> Iterator[dict[str, Any]]:
+    segment = Segment(path)
+    for found in scan_segment(segment):
+        if found.offset < start and isinstance(found, Record):
+            continue
+        row: dict[str, Any] = {"offset": found.offset}
+        if isinstance(found, End):
+            row["end"] = found.what
+        elif isinstance(found, Damage):
+            row |= {"size": found.size, "damage": found.what}
+        elif isinstance(found, Blank):
+            row |= {"size": found.size, "blank": True}
+        else:
+            row |= {
+                "size": found.size, "topic": found.topic.decode("utf-8", "replace"),
+                "queue_id": found.queue_id, "queue_offset": found.queue_offset,
+                "sys_flag": found.sys_flag, "stored": time_text(found.store_ms),
+                "properties": decode_properties(found.properties),
+            }  # fmt: skip
+            if bodies:
+                at = found.offset - segment.start
+                row["body"] = body_of(segment.data[at : at + found.size])
+        yield row
+    segment.close()
+
+
+def body_of(record: bytes) -> str:
+    try:
+        body = decode_message(record)[0].body
+    except ProtocolError as error:
+        return f"({error})"
+    return body[:BODY_BYTES_SHOWN].decode("utf-8", "backslashreplace")
+
+
+def dump_queue(path: Path, start: int) -> Iterator[dict[str, Any]]:
+    data = path.read_bytes()
+    first = int(path.name) // UNIT_BYTES
+    zeros = 0
+    for index, unit in enumerate(UNIT.iter_unpack(data[: len(data) // UNIT_BYTES * UNIT_BYTES])):
+        if unit == (0, 0, 0):
+            zeros += 1
+            continue
+        if first + index < start:
+            continue
+        row: dict[str, Any] = {"offset": first + index}
+        if unit == BLANK_UNIT:
+            row["blank"] = True
+        else:
+            row |= {"physical_offset": unit[0], "size": unit[1], "tags_code": unit[2]}
+        yield row
+    yield {"offset": first + len(data) // UNIT_BYTES - zeros, "end": f"{zeros} units of zeros"}
+
+
+def dump_checkpoint(path: Path) -> Iterator[dict[str, Any]]:
+    found = read_checkpoint(path)
+    if found is None:
+        yield {"offset": 0, "damage": "shorter than 40 bytes"}
+        return
+    row = found._asdict()
+    row["boot_id"] = found.boot_id.hex()
+    for name in ("physic_ms", "logics_ms", "index_ms"):
+        row[name] = f"{row[name]} ({time_text(row[name])})"
+    yield row
+
+
+def line(row: dict[str, Any]) -> str:
+    if "topic" in row:
+        properties = " ".join(f"{name}={value}" for name, value in row["properties"].items())
+        body = f" body {row['body']!r}" if "body" in row else ""
+        return (f"{row['offset']} {row['size']} {row['topic']}/{row['queue_id']} "
+                f"#{row['queue_offset']} flags {row['sys_flag']:#x} stored {row['stored']} "
+                f"{properties}{body}")  # fmt: skip
+    if "end" in row:
+        return f"{row['offset']} end: {row['end']}"
+    if "damage" in row:
+        return f"{row['offset']} {row.get('size', '')} DAMAGE: {row['damage']}"
+    if "blank" in row:
+        return f"{row['offset']} blank {row.get('size', '')}".rstrip()
+    return " ".join(f"{name}={value}" for name, value in row.items())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Show what a store file holds.")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--from", type=int, default=0, dest="start", help="first offset shown")
+    parser.add_argument("--count", type=int, default=None, help="most rows shown")
+    parser.add_argument("--bodies", action="store_true", help="show the bodies' beginnings")
+    parser.add_argument("--json", action="store_true", help="one JSON object a row")
+    options = parser.parse_args(arguments)
+    path: Path = options.file
+    try:
+        if path.name == "checkpoint":
+            rows = dump_checkpoint(path)
+        elif not path.name.isdigit():
+            raise ValueError(f"{path}: neither a segment nor a queue file nor a checkpoint")
+        elif path.parent.name.isdigit():
+            rows = dump_queue(path, options.start)
+        else:
+            rows = dump_log(path, options.start, options.bodies)
+        for row in itertools.islice(rows, options.count):
+            print(json.dumps(row) if options.json else line(row))
+    except BrokenPipeError:
+        return 0
+    except (OSError, ValueError) as error:
+        print(f"dump_segment: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
