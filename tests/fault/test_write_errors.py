@@ -193,10 +193,12 @@ def test_a_flush_that_waits_is_told_of_the_poison(start, faults):
 
 def test_a_slow_sync_holds_durable_back_and_gathers_what_comes_meanwhile(start, faults):
     worker = start()
-    faults.sleep("fdatasync", 200_000, path="commitlog/")
+    faults.sleep("fdatasync", 1_000_000, path="commitlog/")
     for number in range(1, 11):
         answer = worker.append(1)
         assert (answer["written"], answer["durable"]) == (number * 1000, 0)
+        while faults.seen(0) == 0:  # the flusher may be slow to wake up
+            time.sleep(0.01)
     assert worker("wait")["durable"] == 10000
     assert faults.seen(0) == 2, "the first record's sync, and one for the nine others"
 
