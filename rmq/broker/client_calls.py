@@ -15,6 +15,7 @@ import itertools
 
 from rmq.broker.connections import Connection
 from rmq.broker.core_seam import Core
+from rmq.broker.deadline import within
 from rmq.codes import RequestCode
 from rmq.errors import RmqError
 from rmq.format.remoting import FLAG_ONEWAY, Command, encode
@@ -54,7 +55,7 @@ class ClientCalls:
         self._waiting[key] = future
         try:
             self._core.send(connection.number, encode(command))
-            return await asyncio.wait_for(future, timeout_s)
+            return await within(future, timeout_s)
         except asyncio.TimeoutError:
             raise CallTimeout(
                 f"{connection.address} did not answer request {command.code} within {timeout_s} s"

@@ -27,6 +27,7 @@ from pathlib import Path
 from rmq.broker import names
 from rmq.broker.core_seam import Core
 from rmq.broker.data_version import DataVersion, now_ms
+from rmq.broker.deadline import within
 from rmq.broker.json_file import JsonFile
 from rmq.broker.queue_reader import Entry, QueueReader
 from rmq.broker.topic_config import QUEUES_MAX, TopicConfig
@@ -182,7 +183,7 @@ class DelayedMessages:
                         log.error("delay level %d waits: %s", level.number, error)
                         pause = min(pause, RETRY_S)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._news.wait(), pause)
+                await within(self._news.wait(), pause)
 
     async def _deliver_due(self, level: _Level) -> float:
         """Delivers a portion of the level; seconds until there is more to do."""

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 
+from rmq.broker.deadline import within
 from rmq.errors import ProtocolError, RmqError
 from rmq.format.remoting import FRAME_BYTES_MAX, Command, decode, encode
 
@@ -40,7 +41,7 @@ class NamesrvLink:
 
     async def call(self, command: Command, timeout_s: float) -> Command:
         try:
-            return await asyncio.wait_for(self._call(command), timeout_s)
+            return await within(self._call(command), timeout_s)
         except asyncio.TimeoutError:
             self.close()
             raise LinkError(f"{self.address}: no answer in time") from None
@@ -82,7 +83,7 @@ class NamesrvLink:
         if self._reader is not None and self._writer is not None and not self._writer.is_closing():
             return self._reader, self._writer
         host, port = parse_address(self.address)
-        reader, writer = await asyncio.wait_for(
+        reader, writer = await within(
             asyncio.open_connection(host, port, limit=1 << 20), CONNECT_S
         )
         self._reader, self._writer = reader, writer
