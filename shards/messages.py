@@ -1,0 +1,329 @@
+"""What is said on the bus: typed messages, one version number, strict decoding.
+
+Every message is a msgspec Struct; its class name is its tag. On the wire it is
+
+    byte 0      PROTOCOL, 1 at present
+    byte 1..    MessagePack, the fields in the order they stand here, tag first
+
+so encode(Beat(3)) is b"\\x01" + msgpack(["Beat", 3]). A frame of another version or shape raises
+BusError and is dropped by whoever got it, with a log line: a shard of another release that was left
+behind cannot half-understand us. New fields go to the end of a message and get a default; any other
+change takes a new PROTOCOL.
+
+Three ways a message travels:
+
+    request      DEALER -> ROUTER -> DEALER, answered by exactly one reply (or Failed)
+    notice       DEALER -> ROUTER, not answered
+    publication  PUB -> SUB, numbered; a gap in the numbers makes the shard ask for what it missed
+
+Nothing here is per user message: the data path never meets the bus.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from rmq.errors import RmqError
+
+PROTOCOL = 1
+FRAME_BYTES_MAX = 64 << 20
+
+# Kinds of items that all shards hold alike. The names are theirs within the kind.
+TOPIC, GROUP, FORBIDDEN, SETTING, MEMBERS = "topic", "group", "forbidden", "setting", "members"
+KINDS = frozenset({TOPIC, GROUP, FORBIDDEN, SETTING, MEMBERS})
+
+
+class BusError(RmqError):
+    """A frame of the bus that is not a message, or a request that failed on the other side."""
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of all."""
+
+
+class Stamp(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """The version of an item: the larger one wins, on every shard alike.
+
+    counter is a clock in ms that never stands still (a change takes max(now, largest seen + 1)),
+    origin the shard that made the change: two shards never make the same stamp.
+    """
+
+    counter: int = 0
+    origin: int = -1
+
+
+class Item(msgspec.Struct, frozen=True, array_like=True):
+    """One thing that all shards hold alike. value: its JSON; None: it was deleted."""
+
+    kind: str
+    name: str
+    stamp: Stamp
+    value: bytes | None
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """Which version of an item someone has."""
+
+    kind: str
+    name: str
+    stamp: Stamp
+
+
+# ---- joining, and healing
+
+
+class Hello(Message, frozen=True):
+    """Request of a shard, first of all: I am shard `index`. Answer: Welcome."""
+
+    index: int
+    token: str
+    pid: int
+    name: str  # brokerName
+    port: int
+    started_ms: int
+    settings_digest: str  # of the settings it was started with
+
+
+class HelloCommand(Message, frozen=True):
+    """Request of a command line (rmq broker ..), first of all. Answer: Welcome."""
+
+    token: str
+    pid: int
+
+
+class Welcome(Message, frozen=True):
+    """epoch names this start of the supervisor, seq the last publication before this answer."""
+
+    epoch: int
+    seq: int
+    counter: int  # the largest counter of any stamp the supervisor has seen
+
+
+class Sync(Message, frozen=True):
+    """Request of a shard that joins or has missed something: this is what I have."""
+
+    have: list[Known]
+
+
+class SyncReply(Message, frozen=True):
+    """What the shard lacks; what the supervisor wants to have in a Change; seq as in Welcome."""
+
+    seq: int
+    newer: list[Item]
+    wanted: list[Known]
+
+
+class Change(Message, frozen=True):
+    """Request of a shard: these items changed here. Answer: Changed, when all who are prompt have
+    taken it over, at the latest after CHANGE_WAIT_S of the hub."""
+
+    items: list[Item]
+
+
+class Changed(Message, frozen=True):
+    """applied: shards that have taken the change over; late: those not waited for."""
+
+    applied: list[int]
+    late: list[int]
+
+
+class Applied(Message, frozen=True):
+    """Notice of a shard: everything up to publication seq stands in its tables, and the name
+    servers it is registered at have been told (or do not answer)."""
+
+    seq: int
+
+
+class Beat(Message, frozen=True):
+    """Notice of a shard, each second: my control side is alive."""
+
+    index: int
+
+
+# ---- publications
+
+
+class News(Message, frozen=True):
+    """Items that changed somewhere."""
+
+    epoch: int
+    seq: int
+    items: list[Item]
+
+
+class Pulse(Message, frozen=True):
+    """Each second: the last publication was seq. A shard that is behind asks; one that sees another
+    epoch says Hello again."""
+
+    epoch: int
+    seq: int
+
+
+# ---- questions to shards
+
+
+class Stats(Message, frozen=True):
+    """Request to a shard: its numbers now. Answer: StatsReply."""
+
+
+class StatsReply(Message, frozen=True):
+    """counters: ShardCore.stats() under its own names (messages_in, bytes_in, log_durable, ..).
+    gauges: what the control side knows (topics, groups, producers, consumers, connections,
+    control_waiting). Names are only ever added."""
+
+    index: int
+    name: str
+    address: str
+    pid: int
+    started_ms: int
+    counters: dict[str, int]
+    gauges: dict[str, float]
+
+
+class Ask(Message, frozen=True):
+    """Request to the supervisor: put this remoting request (frame without its length bytes) to the
+    shards `to` (empty: all but the one that asks). Answer: Answers. Sent on to a shard it is
+    answered with one Answer."""
+
+    to: list[int]
+    frame: bytes
+    timeout_ms: int = 1000
+
+
+class Answer(Message, frozen=True):
+    index: int
+    frame: bytes
+
+
+class Answers(Message, frozen=True):
+    answers: list[Answer]
+    silent: list[int]  # shards that are down or did not answer in time
+
+
+class Permission(Message, frozen=True):
+    """Request to a shard: brokerPermission from now on (drain: 4, reading only). Answer: Done."""
+
+    value: int
+
+
+class Unconsumed(Message, frozen=True):
+    """Request to a shard: what would be lost if it went? Answer: UnconsumedReply."""
+
+
+class UnconsumedReply(Message, frozen=True):
+    """messages nobody has consumed, by "topic@group" (group empty: of no group at all)."""
+
+    index: int
+    messages: dict[str, int]
+
+
+# ---- questions of the command line to the supervisor
+
+
+class Status(Message, frozen=True):
+    """Answer: StatusReply."""
+
+
+class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
+    """One shard as the supervisor sees it."""
+
+    index: int
+    name: str
+    state: str  # starting | serving | silent | draining | drained | waiting | stopping | given up
+    pid: int  # 0: no process
+    address: str
+    store: str
+    cores: list[int]  # processors its reactor may use
+    node: int  # -1: not bound to one
+    restarts: int
+    up_s: float
+    reason: str  # why it is not serving, or why it was last restarted
+
+
+class StatusReply(Message, frozen=True):
+    pid: int
+    version: str
+    started_ms: int
+    shards: list[ShardStatus]
+
+
+class AllStats(Message, frozen=True):
+    """Stats of all shards at once. Answer: AllStatsReply."""
+
+
+class AllStatsReply(Message, frozen=True):
+    stats: list[StatsReply]
+    silent: list[int]
+
+
+class Drain(Message, frozen=True):
+    """Takes the permission to write off a shard (on), or gives it back. Answer: Done."""
+
+    index: int
+    on: bool = True
+
+
+class Restart(Message, frozen=True):
+    """Stops a shard cleanly and starts it anew; a shard given up gets another chance. Answer: Done
+    when it serves again."""
+
+    index: int
+
+
+class Shrink(Message, frozen=True):
+    """Takes the last shards off until `shards` are left. Refused (Failed) while one of them holds
+    unconsumed messages, unless discard says that these may go. Answer: Done."""
+
+    shards: int
+    discard: bool = False
+
+
+class Done(Message, frozen=True):
+    text: str = ""
+
+
+class Failed(Message, frozen=True):
+    """The answer to a request that could not be done."""
+
+    reason: str
+
+
+Any_ = (
+    Hello | HelloCommand | Welcome | Sync | SyncReply | Change | Changed | Applied | Beat | News
+    | Pulse | Stats | StatsReply | Ask | Answer | Answers | Permission | Unconsumed
+    | UnconsumedReply | Status | StatusReply | AllStats | AllStatsReply | Drain | Restart | Shrink
+    | Done | Failed
+)  # fmt: skip
+M = TypeVar("M", bound=Message)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Any_)
+_VERSION = bytes([PROTOCOL])
+
+
+def encode(message: Message) -> bytes:
+    return _VERSION + _encoder.encode(message)
+
+
+def decode(frame: bytes) -> Message:
+    """The message; BusError when the frame is none."""
+    if len(frame) > FRAME_BYTES_MAX:
+        raise BusError(f"a frame of {len(frame)} bytes, at most {FRAME_BYTES_MAX} are allowed")
+    if frame[:1] != _VERSION:
+        raise BusError(f"version {frame[:1].hex() or 'missing'} of the bus, not {PROTOCOL}")
+    try:
+        message: Message = _decoder.decode(frame[1:])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BusError(f"not a message: {error}") from None
+    return message
+
+
+def expect(message: Message, kind: type[M]) -> M:
+    """The reply as the type it must have; BusError with the reason when the request failed."""
+    if isinstance(message, kind):
+        return message
+    if isinstance(message, Failed):
+        raise BusError(message.reason)
+    raise BusError(f"{type(message).__name__} came where {kind.__name__} was expected")
