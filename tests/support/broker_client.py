@@ -9,6 +9,7 @@ It knows nothing of RocketMQ but frames, so that tests see what is on the wire.
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from rmq.format import fastjson
@@ -40,8 +41,14 @@ class BrokerClient:
         await asyncio.gather(self._task, return_exceptions=True)
         self._writer.close()
 
+    async def ended(self) -> None:
+        """Returns when the broker has closed the connection and all it sent has been read."""
+        await asyncio.gather(self._task, return_exceptions=True)
+
     def post(self, code: int, body: bytes = b"", one_way: bool = False, **fields: Any) -> int:
-        """Sends a request; returns its opaque."""
+        """Sends a request; returns its opaque. ConnectionError when the broker has closed."""
+        if self._task.done():
+            raise ConnectionResetError("the broker has closed the connection")
         opaque = next(self._opaques)
         command = Command(
             code=code, flag=FLAG_ONEWAY if one_way else 0, opaque=opaque, language="JAVA",
@@ -50,6 +57,12 @@ class BrokerClient:
         self._replies[opaque] = asyncio.get_running_loop().create_future()
         self._writer.write(encode(command))
         return opaque
+
+    def on_reply(self, opaque: int, take: Callable[[Command], None]) -> None:
+        """Has `take` called with the reply; never, when the connection ends before it comes."""
+        self._replies[opaque].add_done_callback(
+            lambda future: None if future.cancelled() else take(future.result())
+        )
 
     async def reply(self, opaque: int) -> Command:
         return await asyncio.wait_for(self._replies[opaque], TIMEOUT_S)

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,10 @@ class BrokerProcess:
     def pid(self) -> int:
         return self.process.pid
 
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
+
     def log(self) -> str:
         return self.log_path.read_text()
 
@@ -54,15 +58,18 @@ def command(store: Path, *options: str) -> list[str]:
             "--namesrv-port", "0", "--port", "0", *options]  # fmt: skip
 
 
-def start_broker(directory: Path, options: Sequence[str] = ()) -> BrokerProcess:
+def start_broker(
+    directory: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> BrokerProcess:
     """Starts `rmq standalone` on directory/store and waits for its ready line."""
     store = directory / "store"
     log_path = directory / "broker.txt"
     began = time.monotonic()
     with log_path.open("a") as log:
         process = subprocess.Popen(
-            command(store, *options), stdout=subprocess.PIPE, stderr=log, text=True
-        )
+            command(store, *options), stdout=subprocess.PIPE, stderr=log, text=True,
+            env=environment,
+        )  # fmt: skip
     assert process.stdout is not None
     line = process.stdout.readline()
     ready_seconds = time.monotonic() - began
@@ -70,6 +77,7 @@ def start_broker(directory: Path, options: Sequence[str] = ()) -> BrokerProcess:
     if found is None:
         process.kill()
         process.wait()
+        process.stdout.close()
         raise AssertionError(f"not ready: {line!r}\n{log_path.read_text()}")
     return BrokerProcess(
         process, store, found["namesrv"], found["address"], line, ready_seconds, log_path
@@ -77,9 +85,11 @@ def start_broker(directory: Path, options: Sequence[str] = ()) -> BrokerProcess:
 
 
 @contextmanager
-def broker_process(directory: Path, options: Sequence[str] = ()) -> Iterator[BrokerProcess]:
+def broker_process(
+    directory: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> Iterator[BrokerProcess]:
     """A broker for the time of the block; stopped by SIGTERM, killed when that does not help."""
-    broker = start_broker(directory, options)
+    broker = start_broker(directory, options, environment)
     try:
         yield broker
     finally:

@@ -1,0 +1,129 @@
+"""Goal: kill -9 at any moment, again and again, breaks no promise the broker has given.
+
+Method: several connections load a broker process with single and batch sends while consumers sit
+at the tails; every ack and every message handed out is written down on this side; the process is
+killed at a random moment, or by itself in the middle of a chosen system call; after each restart
+all promises of the round are checked, at the end those of all rounds, and tools/check_store.py has
+to find the store sound. A killed process leaves the page cache, so ASYNC_FLUSH may lose nothing.
+Cannot prove: a power cut (tests/fault/test_write_errors.py comes nearest).
+"""
+
+import asyncio
+import contextlib
+import random
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process, start_broker
+from support.faults import Faults
+from support.journal import Journal, Load
+from support.tools import load_tool
+
+check_store = load_tool("check_store").check_store
+
+SMALL_FILES = [
+    "--set", "mappedFileSizeCommitLog=1048576",
+    "--set", f"mappedFileSizeConsumeQueue={20 * 400}",
+    "--set", "flushConsumerOffsetInterval=100",
+]  # fmt: skip
+
+CHECK_EVERY = 4  # the checker reads the whole store: not in every round
+
+# How a round ends: a name, the flush type, and what the shim is told (None: a kill from outside).
+Plan = Callable[[Faults, random.Random], None]
+ENDINGS: list[tuple[str, str, Plan | None]] = [
+    ("killed", "async", None),
+    ("killed", "sync", None),
+    ("in the middle of a log write", "async",
+     lambda f, r: f.kill_after_part(r.randrange(1, 4000), path="/commitlog/",
+                                    first=r.randrange(10, 60))),
+    ("before a sync", "sync",
+     lambda f, r: f.kill("fdatasync", path="/commitlog/", first=r.randrange(5, 40))),
+    ("in the middle of a queue write", "async",
+     lambda f, r: f.kill_after_part(r.choice((0, 10, 20, 333, 1000)), path="/consumequeue/",
+                                    first=r.randrange(2, 12))),
+    ("killed", "async", None),
+    ("while the next log file is made", "sync",
+     lambda f, r: f.kill(r.choice(("fallocate", "fsync")), path="commitlog.spare/",
+                         first=r.randrange(2, 4))),
+    ("before a log write", "sync",
+     lambda f, r: f.kill("pwrite", path="/commitlog/", first=r.randrange(10, 60))),
+    ("while offsets are saved", "async",
+     lambda f, r: f.kill("fsync", path="config/consumerOffset.json", first=1)),
+    ("killed", "sync", None),
+]  # fmt: skip
+
+
+async def load_until_dead(
+    broker: BrokerProcess, journal: Journal, number: int, seconds: float
+) -> None:
+    """Loads the broker until it dies by itself or the time is up, when it is killed."""
+    async with Load(broker.port, journal, number):
+        end = asyncio.get_running_loop().time() + seconds
+        while broker.process.poll() is None and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(0.01)
+        broker.process.kill()
+        broker.process.wait()
+
+
+def run_round(directory: Path, faults: Faults, journal: Journal, number: int, ending: int) -> bool:
+    """Start, check what the last round left, load, die. Whether it died where it was told to."""
+    _name, flush, plan = ENDINGS[ending]
+    chance = random.Random(number)
+    faults.clear()
+    broker = start_broker(directory, [*SMALL_FILES, "--flush", flush], faults.environment())
+    try:
+        asyncio.run(journal.check(broker.port))
+        journal.forget_before_this()
+        if number % CHECK_EVERY == 0:
+            assert_sound(broker.store, strict=False)
+        if plan is not None:
+            plan(faults, chance)
+        seconds = chance.uniform(0.1, 0.4) if plan is None else 1.5
+        asyncio.run(load_until_dead(broker, journal, number, seconds))
+        assert broker.process.returncode == -signal.SIGKILL
+        return plan is None or faults.hits(0) == 1
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            broker.process.kill()
+            broker.process.wait(10)
+        broker.process.stdout.close()
+
+
+def kill_rounds(directory: Path, faults: Faults, rounds: int) -> None:
+    journal = Journal()
+    missed = []
+    for number in range(rounds):
+        before = len(journal.acked)
+        ending = number % len(ENDINGS)
+        if not run_round(directory, faults, journal, number, ending):
+            missed.append(ENDINGS[ending][0])
+        assert len(journal.acked) > before, f"round {number}: nothing was acked"
+    assert not journal.refused, journal.refused[0]
+    assert len(missed) <= rounds // 10, f"ended otherwise than planned: {missed}"
+    faults.clear()
+    with broker_process(directory, SMALL_FILES) as broker:
+        total = asyncio.run(journal.check(broker.port, whole=True))
+        assert total >= len(journal.acked)
+        assert broker.stop() == 0
+    assert_sound(directory / "store", strict=True)
+    print(f"{rounds} rounds, {len(journal.acked)} acked, {total} stored, otherwise: {missed}")
+
+
+def assert_sound(store: Path, strict: bool) -> None:
+    """The offline checker finds nothing; the queues may be behind the log unless strict."""
+    report = check_store(store, strict=strict)
+    assert not report.problems, "\n".join(map(str, report.problems[:5]))
+
+
+def test_ten_rounds_of_kill_9_lose_nothing_acked(tmp_path: Path, faults: Faults) -> None:
+    kill_rounds(tmp_path, faults, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_sixty_rounds_of_kill_9_lose_nothing_acked(tmp_path: Path, faults: Faults) -> None:
+    kill_rounds(tmp_path, faults, 60)
