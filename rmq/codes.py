@@ -16,6 +16,7 @@ from enum import IntEnum
 # The ordinal of V5_3_3 in RocketMQ's list of versions; what we say of ourselves in every reply.
 # Clients read it: below 232 a Java client refuses SQL92 subscriptions, and Go reads it as int16.
 VERSION = 479
+VERSION_TEXT = "V5_3_3"  # its name
 
 # The version from which a requester reads route JSON with quoted integer keys (V4_9_4).
 VERSION_QUOTED_KEYS = 401

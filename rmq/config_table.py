@@ -148,6 +148,18 @@ BROKER: tuple[Setting, ...] = (
     _int("accessMessageInMemoryMaxRatio", 40, 1, 100, run_time=True),
     _int("maxMsgsNumBatch", 64, 1, 1024),
     _int("defaultQueryMaxNum", 32, 1, 1024),
+    # --- watching it (rmq/broker/status.py, rmq/logs.py)
+    _choice(
+        "metricsExporterType",
+        "DISABLE",
+        *("DISABLE", "OTLP_GRPC", "PROM", "LOG"),  # of these PROM is served
+        aliases={"0": "DISABLE", "1": "OTLP_GRPC", "2": "PROM", "3": "LOG"},
+    ),
+    _text("metricsPromExporterHost", ""),  # empty: 127.0.0.1. Apache: every address
+    _int("metricsPromExporterPort", 5557, 0, 65535),  # 0: any free port
+    _int("metricsOtelCardinalityLimit", 50_000, 1, run_time=True),  # topics, and lags, shown
+    _choice("rmqLogFormat", "text", "text", "json"),
+    _int("rmqLogLinesPerSecond", 200, 1),  # more are dropped and counted; errors are not
     # --- refused: neglecting these in silence would be unsafe
     _choice("storeType", "default", "default"),
     _refused_bool("enableDLegerCommitLog", "rmq does not replicate yet"),
@@ -180,6 +192,8 @@ NAMESRV: tuple[Setting, ...] = (
     _bool("supportActingMaster", False, run_time=True),
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
+    _choice("rmqLogFormat", "text", "text", "json"),
+    _int("rmqLogLinesPerSecond", 200, 1),
 )
 
 _NAMESRV_ACCEPTED = """

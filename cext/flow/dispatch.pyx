@@ -1,6 +1,8 @@
 """The middle of a turn. See dispatch.pxd."""
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 
+from cext.base.clock cimport monotonic_us
+from cext.base.latency cimport latency_record
 from cext.base.status cimport OK, POISONED
 from cext.flow.acknowledge cimport refuse_all, settle
 from cext.flow.held_pulls cimport wake_waiters
@@ -18,6 +20,8 @@ cdef int write_and_dispatch(ShardState s) noexcept nogil:
             s.dispatch_count = 0
             handle_poison(s)
             return POISONED
+        latency_record(&s.append_latency, monotonic_us() - s.net.now_us,
+                       <uint64_t> s.dispatch_count)
     for i in range(s.dispatch_count):
         d = &s.dispatches[i]
         if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:

@@ -47,6 +47,7 @@ from cext.flow.group_table cimport (
     group_table_close,
     group_table_open,
 )
+from cext.flow.observe cimport call_copy_topics, latencies_of, pools_of, read_topics
 from cext.flow.offset_table cimport offset_table_close, offset_table_open
 from cext.flow.pull_job cimport PullJob
 from cext.flow.shard_state cimport (
@@ -70,6 +71,7 @@ from cext.store.preparer cimport Preparer
 from cext.store.queue_store cimport QueueStore
 from cext.wire.message_id cimport unique_key_maker_open
 
+from cext.base.page_cache import of_file
 from cext.store.recovery import recover
 from rmq.errors import ConfigError, StoreError
 
@@ -459,6 +461,44 @@ cdef class ShardCore:
             return None
         return x.results[0], x.results[1], x.results[2], x.results[3]
 
+    def topic_table(self):
+        """Every topic's counters and queues: {name: (messages in, bytes in, messages out, bytes
+        out, [(min, max offset) or None of each queue])}. A bounded number of topics per turn."""
+        cdef Arguments x
+        cdef int64_t cursor = 0
+        cdef dict out = {}
+        while True:
+            names(&x, b"", b"")
+            x.numbers[0] = cursor
+            raise_status(<int> self._call(<CallFn> call_copy_topics, &x), "copy of the topics")
+            read_topics(x.block, x.block_bytes, out)
+            free(x.block)
+            cursor = x.results[0]
+            if cursor == 0:
+                return out
+
+    def pools(self):
+        """{pool: (buffer bytes, buffers, in use, most ever in use, refusals)}."""
+        return pools_of(self.s)
+
+    def latencies(self):
+        """{"append" | "flush": ([events per bucket], sum in us)}; buckets of cext/base/latency."""
+        return latencies_of(self.s)
+
+    def page_cache(self, int files):
+        """(bytes in memory, dirty bytes or -1, bytes looked at) of the newest log files."""
+        resident = dirty = size = 0
+        directory = pathlib.Path(self.given["commitlog_dir"])
+        for path in sorted(directory.glob("[0-9]" * 20), reverse=True)[:files]:
+            try:
+                one = of_file(str(path))
+            except FileNotFoundError:
+                continue                    # retention was quicker
+            resident += one[0]
+            dirty = -1 if one[1] < 0 else dirty + one[1]
+            size += one[2]
+        return resident, dirty, size
+
     def log_range(self):
         """(first offset, offset behind the last written byte, durable offset)."""
         return (self.s.log.min_offset(), load_acquire_i64(&self.s.log.marks.written),
@@ -571,7 +611,14 @@ cdef class ShardCore:
             "log_appended": s.log.marks.appended,
             "log_written": load_acquire_i64(&s.log.marks.written),
             "log_durable": load_acquire_i64(&s.log.marks.durable),
+            "log_dispatched": s.log.marks.dispatched,
+            "log_ring_bytes": s.log.ring.size,
+            "log_writes": s.log.writes,
+            "log_rolls": s.log.rolls,
+            "log_syncs": s.flusher.state.syncs,
             "poisoned": int(s.log.poisoned()),
+            "writable": int(s.writable),
+            "topics": s.topics.live,
             "queue_writes": s.queues.counts.jobs_written,
             "queue_sync_writes": s.queues.counts.sync_writes,
             "queue_write_failures": s.queues.counts.write_failures,

@@ -8,6 +8,7 @@ control_link; `turn` puts them in order and `shard_core` is the face that Python
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.base.latency cimport Latency
 from cext.flow.ack_queue cimport AckQueue
 from cext.flow.control_link cimport ControlLink
 from cext.flow.group_table cimport GroupTable
@@ -87,6 +88,7 @@ cdef class ShardState:
     cdef DiskReader readers
     cdef Options options
     cdef Counters counters
+    cdef Latency append_latency         # from the poll that brought a message to its write
     cdef ControlLink link
     cdef NameMap topics
     cdef GroupTable groups

@@ -68,7 +68,8 @@ cdef class Reactor:
     cdef OnClosed on_closed
     cdef OnDrained on_drained
     cdef bint woken                 # the wake eventfd fired in this turn
-    cdef int64_t now_ms             # monotonic, read once per turn
+    cdef int64_t now_us             # monotonic, read once per turn
+    cdef int64_t now_ms             # the same in milliseconds
     cdef int64_t idle_ms
     cdef NetCounters counters
 

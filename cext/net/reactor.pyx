@@ -118,7 +118,8 @@ cdef class Reactor:
     cdef void poll(self, int32_t timeout_ms) noexcept nogil:
         self.event_count = epoll_wait(self.epoll_fd, <epoll_event*> self.events, EVENTS_PER_POLL,
                                       timeout_ms)
-        self.now_ms = monotonic_us() // 1000
+        self.now_us = monotonic_us()
+        self.now_ms = self.now_us // 1000
         self.woken = False
 
     cdef void receive_ready(self) noexcept nogil:

@@ -15,6 +15,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from cext.base.latency cimport Latency
 from cext.base.native_thread cimport NativeThread
 from cext.store.commit_log cimport CommitLog
 from cext.store.log_link cimport LogLink
@@ -31,6 +32,7 @@ cdef struct FlusherState:
     int64_t last_sync_us         # thread
     uint64_t syncs               # thread; counters for stats
     uint64_t sync_us             # time spent in fdatasync
+    Latency latency              # thread; of each fdatasync
 
 cdef class Flusher:
     cdef FlusherState state

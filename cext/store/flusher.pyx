@@ -13,6 +13,7 @@ from cext.base.atomics cimport (
     exchange_i32, fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32,
     store_release_i64, store_release_u64)
 from cext.base.clock cimport monotonic_us
+from cext.base.latency cimport latency_record
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport close_file, event_signal, event_wait, sync_data
@@ -36,6 +37,7 @@ cdef int sync_segment(FlusherState* state, SegmentHandle* handle, int64_t durabl
     state.last_sync_us = monotonic_us()
     state.sync_us += <uint64_t>(state.last_sync_us - began)
     state.syncs += 1
+    latency_record(&state.latency, state.last_sync_us - began, 1)
     if status != Status.OK:
         segment_path(path, PATH_MAX, state.link.directory, handle.start)
         log_poison(state.link, OPERATION_SYNC, error, durable, path)

@@ -37,7 +37,9 @@ from rmq.broker.queue_reader import QueueReader, record_store_time
 from rmq.broker.registration import Registration
 from rmq.broker.retention import Retention
 from rmq.broker.samples import SAMPLE_S, TOPICS_MAX, Samples, topic_counter
+from rmq.broker.sampling import Sampler
 from rmq.broker.sends import TopicCreations
+from rmq.broker.status import StatusServer
 from rmq.broker.topics import TopicTable
 from rmq.config import Settings
 
@@ -90,6 +92,8 @@ class Broker:
         self.delays = DelayedMessages(settings, core, self.queues, self.topics, config)
         self.creations = TopicCreations()
         self.samples = Samples()
+        self.sampler = Sampler(self)
+        self.status: StatusServer | None = None
         self.retention = Retention(
             settings, core, [self.commit_log_directory, self.consume_queue_directory]
         )
@@ -127,12 +131,19 @@ class Broker:
         ]  # fmt: skip
         self._readable()
         await self.registration.start()
+        if self.settings.metricsExporterType in ("LOG", "OTLP_GRPC"):
+            log.warning("metricsExporterType: no metrics, rmq knows PROM only")
+        if self.settings.metricsExporterType == "PROM":
+            self.status = StatusServer(self)
+            await self.status.start()
         log.info("broker %s serves at %s", self.settings.brokerName, self.address)
 
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.status is not None:
+            await self.status.stop()
         await self.registration.stop()
         await self.dispatcher.drain(DRAIN_S)
         asyncio.get_running_loop().remove_reader(self.core.control_fd)

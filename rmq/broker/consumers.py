@@ -95,6 +95,9 @@ class ConsumerTable:
     def groups_subscribing(self, topic: str) -> list[str]:
         return [name for name, group in self._groups.items() if topic in group.subscriptions]
 
+    def groups(self) -> list[ConsumerGroup]:
+        return list(self._groups.values())
+
     def __len__(self) -> int:
         return len(self._groups)
 

@@ -86,6 +86,10 @@ class Registration:
         members, self._members = list(self._members.values()), {}
         await asyncio.gather(*(member.unregister() for member in members))
 
+    def wanted(self) -> int:
+        """How many name servers are to know this broker."""
+        return len(self._members)
+
     def registered(self) -> list[str]:
         """Addresses of the name servers that know all topics."""
         return [address for address, member in self._members.items() if member.complete]

@@ -2,6 +2,9 @@
 
     28 body  {"table":{"putTps":"120.000 118.400 97.310","commitLogMaxOffset":"1048576",..}}
 
+With the field rmqDetail=true, which mqadmin does not send, the table has one entry more, rmqSample:
+the whole rmq/observe/sample.py as JSON, for `rmq top` and `rmq broker status`.
+
 All values are text. The numbers come from the core's counters (COUNTERS names them), from samples
 of them every 10 s, and from the file system. Rates are three: last 10 s, 1 minute, 10 minutes.
 
@@ -18,13 +21,13 @@ from typing import TYPE_CHECKING
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.retention import disk_ratio
 from rmq.broker.samples import topic_counter
-from rmq.codes import VERSION, ResponseCode
+from rmq.codes import VERSION, VERSION_TEXT, ResponseCode
 from rmq.format import fastjson
+from rmq.observe.sample import encode
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
 
-VERSION_TEXT = "V5_3_3"
 # What this module calls a counter -> the core's name of it.
 COUNTERS = {
     "puts": "messages_in",
@@ -39,6 +42,8 @@ _QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache
 
 def get_runtime_info(broker: "Broker", request: Request) -> Reply:
     table = {**_identity(broker), **_rates(broker), **_log(broker), **_pools()}
+    if request.command.fields.get("rmqDetail") == "true":
+        table["rmqSample"] = encode(broker.sampler.take()).decode()
     return request.command.reply(body=fastjson.dumps({"table": table}))
 
 

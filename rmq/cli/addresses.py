@@ -31,11 +31,11 @@ def is_loopback(address: str) -> bool:
 
 def settle_addresses(settings: Settings, insecure: bool) -> None:
     """Fills in what follows from what was given; ConfigError for what needs --insecure."""
-    keys = [key for key in ("bindAddress", "brokerIP1") if key in settings]
-    for key in keys:
-        if not insecure and not is_loopback(getattr(settings, key)):
+    for key in ("bindAddress", "brokerIP1", "metricsPromExporterHost"):
+        address = getattr(settings, key) if key in settings else ""
+        if address and not insecure and not is_loopback(address):
             raise ConfigError(
-                f"{key}={getattr(settings, key)}: other machines could connect, and rmq has no "
+                f"{key}={address}: other machines could connect, and rmq has no "
                 "accounts yet. Leave it at 127.0.0.1, or add --insecure if everybody who can "
                 "reach this port may read, write and administer"
             )

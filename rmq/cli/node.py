@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmq import __version__
+from rmq import __version__, logs
 from rmq.cli.store_lock import StoreLock
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
@@ -42,11 +42,10 @@ log = logging.getLogger("rmq.node")
 
 def run_node(namesrv: Settings | None, broker: Settings | None) -> None:
     """Serves until told to stop; RmqError when it cannot start."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    first = broker or namesrv
+    assert first is not None
+    fields = {"broker": broker.brokerName} if broker is not None else {}
+    logs.set_up(first.rmqLogFormat, first.rmqLogLinesPerSecond, fields)
     for settings in (namesrv, broker):
         if settings is not None and (ignored := settings.without_effect()):
             log.warning("settings without effect in rmq: %s", ", ".join(ignored))

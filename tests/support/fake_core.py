@@ -196,6 +196,25 @@ class FakeCore:
     def is_in_memory(self, physical_offset: int) -> bool:
         return physical_offset not in self.out_of_memory
 
+    def topic_table(
+        self,
+    ) -> dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None]]]:
+        table = {}
+        for name, (read, write, _, _) in self.topics.items():
+            spans = [self.queue_range(name, queue_id) for queue_id in range(max(read, write))]
+            count = sum(span[1] for span in spans if span is not None)
+            table[name] = (count, 10 * count, 0, 0, spans)
+        return table
+
+    def pools(self) -> dict[str, tuple[int, int, int, int, int]]:
+        return {"reply": (16384, 100, 3, 7, 0)}
+
+    def latencies(self) -> dict[str, tuple[list[int], int]]:
+        return {"append": ([0] * 35 + [4] + [0] * 64, 4000), "flush": ([0] * 100, 0)}
+
+    def page_cache(self, files: int) -> tuple[int, int, int]:
+        return 4096, 0, 8192
+
     def stats(self) -> dict[str, int]:
         return dict(self.counters)
 

@@ -1,0 +1,3 @@
+"""How much of a file the kernel holds in memory. See page_cache.pyx."""
+
+def of_file(path: str, by_mincore: bool = False) -> tuple[int, int, int]: ...

@@ -1,0 +1,115 @@
+"""A shard's pools, latencies and topics as Python values. See observe.pxd."""
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport malloc
+from libc.string cimport memcpy
+
+from cext.base.latency cimport LATENCY_BUCKETS, Latency
+from cext.base.status cimport OK, POOL_EMPTY
+from cext.flow.topic_table cimport Topic
+from cext.memory.buffer_pool cimport BufferPool
+from cext.memory.name_map cimport NameEntry, name_map_next
+from cext.store.consume_queue cimport Queue
+
+
+cdef tuple pool_numbers(const BufferPool* pool):
+    return pool.buffer_bytes, pool.count, pool.in_use, pool.high_water, pool.refusals
+
+
+cdef dict pools_of(ShardState s):
+    cdef dict out = {
+        "request": pool_numbers(&s.net.small_pool),
+        "jumbo": pool_numbers(&s.net.jumbo_pool),
+        "reply": pool_numbers(&s.net.reply_pool),
+        "piece": pool_numbers(&s.net.piece_pool),
+        "pull": pool_numbers(&s.job_pool),
+    }
+    chunks = &s.queues.pool
+    # Chunks go back to a list and come from it first, so `touched` is the most ever in use.
+    out["queue"] = (1024, chunks.capacity, chunks.touched - chunks.free_count, chunks.touched,
+                    s.queues.counts.chunks_reclaimed)
+    return out
+
+
+cdef tuple latency_numbers(const Latency* latency):
+    cdef int i
+    return [latency.counts[i] for i in range(LATENCY_BUCKETS)], latency.sum_us
+
+
+cdef dict latencies_of(ShardState s):
+    return {"append": latency_numbers(&s.append_latency),
+            "flush": latency_numbers(&s.flusher.state.latency)}
+
+
+cdef inline uint8_t* put(uint8_t* at, const void* value, uint64_t bytes) noexcept nogil:
+    memcpy(at, value, bytes)
+    return at + bytes
+
+
+cdef uint8_t* copy_topic(uint8_t* at, const Topic* topic, uint32_t slots) noexcept nogil:
+    cdef const Queue* queue
+    cdef int64_t none = -1
+    cdef uint32_t i
+    at = put(at, &topic.name_length, 4)
+    at = put(at, &slots, 4)
+    at = put(at, &topic.messages_in, 8)
+    at = put(at, &topic.bytes_in, 8)
+    at = put(at, &topic.messages_out, 8)
+    at = put(at, &topic.bytes_out, 8)
+    at = put(at, topic.name, topic.name_length)
+    for i in range(slots):
+        queue = topic.queues[i]
+        at = put(at, &queue.min_offset if queue != NULL else &none, 8)
+        at = put(at, &queue.max_offset if queue != NULL else &none, 8)
+    return at
+
+
+cdef uint32_t slots_of(const Topic* topic) noexcept nogil:
+    return <uint32_t> topic.queue_slots if topic.queues != NULL else 0
+
+
+cdef void call_copy_topics(ShardState s, Arguments* x) noexcept nogil:
+    cdef NameEntry* entry
+    cdef const Topic* topic
+    cdef uint64_t start = <uint64_t> x.numbers[0], cursor, bytes = 1
+    cdef uint8_t* at
+    cdef int count = 0
+    cursor = name_map_next(&s.topics, start, &entry)
+    while cursor != 0 and count < TOPICS_PER_CALL:
+        topic = <const Topic*> entry.value
+        bytes += 40 + topic.name_length + 16 * <uint64_t> slots_of(topic)
+        count += 1
+        cursor = name_map_next(&s.topics, cursor, &entry)
+    x.block = at = <uint8_t*> malloc(bytes)
+    if at == NULL:
+        x.status = POOL_EMPTY
+        return
+    x.results[0] = 0
+    cursor = start
+    while count > 0:
+        cursor = name_map_next(&s.topics, cursor, &entry)
+        topic = <const Topic*> entry.value
+        at = copy_topic(at, topic, slots_of(topic))
+        count -= 1
+        x.results[0] = <int64_t> cursor
+    x.block_bytes = <uint64_t> (at - x.block)
+    x.status = OK
+
+
+cdef int read_topics(const uint8_t* block, uint64_t bytes, dict out) except -1:
+    cdef uint64_t at = 0
+    cdef uint32_t length, slots, _i
+    cdef uint64_t counters[4]
+    cdef int64_t span[2]
+    while at < bytes:
+        memcpy(&length, block + at, 4)
+        memcpy(&slots, block + at + 4, 4)
+        memcpy(counters, block + at + 8, 32)
+        name = (<const char*> block)[at + 40:at + 40 + length]
+        at += 40 + length
+        queues = []
+        for _i in range(slots):
+            memcpy(span, block + at, 16)
+            at += 16
+            queues.append(None if span[1] < 0 else (span[0], span[1]))
+        out[name] = (counters[0], counters[1], counters[2], counters[3], queues)
+    return 0

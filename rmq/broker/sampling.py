@@ -1,0 +1,155 @@
+"""Sampler: makes the Sample of this shard (rmq/observe/sample.py) out of core, tables and /proc.
+
+    sample = broker.sampler.take()
+
+Asked by /metrics, by `rmq top` and `rmq broker status` (code 28 with the field rmqDetail=true), and
+by the supervisor of several shards. It reads counters where they stand; only the table of topics
+goes through the reactor, a bounded number of topics per turn. What is dearer is remembered: the
+page cache is looked at every 5 s at most, the oldest message when the log's start moves.
+
+At most metricsOtelCardinalityLimit topics, and as many lags, are in a sample; `left_out` counts the
+rest. A group without a committed offset in a queue is not behind in it: it has not begun there.
+
+Example: queue 0 holds offsets 0 to 99, "g" committed 90: LagSample("g", "t", 10).
+"""
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmq.broker.consumers import ConsumerGroup
+from rmq.broker.producers import Client
+from rmq.broker.retention import disk_ratio
+from rmq.codes import VERSION_TEXT
+from rmq.observe.sample import ClientSample, LagSample, Sample, TopicSample
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+PAGE_CACHE_S = 5.0
+PAGE_CACHE_FILES = 4  # newest files of the log; a GiB takes about a millisecond
+MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
+
+TopicTable = dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None]]]
+
+
+class Sampler:
+    """Owned by the control thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._began = time.monotonic()
+        self._page_cache = (0, -1, 0)
+        self._page_cache_at = float("-inf")
+        self._oldest = (-1, -1)  # (start of the log, store time of what is there)
+
+    def take(self) -> Sample:
+        broker, settings = self._broker, self._broker.settings
+        counters = broker.core.stats()
+        process = os.times()
+        sample = Sample(
+            cluster=settings.brokerClusterName,
+            broker=settings.brokerName,
+            address=broker.address,
+            version=VERSION_TEXT,
+            pid=os.getpid(),
+            permission=settings.brokerPermission,
+            state="running",
+            uptime_ms=int((time.monotonic() - self._began) * 1000),
+            cpu_ms=int((process.user + process.system) * 1000),
+            rss_bytes=_resident_bytes(),
+            threads=_entries("/proc/self/task"),
+            open_files=_entries("/proc/self/fd"),
+            disk_ratio=disk_ratio(broker.commit_log_directory),
+            oldest_message_ms=self._oldest_message(counters),
+            counters=counters,
+            pools=broker.core.pools(),
+            latencies=broker.core.latencies(),
+            page_cache=self._cached(),
+            groups=len(broker.groups.all()),
+            producers=_clients(broker.producers.groups().items()),
+            consumers=_consumers(broker.consumers.groups()),
+        )
+        self._topics(sample, broker.core.topic_table(), settings.metricsOtelCardinalityLimit)
+        if counters.get("poisoned"):
+            sample.state = "poisoned"
+        elif not counters.get("writable", 1):
+            sample.state = "full"
+        return sample
+
+    def _topics(self, sample: Sample, table: TopicTable, limit: int) -> None:
+        system = self._broker.topics.is_system
+        rows = []
+        for key, (messages_in, bytes_in, messages_out, bytes_out, _) in sorted(table.items()):
+            name = key.decode(errors="replace")
+            if system(name) and messages_in == messages_out == 0:
+                continue  # a dozen of them are there from the start
+            rows.append(
+                TopicSample(name, messages_in, bytes_in, messages_out, bytes_out, system(name))
+            )
+        lags = _lags(table, self._broker.core.offsets())
+        sample.left_out = max(0, len(rows) - limit) + max(0, len(lags) - limit)
+        sample.topics, sample.lags = rows[:limit], lags[:limit]
+
+    def _oldest_message(self, counters: dict[str, int]) -> int:
+        first = self._broker.core.log_range()[0]
+        if self._oldest[0] != first or self._oldest[1] < 0:
+            self._oldest = (first, self._broker.earliest_store_time())
+        return self._oldest[1]
+
+    def _cached(self) -> tuple[int, int, int]:
+        now = time.monotonic()
+        if now - self._page_cache_at >= PAGE_CACHE_S:
+            self._page_cache_at = now
+            self._page_cache = self._broker.core.page_cache(PAGE_CACHE_FILES)
+        return self._page_cache
+
+
+def _lags(table: TopicTable, offsets: dict[bytes, dict[int, int]]) -> list[LagSample]:
+    lags = []
+    for key, committed in sorted(offsets.items()):
+        topic, _, group = key.partition(b"@")
+        if topic not in table:
+            continue
+        queues = table[topic][4]
+        behind = 0
+        for queue_id, offset in committed.items():
+            span = queues[queue_id] if queue_id < len(queues) else None
+            if span is not None:
+                behind += max(0, span[1] - max(offset, span[0]))
+        lags.append(
+            LagSample(group.decode(errors="replace"), topic.decode(errors="replace"), behind)
+        )
+    return lags
+
+
+def _clients(groups: Iterable[tuple[str, Iterable[Client]]], mode: str = "") -> list[ClientSample]:
+    """One row per group, language and version."""
+    counts: dict[tuple[str, str, int], int] = {}
+    for group, clients in groups:
+        for client in clients:
+            key = (group, client.language.lower(), client.version)
+            counts[key] = counts.get(key, 0) + 1
+    return [
+        ClientSample(group, language, str(version), count, mode)
+        for (group, language, version), count in sorted(counts.items())
+    ]
+
+
+def _consumers(groups: Iterable[ConsumerGroup]) -> list[ClientSample]:
+    rows = []
+    for group in groups:
+        mode = MODES.get(group.consume_type, "")
+        rows += _clients([(group.name, group.clients.values())], mode)
+    return rows
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
+def _entries(path: str) -> int:
+    return sum(1 for _ in Path(path).iterdir())

@@ -1,0 +1,109 @@
+"""StatusServer: /metrics, /healthz and /readyz of one shard, when metricsExporterType=PROM.
+
+    /metrics    what Prometheus reads: rmq/observe/metrics.py
+    /healthz    200 while this process is worth keeping: the reactor takes turns and the log is
+                sound. 503 means: restart it
+    /readyz     200 while clients are to be sent here: healthy, takes writes, and registered at a
+                name server (when it has any). 503 means: wait, or look at the reason in the answer
+
+It is off by default, as in RocketMQ; a second broker on the machine would find the port taken. It
+listens at metricsPromExporterHost (empty: this machine only) and metricsPromExporterPort (5557, 0
+any free one). The reactor takes a turn every 0.5 s even when nothing happens, so one that takes
+none for STUCK_S is stuck.
+"""
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from rmq.observe.http import Answer, HttpServer
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+log = logging.getLogger("rmq.broker.status")
+
+STUCK_S = 5.0
+LOOK_S = 1.0
+
+
+class StatusServer:
+    """Owned by the control thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        settings = broker.settings
+        self._server = HttpServer(
+            settings.metricsPromExporterHost or "127.0.0.1",
+            settings.metricsPromExporterPort,
+            {"/metrics": self.metrics, "/healthz": self.health, "/readyz": self.ready},
+        )
+        self._turns = -1
+        self._moved_at = time.monotonic()
+        self._watch: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listens; a taken address is logged and changes nothing else: messages come first."""
+        host = self._broker.settings.metricsPromExporterHost or "127.0.0.1"
+        try:
+            await self._server.start()
+        except OSError as error:
+            port = self._broker.settings.metricsPromExporterPort
+            log.error(
+                "no metrics: cannot listen on %s:%d: %s; set metricsPromExporterPort",
+                host, port, error.strerror or error,
+            )  # fmt: skip
+            return
+        self._watch = asyncio.get_running_loop().create_task(self._watch_turns())
+        log.info("metrics at http://%s:%d/metrics", host, self._server.port)
+
+    async def stop(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+            await self._server.stop()
+            self._watch = None
+
+    # ---- the answers
+
+    async def metrics(self) -> Answer:
+        from rmq.observe.exposition import CONTENT_TYPE
+        from rmq.observe.metrics import render
+
+        return Answer(200, render([self._broker.sampler.take()]), CONTENT_TYPE)
+
+    async def health(self) -> Answer:
+        return _verdict(self.illness())
+
+    async def ready(self) -> Answer:
+        return _verdict(self.illness() or self.hindrance())
+
+    def illness(self) -> str | None:
+        """Why this process is beyond help; None while it is well."""
+        if self._broker.core.stats().get("poisoned"):
+            return "the log is poisoned by a failed write or sync"
+        silent = time.monotonic() - self._moved_at
+        if silent > STUCK_S:
+            return f"the reactor has taken no turn for {silent:.0f} s"
+        return None
+
+    def hindrance(self) -> str | None:
+        """Why clients are not to come now; None while they are."""
+        if not self._broker.core.stats().get("writable", 1):
+            return "the disk is too full for writes"
+        registration = self._broker.registration
+        if registration.wanted() and not registration.registered():
+            return "not registered at any name server"
+        return None
+
+    async def _watch_turns(self) -> None:
+        while True:
+            turns = self._broker.core.stats().get("turns", 0)
+            if turns != self._turns:
+                self._turns, self._moved_at = turns, time.monotonic()
+            await asyncio.sleep(LOOK_S)
+
+
+def _verdict(reason: str | None) -> Answer:
+    return Answer(200, b"ok\n") if reason is None else Answer(503, f"{reason}\n".encode())

@@ -1,0 +1,96 @@
+"""Where log lines go: standard error, as text for people or as JSON for machines, with a limit.
+
+    set_up("json", lines_per_second=200, {"broker": "broker-a"})
+
+        {"time":"2025-11-21T13:20:00.123Z","level":"WARNING","logger":"rmq.broker","broker":
+        "broker-a","message":"..."}                                  (one line)
+
+Beyond the limit lines below ERROR are dropped; the next line that gets through says how many. So a
+fault that repeats for every message neither fills the disk nor slows the control thread down, and
+errors always get through. The limit is a bucket that holds one second's worth.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+TEXT_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line; what is given with `extra` comes as fields of its own."""
+
+    _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        super().__init__()
+        self._fields = dict(fields)
+
+    def format(self, record: logging.LogRecord) -> str:
+        import msgspec
+
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, Any] = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            **self._fields,
+            "message": record.getMessage(),
+        }
+        for key, value in vars(record).items():
+            if key not in self._KNOWN and key not in line:
+                plain = isinstance(value, str | int | float | bool) or value is None
+                line[key] = value if plain else str(value)
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode("utf-8", "replace")
+
+
+class RateLimit(logging.Filter):
+    """Lets lines_per_second through; the next line tells how many it did not. For a handler.
+
+    Used under the handler's caller, by any thread: counts may be off by a line, never by more.
+    """
+
+    def __init__(self, lines_per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._limit = float(lines_per_second)
+        self._clock = clock
+        self._left = self._limit
+        self._filled_at = clock()
+        self._dropped = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now = self._clock()
+        self._left = min(self._limit, self._left + (now - self._filled_at) * self._limit)
+        self._filled_at = now
+        if record.levelno >= logging.ERROR:
+            self._left = max(0.0, self._left - 1)
+            return True
+        if self._left < 1:
+            self._dropped += 1
+            return False
+        self._left -= 1
+        if self._dropped:
+            self._tell(record)
+        return True
+
+    def _tell(self, record: logging.LogRecord) -> None:
+        """The first line after a gap tells of it."""
+        record.msg = f"{record.getMessage()} ({self._dropped} lines before it were not logged)"
+        record.args = ()
+        self._dropped = 0
+
+
+def set_up(form: str, lines_per_second: int, fields: Mapping[str, str]) -> None:
+    """Sends all lines of this process to standard error; the last call counts."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(RateLimit(lines_per_second))
+    handler.setFormatter(
+        JsonFormatter(fields) if form == "json" else logging.Formatter(TEXT_FORMAT)
+    )
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

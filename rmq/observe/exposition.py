@@ -1,0 +1,44 @@
+"""The text that Prometheus reads (exposition format 0.0.4), written line by line.
+
+    out = Exposition()
+    out.family("rocketmq_topic_number", "gauge", "Topics.")
+    out.value("rocketmq_topic_number", {"shard": "0"}, 12)
+    out.text()
+
+        # HELP rocketmq_topic_number Topics.
+        # TYPE rocketmq_topic_number gauge
+        rocketmq_topic_number{shard="0"} 12
+
+Written here, because the client library costs 5.4 MiB of memory and 0.1 s of the control thread at
+its import, and of it only this format would be used: values are counted elsewhere. The tests read
+what comes out with that library's parser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Exposition:
+    """Lines in the order given; the caller keeps a family's values together."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def family(self, name: str, kind: str, help_text: str) -> None:
+        """Starts a metric: kind is counter, gauge or histogram."""
+        escaped = help_text.replace("\\", "\\\\").replace("\n", "\\n")
+        self._lines += [f"# HELP {name} {escaped}", f"# TYPE {name} {kind}"]
+
+    def value(self, name: str, labels: Mapping[str, str], value: int | float) -> None:
+        pairs = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
+        self._lines.append(f"{name}{{{pairs}}} {value}")
+
+    def text(self) -> bytes:
+        return ("\n".join(self._lines) + "\n").encode()
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,164 @@
+"""A small HTTP server for what an operator's machines ask: /metrics, /healthz, /readyz.
+
+    server = HttpServer("127.0.0.1", 5557, {"/healthz": health})    # async () -> Answer
+    await server.start(); server.port; await server.stop()
+
+It runs on the control thread's loop, so it costs no thread and its answers show that this thread is
+alive. GET and HEAD of the paths it is given, nothing else: no bodies, no files, one request after
+the other on a connection. A client that is slow, silent or sends nonsense is dropped; there are at
+most CONNECTIONS_MAX at once.
+
+    GET /healthz HTTP/1.1   ->   HTTP/1.1 200 OK .. ok
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+log = logging.getLogger("rmq.observe.http")
+
+CONNECTIONS_MAX = 64
+HEAD_BYTES_MAX = 16 << 10
+HEADERS_MAX = 100
+IDLE_S = 75.0  # between two requests; scrapers come back every 15 to 60 s
+HEAD_S = 10.0  # from a request's first line to the end of its headers
+WRITE_S = 30.0
+REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed",
+           500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
+
+
+@dataclass
+class Answer:
+    status: int
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+
+
+Handler = Callable[[], Awaitable[Answer]]
+
+
+class BadRequestError(Exception):
+    """What came is no request that is served here; the connection is closed after the answer."""
+
+
+class HttpServer:
+    """Owned by one asyncio loop."""
+
+    def __init__(self, host: str, port: int, handlers: Mapping[str, Handler]) -> None:
+        self._host, self._port = host, port
+        self._handlers = dict(handlers)
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Listens; OSError when the address is taken."""
+        self._server = await asyncio.start_server(
+            self._accept, self._host, self._port, limit=HEAD_BYTES_MAX
+        )
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        number: int = self._server.sockets[0].getsockname()[1]
+        return number
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._open):
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._open) >= CONNECTIONS_MAX:
+            writer.close()
+            return
+        self._open.add(task)
+        try:
+            while await self._serve_one(reader, writer):
+                pass
+        except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError):
+            pass  # gone, or too slow
+        except asyncio.CancelledError:
+            pass  # stop(): the streams' own callback would log it as an error
+        finally:
+            self._open.discard(task)
+            writer.close()
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answers one request; whether the connection stays."""
+        first = await asyncio.wait_for(_line(reader), IDLE_S)
+        if not first:
+            return False
+        try:
+            method, path, keep = await asyncio.wait_for(_head(first, reader), HEAD_S)
+        except BadRequestError as error:
+            await _send(writer, Answer(400, f"{error}\n".encode()), False, False)
+            return False
+        answer = await self._answer(method, path)
+        await asyncio.wait_for(_send(writer, answer, method == "HEAD", keep), WRITE_S)
+        return keep
+
+    async def _answer(self, method: str, path: str) -> Answer:
+        handler = self._handlers.get(path.partition("?")[0])
+        if handler is None:
+            known = ", ".join(sorted(self._handlers))
+            return Answer(404, f"nothing here; try {known}\n".encode())
+        if method not in ("GET", "HEAD"):
+            return Answer(405, b"GET only\n")
+        try:
+            return await handler()
+        except Exception as error:
+            log.error("%s: %s: %s", path.partition("?")[0], type(error).__name__, error)
+            return Answer(500, f"{type(error).__name__}: {error}\n".encode())
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """One line without its end; empty at the end of the stream and for an empty line."""
+    try:
+        line = await reader.readuntil(b"\n")
+    except asyncio.LimitOverrunError:
+        return b"\0"  # no legal first line or header: refused by the caller
+    except asyncio.IncompleteReadError as error:
+        if error.partial:
+            raise
+        return b""
+    return line.rstrip(b"\r\n")
+
+
+async def _head(first: bytes, reader: asyncio.StreamReader) -> tuple[str, str, bool]:
+    """(method, path, whether to keep the connection) of a request with no body."""
+    parts = first.decode("latin-1").split(" ")
+    if len(parts) != 3 or parts[2] not in ("HTTP/1.1", "HTTP/1.0") or not parts[1].startswith("/"):
+        raise BadRequestError("not an HTTP/1 request")
+    keep = parts[2] == "HTTP/1.1"
+    for _ in range(HEADERS_MAX):
+        line = await _line(reader)
+        if not line:
+            return parts[0], parts[1], keep
+        name, colon, value = line.decode("latin-1").partition(":")
+        if not colon:
+            raise BadRequestError("a header line without a colon")
+        name, value = name.strip().lower(), value.strip().lower()
+        if name == "connection":
+            keep = value != "close" and (keep or value == "keep-alive")
+        if name == "transfer-encoding" or (name == "content-length" and value != "0"):
+            raise BadRequestError("no bodies here")
+    raise BadRequestError(f"more than {HEADERS_MAX} headers")
+
+
+async def _send(writer: asyncio.StreamWriter, answer: Answer, head: bool, keep: bool) -> None:
+    lines = [
+        f"HTTP/1.1 {answer.status} {REASONS[answer.status]}",
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
+        "Cache-Control: no-store",
+        f"Connection: {'keep-alive' if keep else 'close'}",
+    ]
+    writer.write(("\r\n".join(lines) + "\r\n\r\n").encode() + (b"" if head else answer.body))
+    await writer.drain()

@@ -1,0 +1,210 @@
+"""Samples of the shards as Prometheus metrics: RocketMQ 5's names where one exists, else `rmq_`.
+
+    render([sample of shard 0, sample of shard 1]) -> text of /metrics
+
+Every value carries the labels of RocketMQ's own exporter, `cluster`, `node_type` and `node_id` (the
+broker's name), and `shard`: sum by (node_id, ..) looks at a shard, sum by (topic) at the machine.
+RocketMQ's dashboards work with what is here; it has no counterpart of thread pools
+(rocketmq_processor_watermark), and messages out are counted by topic, not by group.
+
+Histograms are in seconds as Prometheus wants them; their buckets are every fourth of the core's,
+so powers of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rmq.observe.exposition import Exposition
+from rmq.observe.latency import edge
+from rmq.observe.sample import Sample, TopicSample
+
+Labels = dict[str, str]
+
+# (metric, help, value of a sample); None leaves the shard out
+_GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
+    ("rocketmq_broker_permission", "2 writable + 4 readable.", lambda s: s.permission),
+    ("rocketmq_topic_number", "Topics.", lambda s: s.counters.get("topics")),
+    ("rocketmq_consumer_group_number", "Subscription groups.", lambda s: s.groups),
+    (
+        "rocketmq_storage_size",
+        "Bytes of the commit log.",
+        lambda s: _difference(s, "log_written", "log_first"),
+    ),
+    (
+        "rocketmq_storage_flush_behind_bytes",
+        "Bytes written and not yet synced to disk.",
+        lambda s: _difference(s, "log_written", "log_durable"),
+    ),
+    (
+        "rocketmq_storage_dispatch_behind_bytes",
+        "Bytes written that consumers can not see yet.",
+        lambda s: _difference(s, "log_written", "log_dispatched"),
+    ),
+    ("rmq_up_seconds", "Since the start of the process.", lambda s: s.uptime_ms / 1000),
+    ("rmq_writable", "1 while sends are taken.", lambda s: s.counters.get("writable")),
+    ("rmq_poisoned", "1 after a failed write or sync.", lambda s: s.counters.get("poisoned")),
+    ("rmq_connections", "Open connections.", lambda s: s.counters.get("connections")),
+    ("rmq_pulls_waiting", "Pulls held.", lambda s: s.counters.get("pulls_waiting")),
+    ("rmq_resident_memory_bytes", "Of the process.", lambda s: s.rss_bytes),
+    ("rmq_open_files", "File descriptors of the process.", lambda s: s.open_files),
+    (
+        "rmq_disk_used_ratio",
+        "Of the file system that holds the log.",
+        lambda s: s.disk_ratio if s.disk_ratio >= 0 else None,
+    ),
+    (
+        "rmq_page_cache_resident_bytes",
+        "Bytes of the newest log files that are in memory.",
+        lambda s: s.page_cache[0],
+    ),
+    (
+        "rmq_page_cache_dirty_bytes",
+        "Of them not on the disk yet.",
+        lambda s: s.page_cache[1] if s.page_cache[1] >= 0 else None,
+    ),
+    ("rmq_samples_left_out", "Topics and lags beyond the limit.", lambda s: s.left_out),
+]
+
+# metric -> (counter of the core, help)
+_COUNTERS = {
+    "rmq_turns_total": ("turns", "Turns of the reactor."),
+    "rmq_write_outs_total": ("write_outs", "Turns' writes to the log."),
+    "rmq_log_syncs_total": ("log_syncs", "fdatasync calls on the log."),
+    "rmq_sends_refused_total": ("sends_refused", "Sends refused, for whatever reason."),
+    "rmq_busy_replies_total": ("busy_replies", "Requests answered SYSTEM_BUSY."),
+    "rmq_pulls_total": ("pulls", "Pull requests."),
+    "rmq_pulls_found_total": ("pulls_found", "Pulls answered with messages."),
+    "rmq_pulls_held_total": ("pulls_held", "Pulls that had to wait for a message."),
+    "rmq_pulls_empty_total": ("pulls_empty", "Pulls answered without a message."),
+    "rmq_pulls_from_disk_total": ("pulls_from_disk", "Pulls that had to wait for the disk."),
+    "rmq_control_requests_total": ("control_requests", "Requests for the control thread."),
+    "rmq_malformed_frames_total": ("malformed_frames", "Frames that closed a connection."),
+    "rmq_corrupt_records_total": ("corrupt_records", "Records that failed their check."),
+    "rmq_received_bytes_total": ("received_bytes", "Bytes from sockets."),
+    "rmq_sent_bytes_total": ("sent_bytes", "Bytes to sockets."),
+    "rmq_socket_stalls_total": ("socket_stalls", "Sockets that did not take a turn's output."),
+    "rmq_connections_accepted_total": ("connections_accepted", "Connections accepted."),
+    "rmq_connections_refused_total": ("connections_refused", "Connections beyond the limit."),
+}
+
+_TOPIC_COUNTERS: dict[str, tuple[str, Callable[[TopicSample], int]]] = {
+    "rocketmq_messages_in_total": ("Messages stored.", lambda t: t.messages_in),
+    "rocketmq_messages_out_total": ("Messages handed to consumers.", lambda t: t.messages_out),
+    "rocketmq_throughput_in_total": ("Bytes stored.", lambda t: t.bytes_in),
+    "rocketmq_throughput_out_total": ("Bytes handed to consumers.", lambda t: t.bytes_out),
+}
+
+_POOL_GAUGES = (
+    ("rmq_pool_buffers", "gauge", "Buffers of a pool.", 1),
+    ("rmq_pool_in_use", "gauge", "Buffers in use.", 2),
+    ("rmq_pool_high_water", "gauge", "Most buffers ever in use at once.", 3),
+    ("rmq_pool_refusals_total", "counter", "Times a pool was empty.", 4),
+)
+
+
+def render(samples: Sequence[Sample]) -> bytes:
+    """The text of /metrics."""
+    out = Exposition()
+    shards = [(sample, _labels(sample)) for sample in samples]
+    for name, text, value_of in _GAUGES:
+        out.family(name, "gauge", text)
+        for sample, labels in shards:
+            value = value_of(sample)
+            if value is not None:
+                out.value(name, labels, value)
+    for name, (counter, text) in _COUNTERS.items():
+        out.family(name, "counter", text)
+        for sample, labels in shards:
+            out.value(name, labels, sample.counters.get(counter, 0))
+    out.family("rmq_cpu_seconds_total", "counter", "User and system time of the process.")
+    for sample, labels in shards:
+        out.value("rmq_cpu_seconds_total", labels, sample.cpu_ms / 1000)
+    _topics(out, shards)
+    _clients(out, shards)
+    _pools(out, shards)
+    _latency(out, shards, "append", "rmq_append_latency_seconds",
+             "From the turn that brought a message to its write.")  # fmt: skip
+    _latency(out, shards, "flush", "rmq_flush_latency_seconds", "One fdatasync of the log.")
+    return out.text()
+
+
+def _labels(sample: Sample) -> Labels:
+    return {
+        "cluster": sample.cluster,
+        "node_type": "broker",
+        "node_id": sample.broker,
+        "shard": str(sample.shard),
+    }
+
+
+def _difference(sample: Sample, upper: str, lower: str) -> int | None:
+    if upper not in sample.counters or lower not in sample.counters:
+        return None
+    return max(0, sample.counters[upper] - sample.counters[lower])
+
+
+def _topics(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
+    for name, (text, value_of) in _TOPIC_COUNTERS.items():
+        out.family(name, "counter", text)
+        for sample, labels in shards:
+            for topic in sample.topics:
+                own = {"topic": topic.name, "is_system": _flag(topic.is_system)}
+                out.value(name, labels | own, value_of(topic))
+    name = "rocketmq_consumer_lag_messages"
+    out.family(name, "gauge", "Messages behind the consumer's committed offset.")
+    for sample, labels in shards:
+        for lag in sample.lags:
+            own = {
+                "consumer_group": lag.group,
+                "topic": lag.topic,
+                "is_retry": _flag(lag.topic.startswith("%RETRY%")),
+            }
+            out.value(name, labels | own, lag.messages)
+
+
+def _clients(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
+    out.family("rocketmq_producer_connections", "gauge", "Connections of producers.")
+    for sample, labels in shards:
+        for row in sample.producers:
+            own = {"language": row.language, "version": row.version, "protocol_type": "remoting"}
+            out.value("rocketmq_producer_connections", labels | own, row.count)
+    out.family("rocketmq_consumer_connections", "gauge", "Connections of consumers.")
+    for sample, labels in shards:
+        for row in sample.consumers:
+            own = {
+                "consumer_group": row.group, "language": row.language, "version": row.version,
+                "consume_mode": row.mode, "protocol_type": "remoting",
+            }  # fmt: skip
+            out.value("rocketmq_consumer_connections", labels | own, row.count)
+
+
+def _pools(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
+    for name, kind, text, column in _POOL_GAUGES:
+        out.family(name, kind, text)
+        for sample, labels in shards:
+            for pool, numbers in sample.pools.items():
+                out.value(name, labels | {"pool": pool}, numbers[column])
+
+
+def _latency(
+    out: Exposition, shards: Sequence[tuple[Sample, Labels]], which: str, name: str, text: str
+) -> None:
+    out.family(name, "histogram", text)
+    for sample, labels in shards:
+        if which not in sample.latencies:
+            continue
+        counts, sum_us = sample.latencies[which]
+        seen = 0
+        for bucket, count in enumerate(counts):
+            seen += count
+            if bucket % 4 == 3 and bucket >= 7 and bucket < len(counts) - 1:
+                le = f"{(edge(bucket) + 1) / 1e6:.6f}"
+                out.value(f"{name}_bucket", labels | {"le": le}, seen)
+        out.value(f"{name}_bucket", labels | {"le": "+Inf"}, seen)
+        out.value(f"{name}_sum", labels, sum_us / 1e6)
+        out.value(f"{name}_count", labels, seen)
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

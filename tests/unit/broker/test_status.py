@@ -1,0 +1,107 @@
+"""Samples of a shard, and the verdicts of /healthz and /readyz, on an in-memory core."""
+
+import json
+from pathlib import Path
+
+import pytest
+from support.fake_core import control
+from support.name_server import in_loop
+
+from rmq.broker import status
+from rmq.broker.status import StatusServer
+from rmq.observe.sample import decode
+
+
+@in_loop
+async def test_a_sample_holds_topics_lags_and_clients(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        core = broker.core
+        await core.client().call(17, topic="t", readQueueNums=2, writeQueueNums=2, perm=6)
+        for queue_id in (0, 0, 0, 1):
+            core.store("t", queue_id, store_timestamp_ms=77)
+        core.commit_offset(b"g", b"t", 0, 1)
+        core.commit_offset(b"g", b"t", 7, 1)  # no such queue any more
+        core.commit_offset(b"g", b"gone", 0, 1)
+        core.counters["turns"] = 9
+        sample = broker.sampler.take()
+        assert sample.broker == "broker-a"
+        assert sample.counters["turns"] == 9
+        assert sample.oldest_message_ms == 77
+        assert [(row.group, row.topic, row.messages) for row in sample.lags] == [("g", "t", 2)]
+        assert sample.lag == 2
+        assert [row.name for row in sample.topics if not row.is_system] == ["t"]
+        assert sample.topics[-1].messages_in == 4
+        assert sample.rss_bytes > 1 << 20 and sample.open_files > 2 and sample.threads >= 1
+        assert sample.page_cache == (4096, 0, 8192)
+
+
+@in_loop
+async def test_more_topics_than_the_limit_are_counted(tmp_path: Path) -> None:
+    async with control(tmp_path, metricsOtelCardinalityLimit="2") as broker:
+        for number in range(5):
+            name = f"t{number}"
+            await broker.core.client().call(
+                17, topic=name, readQueueNums=1, writeQueueNums=1, perm=6
+            )
+        sample = broker.sampler.take()
+        assert len(sample.topics) == 2
+        assert sample.left_out == 3
+
+
+@in_loop
+async def test_the_detail_comes_only_when_asked_for(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        assert "rmqSample" not in json.loads((await client.call(28)).body)["table"]
+        table = json.loads((await client.call(28, rmqDetail="true")).body)["table"]
+        assert decode(table["rmqSample"]).broker == "broker-a"
+
+
+@in_loop
+async def test_a_poisoned_or_stuck_shard_is_ill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with control(tmp_path) as broker:
+        server = StatusServer(broker)
+        assert (await server.health()).status == 200
+        broker.core.counters["poisoned"] = 1
+        answer = await server.health()
+        assert answer.status == 503 and b"poisoned" in answer.body
+        assert broker.sampler.take().state == "poisoned"
+        broker.core.counters["poisoned"] = 0
+        monkeypatch.setattr(status, "STUCK_S", -1.0)
+        answer = await server.ready()
+        assert answer.status == 503 and b"no turn for" in answer.body
+
+
+@in_loop
+async def test_a_shard_is_ready_when_it_takes_writes_and_is_registered(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        server = StatusServer(broker)
+        assert (await server.ready()).status == 200  # it has no name server to be known at
+        broker.core.counters["writable"] = 0
+        answer = await server.ready()
+        assert answer.status == 503 and b"disk is too full" in answer.body
+        assert broker.sampler.take().state == "full"
+        broker.core.counters["writable"] = 1
+        broker.registration._members["127.0.0.1:1"] = object()
+        monkeypatch = pytest.MonkeyPatch()
+        monkeypatch.setattr(broker.registration, "registered", list)
+        answer = await server.ready()
+        assert answer.status == 503 and b"name server" in answer.body
+        monkeypatch.undo()
+        del broker.registration._members["127.0.0.1:1"]
+
+
+@in_loop
+async def test_a_taken_port_does_not_stop_the_broker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with control(tmp_path, metricsExporterType="PROM", metricsPromExporterPort="0") as one:
+        assert one.status is not None
+        port = str(one.status._server.port)
+        async with control(
+            tmp_path / "2", metricsExporterType="2", metricsPromExporterPort=port
+        ) as two:
+            assert "no metrics: cannot listen" in caplog.text
+            assert two.sampler.take().broker == "broker-a"

@@ -1,0 +1,115 @@
+"""/metrics as Prometheus' own parser reads it: names, labels, histograms, several shards."""
+
+import pytest
+
+from rmq.observe.exposition import Exposition
+from rmq.observe.metrics import render
+from rmq.observe.sample import (
+    ClientSample,
+    LagSample,
+    Sample,
+    TopicSample,
+    as_dict,
+    decode,
+    encode,
+)
+
+parser = pytest.importorskip("prometheus_client.parser")
+
+
+def sample(shard: int = 0) -> Sample:
+    counts = [0] * 100
+    counts[5], counts[35], counts[99] = 2, 3, 1
+    return Sample(
+        cluster="C", broker=f"b-{shard}" if shard else "b", shard=shard, permission=6,
+        cpu_ms=1500, rss_bytes=4096,
+        counters={"log_written": 100, "log_durable": 60, "log_first": 10, "log_dispatched": 100,
+                  "topics": 3, "turns": 7, "writable": 1, "poisoned": 0},
+        pools={"reply": (16384, 100, 3, 7, 2)},
+        latencies={"append": (counts, 5000), "flush": ([0] * 100, 0)},
+        topics=[TopicSample('odd"name\\', 5, 500, 2, 200), TopicSample("TBW102", 1, 1, 1, 1, True)],
+        lags=[LagSample("g", "%RETRY%g", 4)],
+        producers=[ClientSample("p", "java", "479", 2)],
+        consumers=[ClientSample("g", "go", "1", 1, "push")],
+    )  # fmt: skip
+
+
+def parsed(text: bytes) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """{metric: {sorted labels without those all have: value}}."""
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in parser.text_string_to_metric_families(text.decode()):
+        for row in family.samples:
+            labels = dict(row.labels)
+            assert labels.pop("cluster") == "C"
+            assert labels.pop("node_type") == "broker"
+            assert labels.pop("node_id") in ("b", "b-1")
+            table = found.setdefault(row.name, {})
+            key = tuple(sorted(labels.items()))
+            assert key not in table, (row.name, key)
+            table[key] = row.value
+    return found
+
+
+def test_rocketmq_names_carry_the_numbers() -> None:
+    found = parsed(render([sample()]))
+    shard = (("shard", "0"),)
+    assert found["rocketmq_broker_permission"] == {shard: 6}
+    assert found["rocketmq_storage_size"] == {shard: 90}
+    assert found["rocketmq_storage_flush_behind_bytes"] == {shard: 40}
+    assert found["rocketmq_storage_dispatch_behind_bytes"] == {shard: 0}
+    odd = (("is_system", "false"), ("shard", "0"), ("topic", 'odd"name\\'))
+    assert found["rocketmq_messages_in_total"][odd] == 5
+    assert found["rocketmq_throughput_out_total"][odd] == 200
+    lag = (("consumer_group", "g"), ("is_retry", "true"), ("shard", "0"), ("topic", "%RETRY%g"))
+    assert found["rocketmq_consumer_lag_messages"] == {lag: 4}
+    assert list(found["rocketmq_producer_connections"].values()) == [2]
+    assert list(found["rocketmq_consumer_connections"].values()) == [1]
+    assert found["rmq_pool_high_water"] == {(("pool", "reply"), ("shard", "0")): 7}
+    assert found["rmq_cpu_seconds_total"] == {shard: 1.5}
+
+
+def test_histogram_buckets_add_up() -> None:
+    found = parsed(render([sample()]))
+    buckets = {
+        dict(key)["le"]: value for key, value in found["rmq_append_latency_seconds_bucket"].items()
+    }
+    assert buckets["0.000008"] == 2
+    assert buckets["0.000512"] == 2
+    assert buckets["0.001024"] == 5
+    assert buckets["+Inf"] == 6
+    values = list(buckets.values())
+    assert values == sorted(values)
+    assert found["rmq_append_latency_seconds_count"] == {(("shard", "0"),): 6}
+    assert found["rmq_append_latency_seconds_sum"] == {(("shard", "0"),): 0.005}
+
+
+def test_every_shard_has_its_own_series() -> None:
+    found = parsed(render([sample(0), sample(1)]))
+    assert set(found["rmq_turns_total"]) == {(("shard", "0"),), (("shard", "1"),)}
+    for name in ("rocketmq_messages_in_total", "rmq_append_latency_seconds_count"):
+        assert len(found[name]) == 2 * len(parsed(render([sample()]))[name])
+
+
+def test_what_a_shard_does_not_know_is_left_out() -> None:
+    found = parsed(render([Sample(cluster="C", broker="b")]))
+    for name in ("rocketmq_storage_size", "rmq_page_cache_dirty_bytes", "rmq_disk_used_ratio"):
+        assert name not in found
+    assert found["rmq_turns_total"] == {(("shard", "0"),): 0}
+
+
+def test_help_text_cannot_break_a_line() -> None:
+    out = Exposition()
+    out.family("m", "gauge", "one\ntwo")
+    out.value("m", {"l": "a\nb"}, 1)
+    assert out.text() == b'# HELP m one\\ntwo\n# TYPE m gauge\nm{l="a\\nb"} 1\n'
+
+
+def test_a_sample_survives_its_journey() -> None:
+    assert decode(encode(sample(1))) == sample(1)
+    assert as_dict(sample())["counters"]["turns"] == 7
+
+
+def test_a_sample_of_another_version_is_read_as_far_as_it_is_known() -> None:
+    assert decode(b'{"broker":"x","news":[1]}') == Sample(broker="x")
+    with pytest.raises(ValueError):
+        decode(b'{"broker":7}')
