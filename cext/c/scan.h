@@ -149,6 +149,35 @@ RMQ_INLINE int rmq_same_name(const uint8_t *a, const char *b, uint32_t length)
     return memcmp(a, b, length) == 0;
 }
 
+/* Whether `bytes` is `like` in every place where `fixed` is 0xFF, and holds neither quote nor
+ * backslash where `fixed` is 0. All three have `length` bytes. */
+RMQ_INLINE int rmq_same_shape(const uint8_t *bytes, const uint8_t *like, const uint8_t *fixed,
+                              uint32_t length)
+{
+    uint32_t at = 0;
+#if defined(__SSE2__)
+    const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
+    __m128i bad = _mm_setzero_si128();
+    while (length >= 16 && at < length) {
+        if (length - at < 16)
+            at = length - 16;
+        __m128i b = _mm_loadu_si128((const __m128i *)(bytes + at));
+        __m128i f = _mm_loadu_si128((const __m128i *)(fixed + at));
+        __m128i same = _mm_cmpeq_epi8(b, _mm_loadu_si128((const __m128i *)(like + at)));
+        __m128i marks = _mm_or_si128(_mm_cmpeq_epi8(b, quote), _mm_cmpeq_epi8(b, backslash));
+        bad = _mm_or_si128(bad, _mm_or_si128(_mm_andnot_si128(same, f),
+                                             _mm_andnot_si128(f, marks)));
+        at += 16;
+    }
+    if (_mm_movemask_epi8(bad) != 0)
+        return 0;
+#endif
+    uint32_t differ = 0;
+    for (; at < length; at++)
+        differ |= fixed[at] ? bytes[at] ^ like[at] : bytes[at] == '"' || bytes[at] == '\\';
+    return differ == 0;
+}
+
 /* Copies up to the first `stop` byte or the end of either side; returns how many bytes that were.
  * May write rubbish behind them, never beyond `capacity`. */
 RMQ_INLINE uint32_t rmq_copy_until(const uint8_t *from, uint32_t length, uint8_t *to,

@@ -69,6 +69,7 @@ from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
 from cext.store.preparer cimport Preparer
 from cext.store.queue_store cimport QueueStore
+from cext.wire.header_shapes cimport header_shapes_close, header_shapes_open
 from cext.wire.message_id cimport unique_key_maker_open
 
 from cext.base.page_cache import of_file
@@ -113,6 +114,7 @@ cdef class ShardCore:
         free(self.s.dispatches)
         free(self.s.timer_slots)
         free(self.s.batch_ids)
+        header_shapes_close(&self.s.shapes)
 
     # ---------------------------------------------------------------- building
 
@@ -127,6 +129,7 @@ cdef class ShardCore:
                 or group_table_open(&s.groups) != OK
                 or offset_table_open(&s.offsets) != OK
                 or name_map_open(&s.topics) != OK
+                or header_shapes_open(&s.shapes) != OK
                 or buffer_pool_open(&s.job_pool, sizeof(PullJob),
                                     self.given["pulls_max"], 0) != OK
                 or link_open(&s.link, LINK_MESSAGES, LINK_BYTES) != OK):

@@ -24,6 +24,7 @@ from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
 from cext.store.preparer cimport Preparer
 from cext.store.queue_store cimport QueueStore
+from cext.wire.header_shapes cimport HeaderShapes
 from cext.wire.message_id cimport UniqueKeyMaker
 
 cdef enum:
@@ -113,6 +114,7 @@ cdef class ShardState:
     cdef uint8_t refuse_reason[TEXT_MAX]
     cdef uint32_t refuse_reason_bytes
     cdef UniqueKeyMaker key_maker
+    cdef HeaderShapes shapes            # of request headers, to spare parsing
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch
     cdef int64_t durable_seen           # `durable` at the end of the last turn
     cdef int64_t last_second            # of now_ms; once-a-second work

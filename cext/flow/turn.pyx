@@ -34,6 +34,7 @@ from cext.net.connection cimport ON_HEAP, Connection
 from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
+from cext.wire.header_shapes cimport parse_header_like
 
 cdef enum:
     SEND_MESSAGE = 10
@@ -48,7 +49,8 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
     """One request (or a client's answer to ours); -1 closes the connection."""
     cdef Header header
     cdef int result = 1
-    cdef int status = parse_header(f.header, f.header_bytes, f.serialize_type, &header)
+    cdef int status = parse_header_like(&s.shapes, f.header, f.header_bytes, f.serialize_type,
+                                        &header)
     if status == TOO_LARGE:
         return hand_to_control(s, c, NULL, f)
     if status != OK:

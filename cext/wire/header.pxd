@@ -37,6 +37,7 @@ cdef struct Header:
     uint8_t serialize_type  # SERIALIZE_JSON or SERIALIZE_BINARY of frame.pxd
     uint8_t letters[26]     # for keys a..z: 1 + index in ext of the last such field, 0 none
     Text remark             # absent, or as sent
+    Text opaque_text        # JSON: where the opaque stands; absent when it does not
     int ext_count
     ExtField ext[EXT_FIELDS_MAX]   # only the first ext_count are set
 
@@ -57,3 +58,6 @@ cdef inline const Text* header_letter(const Header* header, int letter) noexcept
 
 # The value of the last field of this name, or NULL. For the few fields nobody has a struct for.
 cdef const Text* header_find(const Header* header, const char* name) noexcept nogil
+
+# For tests: the header as Python values, with `status`.
+cdef dict header_as_python(const Header* header, int status)

@@ -222,6 +222,7 @@ cdef inline int set_member(Header* out, int member, const Text* value) noexcept 
     if member == MEMBER_FLAG:
         return text_i32(value, &out.flag)
     if member == MEMBER_OPAQUE:
+        out.opaque_text = value[0]
         return text_i32(value, &out.opaque)
     if member == MEMBER_VERSION:
         return text_i32(value, &out.version)
@@ -404,12 +405,8 @@ cdef object plain_text(const Text* text):
     return bytes(out[:length]) if length >= 0 else length
 
 
-def parsed(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
-    """The header as Python values, with `status`; texts as bytes without escapes."""
-    cdef Header header
+cdef dict header_as_python(const Header* header, int status):
     cdef int i
-    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
-                                   &header)
     answer = {"status": status}
     if status != Status.OK:
         return answer
@@ -423,6 +420,14 @@ def parsed(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
         chr(97 + i): header.letters[i] - 1 for i in range(26) if header.letters[i] != 0
     }
     return answer
+
+
+def parsed(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
+    """The header as Python values, with `status`; texts as bytes without escapes."""
+    cdef Header header
+    cdef int status = parse_header(<const uint8_t*>data, <uint32_t>len(data), serialize_type,
+                                   &header)
+    return header_as_python(&header, status)
 
 
 def found_field(bytes data not None, uint8_t serialize_type, bytes name not None) -> object:

@@ -1,0 +1,132 @@
+"""Header shapes: a JSON header that looks like an earlier one is not parsed again.
+
+What a shape is and why the answer is the same: header_shapes.pxd.
+"""
+from libc.stdint cimport uint8_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from cext.base.status cimport Status
+from cext.wire.frame cimport SERIALIZE_JSON
+from cext.wire.header cimport EXT_FIELDS_MAX, ExtField, Header, header_as_python, parse_header
+from cext.wire.text cimport Text, text_i32
+
+cdef extern from "scan.h" nogil:
+    bint rmq_same_shape(const uint8_t* bytes, const uint8_t* like, const uint8_t* fixed,
+                        uint32_t length) noexcept
+
+cdef enum:
+    QUOTE = 34
+    BACKSLASH = 92
+    FIXED = 0xFF
+
+
+cdef int header_shapes_open(HeaderShapes* shapes) noexcept nogil:
+    memset(shapes, 0, sizeof(HeaderShapes))
+    shapes.shapes = <Shape*>calloc(SHAPES, sizeof(Shape))
+    return Status.OK if shapes.shapes != NULL else Status.POOL_EMPTY
+
+
+cdef void header_shapes_close(HeaderShapes* shapes) noexcept nogil:
+    free(shapes.shapes)
+    memset(shapes, 0, sizeof(HeaderShapes))
+
+
+cdef void let_differ(Shape* shape, const Text* text) noexcept nogil:
+    cdef uint32_t at = <uint32_t>(text.bytes - shape.bytes)
+    cdef uint32_t end = at + text.length
+    while at < end:
+        if shape.bytes[at] != QUOTE and shape.bytes[at] != BACKSLASH:
+            shape.fixed[at] = 0
+        at += 1
+
+
+cdef void learn(Shape* shape, const uint8_t* bytes, uint32_t length) noexcept nogil:
+    """Makes a shape of a header that parse_header took."""
+    cdef Header* header = &shape.header
+    cdef int i
+    shape.length = 0
+    shape.trust = 0
+    memcpy(shape.bytes, bytes, length)
+    memset(shape.fixed, FIXED, length)
+    if parse_header(shape.bytes, length, SERIALIZE_JSON, header) != Status.OK:
+        return
+    for i in range(header.ext_count):
+        # Only a quoted value has a quote before it: numbers, words and nested ones stay fixed.
+        if header.ext[i].value.bytes != NULL and (header.ext[i].value.bytes - 1)[0] == QUOTE:
+            let_differ(shape, &header.ext[i].value)
+    shape.free_opaque = header.opaque_text.bytes != NULL and not header.opaque_text.escaped
+    if shape.free_opaque:
+        let_differ(shape, &header.opaque_text)
+    shape.length = length
+
+
+cdef inline Text moved(const Text* text, const uint8_t* old, const uint8_t* new) noexcept nogil:
+    """The text at the same place of another header."""
+    cdef Text out = text[0]
+    if out.bytes != NULL:
+        out.bytes = new + (out.bytes - old)
+    return out
+
+
+cdef inline bint use_shape(Shape* shape, const uint8_t* bytes, Header* out) noexcept nogil:
+    """False when the opaque is not plainly a number: then parse_header says what it is."""
+    cdef ExtField* field = shape.header.ext
+    cdef Text opaque
+    cdef int i
+    memcpy(out, &shape.header, sizeof(Header) - EXT_FIELDS_MAX * sizeof(ExtField))
+    out.remark = moved(&shape.header.remark, shape.bytes, bytes)
+    if shape.free_opaque:
+        opaque = moved(&shape.header.opaque_text, shape.bytes, bytes)
+        if opaque.bytes[0] == c'+' or text_i32(&opaque, &out.opaque) != Status.OK:
+            return False
+        out.opaque_text = opaque
+    for i in range(out.ext_count):
+        out.ext[i].key = moved(&field[i].key, shape.bytes, bytes)
+        out.ext[i].value = moved(&field[i].value, shape.bytes, bytes)
+    return True
+
+
+cdef int parse_header_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,
+                           uint8_t serialize_type, Header* out) noexcept nogil:
+    cdef Shape* shape
+    cdef int status
+    if (serialize_type != SERIALIZE_JSON or length == 0 or length > SHAPE_BYTES_MAX
+            or shapes.shapes == NULL):
+        return parse_header(bytes, length, serialize_type, out)
+    shape = &shapes.shapes[length & (SHAPES - 1)]
+    if (shape.length == length and rmq_same_shape(bytes, shape.bytes, shape.fixed, length)
+            and use_shape(shape, bytes, out)):
+        shapes.hits += 1
+        if shape.trust < TRUST_MAX:
+            shape.trust += 1
+        return Status.OK
+    shapes.misses += 1
+    status = parse_header(bytes, length, serialize_type, out)
+    if shape.length != 0 and shape.trust > 0:
+        shape.trust -= 1
+    elif status == Status.OK:
+        learn(shape, bytes, length)
+    return status
+
+
+# ---- for tests ----
+
+def parsed_in_turn(list headers not None) -> list[tuple[dict[str, object], bool]]:
+    """The headers through one HeaderShapes: as header.parsed gives them, and whether by shape."""
+    cdef HeaderShapes shapes
+    cdef Header header
+    cdef bytes data
+    cdef int status
+    answers = []
+    if header_shapes_open(&shapes) != Status.OK:
+        raise MemoryError("no memory for shapes")
+    try:
+        for data in headers:
+            hits = shapes.hits
+            status = parse_header_like(&shapes, <const uint8_t*>data, <uint32_t>len(data),
+                                       SERIALIZE_JSON, &header)
+            answers.append((header_as_python(&header, status), shapes.hits > hits))
+    finally:
+        header_shapes_close(&shapes)
+    return answers
