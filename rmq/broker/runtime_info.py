@@ -3,7 +3,8 @@
     28 body  {"table":{"putTps":"120.000 118.400 97.310","commitLogMaxOffset":"1048576",..}}
 
 With the field rmqDetail=true, which mqadmin does not send, the table has one entry more, rmqSample:
-the whole rmq/observe/sample.py as JSON, for `rmq top` and `rmq broker status`.
+the whole rmq/observe/sample.py as JSON, for `rmq top` and `rmq broker status`; with brief the same
+without its tables.
 
 All values are text. The numbers come from the core's counters (COUNTERS names them), from samples
 of them every 10 s, and from the file system. Rates are three: last 10 s, 1 minute, 10 minutes.
@@ -42,8 +43,9 @@ _QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache
 
 def get_runtime_info(broker: "Broker", request: Request) -> Reply:
     table = {**_identity(broker), **_rates(broker), **_log(broker), **_pools()}
-    if request.command.fields.get("rmqDetail") == "true":
-        table["rmqSample"] = encode(broker.sampler.take()).decode()
+    detail = request.command.fields.get("rmqDetail")
+    if detail in ("true", "brief"):
+        table["rmqSample"] = encode(broker.sampler.take(brief=detail == "brief")).decode()
     return request.command.reply(body=fastjson.dumps({"table": table}))
 
 

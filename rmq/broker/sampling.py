@@ -45,7 +45,8 @@ class Sampler:
         self._page_cache_at = float("-inf")
         self._oldest = (-1, -1)  # (start of the log, store time of what is there)
 
-    def take(self) -> Sample:
+    def take(self, brief: bool = False) -> Sample:
+        """`brief` leaves the tables out: topics, lags (but for their sum) and clients."""
         broker, settings = self._broker, self._broker.settings
         counters = broker.core.stats()
         process = os.times()
@@ -69,18 +70,22 @@ class Sampler:
             latencies=broker.core.latencies(),
             page_cache=self._cached(),
             groups=len(broker.groups.all()),
-            producers=_clients(broker.producers.groups().items()),
-            consumers=_consumers(broker.consumers.groups()),
         )
-        self._topics(sample, broker.core.topic_table(), settings.metricsOtelCardinalityLimit)
+        table = broker.core.topic_table()
+        lags = _lags(table, broker.core.offsets())
+        sample.lag = sum(row.messages for row in lags)
+        if not brief:
+            self._tables(sample, table, lags)
         if counters.get("poisoned"):
             sample.state = "poisoned"
         elif not counters.get("writable", 1):
             sample.state = "full"
         return sample
 
-    def _topics(self, sample: Sample, table: TopicTable, limit: int) -> None:
-        system = self._broker.topics.is_system
+    def _tables(self, sample: Sample, table: TopicTable, lags: list[LagSample]) -> None:
+        broker = self._broker
+        limit: int = broker.settings.metricsOtelCardinalityLimit
+        system = broker.topics.is_system
         rows = []
         for key, (messages_in, bytes_in, messages_out, bytes_out, _) in sorted(table.items()):
             name = key.decode(errors="replace")
@@ -89,9 +94,10 @@ class Sampler:
             rows.append(
                 TopicSample(name, messages_in, bytes_in, messages_out, bytes_out, system(name))
             )
-        lags = _lags(table, self._broker.core.offsets())
         sample.left_out = max(0, len(rows) - limit) + max(0, len(lags) - limit)
         sample.topics, sample.lags = rows[:limit], lags[:limit]
+        sample.producers = _clients(broker.producers.groups().items())
+        sample.consumers = _consumers(broker.consumers.groups())
 
     def _oldest_message(self, counters: dict[str, int]) -> int:
         first = self._broker.core.log_range()[0]

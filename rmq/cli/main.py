@@ -23,6 +23,8 @@ COMMANDS = {
     "topic": ("rmq.cli.topic", "topic", "List, create, describe and delete topics."),
     "group": ("rmq.cli.group", "group", "List consumer groups, describe their lag and members."),
     "cluster": ("rmq.cli.cluster", "cluster", "List brokers and what they are doing."),
+    "top": ("rmq.cli.top", "top", "Watch what the brokers are doing."),
+    "check": ("rmq.cli.check", "check", "Check how this machine is set up for a broker."),
     "send": ("rmq.cli.send", "send", "Send messages to a topic."),
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
     "bench": ("rmq.cli.bench", "bench", "Measure a RocketMQ broker: throughput, CPU, latency."),

@@ -82,7 +82,30 @@ def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **opt
     run_node(names, settings)
 
 
-@click.command()
+class _BrokerGroup(click.Group):
+    """`rmq broker` runs a broker; its subcommands ask those that run, and are imported then."""
+
+    _MODULES = {"status": ("rmq.cli.status", "Show the brokers and how they are.")}  # noqa: RUF012
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return list(self._MODULES)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        from importlib import import_module
+
+        if name not in self._MODULES:
+            return None
+        command = getattr(import_module(self._MODULES[name][0]), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row[1]) for name, row in self._MODULES.items()])
+
+
+@click.group(cls=_BrokerGroup, invoke_without_command=True)
+@click.pass_context
 @click.option(
     "--store",
     type=click.Path(file_okay=False, path_type=Path),
@@ -100,8 +123,10 @@ def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **opt
 @_bind_options
 @_file_option
 @_set_option
-def broker(store: Path | None, namesrv: str | None, **options: Any) -> None:
+def broker(context: click.Context, store: Path | None, namesrv: str | None, **options: Any) -> None:
     """Run a broker."""
+    if context.invoked_subcommand is not None:
+        return
     from rmq.cli.node import run_node
 
     settings = _broker_settings(store, None, namesrv, options)

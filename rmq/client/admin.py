@@ -161,9 +161,10 @@ def group_members(cluster: Cluster, group: str) -> dict[str, Any] | None:
     return merged
 
 
-def runtime_info(cluster: Cluster, broker: BrokerEntry) -> dict[str, str]:
-    """The broker's own figures, by RocketMQ's names."""
-    reply = _call(cluster, broker, RequestCode.GET_BROKER_RUNTIME_INFO)
+def runtime_info(cluster: Cluster, broker: BrokerEntry, detail: str = "") -> dict[str, str]:
+    """The broker's own figures, by RocketMQ's names; of rmq also its sample (true, or brief)."""
+    fields = {"rmqDetail": detail} if detail else None
+    reply = _call(cluster, broker, RequestCode.GET_BROKER_RUNTIME_INFO, fields)
     table = fastjson.loads_object(reply.body).get("table") or {}
     return {str(name): str(value) for name, value in table.items()}
 

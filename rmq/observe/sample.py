@@ -75,11 +75,8 @@ class Sample(msgspec.Struct):
     lags: list[LagSample] = []
     producers: list[ClientSample] = []
     consumers: list[ClientSample] = []
+    lag: int = 0  # messages of all lags, those left out too
     left_out: int = 0  # topics and lags beyond the limit
-
-    @property
-    def lag(self) -> int:
-        return sum(row.messages for row in self.lags)
 
 
 def encode(sample: Sample) -> bytes:

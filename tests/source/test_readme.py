@@ -62,6 +62,8 @@ def test_options_of_every_command_exist(arguments: list[str], tmp_path: Path, mo
     command: click.Command = cli
     context = click.Context(cli, info_name="rmq")
     while isinstance(command, click.Group):
+        if command.invoke_without_command and arguments[0].startswith("-"):
+            break  # `rmq broker -c ..` runs one, `rmq broker status` asks one
         name, *arguments = arguments
         found = command.get_command(context, name)
         assert found is not None, name
@@ -71,7 +73,7 @@ def test_options_of_every_command_exist(arguments: list[str], tmp_path: Path, mo
 
 def test_commands_run_in_order_against_a_broker(environment: dict[str, str]) -> None:
     for arguments in rmq_lines():
-        if arguments[0] in SERVERS:
+        if arguments[0] in SERVERS and arguments[1:2] != ["status"]:
             continue
         if arguments[0] == "bench":
             arguments = [*arguments, "-n", environment["NAMESRV_ADDR"]]

@@ -1,0 +1,64 @@
+"""`rmq check`: is this machine set up for a broker? Says what is, what is advised, and how."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from rmq.cli.options import json_option, parse_pairs
+from rmq.cli.output import show_json, show_rows
+
+
+@click.command()
+@click.option("--store", type=click.Path(file_okay=False, path_type=Path),
+              help="Directory of the store to be.  [default: storePathRootDir]")  # fmt: skip
+@click.option("-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              metavar="FILE", help="Property file of the broker.")  # fmt: skip
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="One setting.")
+@click.option("--strict", is_flag=True, help="Exit code 1 unless everything is as advised.")
+@click.option("--sysctl", is_flag=True, help="Print only lines for a file under /etc/sysctl.d.")
+@json_option
+def check(
+    store: Path | None,
+    config: Path | None,
+    pairs: tuple[str, ...],
+    strict: bool,
+    sysctl: bool,
+    as_json: bool,
+) -> None:
+    """Check how this machine is set up for a broker.
+
+    Reads the kernel's settings, changes nothing. Each line that is not as advised comes with the
+    reason and the command that changes it.
+    """
+    from rmq.config import load_properties
+    from rmq.system.checks import check as look
+    from rmq.system.machine import Machine
+
+    settings = load_properties(config, parse_pairs(pairs, "--set"))
+    root = store if store is not None else Path(settings.storePathRootDir).expanduser()
+    findings = look(Machine(), root, settings)
+    wrong = [finding for finding in findings if finding.good is False]
+    if as_json:
+        show_json([asdict(finding) for finding in findings])
+    elif sysctl:
+        for finding in wrong:
+            if finding.sysctl:
+                click.echo(finding.sysctl)
+    else:
+        verdicts = {True: "ok", False: "change", None: "unknown"}
+        show_rows(
+            ("WHAT", "NOW", "ADVISED", "VERDICT"),
+            [(each.name, each.now, each.advised, verdicts[each.good]) for each in findings],
+            False,
+        )
+        for finding in wrong:
+            click.echo(f"\n{finding.name}: {finding.why}")
+            if finding.command:
+                click.echo(f"  {finding.command}")
+        click.echo(f"\n{len(findings) - len(wrong)} of {len(findings)} need no change.")
+    if strict and wrong:
+        sys.exit(1)

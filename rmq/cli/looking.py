@@ -1,0 +1,53 @@
+"""Looks at every broker that the name servers know; for `rmq top` and `rmq broker status`.
+
+    watch = Watch(cluster)
+    watch.look()        [Figures, ..] since the last look, unreachable ones among them
+
+A broker that is not rmq, or an older one, shows what RocketMQ's runtime table holds.
+"""
+
+from __future__ import annotations
+
+import time
+
+from rmq.client import admin
+from rmq.client.cluster import BrokerEntry, Cluster
+from rmq.errors import ProtocolError, RemoteError, UnreachableError
+from rmq.observe.rates import Figures, figures, from_table, unreachable
+from rmq.observe.sample import Sample, decode
+
+
+class Watch:
+    """Remembers the last sample of every broker."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._last: dict[str, Sample] = {}
+
+    def look(self) -> list[Figures]:
+        """One row per address, in the order of the names."""
+        rows = []
+        seen: dict[str, Sample] = {}
+        for entry in self._cluster.brokers():
+            for address in [entry.addresses[number] for number in sorted(entry.addresses)]:
+                try:
+                    sample = self._sample(entry, address)
+                except (UnreachableError, RemoteError, ProtocolError):
+                    rows.append(unreachable(entry.name, address))
+                    continue
+                seen[address] = sample
+                rows.append(figures(self._last.get(address), sample))
+        self._last = seen
+        return rows
+
+    def _sample(self, entry: BrokerEntry, address: str) -> Sample:
+        asked = BrokerEntry(entry.name, entry.cluster, {0: address})
+        table = admin.runtime_info(self._cluster, asked, "brief")
+        text = table.get("rmqSample")
+        if text is None:
+            now = str(int(time.time() * 1000))
+            return from_table(entry.name, address, table | {"rmqNowMs": now})
+        try:
+            return decode(text)
+        except ValueError as error:
+            raise ProtocolError(f"{address}: a sample that cannot be read: {error}") from None

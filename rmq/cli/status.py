@@ -1,0 +1,63 @@
+"""`rmq broker status`: one line for each broker, what it is and how it is."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from rmq.cli.looking import Watch
+from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.output import show_json, show_rows
+from rmq.client.cluster import Cluster
+from rmq.observe.rates import Figures
+
+COLUMNS = ("BROKER", "ADDRESS", "STATE", "VERSION", "PID", "UP", "CONNECTIONS", "LAG", "UNSYNCED",
+           "RSS", "DISK")  # fmt: skip
+
+
+@click.command()
+@namesrv_option
+@json_option
+def status(namesrv: str, as_json: bool) -> None:
+    """Show the brokers and how they are.
+
+    Exit code 1 when one does not answer, is poisoned by a failed write, or its disk is full.
+    """
+    with Cluster(namesrv) as cluster:
+        rows = Watch(cluster).look()
+    if as_json:
+        show_json([row.as_dict() for row in rows])
+    else:
+        show_rows(COLUMNS, [_cells(row) for row in rows], False)
+    if any(row.state != "running" for row in rows):
+        sys.exit(1)
+
+
+def _cells(row: Figures) -> tuple[object, ...]:
+    return (
+        row.broker,
+        row.address,
+        row.state,
+        row.version or None,
+        row.pid or None,
+        span(row.uptime_s),
+        row.connections,
+        row.lag,
+        None if row.unsynced_mb is None else f"{row.unsynced_mb:.1f} MB",
+        None if row.rss_mb is None else f"{row.rss_mb:.0f} MB",
+        None if row.disk is None else f"{row.disk:.0%}",
+    )
+
+
+def span(seconds: float | None) -> str | None:
+    """A time as its two largest units: 3d 4h, 12m 5s."""
+    if seconds is None:
+        return None
+    left = int(seconds)
+    parts: list[str] = []
+    for letter, unit in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        if left >= unit or parts or unit == 1:
+            parts.append(f"{left // unit}{letter}")
+            left %= unit
+    return " ".join(parts[:2])

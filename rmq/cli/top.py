@@ -1,0 +1,164 @@
+"""`rmq top`: every broker or shard, what went in and out, what it cost, where it waits.
+
+    BROKER    STATE    IN/S   IN MB/S  OUT/S  OUT MB/S  CPU  RSS  POOL  LAG  CACHE  APPEND  FLUSH
+
+On a terminal the table stands and changes (rich); in a pipe each interval prints one; --json prints
+one line an interval. The first figures come after one interval: rates need two looks.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from rmq.cli.looking import Watch
+from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.output import show_json, show_rows
+from rmq.client.cluster import Cluster
+from rmq.errors import UnreachableError
+from rmq.observe.rates import Figures
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+COLUMNS = ("BROKER", "STATE", "IN/S", "IN MB/S", "OUT/S", "OUT MB/S", "CPU", "RSS MB", "POOL",
+           "LAG", "UNSYNCED", "CACHE", "APPEND p99", "FLUSH p99", "CONN")  # fmt: skip
+
+
+@click.command()
+@namesrv_option
+@click.option("--interval", type=click.FloatRange(0.2, 3600), default=1.0, show_default=True,
+              help="Seconds between two looks.")  # fmt: skip
+@click.option("--once", is_flag=True, help="Print one table, of one interval, and end.")
+@json_option
+def top(namesrv: str, interval: float, once: bool, as_json: bool) -> None:
+    """Watch what the brokers are doing.
+
+    POOL is the fullest buffer pool, CACHE how much of the newest log files is in memory, APPEND and
+    FLUSH the time that 99 of 100 messages and syncs stayed below. Ctrl-C ends it.
+    """
+    with Cluster(namesrv) as cluster:
+        looks = _looks(cluster, interval)
+        try:
+            if not once and not as_json and sys.stdout.isatty() and _live(looks, interval):
+                return
+            for rows in looks:
+                if as_json:
+                    show_json([row.as_dict() for row in rows])
+                else:
+                    show_rows(COLUMNS, _table_rows(rows), False)
+                sys.stdout.flush()
+                if once:
+                    return
+        except KeyboardInterrupt:
+            return
+
+
+def _looks(cluster: Cluster, interval: float) -> Iterator[list[Figures]]:
+    """Rows, one set an interval; name servers that go away later are waited for."""
+    watch = Watch(cluster)
+    watch.look()
+    while True:
+        time.sleep(interval)
+        try:
+            yield watch.look()
+        except UnreachableError as error:
+            click.echo(f"rmq top: {error}", err=True)
+
+
+def _live(looks: Iterator[list[Figures]], interval: float) -> bool:
+    """Draws in place until interrupted; False when rich is not installed."""
+    try:
+        from rich.live import Live
+        from rich.text import Text
+    except ImportError:
+        return False
+    waiting = Text(f"looking for {interval:g} s ...")
+    with Live(waiting, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
+        for rows in looks:
+            live.update(_drawn(rows), refresh=True)
+    return True
+
+
+def _drawn(rows: list[Figures]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    moment = time.strftime("%H:%M:%S")
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", title=f"rmq top  {moment}",
+                  title_justify="left")  # fmt: skip
+    for at, column in enumerate(COLUMNS):
+        table.add_column(column, justify="left" if at < 2 else "right", no_wrap=True)
+    texts = _table_rows(rows)
+    for number, cells in enumerate(texts):
+        ill = number < len(rows) and rows[number].state != "running"
+        total = number >= len(rows)
+        shown = ["-" if cell is None else str(cell).replace("[", "\\[") for cell in cells]
+        table.add_row(*shown, style="bold red" if ill else "bold" if total else None)
+    return table
+
+
+def _table_rows(rows: list[Figures]) -> list[list[str | None]]:
+    """The cells as text; with several brokers a last row adds them up."""
+    texts = [_cells(row) for row in rows]
+    if len(rows) > 1:
+        texts.append(
+            ["total", f"{sum(row.state == 'running' for row in rows)} of {len(rows)}",
+             _count(_sum(rows, "in_rate")), _tenths(_sum(rows, "in_mb")),
+             _count(_sum(rows, "out_rate")), _tenths(_sum(rows, "out_mb")),
+             _percent(_sum(rows, "cpu")), _count(_sum(rows, "rss_mb")), None,
+             _count(_sum(rows, "lag")), _megabytes(_sum(rows, "unsynced_mb")), None, None, None,
+             _count(_sum(rows, "connections"))]
+        )  # fmt: skip
+    return texts
+
+
+def _cells(row: Figures) -> list[str | None]:
+    return [
+        row.broker,
+        row.state,
+        _count(row.in_rate),
+        _tenths(row.in_mb),
+        _count(row.out_rate),
+        _tenths(row.out_mb),
+        _percent(row.cpu),
+        _count(row.rss_mb),
+        _percent(row.pool),
+        _count(row.lag),
+        _megabytes(row.unsynced_mb),
+        _percent(row.cached),
+        _milliseconds(row.append_p99_ms),
+        _milliseconds(row.flush_p99_ms),
+        _count(row.connections),
+    ]
+
+
+def _sum(rows: list[Figures], name: str) -> float | None:
+    known = [getattr(row, name) for row in rows if getattr(row, name) is not None]
+    return sum(known) if known else None
+
+
+def _count(value: float | None) -> str | None:
+    return None if value is None else f"{value:,.0f}"
+
+
+def _tenths(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f}"
+
+
+def _percent(value: float | None) -> str | None:
+    return None if value is None else f"{value:.0%}"
+
+
+def _megabytes(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f} MB"
+
+
+def _milliseconds(value: float | None) -> str | None:
+    if value is None:
+        return None
+    return f"{value * 1000:.0f} us" if value < 1 else f"{value:.1f} ms"

@@ -1,0 +1,70 @@
+"""The systemd units and the sample settings beside them are such that one can start with them."""
+
+import configparser
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from support.source_tree import ROOT
+
+from rmq.cli.addresses import settle_addresses
+from rmq.cli.main import cli
+from rmq.config import load_properties
+
+FOLDER = ROOT / "tools" / "systemd"
+UNITS = sorted(FOLDER.glob("*.service"))
+
+
+def parsed(path: Path) -> configparser.RawConfigParser:
+    unit = configparser.RawConfigParser(strict=True)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(path.read_text())
+    return unit
+
+
+def test_there_is_a_unit_for_each_server() -> None:
+    assert [path.name for path in UNITS] == ["rmq-broker.service", "rmq-namesrv.service"]
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_runs_a_command_that_exists_on_a_file_that_is_here(path: Path) -> None:
+    service = parsed(path)["Service"]
+    words = shlex.split(service["ExecStart"])
+    assert words[0] == "/opt/rmq/bin/rmq"
+    conf = FOLDER / Path(words[words.index("-c") + 1]).name
+    assert conf.exists()
+    done = CliRunner().invoke(cli, [words[1], "--help"])
+    assert done.exit_code == 0 and "-c FILE" in done.output
+    for option in words[2:]:
+        assert not option.startswith("--") or option in done.output
+    assert service["User"] == "rmq"
+    assert service["Restart"] == "on-failure"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_systemd_takes_the_unit(path: Path, tmp_path: Path) -> None:
+    copies = [tmp_path / unit.name for unit in UNITS]
+    for unit, copy in zip(UNITS, copies, strict=True):
+        copy.write_text(unit.read_text().replace("/opt/rmq/bin/rmq", "/bin/true"))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / path.name)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    told = [line for line in done.stderr.splitlines() if "rmq-" in line]
+    assert told == []
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_samples_load_listen_here_only_and_every_key_does_something() -> None:
+    for name, namesrv in (("broker.conf", False), ("namesrv.conf", True)):
+        settings = load_properties(FOLDER / name, namesrv=namesrv)
+        settle_addresses(settings, insecure=False)
+        assert settings.without_effect() == []
+        assert settings.bindAddress == "127.0.0.1"
+    broker = load_properties(FOLDER / "broker.conf")
+    assert Path(broker.storePathRootDir).is_relative_to("/var/lib/rmq")
+    assert broker.metricsExporterType == "PROM"
