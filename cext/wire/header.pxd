@@ -38,12 +38,13 @@ cdef struct Header:
     uint8_t letters[26]     # for keys a..z: 1 + index in ext of the last such field, 0 none
     Text remark             # absent, or as sent
     Text opaque_text        # JSON: where the opaque stands; absent when it does not
+    bint too_many           # there were more than EXT_FIELDS_MAX fields; the rest is not kept
     int ext_count
     ExtField ext[EXT_FIELDS_MAX]   # only the first ext_count are set
 
 
 # OK | MALFORMED | TOO_LARGE (more than EXT_FIELDS_MAX fields: what comes so rare is control's
-# work).
+# work; everything else of the header is set, so that it can be answered).
 cdef int parse_header(const uint8_t* bytes, uint32_t length, uint8_t serialize_type,
                       Header* out) noexcept nogil
 

@@ -277,9 +277,10 @@ cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept
     while at < length and bytes[at] == QUOTE:
         pair = &member
         if inside:
-            if out.ext_count == EXT_FIELDS_MAX:
-                return Status.TOO_LARGE
-            pair = &out.ext[out.ext_count]
+            if out.ext_count < EXT_FIELDS_MAX:
+                pair = &out.ext[out.ext_count]
+            else:
+                out.too_many = True
         at = rmq_read_string(&cursor, at, &pair.key.bytes, &pair.key.length, &pair.key.escaped)
         at = skip_colon(bytes, length, at)
         if at >= length:
@@ -289,6 +290,7 @@ cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept
                                  &pair.value.escaped)
         elif bytes[at] == c'{' and not inside and find_member(&pair.key) == MEMBER_EXT_FIELDS:
             inside = True
+            out.too_many = False
             out.ext_count = 0
             memset(out.letters, 0, sizeof(out.letters))
             at = skip_space(bytes, length, at + 1)
@@ -303,11 +305,11 @@ cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept
                 rmq_marks_start(&cursor, bytes, length, at, QUOTE, BACKSLASH)   # it had quotes
         if at >= length:
             return Status.MALFORMED
-        if inside:
+        if pair != &member:
             out.ext_count += 1
             if pair.key.length == 1 or pair.key.escaped:
                 note_letter(out, &pair.key)
-        elif set_member(out, find_member(&pair.key), &pair.value) != Status.OK:
+        elif not inside and set_member(out, find_member(&pair.key), &pair.value) != Status.OK:
             return Status.MALFORMED
         status = close_object(bytes, length, &at, &inside)
         if status != Status.OK:
@@ -319,11 +321,14 @@ cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept
 
 cdef int parse_binary_fields(const uint8_t* at, const uint8_t* end, Header* out) noexcept nogil:
     cdef ExtField* field
+    cdef ExtField rest                      # one too many: checked, not kept
     cdef int32_t length
     while at < end:
-        if out.ext_count == EXT_FIELDS_MAX:
-            return Status.TOO_LARGE
-        field = &out.ext[out.ext_count]
+        if out.ext_count < EXT_FIELDS_MAX:
+            field = &out.ext[out.ext_count]
+        else:
+            out.too_many = True
+            field = &rest
         if end - at < 2:
             return Status.MALFORMED
         length = load_i16(at)
@@ -338,6 +343,8 @@ cdef int parse_binary_fields(const uint8_t* at, const uint8_t* end, Header* out)
             return Status.MALFORMED
         field.value = text_of(at if length > 0 else NULL, <uint32_t>length)   # empty reads as null
         at += length
+        if field == &rest:
+            continue
         out.ext_count += 1
         if field.key.length == 1:
             note_letter(out, &field.key)
@@ -370,16 +377,17 @@ cdef int parse_binary(const uint8_t* bytes, uint32_t length, Header* out) noexce
 
 cdef int parse_header(const uint8_t* bytes, uint32_t length, uint8_t serialize_type,
                       Header* out) noexcept nogil:
+    cdef int status = Status.MALFORMED
     memset(out, 0, sizeof(Header) - sizeof(out.ext))      # ext stands last: its entries come later
     out.serialize_type = serialize_type
     out.language = LANGUAGE_OTHER
     if length > HEADER_BYTES_MAX:
         return Status.MALFORMED
     if serialize_type == SERIALIZE_JSON:
-        return parse_json(bytes, length, out)
-    if serialize_type == SERIALIZE_BINARY:
-        return parse_binary(bytes, length, out)
-    return Status.MALFORMED
+        status = parse_json(bytes, length, out)
+    elif serialize_type == SERIALIZE_BINARY:
+        status = parse_binary(bytes, length, out)
+    return Status.TOO_LARGE if status == Status.OK and out.too_many else status
 
 
 cdef const Text* header_find(const Header* header, const char* name) noexcept nogil:
