@@ -53,10 +53,14 @@ cdef struct ControlLink:
     uint64_t bytes_out          # bytes ever taken by control; control only writes
     uint64_t bytes_max
     uint64_t refused
+    uint64_t messages_max       # messages that may wait; what is beyond is kept for CLOSED
 
-cdef int link_open(ControlLink* link, uint64_t messages, uint64_t bytes_max) noexcept nogil
+# Room for `messages` messages of any kind, and besides for one CLOSED_CONNECTION of each connection
+# that these or `connections` open ones may still bring: a close is never lost.
+cdef int link_open(ControlLink* link, uint64_t messages, uint64_t bytes_max,
+                   uint64_t connections) noexcept nogil
 cdef void link_close(ControlLink* link) noexcept nogil
-# Reactor side. False: full (an EVENT or CLOSED is then lost or retried by the caller).
+# Reactor side. False: full (an EVENT is then lost, a REQUEST refused).
 cdef bint link_tell(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,
                     uint64_t length) noexcept nogil
 cdef void link_wake_control(ControlLink* link) noexcept nogil      # once per turn

@@ -3,7 +3,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport load_acquire_u64
-from cext.memory.spsc_ring cimport spsc_close, spsc_open, spsc_pop, spsc_push
+from cext.memory.spsc_ring cimport spsc_close, spsc_open, spsc_pop, spsc_push, spsc_waiting
 from cext.net.socket_api cimport EFD_CLOEXEC, EFD_NONBLOCK, close, eventfd, write
 
 cdef enum:
@@ -11,11 +11,14 @@ cdef enum:
     IO_ERROR = -5
 
 
-cdef int link_open(ControlLink* link, uint64_t messages, uint64_t bytes_max) noexcept nogil:
+cdef int link_open(ControlLink* link, uint64_t messages, uint64_t bytes_max,
+                   uint64_t connections) noexcept nogil:
     memset(link, 0, sizeof(ControlLink))
     link.bytes_max = bytes_max
+    link.messages_max = messages
     link.control_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
-    if (link.control_fd < 0 or spsc_open(&link.to_control, messages) != OK
+    if (link.control_fd < 0
+            or spsc_open(&link.to_control, 2 * messages + connections) != OK
             or spsc_open(&link.to_reactor, messages) != OK):
         return IO_ERROR
     return OK
@@ -58,7 +61,9 @@ cdef LinkMessage* link_make(int32_t kind, uint64_t connection_id, const uint8_t*
 cdef bint link_tell(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,
                     uint64_t length) noexcept nogil:
     cdef LinkMessage* message
-    if link.bytes_in + length - load_acquire_u64(&link.bytes_out) > link.bytes_max:
+    if kind != CLOSED_CONNECTION and (
+            spsc_waiting(&link.to_control) >= link.messages_max
+            or link.bytes_in + length - load_acquire_u64(&link.bytes_out) > link.bytes_max):
         link.refused += 1
         return False
     message = link_make(kind, connection_id, data, length)

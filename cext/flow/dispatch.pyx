@@ -27,6 +27,7 @@ cdef int write_and_dispatch(ShardState s) noexcept nogil:
         if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
             log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno,
                        d.physical_offset, b"consumequeue")
+            s.dispatch_count = 0        # what stands before it in the list must not go in twice
             handle_poison(s)
             return POISONED
         if d.queue.waiters != NULL:

@@ -28,7 +28,8 @@ cdef void leave_connection(PullJob* job) noexcept nogil:
 
 cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
     cdef PullJob* first = <PullJob*> queue.waiters
-    cdef int64_t ticks = (job.deadline_ms - s.now_ms) // TIMER_TICK_MS + 1
+    # The first tick at which the deadline has passed, counted from the last tick that was run.
+    cdef int64_t ticks = (job.deadline_ms + TIMER_TICK_MS - 1) // TIMER_TICK_MS - s.timer_tick
     job.state = JOB_HELD
     job.may_hold = False                    # a woken pull is answered, whatever it finds
     job.previous = NULL

@@ -1,5 +1,5 @@
 """Sends. See produce.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
 
@@ -107,7 +107,9 @@ cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h
     ack.queue_offset = a.queue_offset
     ack.queue_id = queue_id
     ack.connection = c
-    ack.connection_id = c.id
+    # Making room may have answered others, and closed this one when no reply buffer was left: then
+    # nobody is to be answered, and 0 is the id of every closed slot.
+    ack.connection_id = c.id if c.id != 0 else <uint64_t> -1
     ack.opaque = h.opaque
     ack.version = h.version
     ack.serialize_type = h.serialize_type

@@ -48,6 +48,7 @@ cdef enum:
     SYS_CLASS_FILTER = 8
     FOUND_MAX = 1024                # records of one reply, whatever is configured
     SCAN_UNITS_MIN = 800            # queue entries looked at per pull at least (16 000 bytes)
+    SCAN_UNITS_MAX = 8192           # and at most, whatever the request asks for
     ENTRIES_AT_ONCE = 64
     ENTRY_READS_MAX = 8             # fetches of queue entries before a pull is given up
     UNSENT_MAX = 1048576            # queued bytes of one connection before its pulls wait
@@ -202,7 +203,7 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
     if limit < 1:
         limit = 1
     if job.max_messages > scan:
-        scan = job.max_messages
+        scan = job.max_messages if job.max_messages < SCAN_UNITS_MAX else SCAN_UNITS_MAX
     found.count = 0
     found.bytes = 0
     found.absent_offset = -1
@@ -375,7 +376,10 @@ cdef void start_read(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
     cdef int64_t offset = job.offset
     cdef uint64_t bytes = 0
+    cdef int32_t limit = job.max_messages if job.max_messages > 0 else 1
     cdef int count, i
+    if limit > s.options.disk_max_messages:
+        limit = s.options.disk_max_messages
     if job.read_buffer == NULL:
         job.read_buffer = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
         job.entry_reads = 0
@@ -389,7 +393,7 @@ cdef void start_read(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
         return
     job.read.count = 0
     for i in range(count):
-        if job.read.count >= s.options.disk_max_messages or job.read.count >= job.max_messages:
+        if job.read.count >= limit:
             break
         if entries[i].size > 0 and tag_filter_passes(&job.tags, entries[i].tags_code) \
                 and entries[i].physical_offset >= s.log.min_offset():
@@ -397,6 +401,9 @@ cdef void start_read(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
                                        > <uint64_t> s.options.disk_max_bytes):
                 break
             if bytes + entries[i].size > s.net.jumbo_bytes:
+                if job.read.count == 0:
+                    job.offset = offset
+                    count = 0               # no record is that long: the entry is damaged
                 break
             job.read.offsets[job.read.count] = entries[i].physical_offset
             job.read.sizes[job.read.count] = entries[i].size

@@ -75,7 +75,7 @@ cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
         s.counters.control_requests += 1
         return 0
     s.counters.busy_replies += 1
-    if h == NULL or h.flag & FLAG_RESPONSE:
+    if h.flag & FLAG_RESPONSE:
         return 0
     return reply_error(s, c, h, SYSTEM_BUSY,
                        b"[OVERLOAD]system busy, start flow control for a while: more requests wait "

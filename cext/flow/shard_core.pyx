@@ -132,7 +132,8 @@ cdef class ShardCore:
                 or header_shapes_open(&s.shapes) != OK
                 or buffer_pool_open(&s.job_pool, sizeof(PullJob),
                                     self.given["pulls_max"], 0) != OK
-                or link_open(&s.link, LINK_MESSAGES, LINK_BYTES) != OK):
+                or link_open(&s.link, LINK_MESSAGES, LINK_BYTES,
+                             self.given["connections_max"]) != OK):
             raise MemoryError("no memory for the shard's tables")
         s.writable = True
         s.random = <uint32_t> (wall_ms() ^ getpid()) | 1

@@ -120,3 +120,4 @@ cdef class ShardState:
     cdef int64_t last_second            # of now_ms; once-a-second work
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
     cdef uint64_t events_dropped
+    cdef uint64_t accept_failures_told

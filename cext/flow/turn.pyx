@@ -25,6 +25,7 @@ from cext.flow.pull cimport accept_pull, answer_pulls, collect_reads
 from cext.flow.replying cimport (
     FLAG_RESPONSE,
     SYSTEM_BUSY,
+    SYSTEM_ERROR,
     hand_to_control,
     reply_error,
     tell_event,
@@ -52,7 +53,10 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
     cdef int status = parse_header_like(&s.shapes, f.header, f.header_bytes, f.serialize_type,
                                         &header)
     if status == TOO_LARGE:
-        return hand_to_control(s, c, NULL, f)
+        if not resubmitted:
+            return hand_to_control(s, c, &header, f)
+        return reply_error(s, c, &header, SYSTEM_ERROR,
+                           b"the request has more header fields than sends and pulls may have")
     if status != OK:
         s.counters.malformed_frames += 1
         tell_event(s, c, b"closed: malformed command header")
@@ -74,8 +78,9 @@ cdef int64_t take_bytes(ShardState s, Connection* c, const uint8_t* bytes, uint6
                         uint64_t* needed) noexcept nogil:
     cdef Frame frame
     cdef uint64_t used = 0
+    cdef uint64_t id = c.id
     cdef int status
-    while used < available:
+    while used < available and c.id == id:      # a reply that found no buffer closes at once
         status = find_frame(bytes + used, available - used, <uint32_t> s.options.frame_max_bytes,
                             &frame)
         if status == NOT_READY:
@@ -100,14 +105,19 @@ cdef int refuse_frame(ShardState s, Connection* c, const uint8_t* bytes, uint64_
                       uint64_t needed) noexcept nogil:
     """No buffer for a large frame: answer SYSTEM_BUSY from its header, drop its bytes."""
     cdef Header header
-    cdef uint32_t header_bytes
-    if available < 8:
-        return -1
-    header_bytes = (<uint32_t> bytes[5] << 16) | (<uint32_t> bytes[6] << 8) | bytes[7]
+    cdef uint32_t header_bytes = 0
+    if available >= 8:
+        header_bytes = (<uint32_t> bytes[5] << 16) | (<uint32_t> bytes[6] << 8) | bytes[7]
     if available < 8 + <uint64_t> header_bytes:
+        s.counters.busy_replies += 1
+        tell_event(s, c, b"closed: no buffer for a large request whose header has not come yet")
         return -1
     if parse_header(bytes + 8, header_bytes, bytes[4], &header) != OK:
+        s.counters.malformed_frames += 1
+        tell_event(s, c, b"closed: malformed command header")
         return -1
+    if header.flag & FLAG_RESPONSE:
+        return 0
     s.counters.busy_replies += 1
     return reply_error(s, c, &header, SYSTEM_BUSY, b"[REJECTREQUEST]system busy, start flow "
                        b"control for a while: no buffer for another large request")
@@ -175,8 +185,14 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
 
 
 cdef void once_a_second(ShardState s) noexcept nogil:
-    cdef char line[96]
+    cdef char line[128]
     s.net.close_idle()
+    s.net.resume_accepting()
+    if s.net.counters.accept_failures != s.accept_failures_told:
+        s.accept_failures_told = s.net.counters.accept_failures
+        snprintf(line, sizeof(line), b"no file descriptors: %u clients are connected, others wait; "
+                 b"raise the limit (ulimit -n)", s.net.connection_count)
+        tell_event(s, NULL, line)
     if s.events_dropped > 0:
         s.events_this_second = 0
         snprintf(line, sizeof(line), b"%llu more lines of this second were not logged",

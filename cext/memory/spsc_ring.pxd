@@ -24,4 +24,5 @@ cdef int spsc_open(SpscRing* ring, uint64_t capacity) noexcept nogil    # OK | I
 cdef void spsc_close(SpscRing* ring) noexcept nogil
 cdef bint spsc_push(SpscRing* ring, void* item) noexcept nogil           # False: full
 cdef void* spsc_pop(SpscRing* ring) noexcept nogil                       # NULL: empty
+cdef uint64_t spsc_waiting(SpscRing* ring) noexcept nogil                # pushing thread only
 cdef bint spsc_is_empty(SpscRing* ring) noexcept nogil                   # popping thread only

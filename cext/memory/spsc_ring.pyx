@@ -44,6 +44,10 @@ cdef void* spsc_pop(SpscRing* ring) noexcept nogil:
     return item
 
 
+cdef uint64_t spsc_waiting(SpscRing* ring) noexcept nogil:
+    return ring.tail - load_acquire_u64(&ring.head)
+
+
 cdef bint spsc_is_empty(SpscRing* ring) noexcept nogil:
     return ring.head == load_acquire_u64(&ring.tail)
 

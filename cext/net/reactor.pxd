@@ -7,7 +7,8 @@
         reactor.flush()           one writev per connection with output; closes what is to be closed
 
 `on_bytes` is given all bytes received so far of one connection and says how many it used up and
-how many the next frame needs in all; a negative answer closes the connection.
+how many the next frame needs in all; a negative answer closes the connection at the end of the
+turn, when what it asked for before has been answered.
 
 Example of one turn with 64 clients that each sent one message: 1 epoll_wait, 64 recv, then (in the
 flow layer) 1 pwritev, then 64 sends.
@@ -30,6 +31,7 @@ ctypedef void (*OnDrained)(void* owner, Connection* c) noexcept nogil   # all ou
 cdef struct NetCounters:
     uint64_t accepted
     uint64_t refused_full           # connections closed because the limit was reached
+    uint64_t accept_failures        # times the process had no descriptor for another one
     uint64_t closed
     uint64_t closed_idle
     uint64_t received_bytes
@@ -67,6 +69,7 @@ cdef class Reactor:
     cdef OnRefused on_refused
     cdef OnClosed on_closed
     cdef OnDrained on_drained
+    cdef bint accept_paused         # for want of descriptors, until resume_accepting()
     cdef bint woken                 # the wake eventfd fired in this turn
     cdef int64_t now_us             # monotonic, read once per turn
     cdef int64_t now_ms             # the same in milliseconds
@@ -82,8 +85,11 @@ cdef class Reactor:
     cdef void receive_ready(self) noexcept nogil                    # handles what poll found
     cdef void flush(self) noexcept nogil
     cdef void close_idle(self) noexcept nogil
+    cdef void pause_accepting(self) noexcept nogil
+    cdef void resume_accepting(self) noexcept nogil
     cdef void stop_accepting(self) noexcept nogil
     cdef void accept_ready(self) noexcept nogil
+    cdef void connection_ready(self, Connection* c, uint32_t events) noexcept nogil
     cdef void receive(self, Connection* c) noexcept nogil
     cdef int keep_rest(self, Connection* c, const uint8_t* rest, uint64_t rest_bytes,
                        uint64_t needed) noexcept nogil

@@ -125,7 +125,6 @@ cdef class Reactor:
     cdef void receive_ready(self) noexcept nogil:
         cdef epoll_event* events = <epoll_event*> self.events
         cdef uint64_t ignored
-        cdef Connection* c
         cdef int i
         for i in range(self.event_count):
             if events[i].data.ptr == <void*> &self.wake_fd:
@@ -137,15 +136,18 @@ cdef class Reactor:
             elif events[i].data.ptr == <void*> &self.listen_fd:
                 self.accept_ready()
             else:
-                c = <Connection*> events[i].data.ptr
-                if c.id == 0:
-                    continue                # closed earlier in this turn
-                if events[i].events & EPOLLOUT:
-                    self.mark_dirty(c)      # flush() goes on sending
-                if events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR):
-                    if c.want_write and not events[i].events & (EPOLLHUP | EPOLLERR):
-                        continue
-                    self.receive(c)
+                self.connection_ready(<Connection*> events[i].data.ptr, events[i].events)
+
+    cdef void connection_ready(self, Connection* c, uint32_t events) noexcept nogil:
+        if c.id == 0:
+            return                          # closed earlier in this turn
+        if events & EPOLLOUT:
+            self.mark_dirty(c)              # flush() goes on sending
+        if c.closing:
+            if events & (EPOLLHUP | EPOLLERR):
+                self.close_connection(c)    # nobody is left to take the rest
+        elif events & (EPOLLHUP | EPOLLERR) or (events & EPOLLIN and not c.want_write):
+            self.receive(c)
 
     cdef void accept_ready(self) noexcept nogil:
         cdef sockaddr_storage address
@@ -161,6 +163,8 @@ cdef class Reactor:
             fd = accept4(self.listen_fd, <sockaddr*> &address, &length,
                          SOCK_NONBLOCK | SOCK_CLOEXEC)
             if fd < 0:
+                if errno == EMFILE or errno == ENFILE or errno == ENOMEM or errno == ENOBUFS:
+                    self.pause_accepting()
                 return
             if self.free_count > 0:
                 self.free_count -= 1
@@ -205,9 +209,25 @@ cdef class Reactor:
             self.connection_count += 1
             self.counters.accepted += 1
 
+    cdef void pause_accepting(self) noexcept nogil:
+        """No descriptor is left: the listener stays readable, and asking it again would spin."""
+        self.counters.accept_failures += 1
+        epoll_ctl(self.epoll_fd, EPOLL_CTL_DEL, self.listen_fd, NULL)
+        self.accept_paused = True
+
+    cdef void resume_accepting(self) noexcept nogil:
+        """Called about once a second."""
+        cdef epoll_event event
+        if self.accept_paused:
+            event.events = EPOLLIN
+            event.data.ptr = &self.listen_fd
+            self.accept_paused = epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.listen_fd,
+                                           &event) != 0
+
     cdef void stop_accepting(self) noexcept nogil:
         if self.listen_fd >= 0:
             epoll_ctl(self.epoll_fd, EPOLL_CTL_DEL, self.listen_fd, NULL)
+        self.accept_paused = False
 
     # ---------------------------------------------------------------- input
 
@@ -248,9 +268,12 @@ cdef class Reactor:
         if c.id == 0:
             return                          # closed by what it asked for
         if used < 0 or <uint64_t> used > available:
-            self.close_connection(c)
+            # What was asked before the bad frame is still answered; nothing more is read.
+            c.closing = True
+            self.mark_dirty(c)
         elif self.keep_rest(c, base + used, available - used, needed) != STATUS_OK:
-            self.close_connection(c)
+            c.closing = True
+            self.mark_dirty(c)
 
     cdef int keep_rest(self, Connection* c, const uint8_t* rest, uint64_t rest_bytes,
                        uint64_t needed) noexcept nogil:
@@ -451,6 +474,8 @@ cdef class Reactor:
                 sent = 0
             self.counters.sent_bytes += sent
             c.unsent_bytes -= sent
+            if sent > 0:
+                c.active_ms = self.now_ms
             left = sent
             while c.first != NULL and left >= c.first.length:
                 left -= c.first.length
@@ -466,7 +491,6 @@ cdef class Reactor:
                 if not c.want_write:
                     self.watch(c, True)
                 return
-        c.active_ms = self.now_ms
         if c.open_buffer != NULL and c.open_buffer.references == 1:
             buffer_pool_release(&self.reply_pool, c.open_buffer)
             c.open_buffer = NULL

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "<errno.h>" nogil:
     int errno
-    enum: EINTR, EAGAIN, EWOULDBLOCK, EMFILE, ENFILE, ECONNABORTED
+    enum: EINTR, EAGAIN, EWOULDBLOCK, EMFILE, ENFILE, ECONNABORTED, ENOBUFS, ENOMEM
 
 cdef extern from "<sys/uio.h>" nogil:
     cdef struct iovec:
