@@ -1,0 +1,249 @@
+"""A real ShardCore in this process, small and on a free port, and plain sockets to talk to it.
+
+    with Shard(tmp_path, sync_flush=True) as shard:
+        shard.topic("t")
+        client = shard.connect()
+        client.put(send("t", b"body", opaque=7))
+        assert client.reply().opaque == 7
+
+There is no broker behind it: what the reactor hands over stays in `shard.reports()` until a test
+takes it, so that a test can be the control thread.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cext.flow.shard_core import ShardCore
+from rmq.broker.shard import core_options
+from rmq.config import load_properties
+from rmq.format.message import StoredMessage, decode_messages, tags_code
+from rmq.format.remoting import FLAG_ONEWAY, JSON, Command, decode, encode, field_texts
+
+MIB = 1 << 20
+TIMEOUT_S = 10.0
+REQUEST, CLOSED, OPENED, EVENT = range(4)
+SMALL = {
+    "segment_bytes": 64 * MIB,
+    "queue_file_units": 3000,
+    "connections_max": 64,
+    "reply_buffers": 256,
+    "jumbo_buffers": 8,
+    "pulls_max": 256,
+    "queue_chunks": 4096,
+    "disk_readers": 1,
+}
+
+
+class Client:
+    """One connection: bytes out, commands in, nothing in between."""
+
+    def __init__(self, port: int, receive_buffer: int = 0) -> None:
+        self.socket = socket.socket()
+        if receive_buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(TIMEOUT_S)
+        self.socket.connect(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._stream = self.socket.makefile("rb", buffering=MIB)
+
+    @property
+    def address(self) -> str:
+        host, port = self.socket.getsockname()
+        return f"{host}:{port}"
+
+    def put(self, *frames: bytes) -> None:
+        self.socket.sendall(b"".join(frames))
+
+    def reply(self) -> Command:
+        """The next frame; EOFError when the broker has closed."""
+        head = self._stream.read(4)
+        if len(head) < 4:
+            raise EOFError
+        return decode(self._stream.read(int.from_bytes(head, "big")))
+
+    def replies(self, count: int) -> dict[int, Command]:
+        """The next frames by opaque; one that comes twice is an error."""
+        found: dict[int, Command] = {}
+        for _ in range(count):
+            command = self.reply()
+            assert command.opaque not in found, f"two answers to {command.opaque}"
+            found[command.opaque] = command
+        return found
+
+    def ask(self, frame: bytes) -> Command:
+        self.put(frame)
+        return self.reply()
+
+    def is_silent(self, seconds: float = 0.05) -> bool:
+        """Whether nothing comes for so long. Only between whole frames."""
+        return not select.select([self.socket], [], [], seconds)[0]
+
+    def is_closed(self) -> bool:
+        """Whether the broker closes the connection without sending anything more."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def reset(self) -> None:
+        """Closes so that the broker sees an error instead of an end."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
+    def close(self) -> None:
+        self._stream.close()
+        self.socket.close()
+
+
+class Shard:
+    """Options are those of ShardCore, on top of small ones."""
+
+    def __init__(self, directory: Path, **options: Any) -> None:
+        (directory / "store").mkdir(exist_ok=True)
+        settings = {
+            "storePathRootDir": str(directory / "store"), "listenPort": "0",
+            "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1",
+        }  # fmt: skip
+        given = {**core_options(load_properties(None, settings)), **SMALL, **options}
+        Path(given["consumequeue_dir"]).mkdir(exist_ok=True)
+        self.core = ShardCore(given)
+        self.clients: list[Client] = []
+        self._kept: list[tuple[int, int, bytes]] = []
+
+    def __enter__(self) -> Shard:
+        self.core.open()
+        self.core.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in self.clients:
+            client.close()
+        self.core.stop()
+
+    def connect(self, receive_buffer: int = 0) -> Client:
+        client = Client(self.core.port, receive_buffer)
+        self.clients.append(client)
+        return client
+
+    # ---- what the control thread would tell the core
+
+    def topic(self, name: str, read: int = 1, write: int = 1, perm: int = 6) -> None:
+        self.core.put_topic(name.encode(), read, write, perm, 0)
+
+    def group(self, name: str, *topics: str, tags: Sequence[str] | None = None) -> None:
+        """A group that may consume, with subscriptions of version 1."""
+        self.core.put_group(name.encode(), 1, 1)
+        codes = None if tags is None else [tags_code(tag) for tag in tags]
+        for topic in topics:
+            self.core.put_subscription(name.encode(), topic.encode(), 1, codes, 0)
+
+    # ---- what the core tells the control thread
+
+    def reports(self, kind: int, count: int = 1) -> list[tuple[int, bytes]]:
+        """The next reports of this kind (connection, payload); others are kept."""
+        end = time.monotonic() + TIMEOUT_S
+        found: list[tuple[int, bytes]] = []
+        while True:
+            for report in list(self._kept):
+                if report[0] == kind and len(found) < count:
+                    self._kept.remove(report)
+                    found.append(report[1:])
+            if len(found) >= count:
+                return found
+            if time.monotonic() > end:
+                raise AssertionError(f"{len(found)} reports of kind {kind}, not {count}")
+            select.select([self.core.control_fd], [], [], 0.05)
+            self._kept += self.core.poll()
+
+    def kept(self, kind: int) -> list[tuple[int, bytes]]:
+        """What has been reported of this kind and not taken."""
+        self._kept += self.core.poll()
+        return [report[1:] for report in self._kept if report[0] == kind]
+
+    def until(self, condition: Callable[[dict[str, int]], bool]) -> dict[str, int]:
+        """Waits until the counters satisfy the condition."""
+        end = time.monotonic() + TIMEOUT_S
+        while not condition(counters := self.core.stats()):
+            if time.monotonic() > end:
+                raise AssertionError(f"waited in vain: {counters}")
+            time.sleep(0.002)
+        return counters
+
+
+@contextmanager
+def running_shard(directory: Path, **options: Any) -> Iterator[Shard]:
+    with Shard(directory, **options) as shard:
+        yield shard
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Iterator[Shard]:
+    """A shard with topic t (1 queue) and group g subscribed to it."""
+    with Shard(tmp_path) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        yield shard
+
+
+# ---- requests
+
+
+def request(
+    code: int, opaque: int = 1, body: bytes = b"", one_way: bool = False, kind: int = JSON,
+    **fields: Any,
+) -> bytes:  # fmt: skip
+    command = Command(
+        code=code, opaque=opaque, flag=FLAG_ONEWAY if one_way else 0, language="JAVA",
+        version=477, fields=field_texts(fields), body=body, serialize_type=kind,
+    )  # fmt: skip
+    return encode(command)
+
+
+def send(
+    topic: str, body: bytes = b"body", opaque: int = 1, queue: int = 0, code: int = 310,
+    one_way: bool = False, kind: int = JSON, **fields: Any,
+) -> bytes:  # fmt: skip
+    short = {
+        "a": "P", "b": topic, "c": "TBW102", "d": 4, "e": queue, "f": 0, "g": 1, "h": 0, "i": "",
+        **fields,
+    }  # fmt: skip
+    return request(code, opaque, body, one_way, kind, **short)
+
+
+def send_batch(topic: str, bodies: Sequence[bytes], opaque: int = 1, **fields: Any) -> bytes:
+    packed = b"".join(
+        struct.pack(">iiiii", 22 + len(body), 0, 0, 0, len(body)) + body + b"\0\0"
+        for body in bodies
+    )
+    return send(topic, packed, opaque, code=320, **{"m": "true", **fields})
+
+
+def pull(
+    group: str, topic: str, offset: int = 0, opaque: int = 1, hold_ms: int = 0, queue: int = 0,
+    kind: int = JSON, **fields: Any,
+) -> bytes:  # fmt: skip
+    named = {
+        "consumerGroup": group, "topic": topic, "queueId": queue, "queueOffset": offset,
+        "maxMsgNums": 32, "sysFlag": 2 if hold_ms else 0, "commitOffset": 0,
+        "suspendTimeoutMillis": hold_ms, "subVersion": 1, **fields,
+    }  # fmt: skip
+    return request(11, opaque, kind=kind, **named)
+
+
+def bodies(reply: Command) -> list[bytes]:
+    return [message.body for message in messages(reply)]
+
+
+def messages(reply: Command) -> list[StoredMessage]:
+    assert reply.code == 0, (reply.code, reply.remark)
+    return list(decode_messages(reply.body))

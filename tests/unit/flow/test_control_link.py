@@ -1,0 +1,121 @@
+"""Between reactor and control thread: nothing is lost that must not be, and the rest is refused."""
+
+import threading
+from pathlib import Path
+
+from support.shard import (
+    CLOSED,
+    MIB,
+    OPENED,
+    REQUEST,
+    Shard,
+    pull,
+    request,
+    send,
+)
+
+from rmq.format.remoting import ROCKETMQ, Command, decode, encode
+
+WAITING_MAX = 65_536  # messages to the control thread
+
+
+def test_more_requests_than_may_wait_are_refused_and_the_close_is_still_told(
+    shard: Shard,
+) -> None:
+    crowd, client = shard.connect(), shard.connect()
+    one_way = request(999, 1, one_way=True, kind=ROCKETMQ)
+    for _ in range(66):
+        crowd.put(one_way * 1000)
+    counters = shard.until(
+        lambda counters: counters["control_requests"] + counters["busy_replies"] == 66_000
+    )
+    assert counters["control_requests"] == WAITING_MAX - 1  # besides, the OPENED
+    reply = client.ask(request(999, 7))
+    assert (reply.opaque, reply.code) == (7, 2)
+    assert "start flow control for a while" in (reply.remark or "")
+    assert client.ask(send("t", b"served all the same", 8)).code == 0
+    crowd.close()
+    shard.until(lambda counters: counters["connections"] == 1)
+    assert len(shard.reports(REQUEST, WAITING_MAX - 1)) == WAITING_MAX - 1
+    assert len(shard.reports(CLOSED)) == len(shard.kept(OPENED)) == 1
+    client.put(request(999, 9))
+    assert len(shard.reports(REQUEST)) == 1
+
+
+def test_more_bytes_than_may_wait_are_refused(shard: Shard) -> None:
+    client = shard.connect()
+    large = request(999, 5, bytes(15 * MIB))
+    for _ in range(4):
+        client.put(large)
+    reply = client.ask(large)
+    assert (reply.opaque, reply.code) == (5, 2)
+    for _, frame in shard.reports(REQUEST, 4):
+        assert len(frame) == len(large) - 4
+    client.put(large)
+    assert decode(shard.reports(REQUEST)[0][1]).opaque == 5
+
+
+def test_requests_of_one_connection_keep_their_order(shard: Shard) -> None:
+    clients = [shard.connect() for _ in range(4)]
+    for n in range(200):
+        for client in clients:
+            client.put(request(900, n), send("t", b"x", n))
+    for client in clients:
+        client.replies(200)
+    seen: dict[int, list[int]] = {}
+    for number, frame in shard.reports(REQUEST, 800):
+        seen.setdefault(number, []).append(decode(frame).opaque)
+    assert list(seen.values()) == [list(range(200))] * 4
+    assert len(shard.kept(OPENED)) == 4
+
+
+def test_answers_of_a_client_to_the_broker_reach_control_and_are_not_answered(
+    shard: Shard,
+) -> None:
+    client = shard.connect()
+    client.put(request(999, 1))
+    ((number, _),) = shard.reports(REQUEST)
+    shard.core.send(number, encode(Command(code=307, opaque=70)))
+    asked = client.reply()
+    assert (asked.code, asked.opaque, asked.is_response) == (307, 70, False)
+    answer = asked.reply(0, body=b"{}")
+    answer.code = 310  # a response code may look like a request's
+    client.put(encode(answer))
+    assert decode(shard.reports(REQUEST)[0][1]) == answer
+    assert client.is_silent()
+
+
+def test_calls_are_not_held_up_by_traffic_nor_the_other_way_round(shard: Shard) -> None:
+    client, stop = shard.connect(), threading.Event()
+    calls: list[int] = []
+
+    def call() -> None:
+        while not stop.is_set():
+            shard.core.put_topic(b"other", 3, 3, 6, 0)
+            calls.append(shard.core.queue_range(b"t", 0)[1])
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    try:
+        for n in range(0, 3000, 100):
+            client.put(*(send("t", b"x", n + m) for m in range(100)))
+            assert len(client.replies(100)) == 100
+    finally:
+        stop.set()
+        thread.join()
+    assert len(calls) > 30 and calls == sorted(calls) and calls[-1] <= 3000
+
+
+def test_a_stop_answers_what_is_under_way_and_the_next_start_finds_it(tmp_path: Path) -> None:
+    with Shard(tmp_path, sync_flush=True) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        client = shard.connect()
+        client.put(*(send("t", b"%d" % n, n) for n in range(500)), pull("g", "t", 500, 900, 9000))
+        shard.until(lambda counters: counters["messages_in"] == 500)
+        shard.core.stop()
+        acked = client.replies(500)
+        assert all(reply.code == 0 for reply in acked.values())
+    with Shard(tmp_path) as shard:
+        shard.topic("t")
+        assert shard.core.queue_range(b"t", 0) == (0, 500)

@@ -1,0 +1,257 @@
+"""Pulls over a socket: limits of wire.md 8.4, codes of 8.3, tag filters, long polling of 8.5."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from support.shard import (
+    MIB,
+    REQUEST,
+    Shard,
+    bodies,
+    messages,
+    pull,
+    request,
+    send,
+)
+
+from rmq.format.remoting import JSON, ROCKETMQ
+
+FOUR = {"suggestWhichBrokerId", "nextBeginOffset", "minOffset", "maxOffset"}
+
+
+def fill(shard: Shard, count: int, size: int = 4, topic: str = "t") -> None:
+    client = shard.connect()
+    client.put(*(send(topic, b"%0*d" % (size, n), n) for n in range(count)))
+    client.replies(count)
+
+
+def test_at_most_32_messages_and_as_many_as_asked(shard: Shard) -> None:
+    fill(shard, 100)
+    client = shard.connect()
+    for asked, given in ((32, 32), (1000, 32), (5, 5), (1, 1), (0, 1), (-7, 1), (2**31 - 1, 32)):
+        reply = client.ask(pull("g", "t", 10, maxMsgNums=asked))
+        assert bodies(reply) == [b"%04d" % n for n in range(10, 10 + given)]
+        assert reply.fields["nextBeginOffset"] == str(10 + given)
+        assert (reply.fields["minOffset"], reply.fields["maxOffset"]) == ("0", "100")
+        assert reply.fields.keys() >= FOUR
+
+
+def test_at_most_256_kib_but_always_one_message(shard: Shard) -> None:
+    client = shard.connect()
+    for n in range(4):
+        client.ask(send("t", bytes([n]) * 100_000, n))
+    client.ask(send("t", bytes(MIB), 9))
+    assert [len(body) for body in bodies(client.ask(pull("g", "t")))] == [100_000] * 2
+    assert [len(body) for body in bodies(client.ask(pull("g", "t", 3)))] == [100_000]
+    assert [len(body) for body in bodies(client.ask(pull("g", "t", 4)))] == [MIB]
+
+
+@pytest.mark.parametrize("kind", [JSON, ROCKETMQ])
+def test_offsets_outside_the_queue_get_their_codes(shard: Shard, kind: int) -> None:
+    client = shard.connect()
+    for offset, code, following in ((0, 19, "0"), (1, 21, "0"), (-1, 21, "0"), (1 << 60, 21, "0")):
+        reply = client.ask(pull("g", "t", offset, kind=kind))
+        assert (reply.code, reply.fields["nextBeginOffset"]) == (code, following)
+        assert reply.fields.keys() >= FOUR
+    fill(shard, 3)
+    for offset, code, following in (
+        (3, 19, "3"), (4, 21, "3"), (2**63 - 1, 21, "3"), (-(2**63), 21, "0"),
+    ):  # fmt: skip
+        reply = client.ask(pull("g", "t", offset, kind=kind))
+        assert (reply.code, reply.fields["nextBeginOffset"]) == (code, following)
+
+
+def test_only_messages_of_subscribed_tags_are_given(shard: Shard) -> None:
+    client = shard.connect()
+    for n in range(60):
+        client.put(send("t", b"%d" % n, n, i=f"TAGS\x01{'abc'[n % 3]}\x02"))
+    client.replies(60)
+    shard.group("ab", "t", tags=["a", "c"])
+    assert bodies(client.ask(pull("ab", "t", maxMsgNums=6))) == [
+        b"0", b"2", b"3", b"5", b"6", b"8",
+    ]  # fmt: skip
+    own = {"sysFlag": 4, "subscription": "b || none"}
+    assert bodies(client.ask(pull("ab", "t", 50, **own))) == [b"52", b"55", b"58"]
+    nothing = client.ask(pull("ab", "t", 50, sysFlag=4, subscription="none"))
+    assert (nothing.code, nothing.fields["nextBeginOffset"]) == (20, "60")
+
+
+def test_a_filter_that_passes_nothing_looks_at_a_bounded_number_of_entries(shard: Shard) -> None:
+    shard.group("none", "t", tags=["none"])
+    fill(shard, 1200, 1)
+    client = shard.connect()
+    reply = client.ask(pull("none", "t", maxMsgNums=1))
+    assert reply.code == 20 and 800 <= int(reply.fields["nextBeginOffset"]) < 1200
+    reply = client.ask(pull("none", "t", maxMsgNums=2**31 - 1))
+    assert (reply.code, reply.fields["nextBeginOffset"]) == (20, "1200")
+
+
+def test_a_pull_commits_the_consumers_offset(shard: Shard) -> None:
+    fill(shard, 5)
+    client = shard.connect()
+    client.ask(pull("g", "t", 4, sysFlag=1, commitOffset=4))
+    assert shard.core.query_offset(b"g", b"t", 0) == 4
+    client.ask(pull("g", "t", 4, sysFlag=1, commitOffset=-9))
+    client.ask(pull("g", "t", 4, sysFlag=0, commitOffset=2))
+    assert shard.core.offsets() == {b"t@g": {0: 4}}
+
+
+def test_what_the_reactor_does_not_know_goes_to_control(shard: Shard) -> None:
+    client = shard.connect()
+    shard.topic("secret", perm=2)
+    shard.core.put_group(b"off", 0, 1)
+    for frame in (
+        pull("g", "nowhere"), pull("nobody", "t"), pull("off", "t"), pull("g", "secret"),
+        pull("g", "t", subVersion=2), pull("g", "t", sysFlag=4, expressionType="SQL92"),
+    ):  # fmt: skip
+        client.put(frame)
+        ((number, handed),) = shard.reports(REQUEST)
+        assert handed == frame[4:]
+        shard.core.resubmit(number, handed)
+        assert client.reply().code == 1  # not a second time to control
+    assert shard.kept(REQUEST) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "says"),
+    [
+        ({"queueId": 1}, 29, "queueId[1]"),
+        ({"queueId": -1}, 29, "queueId[-1]"),
+        ({"queueId": 2**31}, 1, "queueId"),
+        ({"queueOffset": "1e3"}, 1, "queueOffset"),
+        ({"suspendTimeoutMillis": ""}, 1, "suspendTimeoutMillis"),
+        ({"sysFlag": 2**40}, 1, "sysFlag"),
+    ],
+)
+def test_bad_fields_are_refused(
+    shard: Shard, fields: dict[str, object], code: int, says: str
+) -> None:
+    reply = shard.connect().ask(pull("g", "t", opaque=6, **fields))
+    assert (reply.opaque, reply.code) == (6, code)
+    assert says in (reply.remark or "")
+
+
+# ---- long polling
+
+
+def test_a_held_pull_is_answered_by_the_message_it_waits_for(shard: Shard) -> None:
+    shard.group("a", "t", tags=["a"])
+    waiting, sender = shard.connect(), shard.connect()
+    waiting.put(pull("g", "t", 0, 1, 9000), pull("a", "t", 0, 2, 9000, kind=ROCKETMQ))
+    shard.until(lambda counters: counters["pulls_waiting"] == 2)
+    sender.ask(send("t", b"plain"))
+    reply = waiting.reply()
+    assert (reply.opaque, bodies(reply)) == (1, [b"plain"])
+    assert waiting.is_silent()
+    sender.ask(send("t", b"tagged", i="TAGS\x01a\x02"))
+    reply = waiting.reply()
+    assert (reply.opaque, bodies(reply), reply.serialize_type) == (2, [b"tagged"], ROCKETMQ)
+    assert shard.core.stats()["pulls_waiting"] == 0
+
+
+@pytest.mark.parametrize("hold_ms", [1, 99, 130, 151, 200, 250, 377])
+def test_a_held_pull_ends_when_its_time_is_over(shard: Shard, hold_ms: int) -> None:
+    """Deadlines between two ticks of the wheel used to wait for its next round, 102 s later."""
+    client = shard.connect()
+    for n in range(4):
+        began = time.monotonic()
+        reply = client.ask(pull("g", "t", 0, n, hold_ms))
+        waited_ms = (time.monotonic() - began) * 1000
+        assert (reply.opaque, reply.code) == (n, 19)
+        assert hold_ms - 5 <= waited_ms < hold_ms + 400
+
+
+def test_the_broker_limits_how_long_a_pull_is_held(tmp_path: Path) -> None:
+    with Shard(tmp_path, suspend_max_ms=200) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        began = time.monotonic()
+        assert shard.connect().ask(pull("g", "t", 0, 1, 2**62)).code == 19
+        assert 0.19 < time.monotonic() - began < 1
+        shard.core.set_option("long_polling", 0)
+        shard.core.set_option("short_polling_ms", 60)
+        began = time.monotonic()
+        assert shard.connect().ask(pull("g", "t", 0, 1, 9000)).code == 19
+        assert 0.05 < time.monotonic() - began < 0.6
+
+
+def test_held_pulls_of_a_removed_topic_are_answered(shard: Shard) -> None:
+    shard.topic("short", 2, 2)
+    shard.group("g", "short")
+    client = shard.connect()
+    client.put(pull("g", "short", 0, 1, 9000), pull("g", "short", 0, 2, 9000, queue=1))
+    shard.until(lambda counters: counters["pulls_waiting"] == 2)
+    shard.core.remove_topic(b"short")
+    assert {reply.code for reply in client.replies(2).values()} == {17}
+    assert shard.core.stats()["pulls_waiting"] == 0
+    shard.topic("short")
+    assert client.ask(send("short", b"x")).fields["queueOffset"] == "0"
+
+
+def test_when_too_many_pulls_wait_the_next_is_told_so_and_places_become_free(
+    tmp_path: Path,
+) -> None:
+    with Shard(tmp_path, pulls_max=10) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        holder, client = shard.connect(), shard.connect()
+        for _ in range(3):
+            holder.put(*(pull("g", "t", 0, n, 9000) for n in range(10)))
+            shard.until(lambda counters: counters["pulls_waiting"] == 10)
+            reply = client.ask(pull("g", "t", 0, 77, 9000))
+            assert (reply.code, reply.opaque) == (2, 77)
+            assert "start flow control for a while" in (reply.remark or "")
+            holder.close()
+            shard.until(lambda counters: counters["pulls_waiting"] == 0)
+            holder = shard.connect()
+        holder.put(*(pull("g", "t", 0, n, 9000) for n in range(10)))
+        shard.until(lambda counters: counters["pulls_waiting"] == 10)
+        client.put(send("t", b"x", 1))
+        assert client.reply().code == 0
+        assert {reply.code for reply in holder.replies(10).values()} == {0}
+
+
+def test_many_held_pulls_are_each_answered_once_by_one_message(shard: Shard) -> None:
+    clients = [shard.connect() for _ in range(20)]
+    for client in clients:
+        client.put(*(pull("g", "t", 0, n, 9000) for n in range(10)))
+    shard.until(lambda counters: counters["pulls_waiting"] == 200)
+    clients[0].put(send("t", b"x", 100))
+    for number, client in enumerate(clients):
+        found = client.replies(11 if number == 0 else 10)
+        assert all(bodies(reply) == [b"x"] for opaque, reply in found.items() if opaque < 10)
+        assert client.is_silent(0)
+
+
+def test_records_out_of_memory_come_from_disk_the_same(tmp_path: Path) -> None:
+    with Shard(tmp_path, ring_bytes=MIB, record_max_bytes=MIB // 2) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        client = shard.connect()
+        for n in range(40):
+            assert client.ask(send("t", bytes([n]) * 100_000, n)).code == 0
+        for path in (tmp_path / "store" / "commitlog").iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        offset, found = 0, []
+        while offset < 40:
+            reply = client.ask(pull("g", "t", offset))
+            found += [(m.queue_offset, m.body[:1]) for m in messages(reply)]
+            offset = int(reply.fields["nextBeginOffset"])
+        assert found == [(n, bytes([n])) for n in range(40)]
+
+
+def test_a_one_way_pull_and_one_of_a_lite_consumer(shard: Shard) -> None:
+    client = shard.connect()
+    client.ask(send("t", b"x"))
+    named = {
+        "consumerGroup": "g", "topic": "t", "queueId": 0, "queueOffset": 0, "maxMsgNums": 1,
+        "sysFlag": 0, "commitOffset": 0, "suspendTimeoutMillis": 0, "subVersion": 1,
+    }  # fmt: skip
+    client.put(request(11, 1, one_way=True, **named), request(361, 2, **named))
+    reply = client.reply()
+    assert (reply.opaque, bodies(reply)) == (2, [b"x"])
+    assert client.is_silent()

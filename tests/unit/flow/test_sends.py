@@ -1,0 +1,214 @@
+"""Sends over a socket: what is stored, what is refused and in whose words, when it is acked."""
+
+from pathlib import Path
+
+import pytest
+from support.shard import (
+    MIB,
+    REQUEST,
+    Shard,
+    bodies,
+    messages,
+    pull,
+    request,
+    send,
+    send_batch,
+)
+
+from rmq.format.remoting import JSON, ROCKETMQ, decode
+
+
+@pytest.mark.parametrize("kind", [JSON, ROCKETMQ])
+@pytest.mark.parametrize("code", [10, 310])
+def test_both_spellings_and_both_headers_store_the_same_message(
+    shard: Shard, kind: int, code: int
+) -> None:
+    properties = "KEYS\x01k\x02TAGS\x01a\x02UNIQ_KEY\x01U1\x02"
+    long_names = {
+        "producerGroup": "P", "topic": "t", "defaultTopic": "TBW102", "defaultTopicQueueNums": 4,
+        "queueId": 0, "sysFlag": 0, "bornTimestamp": 77, "flag": 5, "properties": properties,
+        "reconsumeTimes": 2,
+    }  # fmt: skip
+    frame = (
+        request(10, 3, b"body", kind=kind, **long_names)
+        if code == 10
+        else send("t", b"body", 3, kind=kind, g=77, h=5, i=properties, j=2)
+    )
+    client = shard.connect()
+    reply = client.ask(frame)
+    assert (reply.code, reply.opaque, reply.serialize_type) == (0, 3, kind)
+    assert reply.fields["transactionId"] == "U1"
+    (stored,) = messages(client.ask(pull("g", "t")))
+    assert reply.fields["msgId"] == stored.message_id
+    assert (stored.body, stored.flag, stored.born_timestamp_ms, stored.reconsume_times) == (
+        b"body", 5, 77, 2,
+    )  # fmt: skip
+    assert stored.born_host.port == client.socket.getsockname()[1]
+    assert {"KEYS": "k", "TAGS": "a", "UNIQ_KEY": "U1"}.items() <= stored.properties.items()
+
+
+def test_one_way_sends_are_stored_and_never_answered(shard: Shard) -> None:
+    client = shard.connect()
+    one_ways = [send("t", b"%d" % n, 1, one_way=True) for n in range(100)]
+    refused = [
+        send("t", b"", 1, one_way=True),
+        send("t", b"x", 1, queue=9, one_way=True),
+        request(310, 1, b"x", one_way=True, b="t"),
+    ]
+    client.put(*one_ways, *refused, send("t", b"last", 2))
+    assert client.reply().opaque == 2
+    assert client.is_silent()
+    found: list[bytes] = []
+    while len(found) < 101:
+        found += bodies(client.ask(pull("g", "t", len(found))))
+    assert found == [b"%d" % n for n in range(100)] + [b"last"]
+
+
+def test_a_batch_is_stored_in_order_and_its_reply_names_every_message(shard: Shard) -> None:
+    client = shard.connect()
+    client.put(send_batch("t", [b"a", b"b" * 1000, b"c"], 5), send("t", b"d", 6))
+    found = client.replies(2)
+    ids = found[5].fields["msgId"].split(",")
+    stored = messages(client.ask(pull("g", "t")))
+    assert [message.body for message in stored] == [b"a", b"b" * 1000, b"c", b"d"]
+    assert [message.message_id for message in stored[:3]] == ids
+    assert (found[5].fields["queueOffset"], found[6].fields["queueOffset"]) == ("0", "3")
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [b"", b"\0" * 22, b"\0\0\0\x17" + b"\0" * 15 + b"\x02x\0\0", b"\x7f\xff\xff\xff" + b"\0" * 40],
+)
+def test_a_malformed_batch_is_refused_whole(shard: Shard, packed: bytes) -> None:
+    client = shard.connect()
+    assert client.ask(send("t", packed, 1, code=320, m="true")).code == 13
+    assert client.ask(pull("g", "t")).code == 19
+
+
+def test_a_good_beginning_does_not_save_a_bad_batch(shard: Shard) -> None:
+    client = shard.connect()
+    whole = send_batch("t", [b"a", b"b"])
+    command = decode(whole[4:])
+    assert client.ask(send("t", command.body[:-1], 1, code=320, m="true")).code == 13
+    assert client.ask(pull("g", "t")).code == 19
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "says"),
+    [
+        ({"e": "1"}, 29, "queueId[1] is illegal"),
+        ({"e": "x"}, 1, "field e is missing or not a number"),
+        ({"e": "9223372036854775808"}, 1, "field e"),
+        ({"g": "99999999999999999999"}, 1, "field g"),
+        ({"f": "4"}, 16, "transactional"),
+        ({"i": "DELAY\x011\x02"}, 13, "delayed"),
+        ({"i": "a\x01" + "b" * 32768 + "\x02"}, 13, "longer than 32767"),
+    ],
+)
+def test_refusals_have_rocketmqs_codes_and_say_why(
+    shard: Shard, fields: dict[str, str], code: int, says: str
+) -> None:
+    client = shard.connect()
+    for kind in (JSON, ROCKETMQ):
+        reply = client.ask(send("t", b"x", 9, kind=kind, **fields))
+        assert (reply.code, reply.opaque) == (code, 9), reply.remark
+        assert says in (reply.remark or "")
+    assert client.ask(send("t", b"good", 10)).fields["queueOffset"] == "0"
+
+
+@pytest.mark.parametrize("name", ["b", "c", "d", "e", "f", "g", "h", "a"])
+def test_a_missing_field_is_named(shard: Shard, name: str) -> None:
+    whole = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0}
+    del whole[name]
+    reply = shard.connect().ask(request(310, 4, b"x", **whole))
+    assert (reply.code, reply.opaque) == (1, 4)
+    assert f"field {name} is missing" in (reply.remark or "")
+
+
+def test_a_body_beyond_the_limit_is_refused_and_one_at_the_limit_is_stored(tmp_path: Path) -> None:
+    with Shard(tmp_path, message_max_bytes=MIB) as shard:
+        shard.topic("t")
+        client = shard.connect()
+        assert client.ask(send("t", bytes(MIB + 1))).code == 13
+        assert client.ask(send("t", bytes(MIB))).code == 0
+        shard.core.set_option("message_max_bytes", 10)
+        assert client.ask(send("t", bytes(11))).code == 13
+
+
+def test_a_shard_that_may_not_write_says_why_and_goes_on_when_it_may(shard: Shard) -> None:
+    client = shard.connect()
+    shard.core.set_writable(0, b"the disk is full: 96 %")
+    reply = client.ask(send("t"))
+    assert (reply.code, reply.remark) == (14, "the disk is full: 96 %")
+    shard.core.set_writable(0, b"x" * 5000)
+    assert len(client.ask(send("t")).remark or "") == 255
+    shard.core.set_writable(1, b"")
+    assert client.ask(send("t")).code == 0
+
+
+def test_sync_sends_are_acked_at_durable_and_others_at_written(tmp_path: Path) -> None:
+    with Shard(tmp_path, sync_flush=True) as shard:
+        shard.topic("t")
+        client = shard.connect()
+        for n in range(50):
+            reply = client.ask(send("t", bytes(500), n))
+            _, written, durable = shard.core.log_range()
+            assert reply.code == 0 and durable == written
+        client.put(*(send("t", b"x", n) for n in range(300)))
+        assert sorted(client.replies(300)) == list(range(300))
+        _, written, durable = shard.core.log_range()
+        assert durable == written
+        reply = client.ask(send("t", b"x", 1, i="WAIT\x01false\x02"))
+        assert reply.code == 0
+
+
+def test_a_send_for_a_queue_below_zero_goes_to_some_queue(shard: Shard) -> None:
+    shard.topic("many", 4, 4)
+    client = shard.connect()
+    client.put(*(send("many", b"x", n, queue=-1) for n in range(200)))
+    used = {reply.fields["queueId"] for reply in client.replies(200).values()}
+    assert used == {"0", "1", "2", "3"}
+
+
+def test_an_unknown_topic_goes_to_control_and_comes_back(shard: Shard) -> None:
+    client = shard.connect()
+    client.put(send("new", b"first", 8), send("t", b"other", 9))
+    assert client.reply().opaque == 9  # nobody waits for control
+    ((number, frame),) = shard.reports(REQUEST)
+    shard.topic("new")
+    shard.group("g", "new")
+    shard.core.resubmit(number, frame)
+    assert client.reply().opaque == 8
+    assert bodies(client.ask(pull("g", "new"))) == [b"first"]
+
+
+def test_a_frame_given_back_too_early_is_refused_and_not_handed_over_again(shard: Shard) -> None:
+    client = shard.connect()
+    client.put(send("new", b"x", 8))
+    ((number, frame),) = shard.reports(REQUEST)
+    shard.core.resubmit(number, frame)
+    assert (client.reply().code, shard.kept(REQUEST)) == (1, [])
+
+
+def test_more_fields_than_a_send_has_go_to_control_once_and_are_answered(shard: Shard) -> None:
+    """A request with 70 fields used to go round between the two threads for ever."""
+    client = shard.connect()
+    for kind in (JSON, ROCKETMQ):
+        client.put(send("t", b"x", 12, kind=kind, **{f"more{n}": n for n in range(70)}))
+        ((number, frame),) = shard.reports(REQUEST)
+        shard.core.resubmit(number, frame)
+        reply = client.reply()
+        assert (reply.opaque, reply.code) == (12, 1)
+        assert "more header fields" in (reply.remark or "")
+        assert shard.kept(REQUEST) == []
+
+
+def test_removing_a_topic_refuses_its_sends_and_keeps_the_others(shard: Shard) -> None:
+    client = shard.connect()
+    shard.topic("short")
+    assert client.ask(send("short", b"x")).code == 0
+    shard.core.remove_topic(b"short")
+    client.put(send("short", b"x", 2), send("t", b"y", 3))
+    assert client.reply().opaque == 3
+    shard.topic("short")
+    assert client.ask(send("short", b"z", 4)).code == 0
