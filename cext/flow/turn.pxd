@@ -1,14 +1,17 @@
 """One turn of the reactor, and the loop of turns.
 
     poll      wait; accept; receive; every whole frame -> produce | pull | control thread
+    gather    SYNC_FLUSH: once more for what has arrived meanwhile, as one sync is to serve all
     control   frames and calls that came from the control thread
     write     one pwritev for all records of the turn; queue entries; sends due at `written` acked
     pulls     those of the turn and those woken by its messages
+    sync      SYNC_FLUSH on a quick disk: fdatasync here; on a slow one the flusher is woken
     durable   sends due at `durable` acked
     flush     one writev per connection with replies
     timers    held pulls whose time is over, sync timeouts, idle connections
 
-Nothing in a turn waits for a disk, a lock or the interpreter.
+Nothing in a turn waits for a lock or the interpreter, and for a disk only while its syncs usually
+take less than a millisecond (cext/store/flusher.pxd): to hand over and back would take as long.
 """
 from cext.flow.shard_state cimport ShardState
 

@@ -44,6 +44,7 @@ cdef enum:
     PULL_MESSAGE = 11
     LITE_PULL_MESSAGE = 361
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
+    GATHER_PASSES_MAX = 64      # before a sync
 
 
 cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmitted) noexcept nogil:
@@ -202,8 +203,37 @@ cdef void once_a_second(ShardState s) noexcept nogil:
     s.events_this_second = 0
 
 
+cdef bint gather(ShardState s) noexcept nogil:
+    """Before a sync in this thread: takes all that has arrived. Whether the loop was woken."""
+    cdef bint woken = s.net.woken
+    cdef int _pass
+    if not s.options.sync_flush or s.await_durable.head == s.await_durable.tail \
+            or not s.flusher.syncs_here():
+        return woken
+    for _pass in range(GATHER_PASSES_MAX):
+        s.net.poll(0)
+        if s.net.event_count <= 0:
+            break
+        s.net.receive_ready()
+        woken = woken or s.net.woken
+    return woken
+
+
+cdef void sync_turn(ShardState s) noexcept nogil:
+    """Has what the turn wrote synced: here when that is quick, or by the flusher."""
+    if not s.log.holds_flusher or s.log.marks.written == s.log.durable():
+        return
+    if s.await_durable.head != s.await_durable.tail and s.flusher.syncs_here():
+        if s.net.dirty_first != NULL:
+            s.net.flush()                   # what does not wait for the disk leaves before
+        if s.flusher.sync_here() != NOT_READY:
+            return
+    s.log.wake_flusher()
+
+
 cdef void run_turn(ShardState s) noexcept nogil:
     cdef int64_t wall
+    cdef bint woken
     s.log.reactor_sleeps()
     s.net.poll(0 if s.log.durable() != s.durable_seen else next_timeout(s))
     s.log.reactor_wakes()
@@ -213,13 +243,16 @@ cdef void run_turn(ShardState s) noexcept nogil:
         s.wall_ms = wall                    # stored times never go back (wire.md 4.2)
     s.log.new_turn()
     s.counters.turns += 1
+    s.log.holds_flusher = s.options.sync_flush
     s.net.receive_ready()
-    if s.net.woken or not spsc_is_empty(&s.link.to_reactor):
+    woken = gather(s)
+    if woken or not spsc_is_empty(&s.link.to_reactor):
         run_control(s)
     write_and_dispatch(s)
     wake_expired(s)
     collect_reads(s)
     answer_pulls(s)
+    sync_turn(s)
     # Looked at once, so that a move between two looks is not missed before the next sleep.
     s.durable_seen = s.log.durable()
     if s.await_durable.head != s.await_durable.tail:

@@ -48,6 +48,7 @@ cdef class CommitLog:
     cdef int64_t active_end
     cdef int active_fd              # borrowed from the flusher, who closes it when all is synced
     cdef bint opened                # set_end() was called
+    cdef bint holds_flusher         # write_out() wakes nobody: the reactor sees to the sync itself
     cdef readonly uint64_t rolls    # counters
     cdef readonly uint64_t writes
 
@@ -66,6 +67,8 @@ cdef class CommitLog:
     # shows a stale record; then `written` moves and the flusher is woken if it sleeps. OK (also
     # when there is nothing to write) | POISONED.
     cdef int write_out(self) noexcept nogil
+    # Wakes the flusher if it sleeps: what is written shall be synced by it.
+    cdef void wake_flusher(self) noexcept nogil
 
     # `size` bytes of the log at `offset`, valid until new_turn(): from the ring, or from mapped
     # pages that are in memory. OK | ABSENT (ask a disk reader) | CORRUPT (not inside the log,

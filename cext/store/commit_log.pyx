@@ -206,9 +206,12 @@ cdef class CommitLog:
             room = TERMINATOR_BYTES
         memset(mirror_ring_at(&self.ring, <uint64_t>self.marks.appended), 0, <size_t>room)
         status = self.write_range(self.marks.appended, self.marks.appended, <uint32_t>room)
-        if status == Status.OK:
+        if status == Status.OK and not self.holds_flusher:
             log_wake_flusher(&self.link)
         return status
+
+    cdef void wake_flusher(self) noexcept nogil:
+        log_wake_flusher(&self.link)
 
     cdef int write_range(self, int64_t end, int64_t mark, uint32_t terminator) noexcept nogil:
         """[written, end) and the terminator to the active segment; `written` becomes `mark`."""

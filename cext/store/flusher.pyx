@@ -26,6 +26,7 @@ from rmq.errors import StoreError, StorePoisonedError
 cdef enum:
     PAGE_BYTES = 4096            # RocketMQ counts pages of 4 KiB, whatever the machine has
     PATH_MAX = 4096 + 64
+    RIVAL_MS = 1                 # how long to leave it to the reactor that is syncing
 
 
 cdef int sync_segment(FlusherState* state, SegmentHandle* handle, int64_t durable) noexcept nogil:
@@ -35,9 +36,13 @@ cdef int sync_segment(FlusherState* state, SegmentHandle* handle, int64_t durabl
     cdef int64_t began = monotonic_us()
     cdef int status = sync_data(handle.fd, &error)
     state.last_sync_us = monotonic_us()
-    state.sync_us += <uint64_t>(state.last_sync_us - began)
+    began = state.last_sync_us - began
+    state.sync_us += <uint64_t>began
+    # A long one counts in full and is forgotten slowly: one sync in eight.
+    store_release_i64(&state.link.usual_sync_us, began if began > SYNC_HERE_US_MAX * 4 else (
+        state.link.usual_sync_us * 7 + began) // 8)
     state.syncs += 1
-    latency_record(&state.latency, state.last_sync_us - began, 1)
+    latency_record(&state.latency, began, 1)
     if status != Status.OK:
         segment_path(path, PATH_MAX, state.link.directory, handle.start)
         log_poison(state.link, OPERATION_SYNC, error, durable, path)
@@ -46,10 +51,12 @@ cdef int sync_segment(FlusherState* state, SegmentHandle* handle, int64_t durabl
 
 
 cdef int flush_to(FlusherState* state, int64_t target) noexcept nogil:
-    """Moves `durable` to `target`, which had been written before the call, segment by segment."""
+    """Moves `durable` to `target`, which had been written before the call, segment by segment.
+
+    The caller holds link.syncing."""
     cdef LogLink* link = state.link
     cdef SegmentHandle* handle
-    cdef int64_t durable = link.marks.durable        # ours: no one else writes it
+    cdef int64_t durable = link.marks.durable        # ours while we hold link.syncing
     cdef int64_t reach
     cdef int64_t end
     while durable < target:
@@ -69,6 +76,16 @@ cdef int flush_to(FlusherState* state, int64_t target) noexcept nogil:
     return Status.OK
 
 
+cdef int flush_alone(FlusherState* state, int64_t target) noexcept nogil:
+    """flush_to() when nobody else is syncing; else NOT_READY, and nothing was done."""
+    cdef int status
+    if exchange_i32(&state.link.syncing, 1) != 0:
+        return Status.NOT_READY
+    status = flush_to(state, target)
+    store_release_i32(&state.link.syncing, 0)
+    return status
+
+
 cdef void sleep_until_written(FlusherState* state, int64_t durable) noexcept nogil:
     """Sleeps until the reactor, or the owner, has something; loses no wake (log_link.pxd)."""
     cdef LogLink* link = state.link
@@ -83,7 +100,7 @@ cdef void sleep_until_written(FlusherState* state, int64_t durable) noexcept nog
 cdef int64_t wait_before_sync(FlusherState* state, int64_t target) noexcept nogil:
     """Async mode: 0 when it is time to sync up to `target`, else how many ms to sleep."""
     cdef int64_t now = monotonic_us()
-    cdef int64_t durable = state.link.marks.durable
+    cdef int64_t durable = load_acquire_i64(&state.link.marks.durable)
     cdef int64_t pages = target // PAGE_BYTES - durable // PAGE_BYTES
     if state.next_check_us == 0:
         state.next_check_us = now + state.interval_ms * 1000
@@ -100,16 +117,18 @@ cdef void run(void* argument) noexcept nogil:
     cdef FlusherState* state = <FlusherState*>argument
     cdef LogLink* link = state.link
     cdef int64_t target
+    cdef int64_t durable
     cdef int64_t wait_ms
     cdef bint stopping
     while True:
         stopping = load_acquire_i32(&state.stopping) != 0
+        durable = load_acquire_i64(&link.marks.durable)
         target = load_acquire_i64(&link.marks.written)
-        if log_is_poisoned(link) or target == link.marks.durable:
+        if log_is_poisoned(link) or target == durable:
             if stopping:
                 return
             state.next_check_us = 0
-            sleep_until_written(state, link.marks.durable)
+            sleep_until_written(state, durable)
             continue
         if (load_acquire_i32(&state.sync_mode) == 0 and not stopping
                 and exchange_i32(&state.force, 0) == 0):
@@ -118,7 +137,8 @@ cdef void run(void* argument) noexcept nogil:
                 event_wait(link.flusher_event, <int>wait_ms)
                 continue
         state.next_check_us = 0
-        flush_to(state, target)
+        if flush_alone(state, target) == Status.NOT_READY:
+            event_wait(link.flusher_event, RIVAL_MS)
 
 
 cdef class Flusher:
@@ -136,6 +156,25 @@ cdef class Flusher:
 
     def __dealloc__(self):
         self.stop()
+
+    cdef bint syncs_here(self) noexcept nogil:
+        cdef LogLink* link = self.state.link
+        return (self.state.sync_mode != 0 and self.thread.running
+                and load_acquire_i64(&link.usual_sync_us) <= SYNC_HERE_US_MAX
+                and load_acquire_i32(&link.flusher_sleeping) != 0)
+
+    cdef int sync_here(self) noexcept nogil:
+        cdef LogLink* link = self.state.link
+        cdef int64_t target = link.marks.written        # the reactor's own
+        cdef SegmentHandle* handle
+        if not self.syncs_here():
+            return Status.NOT_READY
+        # Only the segment being written: to close a full one is the flusher's.
+        handle = &link.handles[(link.handles_pushed - 1) & (HANDLES_MAX - 1)]
+        if (load_acquire_u64(&link.handles_popped) + 1 != link.handles_pushed
+                or target >= handle.start + link.segment_bytes):
+            return Status.NOT_READY
+        return flush_alone(&self.state, target)
 
     cdef void request_sync(self) noexcept nogil:
         store_release_i32(&self.state.force, 1)
@@ -169,12 +208,14 @@ cdef class Flusher:
         For stop and checkpoint, from a slow thread. Raises when poisoned or too slow."""
         cdef int64_t target = load_acquire_i64(&self.log.marks.written)
         deadline = time.monotonic() + timeout_s
-        if not self.thread.running:
-            with nogil:
-                flush_to(&self.state, target)
-        else:
+        if self.thread.running:
             self.request_sync()
         while self.log.durable() < target:
+            if not self.thread.running:
+                with nogil:
+                    flush_alone(&self.state, target)
+                if self.log.durable() >= target:
+                    break
             if self.log.poisoned():
                 raise StorePoisonedError(str(self.log.poison_cause()))
             if time.monotonic() > deadline:

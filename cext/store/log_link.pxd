@@ -28,7 +28,7 @@ cdef enum:
 # How far the log is, as physical offsets. durable <= written <= appended; dispatched <= written.
 #   appended    records are complete in the tail ring            reactor only
 #   written     pwrite has returned: survives kill -9            reactor writes, others acquire
-#   durable     fdatasync has returned: survives a power cut     flusher writes, others acquire
+#   durable     fdatasync has returned: survives a power cut     who syncs writes, others acquire
 #   dispatched  consume queues know the records                  the reactor's own (cext/flow)
 # ASYNC_FLUSH acks at `written`, SYNC_FLUSH at `durable`.
 cdef struct Watermarks:
@@ -68,6 +68,8 @@ cdef struct LogLink:
     uint64_t handles_popped     # flusher; it closes an fd when its segment is full and synced
     int flusher_event
     int32_t flusher_sleeping    # see above
+    int32_t syncing             # 1: taken by who syncs and moves `durable`, flusher or reactor
+    int64_t usual_sync_us       # what a sync took lately; who syncs writes, the reactor acquires
     # reactor -> preparer
     int64_t wanted_start        # segment to have ready; -1 none
     int64_t drops[DROPS_MAX]    # starts of segments to remove

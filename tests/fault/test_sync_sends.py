@@ -1,0 +1,107 @@
+"""Goal: SYNC_FLUSH keeps its word, and its patience, whichever thread of the broker syncs.
+
+Method: a broker process behind the fault shim. On a quick disk the reactor syncs by itself, on a
+slow one the flusher does; the shim makes the disk slow, well again, and broken.
+Cannot prove: what a real disk does after a power cut.
+"""
+
+import errno
+import time
+from contextlib import ExitStack
+
+import pytest
+from support.broker_process import broker_process
+
+from rmq.client.connection import Connection
+from rmq.codes import RequestCode, ResponseCode
+from rmq.format import remoting
+from rmq.load.frames import Queue, SendShape, send_frames
+
+OPTIONS = ["--flush", "sync", "--set", "mappedFileSizeCommitLog=4194304"]
+TOPIC = "synced"
+
+
+class Sender:
+    """Sends of one message each to one queue."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        frame = send_frames([Queue(TOPIC, 0)], SendShape()).render_one(0, 10_000_000, 1)
+        self.request = remoting.decode(frame[4:])
+
+    def submit(self) -> None:
+        self.connection.submit(
+            RequestCode.SEND_MESSAGE_V2, self.request.fields, self.request.body
+        )  # fmt: skip
+
+    def code(self) -> int:
+        """Of the answer to one send."""
+        self.submit()
+        reply = self.connection.receive(10)
+        assert reply is not None
+        return reply.code
+
+
+@pytest.fixture
+def served(tmp_path, faults):
+    """(sender, another connection) of a broker whose topic is there."""
+    with ExitStack() as stack:
+        broker = stack.enter_context(broker_process(tmp_path, OPTIONS, faults.environment()))
+        sender = Sender(stack.enter_context(Connection(broker.address)))
+        assert sender.code() == ResponseCode.SUCCESS
+        yield sender, stack.enter_context(Connection(broker.address))
+
+
+def max_offset(connection: Connection) -> int:
+    reply = connection.call(RequestCode.GET_MAX_OFFSET, {"topic": TOPIC, "queueId": 0})
+    return int(reply.fields["offset"])
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_failed_sync_is_never_acknowledged_nor_repeated(served, faults, error) -> None:
+    sender, _ = served
+    for _ in range(20):
+        assert sender.code() == ResponseCode.SUCCESS
+    faults.fail("fdatasync", error, path="/commitlog/", count=1)
+    assert sender.code() == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert faults.hits(0) == 1
+    assert sender.code() == ResponseCode.SERVICE_NOT_AVAILABLE
+    time.sleep(0.1)
+    assert faults.seen(0) == 1
+
+
+def test_each_ack_of_one_producer_follows_a_sync_of_its_own(served, faults) -> None:
+    sender, _ = served
+    faults.sleep("fdatasync", 0, path="/commitlog/")
+    for number in range(1, 101):
+        assert sender.code() == ResponseCode.SUCCESS
+        assert faults.seen(0) == number
+
+
+def test_a_slow_disk_delays_only_those_who_wait_for_it(served, faults) -> None:
+    sender, other = served
+    faults.sleep("fdatasync", 400_000, path="/commitlog/")
+    # The first slow sync may meet the reactor itself: that is how it learns.
+    assert sender.code() == ResponseCode.SUCCESS
+    for _ in range(3):
+        began = time.monotonic()
+        sender.submit()
+        time.sleep(0.05)
+        assert max_offset(other) >= 2
+        assert time.monotonic() - began < 0.35
+        reply = sender.connection.receive(10)
+        assert reply is not None and reply.code == ResponseCode.SUCCESS
+        assert time.monotonic() - began >= 0.4
+
+
+def test_sends_over_a_disk_that_is_slow_and_well_again_are_all_acknowledged(served, faults) -> None:
+    sender, other = served
+    before = max_offset(other)
+    for _ in range(3):
+        faults.sleep("fdatasync", 20_000, path="/commitlog/")
+        for _ in range(10):
+            assert sender.code() == ResponseCode.SUCCESS
+        faults.clear()
+        for _ in range(60):
+            assert sender.code() == ResponseCode.SUCCESS
+    assert max_offset(other) == before + 3 * 70
