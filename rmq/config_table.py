@@ -169,6 +169,7 @@ BROKER: tuple[Setting, ...] = (
     _refused_bool("authorizationEnabled", _NO_ACCOUNTS),
     # --- rmq's own
     _int("rmqRingBytes", 16 * MIB, MIB, 1 << 34),  # write buffer in front of the log, power of two
+    _bool("rmqPinShards", True),  # several shards: each reactor on a core of its own
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
     _int("rmqReplyBuffers", 1024, 16, 1 << 20),  # reply buffers of the reactor, all connections
 )

@@ -84,6 +84,7 @@ class Hello(Message, frozen=True):
     port: int
     started_ms: int
     settings_digest: str  # of the settings it was started with
+    serving: bool = False  # already: this is a new supervisor
 
 
 class HelloCommand(Message, frozen=True):
@@ -134,6 +135,12 @@ class Applied(Message, frozen=True):
     servers it is registered at have been told (or do not answer)."""
 
     seq: int
+
+
+class Ready(Message, frozen=True):
+    """Notice of a shard, once: clients can find me at the name servers."""
+
+    index: int
 
 
 class Beat(Message, frozen=True):
@@ -291,8 +298,8 @@ class Failed(Message, frozen=True):
 
 
 Any_ = (
-    Hello | HelloCommand | Welcome | Sync | SyncReply | Change | Changed | Applied | Beat | News
-    | Pulse | Stats | StatsReply | Ask | Answer | Answers | Permission | Unconsumed
+    Hello | HelloCommand | Welcome | Sync | SyncReply | Change | Changed | Applied | Ready | Beat
+    | News | Pulse | Stats | StatsReply | Ask | Answer | Answers | Permission | Unconsumed
     | UnconsumedReply | Status | StatusReply | AllStats | AllStatsReply | Drain | Restart | Shrink
     | Done | Failed
 )  # fmt: skip

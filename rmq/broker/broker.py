@@ -39,6 +39,7 @@ from rmq.broker.retention import Retention
 from rmq.broker.samples import SAMPLE_S, TOPICS_MAX, Samples, topic_counter
 from rmq.broker.sampling import Sampler
 from rmq.broker.sends import TopicCreations
+from rmq.broker.siblings import Siblings
 from rmq.broker.status import StatusServer
 from rmq.broker.topics import TopicTable
 from rmq.config import Settings
@@ -99,6 +100,7 @@ class Broker:
         )
         self.registration = Registration(settings, self.topics, self._addresses)
         self.dispatcher = Dispatcher(self, HANDLERS)
+        self.siblings = Siblings()  # use join() to change it
         self._watched: set[str] = set()  # topics that someone asked the rates of
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -106,6 +108,11 @@ class Broker:
     def address(self) -> str:
         """What clients connect to, and what stands in message ids."""
         return self._addresses()[0]
+
+    def join(self, siblings: Siblings) -> None:
+        """This broker is one shard of several; before start()."""
+        self.siblings = self.topics.siblings = self.groups.siblings = siblings
+        self.consumers.on_members = siblings.members_changed
 
     # ---- start and stop
 
@@ -130,6 +137,7 @@ class Broker:
             loop.create_task(self.retention.run()),
         ]  # fmt: skip
         self._readable()
+        await self.siblings.start()
         await self.registration.start()
         if self.settings.metricsExporterType in ("LOG", "OTLP_GRPC"):
             log.warning("metricsExporterType: no metrics, rmq knows PROM only")
@@ -144,6 +152,7 @@ class Broker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self.status is not None:
             await self.status.stop()
+        await self.siblings.stop()
         await self.registration.stop()
         await self.dispatcher.drain(DRAIN_S)
         asyncio.get_running_loop().remove_reader(self.core.control_fd)

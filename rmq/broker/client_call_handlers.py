@@ -46,6 +46,8 @@ def get_running_info(broker: "Broker", request: Request) -> Awaitable[Reply]:
 
 def consume_directly(broker: "Broker", request: Request) -> Awaitable[Reply]:
     command = request.command
+    if request.of_sibling:  # it found the message already
+        return _forward(broker, request, command.fields, command.body)
     fields = {**command.fields, "brokerName": broker.settings.brokerName}
     topic = broker.topics.get(command.text_field("topic") or "")
     if topic is not None:
@@ -68,6 +70,9 @@ async def _forward(
     members = broker.consumers.get(group)
     client = members.find(client_id) if members is not None else None
     if client is None:
+        found = await _from_sibling(broker, request, fields, body)
+        if found is not None:
+            return found
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
             f"the consumer <{group[:300]}> <{client_id[:300]}> is not online",
@@ -87,6 +92,23 @@ async def _forward(
     reply = command.reply(remark=answer.remark, fields=answer.fields, body=answer.body)
     reply.code = answer.code
     return reply
+
+
+async def _from_sibling(
+    broker: "Broker", request: Request, fields: dict[str, str], body: bytes
+) -> Command | None:
+    """The reply of the shard that the client is connected to; None when there is none."""
+    command = request.command
+    if request.of_sibling:
+        return None
+    call = Command(
+        code=command.code, opaque=command.opaque, fields=dict(fields), body=body,
+        serialize_type=command.serialize_type,
+    )  # fmt: skip
+    for reply in await broker.siblings.ask(call):
+        if reply.code != ResponseCode.SYSTEM_ERROR:
+            return reply
+    return None
 
 
 async def get_consumer_status(broker: "Broker", request: Request) -> Reply:

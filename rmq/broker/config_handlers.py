@@ -48,6 +48,7 @@ def update_config(broker: "Broker", request: Request) -> Reply:
     except ConfigError as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
     broker.settings_changed(changes)
+    broker.siblings.settings_changed(changes)
     return command.reply()
 
 

@@ -82,6 +82,7 @@ class ConsumerTable:
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
         self._to_notify: set[str] = set()
+        self.on_members: Callable[[str], None] = lambda group: None
 
     # ---- reading
 
@@ -173,7 +174,10 @@ class ConsumerTable:
                 "consumer joins: group %s, %s, %s, %s",
                 group.name, client.client_id, client.connection.address, group.message_model,
             )  # fmt: skip
-        return before is None or before.client_id != client.client_id
+        changed = before is None or before.client_id != client.client_id
+        if changed:
+            self.on_members(group.name)
+        return changed
 
     def _replace(self, group: ConsumerGroup, new: list[Subscription]) -> tuple[bool, bool]:
         """(something changed, the set of topics changed)."""
@@ -215,6 +219,7 @@ class ConsumerTable:
             )
 
     def _member_gone(self, group: ConsumerGroup) -> None:
+        self.on_members(group.name)
         if group.clients:
             self._notify_soon(group)
             return

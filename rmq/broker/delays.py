@@ -117,9 +117,13 @@ class DelayedMessages:
                           level.number)  # fmt: skip
                 offset = minimum
             level.next_offset = max(minimum, min(offset, level.max_offset))
-        waiting = sum(level.max_offset - level.next_offset for level in self._levels)
+        waiting = self.waiting()
         if waiting:
             log.info("delayed messages waiting: %d", waiting)
+
+    def waiting(self) -> int:
+        """Messages that are not delivered yet."""
+        return sum(level.max_offset - level.next_offset for level in self._levels)
 
     async def save(self) -> None:
         """Writes delayOffset.json when an offset has moved."""

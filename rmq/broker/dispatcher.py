@@ -61,6 +61,20 @@ class Dispatcher:
                     f"core {payload[:24]!r}", "core: %s", payload.decode("utf-8", "replace")
                 )
 
+    async def for_sibling(self, frame: bytes) -> Command:
+        """Answers a request (frame without its length bytes) that another shard passes on."""
+        command = decode(frame)
+        request = Request(Connection(-1, "0.0.0.0:0"), command, frame)
+        handler = self._handlers.get(command.code)
+        try:
+            if handler is None:
+                raise ProtocolError(f"request type {command.code} not supported")
+            result = handler(self._broker, request)
+            reply = result if result is None or isinstance(result, Command) else await result
+        except Exception as error:
+            reply = self._failure(request, error)
+        return reply if reply is not None else command.reply(ResponseCode.SYSTEM_ERROR)
+
     async def drain(self, timeout_s: float) -> None:
         """Waits for handlers under way; those that take longer are cancelled."""
         if self._waiting:

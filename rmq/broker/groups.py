@@ -19,9 +19,11 @@ from typing import Any
 from rmq.broker import names
 from rmq.broker.config_saver import ConfigSaver
 from rmq.broker.core_seam import Core
-from rmq.broker.data_version import DataVersion
+from rmq.broker.data_version import DataVersion, now_ms
 from rmq.broker.json_file import JsonFile
 from rmq.broker.request import Refusal, bool_member, int_member, text_member
+from rmq.broker.siblings import FORBIDDEN, GROUP, Siblings, Stamp
+from rmq.broker.stamps import Stamps
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
@@ -30,6 +32,7 @@ log = logging.getLogger("rmq.broker.groups")
 
 FORBIDDEN_TO_READ = 4
 RETRY_QUEUES_MAX = 1024  # ours
+FORBIDDEN_STAMP = "/"  # before the name of a group: no group's name can begin with it
 _I32_MAX = 2**31 - 1
 
 
@@ -114,6 +117,8 @@ class GroupTable:
         self._groups: dict[str, GroupConfig] = {}
         self._forbidden: dict[str, dict[str, int]] = {}
         self.version = DataVersion()
+        self.stamps = Stamps()  # of groups, and of what they may not read under FORBIDDEN_STAMP
+        self.siblings = Siblings()
         self.on_forbid: Callable[[str], None] = lambda group: None
 
     # ---- reading
@@ -158,6 +163,7 @@ class GroupTable:
             "subscriptionGroupTable": {
                 name: group.members() for name, group in self._groups.items()
             },
+            **self.stamps.members(),
         }
 
     # ---- start and stop
@@ -175,6 +181,8 @@ class GroupTable:
         for name, bits in (content.get("forbiddenTable") or {}).items():
             if isinstance(bits, Mapping):
                 self._forbidden[name] = {t: b for t, b in bits.items() if isinstance(b, int)}
+        present = {**self._groups, **{FORBIDDEN_STAMP + name: 1 for name in self._forbidden}}
+        self.stamps.load(content, present, now_ms())
         missing = names.PRESET_GROUPS - self._groups.keys()
         if missing:
             self._groups.update((name, GroupConfig(name)) for name in missing)
@@ -212,16 +220,17 @@ class GroupTable:
                 self._put(group)
                 log.info("subscription group changed: %s", group)
         await self._saver.saved()
+        await self.siblings.shared()
 
     async def delete(self, name: str) -> bool:
         self._forbidden.pop(name, None)
         if self._groups.pop(name, None) is None:
             return False
         self._core.remove_group(name.encode())
-        self.version.advance()
-        self._saver.changed()
+        self._changed(GROUP, name)
         await self._saver.saved()
         log.info("subscription group deleted: %s", name)
+        await self.siblings.shared()
         return True
 
     async def forbid_reading(self, group: str, topic: str, forbid: bool) -> None:
@@ -234,10 +243,38 @@ class GroupTable:
                 del bits[topic]
         if not bits:
             del self._forbidden[group]
+        self._changed(FORBIDDEN, group)
+        self.on_forbid(group)
+        await self._saver.saved()
+        await self.siblings.shared()
+
+    def forbidden(self, group: str) -> dict[str, int]:
+        """topic -> bits of what the group may not do with it."""
+        return dict(self._forbidden.get(group, {}))
+
+    def take(self, changes: Mapping[str, tuple[GroupConfig | None, Stamp]]) -> None:
+        """Other shards changed or deleted (None) these groups; the file follows by itself."""
+        for name, (group, stamp) in changes.items():
+            self.stamps.put(name, stamp)
+            if group is not None:
+                self._groups[name] = group
+                self._tell_core(group)
+            elif self._groups.pop(name, None) is not None:
+                self._core.remove_group(name.encode())
+        if changes:
+            self.version.advance()
+            self._saver.changed()
+            log.info("groups taken over from other shards: %s", ", ".join(changes)[:500])
+
+    def take_forbidden(self, group: str, bits: Mapping[str, int], stamp: Stamp) -> None:
+        self.stamps.put(FORBIDDEN_STAMP + group, stamp)
+        if bits:
+            self._forbidden[group] = dict(bits)
+        else:
+            self._forbidden.pop(group, None)
         self.version.advance()
         self._saver.changed()
         self.on_forbid(group)
-        await self._saver.saved()
 
     def tell_core(self, name: str) -> None:
         """Tells the reactor of a group again, should it not know it."""
@@ -245,9 +282,16 @@ class GroupTable:
 
     def _put(self, group: GroupConfig) -> None:
         self._groups[group.name] = group
-        self.version.advance()
-        self._saver.changed()
+        self._changed(GROUP, group.name)
         self._tell_core(group)
+
+    def _changed(self, kind: str, name: str) -> None:
+        """Changed by a request to this shard."""
+        self.version.advance()
+        key = FORBIDDEN_STAMP + name if kind == FORBIDDEN else name
+        self.stamps.put(key, self.siblings.stamp())
+        self.siblings.changed(kind, name)
+        self._saver.changed()
 
     def _tell_core(self, group: GroupConfig) -> None:
         self._core.put_group(

@@ -176,9 +176,10 @@ def unregister_client(broker: "Broker", request: Request) -> Reply:
 def get_consumer_list(broker: "Broker", request: Request) -> Reply:
     name = request.command.require("consumerGroup")
     group = broker.consumers.get(name)
-    if group is None:
+    own = [client.client_id for client in group.clients.values()] if group is not None else []
+    ids = list(dict.fromkeys([*own, *broker.siblings.client_ids(name)]))
+    if not ids:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name[:300]}")
-    ids = [client.client_id for client in group.clients.values()]
     return request.command.reply(body=fastjson.dumps({"consumerIdList": ids}))
 
 

@@ -6,13 +6,15 @@ Example: 203 for group "g" with one Java consumer answers
      "language":"JAVA","version":513}],"consumeFromWhere":..,"consumeType":..,
      "messageModel":..,"subscriptionTable":{"t":{..}}}
 
-and without a connected consumer 206.
+and without a connected consumer 206. On a machine of several shards 203 and 204 list the clients
+of all shards: most are connected to each, but who has just come may not be yet.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmq.broker import names
-from rmq.broker.request import Refusal, Reply, Request
+from rmq.broker.consumers import ConsumerGroup
+from rmq.broker.request import Refusal, Reply, Request, list_member, text_member
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
 
@@ -20,14 +22,21 @@ if TYPE_CHECKING:
     from rmq.broker.broker import Broker
 
 
-def get_consumer_connections(broker: "Broker", request: Request) -> Reply:
+async def get_consumer_connections(broker: "Broker", request: Request) -> Reply:
     name = request.command.require("consumerGroup")
     group = broker.consumers.get(name)
-    if group is None:
+    bodies = [] if group is None else [_online(group)]
+    bodies += await _of_siblings(broker, request)
+    if not bodies:
         raise Refusal(
             ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name[:300]}] is not online"
         )
-    body = {
+    body = {**bodies[0], "connectionSet": _connections(bodies)}
+    return request.command.reply(body=fastjson.dumps(body))
+
+
+def _online(group: ConsumerGroup) -> dict[str, Any]:
+    return {
         "connectionSet": [client.members() for client in group.clients.values()],
         "consumeFromWhere": group.consume_from_where,
         "consumeType": group.consume_type,
@@ -36,16 +45,35 @@ def get_consumer_connections(broker: "Broker", request: Request) -> Reply:
             topic: subscription.members() for topic, subscription in group.subscriptions.items()
         },
     }
-    return request.command.reply(body=fastjson.dumps(body))
 
 
-def get_producer_connections(broker: "Broker", request: Request) -> Reply:
+async def _of_siblings(broker: "Broker", request: Request) -> list[dict[str, Any]]:
+    """The bodies with which the other shards answer the same request; those that cannot, none."""
+    if request.of_sibling:
+        return []
+    bodies = []
+    for reply in await broker.siblings.ask(request.command):
+        if reply.code == ResponseCode.SUCCESS and reply.body:
+            bodies.append(fastjson.loads_object(reply.body))
+    return bodies
+
+
+def _connections(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each client once, as the first body that knows it has it."""
+    found: dict[str, dict[str, Any]] = {}
+    for body in bodies:
+        for each in list_member(body, "connectionSet"):
+            found.setdefault(text_member(each, "clientId"), each)
+    return list(found.values())
+
+
+async def get_producer_connections(broker: "Broker", request: Request) -> Reply:
     name = request.command.require("producerGroup")
-    clients = broker.producers.clients(name)
-    if not clients:
+    own = [client.members() for client in broker.producers.clients(name)]
+    connections = _connections([{"connectionSet": own}, *await _of_siblings(broker, request)])
+    if not connections:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name[:300]}] is not online")
-    body = {"connectionSet": [client.members() for client in clients]}
-    return request.command.reply(body=fastjson.dumps(body))
+    return request.command.reply(body=fastjson.dumps({"connectionSet": connections}))
 
 
 def get_all_producers(broker: "Broker", request: Request) -> Reply:

@@ -23,6 +23,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rmq.broker.deadline import within
 from rmq.broker.namesrv_link import LinkError, NamesrvLink, parse_address
 from rmq.broker.topic_config import PERM_READ, PERM_WRITE
 from rmq.broker.topics import TopicTable
@@ -81,6 +82,13 @@ class Registration:
         names = set(topics)
         for member in self._members.values():
             member.changed(names)
+
+    async def settled(self, timeout_s: float) -> None:
+        """Waits until the name servers have been told of all changes so far, or do not answer."""
+        waits = [member.settled.wait() for member in self._members.values()]
+        if waits:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await within(asyncio.gather(*waits), timeout_s)
 
     async def stop(self) -> None:
         members, self._members = list(self._members.values()), {}
@@ -165,6 +173,7 @@ class _Member:
         self._news: set[str] = set()
         self._all = True
         self._wake = asyncio.Event()
+        self.settled = asyncio.Event()  # nothing is left to tell, or it does not answer
         self.attempted = asyncio.Event()  # the first registration worked or failed
         self.complete = False  # it knows all topics, over the present connection
         self._failing = False
@@ -175,6 +184,7 @@ class _Member:
             self._news |= names
         else:
             self._all = True
+        self.settled.clear()
         self._wake.set()
 
     def stop(self) -> None:
@@ -200,6 +210,8 @@ class _Member:
             self._news, self._all = set(), False
             worked = await self._register(only)
             self.attempted.set()
+            if not worked or not (self._news or self._all):
+                self.settled.set()
             if worked:
                 pause = RETRY_FIRST_S
                 await self._sleep()

@@ -34,6 +34,11 @@ class Request:
     command: Command
     frame: bytes  # as it came, without the length bytes; for core.resubmit
 
+    @property
+    def of_sibling(self) -> bool:
+        """Another shard of this machine asks: it is answered for this shard alone."""
+        return self.connection.number < 0
+
     def json_body(self) -> dict[Any, Any]:
         """The body as a JSON object; ProtocolError when it is none."""
         if not self.command.body:

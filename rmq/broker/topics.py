@@ -22,9 +22,11 @@ from typing import Any
 from rmq.broker import names
 from rmq.broker.config_saver import ConfigSaver
 from rmq.broker.core_seam import Core
-from rmq.broker.data_version import DataVersion
+from rmq.broker.data_version import DataVersion, now_ms
 from rmq.broker.json_file import JsonFile
 from rmq.broker.request import Refusal
+from rmq.broker.siblings import TOPIC, Siblings, Stamp
+from rmq.broker.stamps import Stamps
 from rmq.broker.topic_config import (
     PERM_INHERIT,
     PERM_READ,
@@ -55,6 +57,8 @@ class TopicTable:
         self._topics: dict[str, TopicConfig] = {}
         self._system = set(names.SYSTEM_TOPICS)
         self.version = DataVersion()
+        self.stamps = Stamps()
+        self.siblings = Siblings()
         self.on_change: Callable[[Iterable[str]], None] = lambda changed: None
 
     # ---- reading
@@ -90,7 +94,11 @@ class TopicTable:
     def members(self) -> dict[str, Any]:
         """The content of topics.json."""
         table = {name: topic.members() for name, topic in self._topics.items()}
-        return {"dataVersion": self.version.members(), "topicConfigTable": table}
+        return {
+            "dataVersion": self.version.members(),
+            "topicConfigTable": table,
+            **self.stamps.members(),
+        }
 
     # ---- start and stop
 
@@ -106,6 +114,7 @@ class TopicTable:
                 log.error("%s: topic %.300r is skipped: %s", self._file.path, name, error)
                 continue
             self._topics[topic.name] = topic
+        self.stamps.load(content, self._topics, now_ms())
         before = dict(self._topics)
         self._topics.update((topic.name, topic) for topic in self._system_topics())
         if before != self._topics:
@@ -147,19 +156,42 @@ class TopicTable:
         await self._saver.saved()
         for topic in changed:
             self._tell_core(topic)
+        if changed:
+            self.on_change([topic.name for topic in changed])
+            await self.siblings.shared()
 
     async def delete(self, name: str) -> bool:
         """Takes the topic off; its queues go with it. False when there is none."""
         if self._topics.pop(name, None) is None:
             return False
-        self.version.advance()
-        self._saver.changed()
+        self._changed(name)
         await self._saver.saved()
         if name not in self._topics:  # nobody made it anew meanwhile
             self._core.remove_topic(name.encode())
         self.on_change(())
         log.info("topic deleted: %s", name)
+        await self.siblings.shared()
         return True
+
+    def take(self, changes: dict[str, tuple[TopicConfig | None, Stamp]]) -> None:
+        """Other shards changed or deleted (None) these topics. The file follows by itself: what a
+        crash forgets is asked for when this shard joins the others again."""
+        changes = {name: each for name, each in changes.items() if not self.is_system(name)}
+        if not changes:
+            return
+        deleted = False
+        for name, (topic, stamp) in changes.items():
+            self.stamps.put(name, stamp)
+            if topic is not None:
+                self._topics[name] = topic
+                self._tell_core(topic)
+            elif self._topics.pop(name, None) is not None:
+                deleted = True
+                self._core.remove_topic(name.encode())
+        self.version.advance()
+        self._saver.changed()
+        self.on_change(() if deleted else changes)
+        log.info("topics taken over from other shards: %s", ", ".join(changes)[:500])
 
     def in_image_of(self, name: str, default_name: str, queues_asked: int) -> TopicConfig:
         """What auto creation would make of a send to `name`; Refusal 17 when it may not."""
@@ -216,9 +248,16 @@ class TopicTable:
 
     def _put(self, topic: TopicConfig) -> TopicConfig:
         self._topics[topic.name] = topic
-        self.version.advance()
-        self._saver.changed()
+        self._changed(topic.name)
         return topic
+
+    def _changed(self, name: str) -> None:
+        """Changed by a request to this shard."""
+        self.version.advance()
+        if not self.is_system(name):
+            self.stamps.put(name, self.siblings.stamp())
+            self.siblings.changed(TOPIC, name)
+        self._saver.changed()
 
     async def _publish(self, topic: TopicConfig) -> None:
         """Waits for the file, then tells the reactor and (without waiting) the name servers."""
@@ -227,6 +266,7 @@ class TopicTable:
         if current is not None:
             self._tell_core(current)
         self.on_change((topic.name,))
+        await self.siblings.shared()
 
     def _tell_core(self, topic: TopicConfig) -> None:
         """The permission is masked: the reactor hands pulls of what may not be read to control."""

@@ -56,7 +56,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _on_signal, stop, number)
+        loop.add_signal_handler(number, on_signal, stop, number)
     async with contextlib.AsyncExitStack() as stack:
         lock = None
         if broker is not None:
@@ -67,7 +67,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             core = _new_core(broker)
             report = _open(core)
             stack.callback(core.stop)
-            log.info("store %s: %s", broker.storePathRootDir, _report_text(report))
+            log.info("store %s: %s", broker.storePathRootDir, report_text(report))
         server: NameServer | None = None
         if namesrv is not None:
             from rmq.namesrv.server import NameServer
@@ -80,7 +80,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             from rmq.broker.broker import Broker
 
             if server is not None and namesrv is not None:
-                own = f"{_host(namesrv.bindAddress)}:{server.port}"
+                own = f"{host_of(namesrv.bindAddress)}:{server.port}"
                 others = f";{broker.namesrvAddr}" if broker.namesrvAddr else ""
                 broker.set("namesrvAddr", own + others)
             assert core is not None
@@ -88,7 +88,10 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             served = Broker(broker, core)
             await served.start()
             stack.push_async_callback(served.stop)
-        _announce(namesrv, server, broker, core.port if core is not None else 0)
+        shards = []
+        if broker is not None and core is not None:
+            shards = [(broker.brokerName, f"{broker.brokerIP1}:{core.port}")]
+        announce(namesrv, server, broker, shards)
         await stop.wait()
         log.info("stopping")
         began = time.monotonic()
@@ -113,27 +116,28 @@ def _open(core: Any) -> dict[str, object]:
     return report
 
 
-def _on_signal(stop: asyncio.Event, number: int) -> None:
+def on_signal(stop: asyncio.Event, number: int) -> None:
     if stop.is_set():
         os._exit(128 + number)
     stop.set()
 
 
-def _announce(
-    namesrv: Settings | None, server: NameServer | None, broker: Settings | None, port: int
+def announce(
+    namesrv: Settings | None,
+    server: NameServer | None,
+    broker: Settings | None,
+    shards: list[tuple[str, str]],
 ) -> None:
     """The ready line: addresses, the store's promise, and what to try next."""
     parts = []
     address = ""
     if server is not None and namesrv is not None:
-        address = f"{_host(namesrv.bindAddress)}:{server.port}"
+        address = f"{host_of(namesrv.bindAddress)}:{server.port}"
         parts.append(f"name server {address}")
     if broker is not None:
         address = address or broker.namesrvAddr
-        parts.append(
-            f"broker {broker.brokerName} at {broker.brokerIP1}:{port}, "
-            f"store {broker.storePathRootDir} ({broker.flushDiskType})"
-        )
+        served = ", ".join(f"{name} at {where}" for name, where in shards)
+        parts.append(f"broker {served}, store {broker.storePathRootDir} ({broker.flushDiskType})")
     which = "" if address == "127.0.0.1:9876" else f" -n {shlex.quote(address)}"
     if broker is None:
         following = f"rmq broker{which}"
@@ -144,7 +148,7 @@ def _announce(
     sys.stdout.flush()
 
 
-def _host(bind: str) -> str:
+def host_of(bind: str) -> str:
     """The address to reach a server bound to `bind` from this machine."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)
     return f"[{host}]" if ":" in host else host
@@ -157,5 +161,5 @@ def _age() -> float:
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
 
 
-def _report_text(report: dict[str, object]) -> str:
+def report_text(report: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in report.items()) or "empty"

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from rmq.cli.options import parse_pairs
-from rmq.errors import ConfigError
 
 FLUSH = {"async": "ASYNC_FLUSH", "sync": "SYNC_FLUSH"}
 Function = Callable[..., Any]
@@ -44,8 +43,9 @@ _broker_options = _options(
                                    case_sensitive=False),
                  help="When a send is acknowledged: async, when written to the file (survives "
                       "kill -9); sync, when on the disk (survives power loss).  [default: async]"),
-    click.option("--shards", type=click.IntRange(1), default=1, show_default=True,
-                 help="Processes of the broker; 1 in this version."),
+    click.option("--shards", metavar="N|auto",
+                 help="Processes of the broker, each with its own part of every topic; auto: one "
+                      "for each core.  [default: as many as the store has, 1 for a new one]"),
 )  # fmt: skip
 
 
@@ -65,8 +65,6 @@ _broker_options = _options(
 @_set_option
 def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **options: Any) -> None:
     """Run a name server with a broker."""
-    from rmq.cli.node import run_node
-
     settings = _broker_settings(store, "store", namesrv, options)
     root = settings.storePathRootDir
     names = _namesrv_settings(
@@ -79,7 +77,7 @@ def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **opt
         },
         options["insecure"],
     )
-    run_node(names, settings)
+    _run(names, settings, options["shards"])
 
 
 class _BrokerGroup(click.Group):
@@ -127,12 +125,10 @@ def broker(context: click.Context, store: Path | None, namesrv: str | None, **op
     """Run a broker."""
     if context.invoked_subcommand is not None:
         return
-    from rmq.cli.node import run_node
-
     settings = _broker_settings(store, None, namesrv, options)
     if not settings.namesrvAddr:
         settings.set("namesrvAddr", "127.0.0.1:9876")
-    run_node(None, settings)
+    _run(None, settings, options["shards"])
 
 
 @click.command()
@@ -158,6 +154,19 @@ def namesrv(
     run_node(_namesrv_settings(config, overrides, insecure), None)
 
 
+def _run(names: Any, settings: Any, shards: str | None) -> None:
+    """One shard is this process; several get a supervisor, which then is this process."""
+    store = Path(settings.storePathRootDir)
+    if shards in (None, "1") and not (store / "config" / "shards.json").exists():
+        from rmq.cli.node import run_node
+
+        run_node(names, settings)
+        return
+    from shards.node import run_shards
+
+    run_shards(names, settings, shards)
+
+
 def _namesrv_settings(config: Path | None, overrides: dict[str, str], insecure: bool) -> Any:
     from rmq.cli.addresses import settle_addresses
     from rmq.config import load_properties
@@ -176,11 +185,6 @@ def _broker_settings(
     from rmq.cli.addresses import settle_addresses
     from rmq.config import load_properties
 
-    if options["shards"] != 1:
-        raise ConfigError(
-            f"--shards {options['shards']}: this version runs one shard a process. For more, start "
-            "more brokers, each with its own --port, --store and --set brokerName=NAME"
-        )
     overrides = parse_pairs(options["pairs"], "--set")
     flush = options["flush"]
     given = {

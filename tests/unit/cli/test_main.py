@@ -65,7 +65,8 @@ def test_unknown_command_suggests_the_near_one() -> None:
     [
         (["topic", "list", "-n", "127.0.0.1:1"], 3, "Start one with `rmq standalone`"),
         (["topic", "list", "-n", "nonsense"], 1, "not an address of the form host:port"),
-        (["standalone", "--shards", "2"], 2, "one shard a process"),
+        (["standalone", "--shards", "0"], 2, "auto, or a whole number from 1"),
+        (["broker", "--shards", "many"], 2, "auto, or a whole number from 1"),
         (["standalone", "--bind", "0.0.0.0"], 2, "--insecure"),
         (["broker", "--set", "brokerIP1=10.0.0.1"], 2, "--insecure"),
         (["namesrv", "--bind", "10.0.0.1"], 2, "--insecure"),

@@ -1,0 +1,50 @@
+"""The other shards of this machine, as the broker sees them. Here: there are none.
+
+Several shards are one broker to their users: what is made on one (topics, groups, run-time
+settings) must be there on all, and who asks one for a group's members must hear of those on the
+others. The tables and handlers call what stands here; a shard among several puts in a class that
+speaks to the others (shards/siblings.py), a broker alone keeps this one and pays nothing.
+
+    table.put("t")                stamp = siblings.stamp(): (1763726400000, 1), or None when alone
+                                  siblings.changed(TOPIC, "t"): sent at the end of this loop turn
+    await file                    ..
+    await siblings.shared()       the prompt ones have it; a slow or dead one is not waited for
+"""
+
+from rmq.format.remoting import Command
+
+TOPIC, GROUP, FORBIDDEN = "topic", "group", "forbidden"
+Stamp = tuple[int, int]  # (clock in ms that never stands still, shard): the larger one wins
+
+
+class Siblings:
+    """A broker alone."""
+
+    async def start(self) -> None:
+        """Tables are loaded, clients are not told of this broker yet."""
+
+    async def stop(self) -> None: ...
+
+    def stamp(self) -> Stamp | None:
+        """The version of a change made here and now; None: versions are not kept."""
+        return None
+
+    def changed(self, kind: str, name: str) -> None:
+        """This item has changed here and carries a new stamp."""
+
+    async def shared(self) -> None:
+        """Waits, shortly, until the others have taken over what changed here so far."""
+
+    def settings_changed(self, changes: dict[str, str]) -> None:
+        """Run-time settings were changed by a client of ours."""
+
+    def members_changed(self, group: str) -> None:
+        """A consumer of the group has come or gone here."""
+
+    def client_ids(self, group: str) -> list[str]:
+        """Consumers of the group that are connected to other shards."""
+        return []
+
+    async def ask(self, command: Command) -> list[Command]:
+        """What the other shards answer to this request of a client, each for itself."""
+        return []

@@ -1,0 +1,83 @@
+"""A ZeroMQ socket on an asyncio loop, by callback: no task and no future per frame.
+
+    socket = BusSocket(context, zmq.DEALER, on_frames)
+    socket.raw.connect("ipc://..")
+    socket.open()                       from here on on_frames(frames) is called for what arrives
+    socket.send([b"..", b".."])         False when the peer's queue is full: nothing ever waits
+
+ZeroMQ's descriptor tells of an edge ("something changed"), not of a level, and a send may swallow
+the edge of a frame that has arrived. So both the descriptor and each send lead to looking again
+until nothing is left, a bounded number of frames per turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import zmq
+
+log = logging.getLogger("rmq.bus")
+
+FRAMES_A_TURN = 64
+QUEUE_FRAMES = 10_000  # of one peer that does not read; then frames to it are dropped
+
+
+class BusSocket:
+    """Owned by the loop that opens it."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        kind: int,
+        take: Callable[[list[bytes]], None],
+    ) -> None:
+        self.raw: zmq.Socket[bytes] = context.socket(kind)
+        self.raw.setsockopt(zmq.LINGER, 0)
+        self.raw.setsockopt(zmq.SNDHWM, QUEUE_FRAMES)
+        self.raw.setsockopt(zmq.RCVHWM, QUEUE_FRAMES)
+        self._take = take
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._looking = False
+
+    def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self.raw.FD, self._look)
+        self._look_soon()
+
+    def close(self) -> None:
+        if self._loop is not None:
+            self._loop.remove_reader(self.raw.FD)
+            self._loop = None
+        self.raw.close()
+
+    def send(self, frames: list[bytes]) -> bool:
+        try:
+            self.raw.send_multipart(frames, zmq.NOBLOCK)
+        except zmq.ZMQError as error:  # Again: its queue is full; EHOSTUNREACH: it is gone
+            log.debug("a frame is dropped: %s", error)
+            return False
+        finally:
+            self._look_soon()
+        return True
+
+    def _look_soon(self) -> None:
+        if self._loop is not None and not self._looking:
+            self._looking = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._looking = False
+        for _ in range(FRAMES_A_TURN):
+            if self._loop is None:  # closed by what a frame led to
+                return
+            try:
+                frames = self.raw.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                self._take(frames)
+            except Exception:
+                log.exception("a frame of the bus could not be handled")
+        self._look_soon()

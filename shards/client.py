@@ -1,0 +1,75 @@
+"""A command's end of the bus: asks the supervisor of a store, synchronously.
+
+    with BusClient(Path("/var/rmq")) as bus:
+        for shard in bus.ask(Status(), StatusReply).shards:
+            print(shard.name, shard.state)
+
+Errors are BusError: no supervisor was ever started on that store, none answers, or the request
+failed there, with the reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from pathlib import Path
+
+import zmq
+
+from shards.bus_files import BusDirectory
+from shards.messages import (
+    BusError,
+    HelloCommand,
+    M,
+    Message,
+    Welcome,
+    decode,
+    encode,
+    expect,
+)
+
+CONNECT_S = 2.0
+
+
+class BusClient:
+    """One thread's; a context manager."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self._directory = BusDirectory(store)
+        self._numbers = itertools.count(1)
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.connect(self._directory.address("requests"))
+        try:
+            hello = HelloCommand(self._directory.token(), os.getpid())
+            self.ask(hello, Welcome, CONNECT_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> BusClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+        self._context.term()
+        self._directory.close()
+
+    def ask(self, message: Message, kind: type[M], timeout_s: float = 5.0) -> M:
+        """The answer as the type it must have."""
+        number = next(self._numbers).to_bytes(8, "big")
+        self._socket.send_multipart([b"Q" + number, encode(message)])
+        end = time.monotonic() + timeout_s
+        while (left := end - time.monotonic()) > 0:
+            if not self._socket.poll(int(left * 1000) + 1):
+                break
+            frames = self._socket.recv_multipart()
+            if len(frames) == 2 and frames[0] == b"A" + number:
+                return expect(decode(frames[1]), kind)
+        raise BusError(f"no supervisor answers on {self.store}: is `rmq broker` running there?")

@@ -1,0 +1,63 @@
+"""How many shards a store has, and which of them take no sends: <store>/config/shards.json.
+
+    {"drained":[1],"shards":2}
+
+It is there once a store has had more than one shard. A start with more shards than that grows the
+broker; one with fewer is refused, because the messages of the others would be out of reach:
+`rmq broker shrink` is the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmq.broker.json_file import JsonFile
+from rmq.errors import ConfigError
+from shards.placement import SHARDS_MAX, shard_store
+
+
+@dataclass(frozen=True)
+class MachineState:
+    shards: int = 1
+    drained: tuple[int, ...] = ()
+
+
+class MachineFile:
+    """Of one store."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._file = JsonFile(store / "config" / "shards.json")
+
+    def load(self) -> MachineState:
+        """ConfigError when the file says nonsense: guessing would hide messages."""
+        content = self._file.load()
+        if content is None:
+            return MachineState()
+        shards, drained = content.get("shards"), content.get("drained", [])
+        if (
+            not isinstance(shards, int)
+            or not 1 <= shards <= SHARDS_MAX
+            or not isinstance(drained, list)
+            or not all(isinstance(each, int) for each in drained)
+        ):
+            raise ConfigError(f"{self._file.path} is damaged: {str(content)[:200]}")
+        return MachineState(shards, tuple(each for each in drained if 0 <= each < shards))
+
+    def save(self, state: MachineState) -> None:
+        self._file.save({"drained": sorted(state.drained), "shards": state.shards})
+
+    def count(self, asked: int | None) -> int:
+        """The number of shards to start when `asked` are wanted (None: as many as there are)."""
+        present = self.load().shards
+        if asked is None:
+            return present
+        if asked < present:
+            raise ConfigError(
+                f"--shards {asked}: the store {self._store} has {present} shards, and the messages "
+                f"in {shard_store(self._store, present - 1)} would be out of reach. Start it with "
+                f"--shards {present}, then run "
+                f"`rmq broker shrink --store {self._store} --shards {asked}`"
+            )
+        return asked

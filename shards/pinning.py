@@ -1,0 +1,76 @@
+"""Keeping a shard in its place: affinity of its threads, and where its memory comes from.
+
+The order at a shard's start is what makes this work without touching the compiled half:
+
+    prefer_node(node)                  policy of the calling thread; later threads inherit it
+    allow(node's processors)           likewise; then memory is taken and the threads are started
+    pin_thread("rmq-reactor", core)    the one thread that gets a core to itself
+
+The memory policy is MPOL_PREFERRED: pages come from the node as long as it has any, and from
+elsewhere then, rather than an out-of-memory kill. set_mempolicy is called as a system call, through
+ctypes: libnuma need not be installed. All three say whether it worked; a container that forbids it
+costs locality and nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+
+_SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
+MPOL_PREFERRED = 1
+_NODES_MAX = 1024
+
+
+def allow(cpus: Iterable[int]) -> str:
+    """This thread and those it starts run on these processors; why not, or nothing."""
+    wanted = set(cpus)
+    if not wanted:
+        return ""
+    try:
+        os.sched_setaffinity(0, wanted)
+    except OSError as error:
+        return f"affinity {sorted(wanted)}: {error.strerror}"
+    return ""
+
+
+def pin_thread(name: str, cpus: Iterable[int]) -> str:
+    """The thread of this process with this name; why not, or nothing."""
+    wanted = set(cpus)
+    if not wanted:
+        return ""
+    for path in Path("/proc/self/task").iterdir():
+        try:
+            if (path / "comm").read_text().strip() == name:
+                os.sched_setaffinity(int(path.name), wanted)
+                return ""
+        except FileNotFoundError:  # that thread has just ended
+            continue
+        except OSError as error:
+            return f"affinity {sorted(wanted)} of {name}: {error.strerror}"
+    return f"no thread {name}"
+
+
+def prefer_node(node: int) -> str:
+    """Memory of this thread and those it starts comes from the node; why not, or nothing."""
+    if node < 0:
+        return ""
+    number = _SET_MEMPOLICY.get(platform.machine())
+    if number is None or node >= _NODES_MAX:
+        return f"memory of node {node}: not on {platform.machine()}"
+    bits = ctypes.c_ulong * (_NODES_MAX // (8 * ctypes.sizeof(ctypes.c_ulong)))
+    mask = bits()
+    width = 8 * ctypes.sizeof(ctypes.c_ulong)
+    mask[node // width] = 1 << (node % width)
+    libc = ctypes.CDLL(None, use_errno=True)
+    # The kernel takes one bit less than the count it is given.
+    done = libc.syscall(
+        ctypes.c_long(number), ctypes.c_int(MPOL_PREFERRED), ctypes.byref(mask),
+        ctypes.c_ulong(_NODES_MAX + 1),
+    )  # fmt: skip
+    if done != 0:
+        return f"memory of node {node}: {os.strerror(ctypes.get_errno())}"
+    return ""

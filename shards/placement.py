@@ -1,0 +1,138 @@
+"""Where each shard of a broker goes: its name, port, store directory, core and node.
+
+    shard   name         port            store          core
+    0       broker-a     10911           DIR            of node 0
+    1       broker-a-1   10911 + 10      DIR/shard-1    of node 1
+    2       broker-a-2   10911 + 20      DIR/shard-2    of node 0 ..
+
+Shard 0 is where a broker of one shard keeps its files, so an existing store grows by adding shards
+and nothing is moved or renamed. Cores are dealt out node by node in turn, so that the shards share
+memory controllers evenly. A shard's reactor gets a core to itself (all its hardware threads), the
+shard's other threads the core's node; with more shards than cores nothing is bound.
+
+`--shards auto` is one shard for each physical core this process may use (affinity, cpuset, quota of
+processor time), less one for the rest of the system from LARGE_CORES cores on; that core is the
+first one, where most machines take their interrupts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from rmq.config import Settings
+from rmq.errors import ConfigError
+from shards.topology import Core, Machine
+
+LARGE_CORES = 5  # from here on a core is left to the system
+PORT_STEP = 10
+SHARDS_MAX = 256
+_PORTS = ("haListenPort", "metricsPromExporterPort")  # each shard its own, when given
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one shard runs."""
+
+    index: int
+    name: str
+    port: int  # 0: any free one
+    store: Path
+    cpus: tuple[int, ...]  # of the reactor; empty: anywhere
+    node_cpus: tuple[int, ...]  # of its other threads; empty: anywhere
+    node: int  # preferred memory; -1: none
+
+
+def shard_name(name: str, index: int) -> str:
+    return name if index == 0 else f"{name}-{index}"
+
+
+def shard_store(store: Path, index: int) -> Path:
+    return store if index == 0 else store / f"shard-{index}"
+
+
+def auto_count(machine: Machine) -> int:
+    """What `--shards auto` means here."""
+    count = len(machine.cores)
+    if machine.quota_cores is not None:
+        count = min(count, max(1, math.floor(machine.quota_cores)))
+    if count >= LARGE_CORES:
+        count -= 1
+    return min(count, SHARDS_MAX)
+
+
+def parse_shards(text: str, machine: Machine) -> int:
+    """The number of shards of "auto" or "4"."""
+    if text.strip().lower() == "auto":
+        return auto_count(machine)
+    if not text.strip().isdecimal() or not 1 <= int(text) <= SHARDS_MAX:
+        raise ConfigError(f"--shards {text}: auto, or a whole number from 1 to {SHARDS_MAX}")
+    return int(text)
+
+
+def place(settings: Settings, count: int, machine: Machine, *, bind: bool = True) -> list[Place]:
+    """The places of shards 0 to count - 1. `bind`: whether cores and nodes are given out."""
+    if not 1 <= count <= SHARDS_MAX:
+        raise ConfigError(f"{count} shards: from 1 to {SHARDS_MAX}")
+    last = settings.listenPort + PORT_STEP * (count - 1)
+    if settings.listenPort and last > 65535:
+        raise ConfigError(
+            f"listenPort={settings.listenPort}: shard {count - 1} would listen on {last}, beyond "
+            f"65535; at most {65535 - PORT_STEP * (count - 1)} with {count} shards"
+        )
+    cores = _deal(machine, count) if bind else []
+    store = Path(settings.storePathRootDir)
+    places = []
+    for index in range(count):
+        core = cores[index] if index < len(cores) else None
+        places.append(
+            Place(
+                index=index,
+                name=shard_name(settings.brokerName, index),
+                port=settings.listenPort + PORT_STEP * index if settings.listenPort else 0,
+                store=shard_store(store, index),
+                cpus=core.cpus if core is not None else (),
+                node_cpus=machine.cpus_of_node(core.node) if core is not None else (),
+                node=core.node if core is not None else -1,
+            )
+        )
+    return places
+
+
+def _deal(machine: Machine, count: int) -> list[Core]:
+    """Cores for the shards, node by node in turn; none when there are not enough."""
+    cores = list(machine.cores)
+    if count > len(cores):
+        return []
+    if len(cores) >= LARGE_CORES and count < len(cores):
+        cores = cores[1:]
+    by_node: dict[int, list[Core]] = {}
+    for core in cores:
+        by_node.setdefault(core.node, []).append(core)
+    dealt: list[Core] = []
+    while len(dealt) < count:
+        for node in sorted(by_node):
+            if by_node[node] and len(dealt) < count:
+                dealt.append(by_node[node].pop(0))
+    return dealt
+
+
+def shard_values(settings: Settings, where: Place) -> dict[str, str]:
+    """The settings of one shard in their text form: those given, and its own place."""
+    values = {key: text for key, text in settings.items() if settings.given(key)}
+    values |= {
+        "brokerName": where.name,
+        "listenPort": str(where.port),
+        "storePathRootDir": str(where.store),
+    }
+    if where.index:
+        if settings.storePathCommitLog:
+            values["storePathCommitLog"] = str(
+                Path(settings.storePathCommitLog) / f"shard-{where.index}"
+            )
+        for key in _PORTS:
+            port = getattr(settings, key) if key in settings else 0
+            if port:
+                values[key] = str(port + PORT_STEP * where.index)
+    return values

@@ -1,0 +1,90 @@
+"""The table of what all shards hold alike, as the supervisor keeps it: (kind, name) -> Item.
+
+The rule that makes everything heal: of two versions of an item the one with the larger stamp wins,
+everywhere. So a message that comes twice changes nothing, two that come in the wrong order end
+alike, and what was lost is found by comparing stamps (Sync). A deleted item stays as a tombstone
+(value None), else a shard that was away would bring it back.
+
+    registry.merge([Item("topic", "t", Stamp(5, 0), b"{..}")])   -> that item: it is news
+    registry.merge([Item("topic", "t", Stamp(4, 1), b"{..}")])   -> nothing: older
+    registry.compare([Known("topic", "t", Stamp(9, 1))])         -> ([], [Known("topic", "t", ..)])
+                                                                    nothing newer here; wanted: t
+
+It is in memory only: each shard keeps its items and stamps in its own config files, and a new
+supervisor learns them from the shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shards.messages import KINDS, MEMBERS, Item, Known, Stamp
+
+# A shard that was away for longer may bring deleted topics back.
+TOMBSTONE_MS = 30 * 86_400_000
+
+
+class Registry:
+    """Owned by the supervisor's loop."""
+
+    def __init__(self) -> None:
+        self._items: dict[tuple[str, str], Item] = {}
+        self.counter = 0  # the largest of any stamp seen
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, kind: str, name: str) -> Item | None:
+        return self._items.get((kind, name))
+
+    def merge(self, items: Iterable[Item]) -> list[Item]:
+        """Takes what is newer; returns it."""
+        accepted = []
+        for item in items:
+            if item.kind not in KINDS:
+                continue
+            self.counter = max(self.counter, item.stamp.counter)
+            present = self._items.get((item.kind, item.name))
+            if present is None or item.stamp > present.stamp:
+                self._items[item.kind, item.name] = item
+                accepted.append(item)
+        return accepted
+
+    def compare(self, have: Iterable[Known]) -> tuple[list[Item], list[Known]]:
+        """(what is newer here, what is newer there)."""
+        theirs = {(known.kind, known.name): known for known in have}
+        newer = [
+            item
+            for key, item in self._items.items()
+            if key not in theirs or item.stamp > theirs[key].stamp
+        ]
+        wanted = []
+        for key, known in theirs.items():
+            present = self._items.get(key)
+            if known.kind in KINDS and (present is None or known.stamp > present.stamp):
+                wanted.append(known)
+        return newer, wanted
+
+    def without_members(self, index: int) -> list[Item]:
+        """Shard `index` is gone, and with it its clients' connections: tombstones for them."""
+        gone = [
+            item
+            for (kind, name), item in self._items.items()
+            if kind == MEMBERS and name.endswith(f"@{index}") and item.value is not None
+        ]
+        tombstones = [
+            Item(item.kind, item.name, Stamp(self.counter + 1, index), None) for item in gone
+        ]
+        return self.merge(tombstones)
+
+    def forget_tombstones(self, now_ms: int) -> int:
+        """Drops those older than TOMBSTONE_MS; how many."""
+        limit = now_ms - TOMBSTONE_MS
+        old = [
+            key
+            for key, item in self._items.items()
+            if item.value is None and item.stamp.counter < limit
+        ]
+        for key in old:
+            del self._items[key]
+        return len(old)

@@ -1,0 +1,204 @@
+"""One shard as its supervisor has it: the process, its state, and what was tried so far.
+
+    starting -> serving <-> silent          the process runs
+    serving -> draining -> drained          it takes no sends; nothing unconsumed is left
+    ended -> waiting -> starting            back-off, then once more
+    ended too often -> given up             until `rmq broker restart`
+    stopping                                on purpose
+
+A run has failed when it ended before it served, or within STABLE_S after. Failed runs in a row are
+followed by growing pauses, none after the first; FAILURES_MAX of them end the attempts. So a shard
+that is killed now and then is back at once, and one that cannot live leaves the machine in peace
+after about 20 seconds, with its reason in `rmq broker status`, while the others serve on.
+
+The process is watched through a pidfd, which works for processes of an earlier supervisor too. Who
+that was stands in <store>/bus/shard-1.pid as {"pid":..,"ticks":..,"digest":..}: ticks is the start
+time that the kernel keeps, so that another process with the same number is not taken for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from shards.bus_files import BusDirectory
+from shards.messages import ShardStatus
+from shards.placement import Place
+
+STABLE_S = 1.0
+FAILURES_MAX = 10
+REFUSED = 3  # exit code of a shard whose settings cannot be used
+PAUSES_S = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 5.0, 5.0)
+
+STARTING, SERVING, SILENT = "starting", "serving", "silent"
+DRAINING, DRAINED = "draining", "drained"
+WAITING, STOPPING, STOPPED, GIVEN_UP = "waiting", "stopping", "stopped", "given up"
+RUNNING = frozenset({STARTING, SERVING, SILENT, DRAINING, DRAINED, STOPPING})
+
+
+class PidFile(msgspec.Struct, frozen=True):
+    pid: int
+    ticks: int
+    digest: str
+    port: int = 0
+
+
+@dataclass(eq=False)
+class Shard:
+    """Owned by the supervisor's loop."""
+
+    place: Place
+    values: dict[str, str]  # its settings
+    digest: str
+    state: str = STOPPED
+    pid: int = 0
+    pidfd: int = -1
+    process: subprocess.Popen[bytes] | None = None  # None: of an earlier supervisor
+    address: str = ""
+    reason: str = ""
+    restarts: int = 0
+    failures: int = 0  # failed runs in a row
+    started_at: float = 0.0  # monotonic
+    serving_at: float | None = None
+    drain: bool = False
+    outdated: bool = False  # adopted, and started with other settings than we want
+    refused: bool = False  # the last run ended because its settings cannot be used
+    wanted: bool = True  # False: it is not to be started again when it ends
+
+    @property
+    def index(self) -> int:
+        return self.place.index
+
+    @property
+    def runs(self) -> bool:
+        return self.pidfd >= 0
+
+    def start(self, directory: BusDirectory, token: str) -> None:
+        """A new process. OSError when the system has no room for one."""
+        index = self.index
+        start = {
+            "values": self.values,
+            "token": token,
+            "digest": self.digest,
+            "cpus": list(self.place.cpus),
+            "node_cpus": list(self.place.node_cpus),
+            "node": self.place.node,
+        }
+        directory.write(f"shard-{index}.json", msgspec.json.encode(start).decode())
+        directory.remove(f"shard-{index}.why")
+        root = str(directory.path.parent)
+        command = [sys.executable, "-m", "shards.shard_process", root, str(index), self.place.name]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, start_new_session=True, env=_environment()
+        )
+        self._watch(self.process.pid)
+        self.state = STARTING
+        ticks = start_ticks(self.pid) or 0
+        port = int(self.values["listenPort"])
+        self._note(directory, PidFile(self.pid, ticks, self.digest, port))
+
+    def adopt(self, directory: BusDirectory) -> bool:
+        """Takes over the process that an earlier supervisor started, if it still runs."""
+        text = directory.read(f"shard-{self.index}.pid")
+        try:
+            found = msgspec.json.decode((text or "").encode(), type=PidFile)
+        except msgspec.DecodeError:
+            return False
+        if found.pid <= 0 or start_ticks(found.pid) != found.ticks:
+            return False
+        try:
+            self._watch(found.pid)
+        except ProcessLookupError:
+            return False
+        if start_ticks(found.pid) != found.ticks:  # it ended between the two looks
+            self.unwatch()
+            return False
+        self.process, self.state = None, STARTING
+        if self.values["listenPort"] == "0" and found.port:
+            self.values["listenPort"] = str(found.port)
+        self.outdated = found.digest != self.digest
+        self.reason = "its settings have changed" if self.outdated else "adopted"
+        return True
+
+    def keeps_port(self, directory: BusDirectory, port: int) -> None:
+        """With port 0 the first one it got stays its own."""
+        if self.values["listenPort"] == "0" and port:
+            self.values["listenPort"] = str(port)
+            ticks = start_ticks(self.pid) or 0
+            self._note(directory, PidFile(self.pid, ticks, self.digest, port))
+
+    def _note(self, directory: BusDirectory, content: PidFile) -> None:
+        directory.write(f"shard-{self.index}.pid", msgspec.json.encode(content).decode())
+
+    def _watch(self, pid: int) -> None:
+        self.pidfd = os.pidfd_open(pid)
+        self.pid = pid
+        self.started_at, self.serving_at = time.monotonic(), None
+
+    def unwatch(self) -> None:
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+        self.pid, self.pidfd = 0, -1
+
+    def signal(self, number: int) -> None:
+        """Through the pidfd: it can hit nobody else."""
+        if self.pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, number)
+
+    def ended(self, directory: BusDirectory) -> str:
+        """The process has ended: reaped, counted. Why, in words."""
+        code = self.process.wait() if self.process is not None else None
+        why = directory.read(f"shard-{self.index}.why")
+        if code is None:
+            reason = "its process ended"
+        elif code < 0:
+            reason = f"killed by signal {-code} ({signal.Signals(-code).name})"
+        elif why:
+            reason = why
+        else:
+            reason = f"ended with code {code}"
+        stable = self.serving_at is not None and time.monotonic() - self.serving_at >= STABLE_S
+        self.failures = 0 if stable else self.failures + 1
+        self.unwatch()
+        self.process = None
+        self.refused = code == REFUSED
+        return reason
+
+    def pause_s(self) -> float:
+        """Before the next start, after this many failed runs."""
+        return PAUSES_S[min(max(self.failures - 1, 0), len(PAUSES_S) - 1)]
+
+    def status(self) -> ShardStatus:
+        up = time.monotonic() - self.serving_at if self.serving_at is not None else 0.0
+        return ShardStatus(
+            self.index, self.place.name, self.state, self.pid, self.address,
+            str(self.place.store), list(self.place.cpus), self.place.node, self.restarts,
+            round(up if self.runs else 0.0, 3), self.reason,
+        )  # fmt: skip
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process was started, as the kernel counts; None when it is gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _environment() -> dict[str, str]:
+    """Ours, such that the child finds the same modules as we did, wherever it is started."""
+    here = str(Path(__file__).resolve().parent.parent)
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if here not in paths:
+        paths.insert(0, here)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}

@@ -1,0 +1,123 @@
+"""The process of one shard: python -m shards.shard_process STORE INDEX NAME (NAME for `ps` alone).
+
+What it is to be stands in STORE/bus/shard-INDEX.json, written by the supervisor:
+
+    values       its settings by RocketMQ's names, as text
+    token        the secret of the bus
+    digest       of all the rest, so that a new supervisor sees whether we are what it wants
+    cpus, node_cpus, node     where it runs (placement.py)
+
+Start: memory policy and affinity, store lock, recovery, threads; then the bus, and with what the
+other shards know the name servers. A start that fails leaves its reason in
+STORE/bus/shard-INDEX.why and ends with REFUSED or FAILED; the supervisor shows it.
+
+When the supervisor dies the shard serves on: it holds everything it needs. It stops at SIGTERM. It
+leads a session of its own, so that Ctrl-C in the supervisor's terminal is the supervisor's matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from rmq import logs
+from rmq.broker.broker import Broker
+from rmq.broker.shard import make_core
+from rmq.cli.node import report_text
+from rmq.cli.store_lock import StoreLock
+from rmq.config import Settings, load_properties
+from rmq.errors import ConfigError, RmqError, StoreLockedError
+from shards import pinning
+from shards.bus_files import BusDirectory
+from shards.shard import REFUSED
+from shards.siblings import BusSiblings
+
+log = logging.getLogger("rmq.shard")
+
+FAILED = 4  # exit code, as REFUSED: it has said why
+
+
+class StartFile(msgspec.Struct, frozen=True):
+    values: dict[str, str]
+    token: str
+    digest: str
+    cpus: list[int]
+    node_cpus: list[int]
+    node: int
+
+
+def main(arguments: list[str]) -> int:
+    directory = BusDirectory(Path(arguments[0]))
+    index = int(arguments[1])
+    try:
+        text = directory.read(f"shard-{index}.json")
+        if text is None:
+            raise ConfigError(f"{directory.path}/shard-{index}.json is missing")
+        start = msgspec.json.decode(text.encode(), type=StartFile)
+        settings = load_properties(None, start.values)
+        logs.set_up(
+            settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {"broker": settings.brokerName}
+        )
+        asyncio.run(_serve(directory, index, start, settings))
+    except RmqError as error:
+        directory.write(f"shard-{index}.why", str(error))
+        log.error("%s", error)
+        return REFUSED if isinstance(error, ConfigError | StoreLockedError) else FAILED
+    return 0
+
+
+async def _serve(directory: BusDirectory, index: int, start: StartFile, settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, _on_signal, stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for failure in (pinning.prefer_node(start.node), pinning.allow(start.node_cpus)):
+        if failure:
+            log.warning("not in its place: %s", failure)
+    lock = StoreLock(Path(settings.storePathRootDir))
+    core = make_core(settings)
+    try:
+        report = core.open()
+    except OSError as error:
+        raise ConfigError(error.strerror or str(error)) from None
+    log.info("store %s: %s", settings.storePathRootDir, report_text(report))
+    try:
+        core.start()
+        await _pin(start.cpus)
+        broker = Broker(settings, core)
+        siblings = BusSiblings(broker, directory, index, start.token, start.digest)
+        broker.join(siblings)
+        await broker.start()
+        siblings.serving()
+        await stop.wait()
+        log.info("stopping")
+        await broker.stop()
+    finally:
+        core.stop()
+        lock.release()
+
+
+async def _pin(cpus: list[int]) -> None:
+    """The thread names itself when it first runs, which may take a moment."""
+    for _ in range(50):
+        failure = pinning.pin_thread("rmq-reactor", cpus)
+        if not failure:
+            return
+        await asyncio.sleep(0.01)
+    log.warning("not in its place: %s", failure)
+
+
+def _on_signal(stop: asyncio.Event) -> None:
+    if stop.is_set():
+        os._exit(128 + signal.SIGTERM)
+    stop.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

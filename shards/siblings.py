@@ -1,0 +1,365 @@
+"""One shard's side of what all shards hold alike: between the broker's tables and the bus.
+
+Five kinds of items (messages.py): topics, groups, what groups may not read, run-time settings, and
+which consumers are connected where.
+
+    a request changes a topic here    table: new stamp -> changed() -> at the end of the loop's turn
+                                      one Change with all that changed -> shared() waits for Changed
+    News from another shard           stamp larger than ours? -> the table takes it over
+
+Topics of the system stay out: each shard makes its own. So do settings of one shard alone
+(PER_SHARD): draining one must not drain all. Topics of a store from before it had several shards
+carry no stamp; they count as older than any, and shard 0's before the others'.
+
+The consumers of a group are told when one comes or goes, not with each heartbeat: RocketMQ clients
+are connected to every shard anyway, so a shard needs the others' lists only for the moments in
+between.
+
+No wait here is longer than SHARE_WAIT_S, and none is for a single shard: a change made here is
+answered even when the supervisor is dead or stopped. It then travels when one is back (Sync).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Iterable
+from typing import Any, cast
+
+import msgspec
+
+from rmq.broker import siblings as seam
+from rmq.broker.broker import Broker
+from rmq.broker.deadline import within
+from rmq.broker.groups import FORBIDDEN_STAMP, GroupConfig
+from rmq.broker.names import PRESET_GROUPS
+from rmq.broker.request import Refusal
+from rmq.broker.topic_config import TopicConfig
+from rmq.codes import RequestCode as Code
+from rmq.config import format_value
+from rmq.errors import ConfigError, ProtocolError
+from rmq.format.remoting import Command, decode, encode
+from shards.bus_files import BusDirectory
+from shards.link import Link
+from shards.messages import (
+    FORBIDDEN,
+    GROUP,
+    MEMBERS,
+    SETTING,
+    TOPIC,
+    Answer,
+    Answers,
+    Ask,
+    BusError,
+    Change,
+    Done,
+    Hello,
+    Item,
+    Known,
+    Message,
+    Permission,
+    Ready,
+    Stamp,
+    Stats,
+    StatsReply,
+    Unconsumed,
+    UnconsumedReply,
+    expect,
+)
+from shards.unconsumed import unconsumed
+
+log = logging.getLogger("rmq.siblings")
+
+JOIN_WAIT_S = 1.0
+SHARE_WAIT_S = 0.25
+TOLD_WAIT_S = 0.08
+ASK_MS = 1000
+PER_SHARD = frozenset({"brokerPermission"})
+# What one shard may be asked on behalf of another's client: reading only, and calls to clients.
+ASKABLE = frozenset(
+    {
+        Code.GET_CONSUMER_CONNECTION_LIST,
+        Code.GET_PRODUCER_CONNECTION_LIST,
+        Code.GET_CONSUMER_RUNNING_INFO,
+        Code.CONSUME_MESSAGE_DIRECTLY,
+        Code.GET_BROKER_RUNTIME_INFO,
+        Code.GET_TOPIC_STATS_INFO,
+        Code.GET_CONSUME_STATS,
+        Code.GET_BROKER_CONSUME_STATS,
+        Code.QUERY_CONSUME_TIME_SPAN,
+        Code.QUERY_MESSAGE,
+        Code.VIEW_MESSAGE_BY_ID,
+        Code.GET_ALL_PRODUCER_INFO,
+        Code.QUERY_TOPIC_CONSUME_BY_WHO,
+        Code.VIEW_BROKER_STATS_DATA,
+    }
+)
+Key = tuple[str, str]  # kind, name
+
+
+class BusSiblings(seam.Siblings):
+    """Owned by the control thread. Also the owner of the link, see link.Owner."""
+
+    def __init__(
+        self, broker: Broker, directory: BusDirectory, index: int, token: str, digest: str
+    ) -> None:
+        self._broker = broker
+        self._index = index
+        self._token = token
+        self._digest = digest  # of the settings this shard was started with
+        self._link = Link(directory, self, index)
+        self._clock = 0
+        self._settings: dict[str, Item] = {}
+        self._members: dict[str, Item] = {}  # "group@shard", of all shards
+        self._outbox: dict[Key, None] = {}
+        self._sending: asyncio.Task[None] | None = None
+        self._supervisor_late = False
+        self._serving = False
+
+    # ---- what the broker calls
+
+    async def start(self) -> None:
+        stamped = [self._stamp_of(key) for key in self._keys()]
+        self._clock = max((stamp.counter for stamp in stamped), default=0)
+        self._link.start()
+        if not await self._link.wait_joined(JOIN_WAIT_S):
+            log.warning("no supervisor answers: this shard starts alone and joins when one does")
+
+    def serving(self) -> None:
+        """The broker has started: clients can find it."""
+        self._serving = True
+        self._link.notice(Ready(self._index))
+
+    async def stop(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+            await asyncio.gather(self._sending, return_exceptions=True)
+        await self._link.stop()
+
+    def stamp(self) -> seam.Stamp:
+        self._clock = max(time.time_ns() // 1_000_000, self._clock + 1)
+        return (self._clock, self._index)
+
+    def changed(self, kind: str, name: str) -> None:
+        self._outbox[kind, name] = None
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    async def shared(self) -> None:
+        waits = [self._broker.registration.settled(TOLD_WAIT_S)]
+        if self._link.joined and not self._supervisor_late and self._sending is not None:
+            waits.append(self._sent())
+        await asyncio.gather(*waits)
+
+    def settings_changed(self, changes: dict[str, str]) -> None:
+        for key, text in changes.items():
+            if key not in PER_SHARD:
+                value = msgspec.json.encode(text)
+                self._settings[key] = Item(SETTING, key, Stamp(*self.stamp()), value)
+                self.changed(SETTING, key)
+
+    def members_changed(self, group: str) -> None:
+        """The list is made when it is sent: many changes of one turn are one message."""
+        self.changed(MEMBERS, f"{group}@{self._index}")
+
+    def client_ids(self, group: str) -> list[str]:
+        found: list[str] = []
+        for item in self._members.values():
+            of_group, _, index = item.name.rpartition("@")
+            if of_group == group and index != str(self._index) and item.value is not None:
+                found += msgspec.json.decode(item.value, type=list[str])
+        return found
+
+    async def ask(self, command: Command) -> list[Command]:
+        if not self._link.joined or command.code not in ASKABLE:
+            return []
+        try:
+            reply = expect(
+                await self._link.request(Ask([], encode(command)[4:], ASK_MS), 2 * ASK_MS / 1000),
+                Answers,
+            )
+        except BusError as error:
+            log.warning("the other shards are not asked: %s", error)
+            return []
+        return [decode(answer.frame) for answer in reply.answers]
+
+    # ---- sending changes
+
+    async def _sent(self) -> None:
+        sending = self._sending
+        if sending is None:
+            return
+        done, _ = await asyncio.wait({sending}, timeout=SHARE_WAIT_S)
+        if not done:
+            self._supervisor_late = True  # until it answers again, nobody waits for it
+
+    async def _send(self) -> None:
+        """One Change after the other until nothing is left; what fails is healed by a Sync."""
+        await asyncio.sleep(0)  # the changes of this turn of the loop go together
+        while self._outbox:
+            keys, self._outbox = list(self._outbox), {}
+            for kind, name in keys:
+                if kind == MEMBERS:
+                    self._list_members(name)
+            if not self._link.joined:
+                continue
+            items = self._items(keys)
+            try:
+                await self._link.request(Change(items))
+                self._supervisor_late = False
+            except BusError as error:
+                log.warning("%d changes are not told yet: %s", len(items), error)
+
+    def _list_members(self, name: str) -> None:
+        found = self._broker.consumers.get(name.rpartition("@")[0])
+        ids = [client.client_id for client in found.clients.values()] if found is not None else []
+        value = msgspec.json.encode(ids) if ids else None
+        self._members[name] = Item(MEMBERS, name, Stamp(*self.stamp()), value)
+
+    # ---- what the link calls
+
+    def hello(self) -> Hello:
+        return Hello(
+            self._index, self._token, os.getpid(), self._broker.settings.brokerName,
+            self._broker.core.port, int(self._broker.started_at * 1000), self._digest,
+            self._serving,
+        )  # fmt: skip
+
+    def welcome(self, counter: int) -> None:
+        self._clock = max(self._clock, counter)
+
+    def known(self) -> list[Known]:
+        return [Known(kind, name, self._stamp_of((kind, name))) for kind, name in self._keys()]
+
+    def items(self, wanted: list[Known]) -> list[Item]:
+        return self._items((known.kind, known.name) for known in wanted)
+
+    def take(self, items: list[Item]) -> None:
+        topics: dict[str, tuple[TopicConfig | None, seam.Stamp]] = {}
+        groups: dict[str, tuple[GroupConfig | None, seam.Stamp]] = {}
+        for item in items:
+            self._clock = max(self._clock, item.stamp.counter)
+            if item.stamp <= self._stamp_of((item.kind, item.name)):
+                continue
+            stamp = (item.stamp.counter, item.stamp.origin)
+            try:
+                members = None if item.value is None else msgspec.json.decode(item.value)
+                if item.kind == TOPIC:
+                    topics[item.name] = (members and TopicConfig.of(members), stamp)
+                elif item.kind == GROUP:
+                    groups[item.name] = (members and GroupConfig.of(members), stamp)
+                else:
+                    self._take_other(item, members, stamp)
+            except (ProtocolError, Refusal, ConfigError, msgspec.DecodeError) as error:
+                log.error("%s %.200r of shard %d is left out: %s", item.kind, item.name,
+                          item.stamp.origin, error)  # fmt: skip
+        self._broker.topics.take(topics)
+        for name, (topic, _) in topics.items():
+            if topic is None:
+                self._broker.offsets.remove_topic(name)
+        self._broker.groups.take(groups)
+
+    def _take_other(self, item: Item, value: Any, stamp: seam.Stamp) -> None:
+        broker = self._broker
+        if item.kind == FORBIDDEN:
+            bits = {str(t): b for t, b in (value or {}).items() if isinstance(b, int)}
+            broker.groups.take_forbidden(item.name, bits, stamp)
+        elif item.kind == MEMBERS:
+            group, _, index = item.name.rpartition("@")
+            if index == str(self._index) and broker.consumers.get(group) is not None:
+                self.changed(MEMBERS, item.name)  # we were taken for dead: say it anew
+            self._members[item.name] = item
+        elif item.name in broker.settings and item.name not in PER_SHARD:
+            self._settings[item.name] = item
+            present = format_value(getattr(broker.settings, item.name))
+            if isinstance(value, str) and present != value:
+                broker.settings.change({item.name: value})
+                broker.settings_changed([item.name])
+
+    async def told(self) -> None:
+        await self._broker.registration.settled(TOLD_WAIT_S)
+
+    async def asked(self, message: Message) -> Message:
+        if isinstance(message, Ask):
+            if decode(message.frame).code not in ASKABLE:
+                raise BusError("a shard answers no such request for another one")
+            limit = max(0.001, message.timeout_ms / 1000)
+            reply = await within(self._broker.dispatcher.for_sibling(message.frame), limit)
+            return Answer(self._index, encode(reply)[4:])
+        if isinstance(message, Stats):
+            return self._stats()
+        if isinstance(message, Permission):
+            self._broker.settings.change({"brokerPermission": str(message.value)})
+            self._broker.settings_changed(["brokerPermission"])
+            await self._broker.registration.settled(1.0)
+            return Done()
+        if isinstance(message, Unconsumed):
+            return UnconsumedReply(self._index, unconsumed(self._broker))
+        raise BusError(f"a shard answers no {type(message).__name__}")
+
+    def _stats(self) -> StatsReply:
+        broker = self._broker
+        gauges = {
+            "topics": len(broker.topics),
+            "groups": len(broker.groups.all()),
+            "consumer_groups": len(broker.consumers),
+            "producer_groups": len(broker.producers.groups()),
+            "connections": len(broker.connections),
+            "bus_syncs": self._link.syncs,
+            "cpu_s": time.process_time(),
+        }
+        return StatsReply(
+            self._index, broker.settings.brokerName, broker.address, os.getpid(),
+            int(broker.started_at * 1000), broker.core.stats(),
+            {name: float(value) for name, value in gauges.items()},
+        )  # fmt: skip
+
+    # ---- items of all kinds
+
+    def _keys(self) -> Iterable[Key]:
+        topics, groups = self._broker.topics, self._broker.groups
+        for name in dict.fromkeys([*topics.all(), *topics.stamps]):
+            if not topics.is_system(name):
+                yield TOPIC, name
+        for name in groups.all():
+            if name not in PRESET_GROUPS or groups.stamps.get(name) is not None:
+                yield GROUP, name
+        for name in groups.stamps:
+            if name.startswith(FORBIDDEN_STAMP):
+                yield FORBIDDEN, name.removeprefix(FORBIDDEN_STAMP)
+            elif name not in groups:
+                yield GROUP, name
+        yield from ((SETTING, name) for name in self._settings)
+        yield from ((MEMBERS, name) for name in self._members)
+
+    def _stamp_of(self, key: Key) -> Stamp:
+        """What we have of it; smaller than any real one when we have it without a stamp, smaller
+        still when we do not have it."""
+        kind, name = key
+        broker = self._broker
+        if kind in (SETTING, MEMBERS):
+            item = (self._settings if kind == SETTING else self._members).get(name)
+            return item.stamp if item is not None else Stamp(-1)
+        table: Any = broker.topics if kind == TOPIC else broker.groups
+        stamp = table.stamps.get(FORBIDDEN_STAMP + name if kind == FORBIDDEN else name)
+        if stamp is not None:
+            return Stamp(*stamp)
+        present = bool(broker.groups.forbidden(name)) if kind == FORBIDDEN else name in table
+        return Stamp(0, -1 - self._index) if present else Stamp(-1)
+
+    def _items(self, keys: Iterable[Key]) -> list[Item]:
+        return [Item(kind, name, self._stamp_of((kind, name)), self._value_of(kind, name))
+                for kind, name in keys]  # fmt: skip
+
+    def _value_of(self, kind: str, name: str) -> bytes | None:
+        broker = self._broker
+        if kind in (SETTING, MEMBERS):
+            item = (self._settings if kind == SETTING else self._members).get(name)
+            return item.value if item is not None else None
+        if kind == FORBIDDEN:
+            return msgspec.json.encode(broker.groups.forbidden(name))
+        table = broker.topics if kind == TOPIC else broker.groups
+        config = cast(Any, table).get(name)
+        return msgspec.json.encode(config.members()) if config is not None else None

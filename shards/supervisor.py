@@ -1,0 +1,341 @@
+"""Starts the shards of a broker, watches them, starts them again, and stops them.
+
+    supervisor = Supervisor(settings, places)
+    await supervisor.start()         all shards serve, or ConfigError with the reason of one
+    await supervisor.stop()          all shards stopped, at most STOP_S later
+
+A shard's end is seen at once (pidfd) and answered with a new start, after a pause when it keeps
+failing (shard.py). One that is silent on the bus for SILENT_S is shown as such, for HUNG_S it is
+taken for hung and killed: a process that is stopped or swapped to death does not come back by
+itself, a new one does.
+
+When the supervisor itself dies the shards serve on, and the next supervisor on the same store
+adopts them: it finds their processes by the pid files, takes the token they know, and they say
+Hello when they hear its first Pulse. This was chosen over letting them stop, because a supervisor
+holds nothing a client needs; ending the service with it would make its bugs everybody's outage. A
+shard whose settings are not those of the new start is stopped and started anew.
+
+No message passes here, and no shard waits here for longer than a change's 0.1 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import signal
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rmq import __version__
+from rmq.broker.deadline import within
+from rmq.cli.store_lock import StoreLock
+from rmq.config import Settings
+from rmq.errors import ConfigError, StoreLockedError
+from shards import shard as states
+from shards.bus_files import BusDirectory
+from shards.commands import answer
+from shards.hub import Hub
+from shards.machine_file import MachineFile, MachineState
+from shards.messages import (
+    BusError,
+    Hello,
+    Permission,
+    Unconsumed,
+    UnconsumedReply,
+    expect,
+)
+from shards.placement import Place, shard_values
+from shards.shard import Shard
+
+log = logging.getLogger("rmq.supervisor")
+
+SILENT_S = 3.0
+HUNG_S = 30.0
+WATCH_S = 0.5
+DRAINED_LOOK_S = 5.0
+STOP_S = 30.0
+READ_ONLY, READ_WRITE = 4, 6
+
+
+class Supervisor:
+    """Owned by one asyncio loop."""
+
+    def __init__(self, settings: Settings, places: list[Place]) -> None:
+        self.settings = settings
+        self.store = Path(settings.storePathRootDir)
+        self.started_ms = time.time_ns() // 1_000_000
+        self.version = __version__
+        self._file = MachineFile(self.store)
+        self._lock = _take_lock(self.store)
+        self._directory = BusDirectory(self.store, make=True)
+        drained = self._file.load().drained
+        self.shards: dict[int, Shard] = {}
+        for place in places:
+            shard = Shard(place, shard_values(settings, place), "")
+            shard.digest = _digest(shard)
+            shard.drain = place.index in drained
+            self.shards[place.index] = shard
+        adopted = [shard for shard in self.shards.values() if shard.adopt(self._directory)]
+        self._refuse_strangers()
+        self._token = self._directory.token() if adopted else self._directory.new_token()
+        self.hub = Hub(
+            self._directory, self._token, self._on_hello, self._on_ready,
+            lambda message: answer(self, message),
+        )  # fmt: skip
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()  # set and replaced when a shard changes its state
+        self._started = self._stopping = False
+
+    # ---- start and stop
+
+    async def start(self) -> None:
+        self.save()
+        self.hub.start()
+        for shard in self.shards.values():
+            if shard.runs:
+                log.info("shard %d: process %d of an earlier supervisor goes on", shard.index,
+                         shard.pid)  # fmt: skip
+                self._listen(shard)
+                if shard.outdated:
+                    shard.signal(signal.SIGTERM)
+            else:
+                self._start(shard)
+        self._spawn(self._watch())
+        while True:
+            shards = self.shards.values()
+            for shard in shards:
+                if shard.state == states.GIVEN_UP and shard.refused:
+                    raise ConfigError(f"shard {shard.place.name}: {shard.reason}")
+            if not any(shard.state in (states.STARTING, states.WAITING) for shard in shards):
+                self._started = True
+                return
+            await self.changed()
+
+    async def stop(self) -> None:
+        """Shards stop all at once; those that do not end are killed."""
+        self._stopping = True
+        for shard in self.shards.values():
+            shard.wanted = False
+            shard.signal(signal.SIGTERM)
+            if shard.runs:
+                shard.state = states.STOPPING
+        end = time.monotonic() + STOP_S
+        while (running := [s for s in self.shards.values() if s.runs]) and time.monotonic() < end:
+            await self.changed(end - time.monotonic())
+        for shard in running:
+            log.error("shard %s does not stop and is killed", shard.place.name)
+            shard.signal(signal.SIGKILL)
+        await self.hub.stop()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for shard in self.shards.values():
+            self._directory.remove(f"shard-{shard.index}.pid")
+        self._directory.close()
+        self._lock.release()
+
+    def save(self) -> None:
+        """How many shards there are, and which of them take no sends."""
+        drained = tuple(shard.index for shard in self.shards.values() if shard.drain)
+        self._file.save(MachineState(len(self.shards), drained))
+
+    async def changed(self, timeout_s: float = 3600.0) -> None:
+        """Waits until any shard changes its state."""
+        news = self._news
+        with contextlib.suppress(asyncio.TimeoutError):
+            await within(news.wait(), timeout_s)
+
+    # ---- one shard
+
+    def _start(self, shard: Shard) -> None:
+        try:
+            shard.start(self._directory, self._token)
+        except OSError as error:
+            shard.failures += 1
+            self._later(shard, f"cannot be started: {error.strerror or error}")
+            return
+        log.info("shard %d (%s): process %d", shard.index, shard.place.name, shard.pid)
+        self._listen(shard)
+        self._progressed()
+
+    def _listen(self, shard: Shard) -> None:
+        asyncio.get_running_loop().add_reader(shard.pidfd, self._on_end, shard)
+
+    def _on_end(self, shard: Shard) -> None:
+        asyncio.get_running_loop().remove_reader(shard.pidfd)
+        pid = shard.pid
+        reason = shard.ended(self._directory)
+        self.hub.forget(shard.index)
+        if not shard.wanted:
+            shard.state, shard.reason = states.STOPPED, ""
+            log.info("shard %d: process %d has stopped", shard.index, pid)
+        elif shard.state == states.STOPPING or shard.outdated:
+            shard.outdated, shard.failures = False, 0
+            shard.reason = "restarted on request"
+            self._start(shard)
+        else:
+            log.error("shard %d: process %d: %s", shard.index, pid, reason)
+            self._later(shard, reason)
+        self._progressed()
+
+    def _later(self, shard: Shard, reason: str) -> None:
+        """After a failed or broken run: again, or not any more."""
+        shard.reason = reason
+        if not self._started and shard.refused:
+            shard.state = states.GIVEN_UP  # told at once, not after ten attempts
+            return
+        if shard.failures >= states.FAILURES_MAX:
+            shard.state = states.GIVEN_UP
+            shard.reason = f"given up after {shard.failures} failed starts in a row; last: {reason}"
+            log.error("shard %d: %s", shard.index, shard.reason)
+            self._progressed()
+            return
+        shard.state = states.WAITING
+        shard.restarts += 1
+        asyncio.get_running_loop().call_later(shard.pause_s(), self._again, shard)
+
+    def _again(self, shard: Shard) -> None:
+        if shard.state == states.WAITING and shard.wanted and not self._stopping:
+            self._start(shard)
+
+    def restart(self, shard: Shard) -> None:
+        """Stops it cleanly (or what is left of it) and starts it anew."""
+        shard.failures = 0
+        if shard.runs:
+            shard.state = states.STOPPING
+            shard.signal(signal.SIGTERM)
+        else:
+            self._start(shard)
+
+    async def remove(self, shard: Shard) -> None:
+        """Stops it for good; its store stays where it is."""
+        shard.wanted = False
+        shard.signal(signal.SIGTERM)
+        end = time.monotonic() + STOP_S
+        while shard.runs:
+            if time.monotonic() > end:
+                shard.signal(signal.SIGKILL)
+            await self.changed(1.0)
+        del self.shards[shard.index]
+        self._directory.remove(f"shard-{shard.index}.pid")
+        self.save()
+
+    # ---- what the bus says
+
+    def _on_hello(self, hello: Hello) -> str:
+        shard = self.shards.get(hello.index)
+        if shard is None or not shard.runs:
+            return f"there is no shard {hello.index} here"
+        if shard.pid != hello.pid:
+            return f"shard {hello.index} is process {shard.pid}, not {hello.pid}"
+        shard.address = f"{self.settings.brokerIP1}:{hello.port}"
+        shard.keeps_port(self._directory, hello.port)
+        if shard.drain:
+            self._spawn(self._set_permission(shard, READ_ONLY))
+        return ""
+
+    def _on_ready(self, index: int) -> None:
+        shard = self.shards.get(index)
+        if shard is not None and shard.runs and shard.state == states.STARTING:
+            shard.state = states.DRAINING if shard.drain else states.SERVING
+            shard.serving_at = time.monotonic()
+            log.info("shard %d (%s) serves at %s", index, shard.place.name, shard.address)
+            self._progressed()
+
+    async def _set_permission(self, shard: Shard, value: int) -> None:
+        try:
+            await self.hub.ask(shard.index, Permission(value), 5.0)
+        except BusError as error:
+            log.warning("shard %d: its permission is not set: %s", shard.index, error)
+
+    async def drain(self, shard: Shard, on: bool) -> None:
+        """Its permission to write goes or comes back; it is kept over restarts."""
+        shard.drain = on
+        self.save()
+        if shard.serving_at is not None:
+            shard.state = states.DRAINING if on else states.SERVING
+        await self.hub.ask(shard.index, Permission(READ_ONLY if on else READ_WRITE), 5.0)
+        self._progressed()
+
+    async def unconsumed(self, shard: Shard) -> dict[str, int]:
+        reply = await self.hub.ask(shard.index, Unconsumed(), 30.0)
+        return expect(reply, UnconsumedReply).messages
+
+    # ---- by the clock
+
+    async def _watch(self) -> None:
+        look_at = 0.0
+        while True:
+            await asyncio.sleep(WATCH_S)
+            for shard in list(self.shards.values()):
+                self._look_at(shard)
+            if time.monotonic() >= look_at:
+                await self._look_for_drained()
+                look_at = time.monotonic() + DRAINED_LOOK_S
+
+    def _look_at(self, shard: Shard) -> None:
+        silent_s = self.hub.silent_s(shard.index)
+        if not shard.runs or silent_s is None or shard.serving_at is None:
+            return
+        if silent_s >= HUNG_S:
+            log.error("shard %d has said nothing for %.0f s and is killed", shard.index, silent_s)
+            shard.signal(signal.SIGKILL)
+        elif silent_s >= SILENT_S and shard.state != states.SILENT:
+            shard.state = states.SILENT
+            shard.reason = "says nothing on the bus"
+            log.warning("shard %d says nothing on the bus", shard.index)
+        elif silent_s < SILENT_S and shard.state == states.SILENT:
+            shard.state = states.DRAINING if shard.drain else states.SERVING
+            log.warning("shard %d is heard again", shard.index)
+
+    async def _look_for_drained(self) -> None:
+        for shard in list(self.shards.values()):
+            if shard.state in (states.DRAINING, states.DRAINED):
+                with contextlib.suppress(BusError):
+                    left = await self.unconsumed(shard)
+                    shard.state = states.DRAINING if left else states.DRAINED
+                    shard.reason = f"{sum(left.values())} messages are unconsumed" if left else ""
+
+    def _refuse_strangers(self) -> None:
+        """Somebody serves a store of ours who is no shard of an earlier supervisor: by name."""
+        try:
+            for shard in self.shards.values():
+                if not shard.runs and shard.place.store.is_dir():
+                    StoreLock(shard.place.store).release()
+        except StoreLockedError:
+            for shard in self.shards.values():
+                shard.unwatch()
+            self._directory.close()
+            self._lock.release()
+            raise
+
+    def _progressed(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _take_lock(store: Path) -> StoreLock:
+    """The one of the supervisor; shard 0 holds the store's own."""
+    directory = store / "bus"
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        return StoreLock(directory)
+    except StoreLockedError as error:
+        raise StoreLockedError(str(error).replace(str(directory), str(store), 1)) from None
+
+
+def _digest(shard: Shard) -> str:
+    place = shard.place
+    content = [sorted(shard.values.items()), place.cpus, place.node_cpus, place.node, __version__]
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:32]
