@@ -92,8 +92,9 @@ final class LitePullScenarios {
         first.setAutoCommit(false);
         first.setPullBatchSize(10);
         first.start();
+        // No seek to the beginning, where it begins anyway: while the client's first pull is under
+        // way a seek makes it drop or repeat that pull's messages, whatever the broker.
         first.assign(List.of(queue));
-        first.seekToBegin(queue);
         Context.equal("all", Context.range(0, 50), Context.numbers(poll(first, 50, 30)));
         first.commitSync(Map.of(queue, 30L), true);
         Context.waitFor(15, "committed", () -> first.committed(queue) == 30L);
