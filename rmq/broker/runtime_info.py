@@ -19,6 +19,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from rmq.broker.put_times import put_times
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.retention import disk_ratio
 from rmq.broker.samples import topic_counter
@@ -116,6 +117,7 @@ def _rates(broker: "Broker") -> dict[str, str]:
         "getFoundTps": rates["found"],
         "getMissTps": rates["missed"],
         "getTotalTps": " ".join(f"{rate:.3f}" for rate in total_gets),
+        **put_times(broker.core.latencies()["append"][0]),
         "putMessageTimesTotal": str(now["puts"]),
         "putMessageFailedTimes": str(now["put_failures"]),
         "putMessageSizeTotal": str(now["put_bytes"]),
@@ -145,6 +147,7 @@ def _log(broker: "Broker") -> dict[str, str]:
         "remainHowManyDataToCommit": "0 B",
         "remainTransientStoreBufferNumbs": "2147483647",
         "dispatchBehindBytes": "0",
+        "dispatchMaxBuffer": "0",  # consumers see a message in the turn that wrote it
         "pageCacheLockTimeMills": "0",
         "commitLogDiskRatio": f"{ratio:.4f}",
         f"commitLogDiskRatio_{directory}": f"{ratio:.4f}",

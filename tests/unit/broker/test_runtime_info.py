@@ -18,7 +18,7 @@ msgGetTotalYesterdayMorning msgGetTotalTodayMorning msgGetTotalTodayNow
 sendThreadPoolQueueSize pullThreadPoolQueueSize sendThreadPoolQueueHeadWaitTimeMills
 pullThreadPoolQueueHeadWaitTimeMills pageCacheLockTimeMills earliestMessageTimeStamp
 commitLogDiskRatio timerReadBehind timerOffsetBehind timerCongestNum timerEnqueueTps
-timerDequeueTps runtime bootTimestamp
+timerDequeueTps runtime bootTimestamp putMessageEntireTimeMax putMessageDistributeTime
 """
 
 
@@ -32,6 +32,7 @@ async def test_the_table_holds_what_mqadmin_reads_with_real_numbers(tmp_path: Pa
         assert all(isinstance(value, str) for value in table.values())
         assert table["msgPutTotalTodayNow"] == "5"
         assert table["msgGetTotalTodayNow"] == "3"
+        assert table["putMessageEntireTimeMax"] == "1"  # the fake's four messages of 896 to 1023 us
         assert table["putMessageAverageSize"] == "10.0"
         assert table["commitLogMaxOffset"] == str(broker.core.log_end)
         assert table["earliestMessageTimeStamp"] == "77"
