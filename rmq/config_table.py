@@ -126,6 +126,11 @@ BROKER: tuple[Setting, ...] = (
     _bool("checkCRCOnRecover", True),
     _text("messageDelayLevel", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"),
     _bool("timerWheelEnable", True),
+    # --- key index; whatever it lacks after a crash is made anew (messageIndexSafe, always)
+    _bool("messageIndexEnable", True),
+    # A change removes the index files; they are made anew from the log.
+    _int("maxHashSlotNum", 5_000_000, 1, 100_000_000),
+    _int("maxIndexNum", 20_000_000, 2, 100_000_000),
     # --- retention
     _text("deleteWhen", "04", run_time=True),
     _int("fileReservedTime", 72, 0, run_time=True),

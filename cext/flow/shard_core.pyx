@@ -67,6 +67,7 @@ from cext.net.socket_api cimport read, write
 from cext.store.commit_log cimport CommitLog
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
+from cext.store.indexer cimport Indexer
 from cext.store.preparer cimport Preparer
 from cext.store.queue_store cimport QueueStore
 from cext.wire.header_shapes cimport header_shapes_close, header_shapes_open
@@ -86,6 +87,7 @@ cdef class ShardCore:
     cdef ShardState s
     cdef NativeThread reactor_thread
     cdef bint running
+    cdef Indexer indexer            # None: messageIndexEnable=false
     cdef object lock
     cdef object listener
     cdef dict given
@@ -188,7 +190,10 @@ cdef class ShardCore:
                               given["queue_chunks"], given["checkpoint"])
         abort = pathlib.Path(given["root"], "abort")
         s.log.load()
-        self.report = recover(s.log, s.queues, given["root"], not abort.exists())
+        clean = not abort.exists()
+        self.report = recover(s.log, s.queues, given["root"], clean)
+        if given["index_dir"]:
+            self._open_index(clean or self.report["row"] == "S4")
         abort.write_text(str(os.getpid()))      # there until a clean stop (wire.md 4.5)
         s.net = Reactor()
         s.net.listen_fd = self.listener.fileno()
@@ -206,6 +211,15 @@ cdef class ShardCore:
                             thorough_ms=given["flush_thorough_ms"])
         connect_callbacks(s)
         return self.report
+
+    def _open_index(self, trusted):
+        """`trusted`: the files are as this broker left them, see cext/store/index_store.pxd."""
+        given = self.given
+        self.indexer = Indexer(self.s.log, given["index_dir"], slots=given["index_slots"],
+                               entries=given["index_entries"])
+        self.indexer.open(trusted, self.s.queues.checkpoint.index_ms)
+        self.s.queues.index_safe_ms = self.indexer.safe_ms()
+        self.report["index_row"] = self.indexer.row()
 
     def _bind(self, host, port):
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -229,6 +243,8 @@ cdef class ShardCore:
         self.s.flusher.start()
         self.s.readers.start()
         self.s.queues.start()
+        if self.indexer is not None:
+            self.indexer.start()
         if native_thread_start(&self.reactor_thread, <NativeBody> run_turns, <void*> self.s,
                                b"rmq-reactor", &error) != OK:
             raise OSError(error, "cannot start the reactor thread")
@@ -248,6 +264,8 @@ cdef class ShardCore:
         self.listener.close()
         s.readers.stop()
         s.flusher.stop()                        # syncs all that is written
+        if self.indexer is not None:
+            self.indexer.stop()
         if not s.log.poisoned():
             with nogil:
                 status = s.queues.flush_all(wall_ms(), s.log.durable(), 10000)
@@ -511,6 +529,18 @@ cdef class ShardCore:
     def read_record(self, int64_t physical_offset):
         """One stored record, checked; None when there is none at this offset. May wait for disk."""
         return self.s.log.read_record(physical_offset)
+
+    def query_index(self, bytes topic, bytes key, int32_t kind, int32_t hits_max,
+                    int64_t begin_ms, int64_t end_ms):
+        """(log offsets, newest first; store time and log offset of the newest message indexed), or
+        None without an index. kind: 0 unique key or key, 1 tag. Any thread; may wait for disk."""
+        if self.indexer is None:
+            return None
+        return self.indexer.query(topic, key, kind, hits_max, begin_ms, end_ms)
+
+    def index_counters(self):
+        """Counters of the indexer, empty without one; plain reads."""
+        return {} if self.indexer is None else self.indexer.counters()
 
     def append(self, bytes topic, int32_t queue_id, bytes body, bytes properties, int32_t flag,
                int32_t sys_flag, int64_t born_ms, bytes born_host, int32_t reconsume_times,

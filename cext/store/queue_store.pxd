@@ -89,6 +89,8 @@ cdef class QueueStore:
     cdef int64_t trim_log_min           # start of the log for it
     cdef int checkpoint_fd
     cdef CheckpointFields checkpoint    # values kept from the file: index, master, confirm, boot id
+    # The key index's time for the checkpoint, read with acquire order; NULL: the file's stays.
+    cdef const int64_t* index_safe_ms
     cdef public int64_t run_interval_ms     # longest time between two runs
     cdef public int64_t run_log_bytes       # most log bytes between two runs
     cdef public int64_t sync_interval_ms    # time between two syncs of the file system

@@ -574,6 +574,8 @@ cdef class QueueStore:
         job.fields.synced_offset = self.synced_mark.log_offset
         job.fields.synced_anchor = self.synced_mark.anchor
         job.fields.queue_count = self.file_count
+        if self.index_safe_ms != NULL:
+            job.fields.index_ms = load_acquire_i64(self.index_safe_ms)
         self._push(job)
 
     cdef void drop_below(self, int64_t log_min) noexcept nogil:

@@ -24,7 +24,14 @@ from typing import Any
 from rmq.broker.broker import Broker
 from rmq.config import load_properties
 from rmq.errors import StoreError
-from rmq.format.message import Host, StoredMessage, decode_message, encode_message, tags_code
+from rmq.format.message import (
+    Host,
+    StoredMessage,
+    decode_message,
+    decode_properties,
+    encode_message,
+    tags_code,
+)
 from rmq.format.remoting import Command, decode, encode, field_texts
 
 SEGMENT_BYTES = 1 << 30
@@ -57,6 +64,8 @@ class FakeCore:
         self.drops: list[tuple[int, int, int]] = []
         self.droppable = 0
         self.refuse_appends: str | None = None
+        self.index = True
+        self.index_questions: list[tuple[bytes, bytes, int, int, int, int]] = []
         self._numbers = itertools.count(1)
         self._arrived = asyncio.Event()
 
@@ -165,6 +174,27 @@ class FakeCore:
 
     def read_record(self, physical_offset: int) -> bytes | None:
         return self.records.get(physical_offset)
+
+    def query_index(
+        self, topic: bytes, key: bytes, kind: int, hits_max: int, begin_ms: int, end_ms: int
+    ) -> tuple[list[int], int, int] | None:
+        """Every record is looked at; no index while `index` is False."""
+        self.index_questions.append((topic, key, kind, hits_max, begin_ms, end_ms))
+        if not self.index:
+            return None
+        hits, last_ms, last_offset = [], 0, 0
+        for offset, record in sorted(self.records.items()):
+            message = decode_message(record)[0]
+            pairs = decode_properties(message.properties_bytes)
+            keys = [pairs.get("UNIQ_KEY"), *pairs.get("KEYS", "").split(" ")]
+            last_ms, last_offset = message.store_timestamp_ms, offset
+            if (
+                message.topic == topic.decode()
+                and begin_ms <= message.store_timestamp_ms <= end_ms
+                and key.decode() in ([pairs.get("TAGS")] if kind else keys)
+            ):
+                hits.append(offset)
+        return hits[::-1][:hits_max], last_ms, last_offset
 
     def append(
         self,

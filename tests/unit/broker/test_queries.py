@@ -76,13 +76,88 @@ async def test_a_message_is_viewed_by_its_place(tmp_path: Path) -> None:
             assert (await client.call(33, offset=offset)).code == 1
 
 
+ASK = {"topic": "t", "maxNum": 32, "beginTimestamp": 0, "endTimestamp": 2**63 - 1}
+
+
 @in_loop
-async def test_queries_by_key_say_that_there_is_no_index(tmp_path: Path) -> None:
+async def test_messages_are_found_by_key_in_the_order_of_the_log(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
-        fields = {"topic": "t", "key": "k", "maxNum": 32, "beginTimestamp": 0, "endTimestamp": 1}
-        reply = await broker.core.client().call(12, **fields)
-        assert reply.code == 22
-        assert "no key index yet" in (reply.remark or "")
+        core, client = broker.core, broker.core.client()
+        stored = [
+            core.store("t", 0, store_timestamp_ms=n, properties_bytes=b"KEYS\1k x%d\2" % n)
+            for n in range(10)
+        ]
+        reply = await client.call(12, key="k", **ASK)
+        assert reply.code == 0
+        assert reply.fields == {
+            "indexLastUpdateTimestamp": "9",
+            "indexLastUpdatePhyoffset": str(stored[9].physical_offset),
+        }
+        assert reply.body == b"".join(core.records[message.physical_offset] for message in stored)
+        reply = await client.call(12, key="k", **{**ASK, "maxNum": 3, "endTimestamp": 7})
+        wanted = [stored[n].physical_offset for n in (5, 6, 7)]
+        assert reply.body == b"".join(core.records[offset] for offset in wanted)
+        for fields in ({"key": "y"}, {"key": "k", "topic": "u"}, {"key": "k", "maxNum": 0}):
+            reply = await client.call(12, **{**ASK, **fields})
+            assert (reply.code, reply.body) == (22, b"")
+            assert reply.fields["indexLastUpdateTimestamp"] in ("0", "9")
+
+
+@in_loop
+async def test_the_kind_of_key_and_the_limits_are_as_rocketmq_has_them(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        core, client = broker.core, broker.core.client()
+        core.store("t", 0, properties_bytes=b"UNIQ_KEY\1U\2TAGS\1T1\2")
+        for fields, kind, limit in (
+            ({"key": "U"}, 0, 32),
+            ({"key": "U", "_UNIQUE_KEY_QUERY": "true", "maxNum": 5}, 0, 32),
+            ({"key": "U", "_UNIQUE_KEY_QUERY": "false", "maxNum": 5}, 0, 5),
+            ({"key": "U", "indexType": "K", "maxNum": 2**31}, 0, 64),
+            ({"key": "U", "indexType": "U", "maxNum": 64}, 0, 64),
+            ({"key": "T1", "indexType": "T", "maxNum": 1}, 1, 1),
+        ):
+            assert (await client.call(12, **{**ASK, **fields})).code == 0
+            assert core.index_questions[-1][1:4] == (fields["key"].encode(), kind, limit)
+        assert (await client.call(12, key="T1", **ASK)).code == 22
+
+
+@in_loop
+async def test_what_does_not_fit_a_frame_is_left_out_oldest_first(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        core, client = broker.core, broker.core.client()
+        stored = [
+            core.store("t", 0, bytes(3_500_000), properties_bytes=b"KEYS\1k\2") for _ in range(6)
+        ]
+        body = (await client.call(12, key="k", **ASK)).body
+        assert body == b"".join(core.records[message.physical_offset] for message in stored[2:])
+
+
+@in_loop
+async def test_a_record_that_went_away_since_is_left_out(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        core, client = broker.core, broker.core.client()
+        kept = [core.store("t", 0, properties_bytes=b"KEYS\1k\2") for _ in range(3)]
+        read = core.read_record
+        gone = kept[1].physical_offset
+        core.read_record = lambda offset: None if offset == gone else read(offset)
+        body = (await client.call(12, key="k", **ASK)).body
+        assert body == b"".join(core.records[kept[n].physical_offset] for n in (0, 2))
+
+
+@in_loop
+async def test_wrong_or_pointless_queries_by_key_are_refused(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        for fields, code in (
+            ({"topic": "../x", "key": "k"}, 29),
+            ({}, 1),
+            ({"key": "k", "maxNum": "many"}, 1),
+            ({"key": "k", "beginTimestamp": 2**63}, 1),
+        ):
+            assert (await client.call(12, **{**ASK, **fields})).code == code
+        broker.core.index = False
+        reply = await client.call(12, key="k", **ASK)
+        assert (reply.code, reply.remark) == (22, "messageIndexEnable=false: there is no index")
 
 
 @in_loop

@@ -1,0 +1,28 @@
+from typing import final
+
+from cext.store.commit_log import CommitLog
+
+@final
+class Indexer:
+    flush_us: int
+    sync_us: int
+    idle_max_ms: int
+    def __new__(
+        cls,
+        log: CommitLog,
+        directory: str,
+        *,
+        slots: int = 5_000_000,
+        entries: int = 20_000_000,
+        flush_ms: int = 3000,
+        sync_ms: int = 60_000,
+        idle_max_ms: int = 500,
+    ) -> Indexer: ...
+    def open(self, trusted: bool, index_ms: int, log_end: int = -1) -> None: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def query(
+        self, topic: bytes, key: bytes, kind: int, hits_max: int, begin_ms: int, end_ms: int
+    ) -> tuple[list[int], int, int]: ...
+    def counters(self) -> dict[str, int]: ...
+    def row(self) -> str: ...

@@ -1,0 +1,310 @@
+"""The indexer thread. See indexer.pxd.
+
+    indexer = Indexer(log, "/store/index")
+    indexer.open(trusted=True, index_ms=0)      # after recovery of the log
+    indexer.start()
+    indexer.query(b"topic", b"key", 0, 32, 0, 2**63 - 1)    -> ([log offsets], last ms, last offset)
+    indexer.stop()                              # indexes what is written, syncs
+"""
+import os
+import threading
+
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcmp, memcpy, memset
+
+from cext.base.atomics cimport (
+    load_acquire_i32, load_acquire_i64, store_release_i32, store_release_i64)
+from cext.base.clock cimport monotonic_us, wall_ms
+from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
+from cext.base.status cimport Status, raise_status
+from cext.base.sysio cimport close_file, event_open, event_signal, event_wait
+from cext.memory.spsc_ring cimport spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push
+from cext.store.index_key cimport (
+    KEY_BYTES_MAX, KeyTexts, KeyTokens, find_key_texts, hash_on, next_token, positive_hash)
+from cext.store.index_store cimport HITS_MAX, KEYS_MAX
+
+from rmq.errors import StoreError
+
+cdef extern from "<semaphore.h>" nogil:
+    int sem_init(sem_t* semaphore, int shared, unsigned int value)
+    int sem_destroy(sem_t* semaphore)
+    int sem_post(sem_t* semaphore)
+    int sem_wait(sem_t* semaphore)
+
+cdef enum:
+    JOBS = 64
+    BUSY_MS = 10                # sleep after work
+    CATCH_UP_MS = 2000          # a query waits at most so long for indexing
+    STOP_MS = 10_000            # the same at stop; what is left is done after the next start
+    RETRY_US = 1_000_000        # after a failure
+    STEP_KEYS = KEYS_MAX // 2   # gathered before they are put
+
+ROWS = {1: "I1", 2: "I2", 3: "I3", 4: "I4", 5: "I5", 6: "I6"}
+
+
+cdef class Indexer:
+    def __cinit__(self, CommitLog log not None, str directory, *, int32_t slots=5_000_000,
+                  int32_t entries=20_000_000, int64_t flush_ms=3000, int64_t sync_ms=60_000,
+                  int64_t idle_max_ms=500):
+        cdef int error = 0
+        self.wake_fd = -1
+        self.lock = threading.Lock()
+        self.log = log
+        self.store = IndexStore(log, directory, slots, entries)
+        self.tail = LogTail(log)
+        self.flush_us = flush_ms * 1000
+        self.sync_us = sync_ms * 1000
+        self.idle_max_ms = idle_max_ms
+        self.keys = <IndexKey*> malloc(KEYS_MAX * sizeof(IndexKey))
+        if self.keys == NULL or spsc_open(&self.jobs, JOBS) != Status.OK:
+            raise MemoryError("no memory for the indexer")
+        self.wake_fd = event_open(&error)
+        if self.wake_fd < 0:
+            raise StoreError(f"eventfd: {os.strerror(error)}")
+
+    def __dealloc__(self):
+        self.stop()
+        spsc_close(&self.jobs)
+        free(self.keys)
+        close_file(self.wake_fd)
+
+    cdef int64_t* safe_ms(self) noexcept nogil:
+        return &self.store.safe_ms
+
+    # ---- the thread
+
+    cdef void run(self) noexcept nogil:
+        cdef int64_t sleep_ms = BUSY_MS
+        cdef int64_t give_up = 0
+        cdef bint stopping
+        self._begin()
+        while True:
+            stopping = load_acquire_i32(&self.stopping) != 0
+            if stopping and give_up == 0:
+                give_up = monotonic_us() + STOP_MS * 1000
+            self._answer()
+            self._upkeep(monotonic_us())
+            if self.step() > 0 and (give_up == 0 or monotonic_us() < give_up):
+                sleep_ms = BUSY_MS
+                continue
+            if stopping:
+                break
+            if spsc_is_empty(&self.jobs):
+                event_wait(self.wake_fd, <int> sleep_ms)
+                sleep_ms = min(sleep_ms + sleep_ms // 2, self.idle_max_ms)
+        self.store.sync()
+        self._answer()
+
+    cdef void _begin(self) noexcept nogil:
+        """Where indexing goes on; when the files cannot be mended, everything anew."""
+        cdef bint behind = False
+        cdef RecordView view
+        cdef int64_t start = self.store.recover(&behind)
+        self.flushed_us = self.synced_us = monotonic_us()
+        if start < 0:
+            start = 0
+            behind = False
+        if behind and self.tail.at(start, &view) == Status.OK:
+            start += view.total_bytes
+        self.tail.seek(max(start, self.log.min_offset()))
+        store_release_i64(&self.indexed, self.tail.position)
+
+    cdef int step(self) noexcept nogil:
+        """Indexes a piece of the log: records looked at; 0 when there is nothing, or a failure."""
+        cdef RecordView view
+        cdef int count = 0
+        if self.retry_us != 0 and monotonic_us() < self.retry_us:
+            return 0
+        self.retry_us = 0
+        self.key_count = 0
+        while self.key_count < STEP_KEYS:
+            if self.tail.next(&view) != Status.OK:
+                break
+            if not self._gather(&view):
+                return 0
+            count += 1
+        if not self._put():
+            return 0
+        self.records += <uint64_t> count
+        store_release_i64(&self.indexed, self.tail.position)
+        return count
+
+    cdef bint _gather(self, const RecordView* view) noexcept nogil:
+        cdef KeyTexts texts
+        cdef KeyTokens tokens
+        cdef const uint8_t* token
+        cdef uint32_t length = 0
+        cdef uint32_t hash
+        self.record_from = self.key_count
+        if not find_key_texts(view, &texts):
+            return True
+        if self.topic_bytes != view.topic_bytes or memcmp(self.topic, view.topic,
+                                                          view.topic_bytes) != 0:
+            memcpy(self.topic, view.topic, view.topic_bytes)    # 255 bytes at most
+            self.topic_bytes = view.topic_bytes
+            self.topic_hash = hash_on(hash_on(0, view.topic, view.topic_bytes), b"#", 1)
+        hash = self.topic_hash
+        if texts.unique != NULL and not self._add(
+                hash_on(hash, texts.unique, texts.unique_bytes), view):
+            return False
+        tokens.at = texts.keys
+        tokens.end = texts.keys + texts.keys_bytes
+        token = next_token(&tokens, &length) if texts.keys != NULL else NULL
+        while token != NULL:
+            if not self._add(hash_on(hash, token, length), view):
+                return False
+            token = next_token(&tokens, &length)
+        if texts.tags != NULL and not self._add(
+                hash_on(hash_on(hash, b"T#", 2), texts.tags, texts.tags_bytes), view):
+            return False
+        if self.key_count > self.record_from:
+            self.keys[self.record_from].run = self.key_count - self.record_from
+        return True
+
+    cdef bint _add(self, uint32_t hash, const RecordView* view) noexcept nogil:
+        cdef IndexKey* key
+        if self.key_count == KEYS_MAX:
+            # So many keys in one record: what is gathered goes in before the rest.
+            self.keys[self.record_from].run = self.key_count - self.record_from
+            if not self._put():
+                return False
+            self.key_count = self.record_from = 0
+        key = &self.keys[self.key_count]
+        key.hash = positive_hash(hash)
+        key.run = 0
+        key.offset = view.physical_offset
+        key.store_ms = view.store_timestamp_ms
+        self.key_count += 1
+        return True
+
+    cdef bint _put(self) noexcept nogil:
+        """Puts what is gathered. After a failure reading starts again at the first key not put."""
+        cdef int32_t done = self.store.put(self.keys, self.key_count, wall_ms())
+        if done == self.key_count:
+            return True
+        self.tail.seek(self.keys[done].offset)
+        self.retry_us = monotonic_us() + RETRY_US
+        return False
+
+    cdef void _upkeep(self, int64_t now_us) noexcept nogil:
+        if self.retry_us != 0:
+            return
+        if now_us - self.synced_us >= self.sync_us:
+            self.store.drop_below(self.log.min_offset())
+            if self.store.sync() != Status.OK:
+                self.retry_us = now_us + RETRY_US
+            self.synced_us = self.flushed_us = now_us
+        elif now_us - self.flushed_us >= self.flush_us:
+            self.store.drop_below(self.log.min_offset())
+            if self.store.flush() != Status.OK:
+                self.retry_us = now_us + RETRY_US
+            self.flushed_us = now_us
+
+    # ---- queries
+
+    cdef void _answer(self) noexcept nogil:
+        cdef IndexJob* job = <IndexJob*> spsc_pop(&self.jobs)
+        while job != NULL:
+            self._do(job)
+            sem_post(&job.done)             # it is on the caller's stack: gone from here
+            job = <IndexJob*> spsc_pop(&self.jobs)
+
+    cdef void _do(self, IndexJob* job) noexcept nogil:
+        self._catch_up(load_acquire_i64(&self.log.marks.written))
+        job.status = self.store.search(&job.query)
+
+    cdef void _catch_up(self, int64_t target) noexcept nogil:
+        cdef int64_t deadline = monotonic_us() + CATCH_UP_MS * 1000
+        while self.tail.position < target and self.step() > 0:
+            if monotonic_us() > deadline:
+                return
+
+    # ---- Python's side
+
+    def open(self, bint trusted, int64_t index_ms, int64_t log_end=-1) -> None:
+        """Finds the files. `trusted`: the store was left by a clean stop, or by a kill while this
+        very kernel was running. `index_ms`: of the checkpoint. The log must be open (set_end)."""
+        if self.opened:
+            raise StoreError("the key index is already open")
+        self.store.open(trusted, index_ms, load_acquire_i64(&self.log.marks.written)
+                        if log_end < 0 else log_end)
+        self.opened = True
+
+    def start(self) -> None:
+        """Starts the thread, which first mends the files if they need it."""
+        cdef int error = 0
+        if not self.opened or self.thread.running:
+            raise StoreError("the indexer is not open, or running already")
+        self.stopping = 0
+        if native_thread_start(&self.thread, <NativeBody> run_indexer, <void*> self,
+                               b"rmq-indexer", &error) != Status.OK:
+            raise StoreError(f"indexer thread: {os.strerror(error)}")
+
+    def stop(self) -> None:
+        """Indexes what is written, syncs the file and ends the thread. Harmless when stopped."""
+        if self.thread.running:
+            with self.lock:
+                store_release_i32(&self.stopping, 1)
+                event_signal(self.wake_fd)
+                with nogil:
+                    native_thread_join(&self.thread)
+
+    def query(self, bytes topic, bytes key, int32_t kind, int32_t hits_max, int64_t begin_ms,
+              int64_t end_ms) -> tuple:
+        """Log offsets of the messages, newest first, each looked at; then store time and offset of
+        the newest message indexed. Waits for the thread; releases the interpreter lock."""
+        cdef IndexJob job
+        cdef bint pushed = False
+        hits_max = max(1, min(hits_max, HITS_MAX))
+        memset(&job, 0, sizeof(job))
+        job.query.topic = topic
+        job.query.topic_bytes = <uint32_t> len(topic)
+        job.query.key = key
+        job.query.key_bytes = <uint32_t> len(key)
+        job.query.kind = kind
+        job.query.hits_max = hits_max
+        job.query.begin_ms = begin_ms
+        job.query.end_ms = end_ms
+        if len(key) > KEY_BYTES_MAX or len(topic) > 255:
+            return [], 0, 0                 # no record has such a one
+        job.query.hits = <int64_t*> malloc(<size_t> hits_max * sizeof(int64_t))
+        if job.query.hits == NULL:
+            raise MemoryError("no memory for the answer of the key index")
+        try:
+            with self.lock:
+                if not self.thread.running:
+                    raise StoreError("the indexer is not running")
+                sem_init(&job.done, 0, 0)
+                pushed = spsc_push(&self.jobs, &job)
+                event_signal(self.wake_fd)
+                with nogil:
+                    while pushed and sem_wait(&job.done) != 0 and errno == EINTR:
+                        pass
+                sem_destroy(&job.done)
+            raise_status(job.status, f"key index: {os.strerror(self.store.last_errno)}")
+            return ([job.query.hits[i] for i in range(job.query.hit_count)], job.query.last_ms,
+                    job.query.last_offset)
+        finally:
+            free(job.query.hits)
+
+    def counters(self) -> dict:
+        """indexed: end of what is indexed (log offset); entries: put since the start; failures of
+        reading or writing; false_hits: hits whose record had another key."""
+        return {
+            "indexed": load_acquire_i64(&self.indexed), "records": self.records,
+            "entries": self.store.entries_put, "files": self.store.file_count,
+            "failures": self.store.failures, "last_errno": self.store.last_errno,
+            "files_removed": self.store.removed, "files_relinked": self.store.relinked,
+            "false_hits": self.store.false_hits, "log_bytes_skipped": self.tail.skipped,
+            "safe_ms": load_acquire_i64(&self.store.safe_ms),
+        }
+
+    def row(self) -> str:
+        """Which row of index_store.pxd the files were at the start."""
+        return ROWS[self.store.row]
+
+
+cdef void run_indexer(Indexer indexer) noexcept nogil:
+    indexer.run()
