@@ -48,6 +48,7 @@ from cext.wire.text cimport text_copy, text_of
 cdef enum:
     SEND_BATCH_MESSAGE = 320
     TRANSACTION_BITS = 0xC
+    SYS_FLAGS_KNOWN = 0x7FF     # of a message (wire.md 3.3); any other bit on disk is a damaged one
 
 
 cdef int refuse(ShardState s, Connection* c, const Header* h, int32_t code,
@@ -317,6 +318,10 @@ cdef int check_send(ShardState s, Connection* c, const Header* h, const Frame* f
     if f.body_bytes > s.options.message_max_bytes:
         snprintf(remark, sizeof(remark), b"the message is illegal: its body has %u bytes, "
                  b"maxMessageSize is %lld", f.body_bytes, <long long> s.options.message_max_bytes)
+        return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
+    if r.sys_flag & ~<int32_t> SYS_FLAGS_KNOWN:
+        snprintf(remark, sizeof(remark), b"the message is illegal: unknown system flags 0x%x",
+                 <unsigned int> (r.sys_flag & ~<int32_t> SYS_FLAGS_KNOWN))
         return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
     if r.sys_flag & TRANSACTION_BITS:
         return refuse(s, c, h, NO_PERMISSION, b"the broker does not take transactional messages")

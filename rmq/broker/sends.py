@@ -41,6 +41,7 @@ from rmq.format.message import (
     encode_properties,
 )
 from rmq.format.remoting import Command, encode
+from rmq.format.store_files import SYS_FLAGS_KNOWN
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
@@ -215,6 +216,11 @@ def _check_broker(broker: "Broker", header: SendHeader) -> None:
 
 def _check_message(broker: "Broker", command: Command, header: SendHeader) -> None:
     """Steps 8 to 10."""
+    unknown_flags = command.int_field(spelling(command, "sysFlag"), 0, *_I32) & ~SYS_FLAGS_KNOWN
+    if unknown_flags:
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL, f"unknown system flags {unknown_flags & 0xFFFFFFFF:#x}"
+        )
     limit = broker.settings.maxMessageSize
     if not command.body:
         raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")

@@ -118,6 +118,7 @@ class Shard:
         Path(given["consumequeue_dir"]).mkdir(exist_ok=True)
         self.core = ShardCore(given)
         self.clients: list[Client] = []
+        self.stopped = False
         self._kept: list[tuple[int, int, bytes]] = []
 
     def __enter__(self) -> Shard:
@@ -125,10 +126,30 @@ class Shard:
         self.core.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, failure: object, *_: object) -> None:
         for client in self.clients:
             client.close()
+        if failure is None and not self.stopped:
+            self.expect_all_given_back()
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends the core before the block does."""
+        self.stopped = True
         self.core.stop()
+
+    def expect_all_given_back(self) -> None:
+        """Without connections no buffer and no pull is in use."""
+        end = time.monotonic() + TIMEOUT_S
+        names = ("request", "jumbo", "reply", "piece", "pull")
+        while True:
+            pools = self.core.pools()
+            used = {name: pools[name][2] for name in names if pools[name][2] != 0}
+            if not used and self.core.stats()["connections"] == 0:
+                return
+            if time.monotonic() > end:
+                raise AssertionError(f"still in use: {used}, {self.core.stats()}")
+            time.sleep(0.002)
 
     def connect(self, receive_buffer: int = 0) -> Client:
         client = Client(self.core.port, receive_buffer)

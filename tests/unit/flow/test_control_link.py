@@ -113,7 +113,7 @@ def test_a_stop_answers_what_is_under_way_and_the_next_start_finds_it(tmp_path: 
         client = shard.connect()
         client.put(*(send("t", b"%d" % n, n) for n in range(500)), pull("g", "t", 500, 900, 9000))
         shard.until(lambda counters: counters["messages_in"] == 500)
-        shard.core.stop()
+        shard.stop()
         acked = client.replies(500)
         assert all(reply.code == 0 for reply in acked.values())
     with Shard(tmp_path) as shard:

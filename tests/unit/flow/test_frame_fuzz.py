@@ -1,0 +1,198 @@
+"""Any bytes: the reactor lives, a bad frame costs its connection alone, a good one gets one answer.
+
+Method: seeded frames from right to hostile (support/frame_maker.py) go through the compiled reactor
+over many connections, cut anywhere. For each connection it is known beforehand which answers have
+to come; a connection that must be closed may lose answers, never gain or repeat one. Beside them a
+well-behaved client checks that it is served right all the time. At the end every buffer is back,
+the log lines add up, and the offline checker finds the store sound.
+
+100,000 frames; RMQ_FUZZ_FRAMES asks for more. What it cannot see: memory errors that do not crash;
+`make debug` runs the same frames under AddressSanitizer.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import threading
+from pathlib import Path
+
+import pytest
+from support.frame_maker import Due, FrameMaker, Made
+from support.shard import EVENT, REQUEST, Client, Shard, bodies, pull, send
+from support.tools import load_tool
+
+from rmq.errors import ProtocolError
+from rmq.format.remoting import decode, encode
+
+FRAMES = int(os.environ.get("RMQ_FUZZ_FRAMES", "100000"))
+SEEDS = 4
+CONNECTIONS = 24
+FRAMES_EACH = 50
+MORE_LINES = re.compile(rb"(\d+) more lines of this second were not logged")
+
+
+class Control(threading.Thread):
+    """The control thread's part: every request that is handed over is answered once."""
+
+    def __init__(self, shard: Shard) -> None:
+        super().__init__()
+        self.shard = shard
+        self.ended = threading.Event()
+        self.lines = 0
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.ended.wait(0.001):
+                self.take()
+        except BaseException as error:
+            self.failure = error
+
+    def take(self) -> None:
+        for kind, number, payload in self.shard.core.poll():
+            if kind == EVENT:
+                more = MORE_LINES.search(payload)
+                self.lines += int(more[1]) if more else 1
+            elif kind == REQUEST:
+                self.answer(number, payload)
+
+    def answer(self, number: int, frame: bytes) -> None:
+        core = self.shard.core
+        try:
+            command = decode(frame)
+        except ProtocolError:
+            core.close_connection(number)
+            return
+        topic = command.fields.get("b") or command.fields.get("topic") or ""
+        if command.is_response:
+            return
+        if command.code in (10, 310, 320, 11) and topic in ("auto0", "auto1", "auto2"):
+            self.shard.topic(topic, 4, 4)
+            core.put_subscription(b"g", topic.encode(), 1, None, 0)
+            core.resubmit(number, frame)
+        elif not command.is_oneway:
+            core.send(number, encode(command.reply(3)))
+
+
+class Stream:
+    """One fuzzing connection: what it sends and what has to come back."""
+
+    def __init__(self, client: Client, maker: FrameMaker, hostile: float) -> None:
+        self.client = client
+        self.sure: collections.Counter[int] = collections.Counter()  # answers that must come
+        self.possible: collections.Counter[int] = collections.Counter()
+        self.closes = Due.NEVER
+        out: list[bytes] = []
+        for _ in range(FRAMES_EACH):
+            made = maker.frame(hostile)
+            out.append(made.bytes)
+            self.expect(made)
+            if self.closes is not Due.NEVER:
+                break
+        self.frames = len(out)
+        self.cut = maker.random.random() < 0.1
+        data = b"".join(out)
+        self.data = data[: maker.random.randrange(len(data))] if self.cut else data
+
+    def expect(self, made: Made) -> None:
+        self.closes = made.closes
+        if made.closes is not Due.ALWAYS and made.answer is not Due.NEVER:
+            self.possible[made.opaque] += 1
+            if made.answer is Due.ALWAYS:
+                self.sure[made.opaque] += 1
+
+    def write(self, size: int) -> bool:
+        """Sends the next piece; False when there is none."""
+        piece, self.data = self.data[:size], self.data[size:]
+        if piece:
+            try:
+                self.client.put(piece)
+            except ConnectionError:
+                self.data = b""
+        return bool(self.data)
+
+    def check(self) -> None:
+        if self.cut or self.closes is not Due.NEVER:
+            if self.cut or self.closes is Due.MAYBE:
+                self.client.socket.shutdown(1)
+            self.read_to_the_end()
+            return
+        found = collections.Counter(self.client.reply().opaque for _ in range(self.sure.total()))
+        assert found == self.sure
+        self.client.put(send("t", b"probe", -7))
+        assert self.client.reply().opaque == -7, "one answer too many"
+
+    def read_to_the_end(self) -> None:
+        found: collections.Counter[int] = collections.Counter()
+        try:
+            while True:
+                found[self.client.reply().opaque] += 1
+        except (EOFError, ConnectionError):
+            pass
+        if self.closes is not Due.MAYBE:
+            assert found <= self.possible
+
+
+class Witness:
+    """A client that does everything right and expects the same."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.client = shard.connect()
+        self.count = 0
+
+    def look(self) -> None:
+        body = b"witness %d" % self.count
+        reply = self.client.ask(send("quiet", body, self.count))
+        assert (reply.code, reply.opaque) == (0, self.count)
+        assert reply.fields["queueOffset"] == str(self.count)
+        found = self.client.ask(pull("g", "quiet", self.count, 5))
+        assert (found.opaque, bodies(found)) == (5, [body])
+        self.count += 1
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_any_frame_is_answered_once_or_closes_its_connection_alone(
+    tmp_path: Path, seed: int
+) -> None:
+    maker = FrameMaker(seed)
+    frames = closed = answered = 0
+    with Shard(tmp_path, suspend_max_ms=40, jumbo_buffers=16) as shard:
+        shard.topic("t", 4, 4)
+        shard.topic("quiet")
+        shard.topic("empty", 4, 4)
+        shard.group("g", "t", "quiet", "empty")
+        witness, control = Witness(shard), Control(shard)
+        control.start()
+        try:
+            while frames < FRAMES // SEEDS:
+                hostile = maker.random.choice([0.0, 0.02, 0.3])
+                streams = [Stream(shard.connect(), maker, hostile) for _ in range(CONNECTIONS)]
+                open_streams = list(streams)
+                while open_streams:
+                    size = maker.random.choice([1, 7, 300, 5000, 1 << 20, 1 << 20])
+                    open_streams = [each for each in open_streams if each.write(size)]
+                for stream in streams:
+                    stream.check()
+                    stream.client.close()
+                    shard.clients.remove(stream.client)
+                    frames += stream.frames
+                    closed += stream.closes is Due.ALWAYS and not stream.cut
+                    answered += stream.sure.total()
+                witness.look()
+                assert control.failure is None
+            counters = shard.until(lambda counters: counters["connections"] == 1)
+            shard.until(lambda _: control.lines >= counters["malformed_frames"])
+        finally:
+            control.ended.set()
+            control.join()
+        witness.look()
+        counters = shard.core.stats()
+        # The frames are neither so mild nor so rough that one side is never reached.
+        assert counters["malformed_frames"] >= closed > frames // 1000
+        assert answered > frames // 3
+        assert min(counters[name] for name in ("pulls_found", "pulls_held", "messages_in")) > 100
+        assert control.lines == counters["malformed_frames"] + counters["corrupt_records"]
+    report = load_tool("check_store").check_store(tmp_path / "store")
+    assert not report.problems, report.problems[:5]
