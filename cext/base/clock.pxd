@@ -9,5 +9,8 @@ from libc.stdint cimport int64_t
 # Any thread. Milliseconds since 1970-01-01 UTC; may jump when the administrator sets the clock.
 cdef int64_t wall_ms() noexcept nogil
 
+# Any thread. Milliseconds since the machine started, suspended times included; nobody can set it.
+cdef int64_t boot_ms() noexcept nogil
+
 # Any thread. Microseconds from an arbitrary start; never goes backwards.
 cdef int64_t monotonic_us() noexcept nogil

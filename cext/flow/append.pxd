@@ -16,9 +16,10 @@ cdef enum:
     # What the broker adds to the properties of a single send: its own (1024), a UNIQ_KEY (66) and
     # a separator.
     ADDED_PROPERTIES_MAX = 1024 + 66 + 1
-    # append_message(): the properties ask for a delay, a timer or a transaction. Such messages are
-    # stored under another topic, which this version does not do yet. Nothing was appended.
+    # append_message(): properties or sys flag ask for a delay, a timer or a transaction. Such a
+    # message is stored under another topic first (redirect.pxd). Nothing was appended.
     SPECIAL = -100
+    TRANSACTION_BITS = 0xC      # of the sys flag
 
 cdef struct Message:
     const uint8_t* body

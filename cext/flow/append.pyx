@@ -94,7 +94,7 @@ cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message*
             return MALFORMED
     if scan_properties(properties, length, &out.properties) != OK:
         return TOO_LARGE if length > PROPERTIES_BYTES_MAX else MALFORMED
-    if m.plain_only and is_special(&out.properties):
+    if m.plain_only and (is_special(&out.properties) or m.sys_flag & TRANSACTION_BITS):
         return SPECIAL
     if m.add_properties:
         length = add_own_properties(s, properties, length, &out.properties)

@@ -41,4 +41,6 @@ cdef void call_topic_stats(ShardState s, Arguments* x) noexcept nogil
 cdef void call_append(ShardState s, Arguments* x) noexcept nogil
 cdef void call_is_in_memory(ShardState s, Arguments* x) noexcept nogil
 cdef void call_set_writable(ShardState s, Arguments* x) noexcept nogil
+cdef void call_set_delay_levels(ShardState s, Arguments* x) noexcept nogil
+cdef void call_delay_offsets(ShardState s, Arguments* x) noexcept nogil
 cdef void call_drop_segment(ShardState s, Arguments* x) noexcept nogil

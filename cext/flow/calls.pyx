@@ -13,6 +13,7 @@ from cext.flow.group_table cimport (
 )
 from cext.flow.held_pulls cimport wake_all
 from cext.flow.offset_table cimport GroupOffsets, offset_commit, offset_query, offsets_remove
+from cext.flow.schedule cimport schedule_open
 from cext.flow.shard_state cimport TEXT_MAX
 from cext.flow.topic_table cimport Topic, topic_put, topic_queue, topic_remove
 from cext.memory.name_map cimport NameEntry, name_map_find, name_map_next
@@ -224,6 +225,29 @@ cdef void call_set_writable(ShardState s, Arguments* x) noexcept nogil:
     s.writable = x.numbers[0] != 0
     memcpy(s.refuse_reason, x.a, length)
     s.refuse_reason_bytes = length
+    x.status = OK
+
+
+cdef void call_set_delay_levels(ShardState s, Arguments* x) noexcept nogil:
+    """numbers: count; a: that many i64 delays in ms (native order); b: offsets to go on from."""
+    x.status = schedule_open(s, <const int64_t*> x.a, <const int64_t*> x.b,
+                             <int32_t> x.numbers[0])
+
+
+cdef void call_delay_offsets(ShardState s, Arguments* x) noexcept nogil:
+    """block: per level the i64 offset of the first message not delivered; results[0]: end of the
+    log that holds all that was delivered. numbers: whether delivery ends here."""
+    cdef int32_t i
+    x.block = <uint8_t*> malloc(8 * s.schedule.count + 1)
+    if x.block == NULL:
+        x.status = POOL_EMPTY
+        return
+    for i in range(s.schedule.count):
+        memcpy(x.block + 8 * i, &s.schedule.levels[i].next_offset, 8)
+    x.block_bytes = 8 * s.schedule.count
+    x.results[0] = s.log.marks.appended
+    if x.numbers[0] != 0:
+        s.schedule.count = 0
     x.status = OK
 
 

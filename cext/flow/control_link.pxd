@@ -26,6 +26,7 @@ cdef enum ToControl:
     CLOSED_CONNECTION = 1
     OPENED_CONNECTION = 2
     EVENT = 3
+    WANT_TOPIC = 4              # data: name; connection_id: how many queues it needs
 
 cdef enum ToReactor:
     SEND_FRAME = 0

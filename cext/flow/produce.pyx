@@ -13,6 +13,7 @@ from cext.flow.ack_queue cimport (
 )
 from cext.flow.append cimport (
     SPECIAL,
+    TRANSACTION_BITS,
     Appended,
     Message,
     append_message,
@@ -21,6 +22,7 @@ from cext.flow.append cimport (
     record_bytes_max,
 )
 from cext.flow.dispatch cimport write_and_dispatch
+from cext.flow.redirect cimport NO_TRANSACTION, NOT_STARTED, append_redirected
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,
@@ -47,7 +49,6 @@ from cext.wire.text cimport text_copy, text_of
 
 cdef enum:
     SEND_BATCH_MESSAGE = 320
-    TRANSACTION_BITS = 0xC
     SYS_FLAGS_KNOWN = 0x7FF     # of a message (wire.md 3.3); any other bit on disk is a damaged one
 
 
@@ -78,8 +79,17 @@ cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status)
                       b"batch does not fit")
     if status == SPECIAL:
         return refuse(s, c, h, MESSAGE_ILLEGAL,
-                      b"delayed, timed and transactional messages are not served by this version, "
-                      b"and batches not for retry topics")
+                      b"the message is illegal: timed messages are not served by this version, and "
+                      b"a batch may neither be delayed nor transactional nor go to a retry topic")
+    if status == NO_TRANSACTION:
+        return refuse(s, c, h, NO_PERMISSION,
+                      b"the broker takes no such transaction message: it rejects all of them, or "
+                      b"TRAN_MSG or PGROUP is missing")
+    if status == NOT_STARTED:
+        s.counters.busy_replies += 1
+        return refuse(s, c, h, SYSTEM_BUSY,
+                      b"[REJECTREQUEST]system busy, start flow control for a while: the broker is "
+                      b"starting")
     if status == IO_ERROR:
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
                       b"service not available now: the consume queue files can not be written")
@@ -155,6 +165,8 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
             return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
                           b"while: too many sends wait for the disk")
     status = append_message(s, topic, queue, &m, &a)
+    if status == SPECIAL:
+        status = append_redirected(s, topic, queue, &m, False, &a)
     if status != OK:
         return refuse_status(s, c, h, status)
     if one_way:
@@ -323,8 +335,8 @@ cdef int check_send(ShardState s, Connection* c, const Header* h, const Frame* f
         snprintf(remark, sizeof(remark), b"the message is illegal: unknown system flags 0x%x",
                  <unsigned int> (r.sys_flag & ~<int32_t> SYS_FLAGS_KNOWN))
         return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
-    if r.sys_flag & TRANSACTION_BITS:
-        return refuse(s, c, h, NO_PERMISSION, b"the broker does not take transactional messages")
+    if r.sys_flag & TRANSACTION_BITS and (r.batch or h.code == SEND_BATCH_MESSAGE):
+        return refuse(s, c, h, NO_PERMISSION, b"a batch may not be transactional")
     return 1
 
 

@@ -29,6 +29,7 @@ from cext.flow.replying cimport (
     reply_error_to,
     tell_event,
 )
+from cext.flow.schedule cimport schedule_read_done
 from cext.flow.topic_table cimport PERM_READ, Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.name_map cimport name_map_find
@@ -544,4 +545,7 @@ cdef void collect_reads(ShardState s) noexcept nogil:
         done = s.readers.completed()
         if done == NULL:
             return
-        finish_read(s, <PullJob*> (<ReadJob*> done).owner)
+        if (<ReadJob*> done).owner == <void*> &s.schedule:
+            schedule_read_done(s)
+        else:
+            finish_read(s, <PullJob*> (<ReadJob*> done).owner)

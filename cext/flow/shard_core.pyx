@@ -41,6 +41,7 @@ from cext.flow.control_link cimport (
     sem_init,
     sem_wait,
 )
+from cext.flow.delay_level cimport DELAY_LEVELS_MAX, REDIRECT_BYTES
 from cext.flow.group_table cimport (
     CODES_MAX,
     Subscription,
@@ -117,6 +118,8 @@ cdef class ShardCore:
         free(self.s.timer_slots)
         free(self.s.batch_ids)
         header_shapes_close(&self.s.shapes)
+        free(self.s.redirect.before)
+        free(self.s.redirect.after)
 
     # ---------------------------------------------------------------- building
 
@@ -125,7 +128,10 @@ cdef class ShardCore:
         s.dispatches = <Dispatch*> calloc(DISPATCH_MAX, sizeof(Dispatch))
         s.timer_slots = <PullJob**> calloc(TIMER_SLOTS, sizeof(PullJob*))
         s.batch_ids = <uint8_t*> malloc(BATCH_IDS_BYTES)
-        if (s.dispatches == NULL or s.timer_slots == NULL or s.batch_ids == NULL
+        s.redirect.before = <uint8_t*> malloc(REDIRECT_BYTES)
+        s.redirect.after = <uint8_t*> malloc(REDIRECT_BYTES)
+        if (s.redirect.before == NULL or s.redirect.after == NULL
+                or s.dispatches == NULL or s.timer_slots == NULL or s.batch_ids == NULL
                 or ack_queue_open(&s.await_written, ACKS_WAITING) != OK
                 or ack_queue_open(&s.await_durable, ACKS_WAITING) != OK
                 or group_table_open(&s.groups) != OK
@@ -156,6 +162,7 @@ cdef class ShardCore:
         s.options.disk_max_bytes = given["disk_max_bytes"]
         s.options.trace_on = given["trace_on"]
         s.options.auto_uniq_key = given["auto_uniq_key"]
+        s.options.reject_transactions = given["reject_transactions"]
         cdef bytes region = given["region"]
         cdef bytes extra = given["extra_properties"]
         if len(region) > TEXT_MAX or len(extra) > sizeof(s.options.extra_properties):
@@ -577,6 +584,39 @@ cdef class ShardCore:
         x.numbers[0] = flag
         self._call(<CallFn> call_set_writable, &x)
 
+    def set_delay_levels(self, list delays_ms, list offsets):
+        """Starts the delivery of delayed messages; level 1 is the first of both lists."""
+        cdef Arguments x
+        cdef int64_t numbers[2 * DELAY_LEVELS_MAX]
+        cdef int32_t i, count = len(delays_ms)
+        if count > DELAY_LEVELS_MAX or len(offsets) != count:
+            raise ValueError(f"{count} delay levels, {len(offsets)} offsets")
+        names(&x, b"", b"")
+        for i in range(count):
+            numbers[i] = delays_ms[i]
+            numbers[DELAY_LEVELS_MAX + i] = offsets[i]
+        x.a = <const uint8_t*> numbers
+        x.b = <const uint8_t*> (numbers + DELAY_LEVELS_MAX)
+        x.numbers[0] = count
+        raise_status(<int> self._call(<CallFn> call_set_delay_levels, &x), "delay levels")
+
+    def delay_offsets(self, int32_t stop=0):
+        """(per level the offset of the first message not delivered, end of the log that holds
+        what was delivered): the offsets may be kept once the log is durable up to there. `stop`
+        ends the delivery in the same moment."""
+        cdef Arguments x
+        cdef int64_t offset
+        cdef uint64_t i
+        names(&x, b"", b"")
+        x.numbers[0] = stop
+        raise_status(<int> self._call(<CallFn> call_delay_offsets, &x), "delay offsets")
+        out = []
+        for i in range(x.block_bytes // 8):
+            memcpy(&offset, x.block + 8 * i, 8)
+            out.append(offset)
+        free(x.block)
+        return out, x.results[0]
+
     def set_option(self, str name, int64_t value):
         """Changes one of the run-time changeable options; KeyError for any other."""
         cdef ShardState s = self.s
@@ -594,6 +634,10 @@ cdef class ShardCore:
             s.options.pull_max_messages = <int32_t> value
         elif name == "pull_max_bytes":
             s.options.pull_max_bytes = value
+        elif name == "reject_transactions":
+            s.options.reject_transactions = value != 0
+        elif name == "clock_skew_ms":           # tests move the clock that delays are counted by
+            s.schedule.skew_ms = value
         else:
             raise KeyError(name)
 
@@ -634,6 +678,9 @@ cdef class ShardCore:
             "malformed_frames": s.counters.malformed_frames,
             "turns": s.counters.turns,
             "write_outs": s.counters.write_outs,
+            "delayed_delivered": s.schedule.delivered,
+            "delayed_fetches": s.schedule.fetches,
+            "delayed_dropped": s.schedule.dropped,
             "connections": s.net.connection_count,
             "connections_accepted": s.net.counters.accepted,
             "connections_refused": s.net.counters.refused_full,

@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.base.latency cimport Latency
 from cext.flow.ack_queue cimport AckQueue
 from cext.flow.control_link cimport ControlLink
+from cext.flow.delay_level cimport RedirectBuffers, Schedule
 from cext.flow.group_table cimport GroupTable
 from cext.flow.offset_table cimport OffsetTable
 from cext.flow.pull_job cimport PullJob
@@ -48,6 +49,7 @@ cdef struct Options:
     int64_t disk_max_bytes          # maxTransferBytesOnMessageInDisk
     bint trace_on
     bint auto_uniq_key
+    bint reject_transactions        # rejectTransactionMessage
     uint8_t store_host[20]          # brokerIP1 + listenPort as a record holds them
     uint32_t store_host_bytes
     uint8_t region[TEXT_MAX]        # value of MSG_REGION
@@ -115,6 +117,8 @@ cdef class ShardState:
     cdef uint32_t refuse_reason_bytes
     cdef UniqueKeyMaker key_maker
     cdef HeaderShapes shapes            # of request headers, to spare parsing
+    cdef Schedule schedule              # delayed messages
+    cdef RedirectBuffers redirect       # scratch for sends that are stored elsewhere first
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch
     cdef int64_t durable_seen           # `durable` at the end of the last turn
     cdef int64_t last_second            # of now_ms; once-a-second work

@@ -30,6 +30,7 @@ from cext.flow.replying cimport (
     reply_error,
     tell_event,
 )
+from cext.flow.schedule cimport deliver_due, schedule_clock, schedule_wait
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
 from cext.net.connection cimport ON_HEAP, Connection
 from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
@@ -181,8 +182,8 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
     if s.ready_first != NULL or s.net.dirty_first != NULL:
         return 0
     if s.held_count > 0 or s.await_durable.head != s.await_durable.tail or s.stopping:
-        return 50
-    return 500
+        return schedule_wait(s, 50)
+    return schedule_wait(s, 500)
 
 
 cdef void once_a_second(ShardState s) noexcept nogil:
@@ -241,6 +242,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     wall = wall_ms()
     if wall > s.wall_ms:
         s.wall_ms = wall                    # stored times never go back (wire.md 4.2)
+    schedule_clock(s, wall)
     s.log.new_turn()
     s.counters.turns += 1
     s.log.holds_flusher = s.options.sync_flush
@@ -248,6 +250,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     woken = gather(s)
     if woken or not spsc_is_empty(&s.link.to_reactor):
         run_control(s)
+    deliver_due(s)
     write_and_dispatch(s)
     wake_expired(s)
     collect_reads(s)

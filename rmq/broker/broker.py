@@ -53,6 +53,7 @@ CORE_OPTIONS = {
     "longPollingEnable": "long_polling",
     "maxTransferBytesOnMessageInMemory": "pull_max_bytes",
     "maxTransferCountOnMessageInMemory": "pull_max_messages",
+    "rejectTransactionMessage": "reject_transactions",
     "shortPollingTimeMills": "short_polling_ms",
     "syncFlushTimeout": "sync_flush_timeout_ms",
 }
@@ -90,7 +91,7 @@ class Broker:
         self.queues = QueueReader(
             core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
         )
-        self.delays = DelayedMessages(settings, core, self.queues, self.topics, config)
+        self.delays = DelayedMessages(settings, core, self.topics, config)
         self.creations = TopicCreations()
         self.samples = Samples()
         self.sampler = Sampler(self)
@@ -133,7 +134,6 @@ class Broker:
             loop.create_task(self._by_the_clock("samples", lambda: SAMPLE_S, self._sample)),
             loop.create_task(self._by_the_clock("delay offsets", lambda: HOUSEKEEPING_S,
                                                 self.delays.save)),
-            loop.create_task(self.delays.run()),
             loop.create_task(self.retention.run()),
         ]  # fmt: skip
         self._readable()
@@ -158,7 +158,7 @@ class Broker:
         asyncio.get_running_loop().remove_reader(self.core.control_fd)
         for name, save in (
             ("consumer offsets", self.offsets.save),
-            ("delay offsets", self.delays.save),
+            ("delay offsets", self.delays.stop),
             ("topics", self.topics.saved),
             ("subscription groups", self.groups.saved),
         ):

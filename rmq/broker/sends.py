@@ -14,7 +14,8 @@ gets the frame back (core.resubmit); it never hands the same frame over twice.
                       reconsumed too often, or group is orderly -> to %DLQ%group instead
     8   batch: retry topic, delayed, transactional, long topic          13
     9   no body, body or properties too long                            13
-    10  delayed (but for retries), timer and transaction messages       13 (a later piece)
+    10  timer messages                                                  13 (a later piece)
+        transaction messages while rejectTransactionMessage is set      16
 
 Sends that wait for their topic's creation are given back in the order of their arrival.
 
@@ -32,14 +33,7 @@ from rmq.broker import names
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.topic_config import PERM_READ, PERM_WRITE, TopicConfig
 from rmq.codes import RequestCode, ResponseCode
-from rmq.format.message import (
-    SYS_FLAG_TRANSACTION_MASK,
-    Host,
-    StoredMessage,
-    decode_message,
-    decode_properties,
-    encode_properties,
-)
+from rmq.format.message import decode_properties, encode_properties
 from rmq.format.remoting import Command, encode
 from rmq.format.store_files import SYS_FLAGS_KNOWN
 
@@ -190,8 +184,6 @@ def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
     if group is not None and _is_dead(broker, command, header, group.name, group.retry_times_max):
         return _to_dead_letters(broker, request, header, group.name)
     _check_message(broker, command, header)
-    if group is not None and header.delay_level() > 0 and not header.batch:
-        return _delayed_retry(broker, request, header, config)
     if not known:
         return broker.creations.wait(broker, request, config)
     broker.topics.tell_core(header.topic)
@@ -242,19 +234,13 @@ def _check_message(broker: "Broker", command: Command, header: SendHeader) -> No
             ResponseCode.MESSAGE_ILLEGAL,
             "a batch may not be delayed nor go to a retry topic or one of a long name",
         )
-    if found.get("TRAN_MSG", "").lower() == "true":
-        if broker.settings.rejectTransactionMessage:
-            raise Refusal(
-                ResponseCode.NO_PERMISSION,
-                f"the broker[{broker.settings.brokerIP1}] takes no transaction messages",
-            )
+    if found.get("TRAN_MSG", "").lower() == "true" and broker.settings.rejectTransactionMessage:
         raise Refusal(
-            ResponseCode.MESSAGE_ILLEGAL, "this version of rmq has no transaction messages yet"
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{broker.settings.brokerIP1}] takes no transaction messages",
         )
-    if (delayed and not retry) or any(name in found for name in _TIMER):
-        raise Refusal(
-            ResponseCode.MESSAGE_ILLEGAL, "this version of rmq has no delayed messages yet"
-        )
+    if not delayed and any(name in found for name in _TIMER):
+        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "this version of rmq has no timed messages yet")
 
 
 def _is_dead(
@@ -283,40 +269,3 @@ async def _to_dead_letters(
     }
     broker.core.resubmit(request.connection.number, encode(command)[4:])
     return None
-
-
-async def _delayed_retry(
-    broker: "Broker", request: Request, header: SendHeader, config: TopicConfig
-) -> Reply:
-    """A consumer that could not send a message back (36) sends it to its retry topic, delayed."""
-    command = request.command
-    await broker.topics.create(config)
-    message = StoredMessage(
-        topic=config.name,
-        queue_id=max(0, header.queue_id),
-        body=command.body,
-        properties_bytes=header.properties.encode("utf-8", "replace"),
-        flag=command.int_field(spelling(command, "flag"), 0, *_I32),
-        sys_flag=command.int_field(spelling(command, "sysFlag"), 0, *_I32)
-        & ~SYS_FLAG_TRANSACTION_MASK,
-        born_timestamp_ms=command.int_field(spelling(command, "bornTimestamp")),
-        born_host=_host(request.connection.address),
-        reconsume_times=header.reconsume_times,
-    )
-    physical_offset, queue_offset = broker.delays.put(message, header.delay_level())
-    record = broker.core.read_record(physical_offset)
-    return command.reply(
-        fields={
-            "msgId": decode_message(record)[0].message_id if record is not None else "",
-            "queueId": message.queue_id,
-            "queueOffset": queue_offset,
-            "transactionId": header.found().get("UNIQ_KEY"),
-            "MSG_REGION": broker.settings.regionId,
-            "TRACE_ON": broker.settings.traceOn,
-        }
-    )
-
-
-def _host(address: str) -> Host:
-    ip, _, port = address.rpartition(":")
-    return Host(ip.strip("[]") or "0.0.0.0", int(port) if port.isdecimal() else 0)

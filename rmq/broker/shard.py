@@ -66,6 +66,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "region": settings.regionId.encode(),
         "trace_on": settings.traceOn,
         "auto_uniq_key": True,
+        "reject_transactions": settings.rejectTransactionMessage,
         "extra_properties": _extra_properties(settings),
         **_buffers(settings),
     }

@@ -59,6 +59,8 @@ class FakeCore:
         self.out_of_memory: set[int] = set()  # physical offsets that are on disk only
         self.log_end = 0
         self.counters: dict[str, int] = {"messages_in": 0, "bytes_in": 0, "messages_out": 0}
+        self.delays_ms: list[int] = []
+        self.delivered_to: list[int] = []  # next offset of each delay level
         self.options: dict[str, int] = {}
         self.writable: tuple[int, bytes] = (1, b"")
         self.drops: list[tuple[int, int, int]] = []
@@ -244,6 +246,12 @@ class FakeCore:
 
     def page_cache(self, files: int) -> tuple[int, int, int]:
         return 4096, 0, 8192
+
+    def set_delay_levels(self, delays_ms: list[int], offsets: list[int]) -> None:
+        self.delays_ms, self.delivered_to = delays_ms, offsets
+
+    def delay_offsets(self, stop: int = 0) -> tuple[list[int], int]:
+        return list(self.delivered_to), self.log_end
 
     def stats(self) -> dict[str, int]:
         return dict(self.counters)

@@ -1,4 +1,5 @@
-"""What consumers send back, and its way through the delay queues. Delays are made short."""
+"""What consumers send back, and how it comes into the delay queues. The delivery is the
+reactor's: tests/unit/flow."""
 
 import asyncio
 import json
@@ -30,16 +31,15 @@ def test_levels_are_read() -> None:
 
 
 @in_loop
-async def test_a_failed_message_comes_again_after_its_delay(tmp_path: Path) -> None:
-    async with control(tmp_path, messageDelayLevel="1s 1s 0s 1h") as broker:
+async def test_a_failed_message_waits_with_what_it_was(tmp_path: Path) -> None:
+    async with control(tmp_path, messageDelayLevel="1s 1s 5s 1h") as broker:
         core, client = broker.core, broker.core.client()
         source = core.store(
             "t", 0, b"job", flag=7, born_timestamp_ms=11, properties_bytes=b"TAGS\1a\2KEYS\1k\2"
         )
         reply = await client.call(36, offset=source.physical_offset, group="g", delayLevel=0)
         assert reply.code == 0
-        await core.until(lambda: messages(core, "%RETRY%g"))
-        again = messages(core, "%RETRY%g")[0]
+        again = messages(core, SCHEDULE.decode(), 2)[0]
         assert (again.body, again.flag, again.born_timestamp_ms) == (b"job", 7, 11)
         assert again.reconsume_times == 1
         kept = again.properties
@@ -47,8 +47,10 @@ async def test_a_failed_message_comes_again_after_its_delay(tmp_path: Path) -> N
         assert kept["ORIGIN_MESSAGE_ID"] == source.message_id
         assert (kept["DELAY"], kept["REAL_TOPIC"], kept["REAL_QID"]) == ("3", "%RETRY%g", "0")
         # The second failure of the same message keeps where it came from and waits longer.
+        delivered = core.store("%RETRY%g", 0, b"job", reconsume_times=1,
+                               properties_bytes=again.properties_bytes)  # fmt: skip
         assert (
-            await client.call(36, offset=again.physical_offset, group="g", delayLevel=0)
+            await client.call(36, offset=delivered.physical_offset, group="g", delayLevel=0)
         ).code == 0
         waiting = messages(core, SCHEDULE.decode(), 3)[0]
         assert waiting.reconsume_times == 2
@@ -104,34 +106,84 @@ async def test_wrong_requests_are_refused(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_what_waits_survives_a_restart_and_is_delivered_once(tmp_path: Path) -> None:
+async def test_the_file_says_how_far_each_level_is_delivered(tmp_path: Path) -> None:
     core = FakeCore()
-    async with control(tmp_path, core, messageDelayLevel="0s 1h") as broker:
-        source = core.store("t", 0, b"a")
-        client = core.client()
-        ask = {"offset": source.physical_offset, "group": "g"}
-        await client.call(36, **ask, delayLevel=1)
-        await core.until(lambda: messages(core, "%RETRY%g"))
-        await client.call(36, **ask, delayLevel=2)
-    table = json.loads((tmp_path / "config" / "delayOffset.json").read_bytes())["offsetTable"]
-    assert table == {"1": 1, "2": 0}
-    unit = core.queues[SCHEDULE, 1][0]
-    core.queues[SCHEDULE, 1][0] = unit[:12] + struct.pack(">q", 1)  # due meanwhile
-    async with control(tmp_path, core, messageDelayLevel="0s 0s") as broker:
-        await core.until(lambda: len(messages(core, "%RETRY%g")) == 2)
-        await asyncio.sleep(0.05)
-        assert len(messages(core, "%RETRY%g")) == 2
-        assert broker.delays.members()["offsetTable"] == {"1": 1, "2": 1}
+    async with control(tmp_path, core, messageDelayLevel="1s 1h") as broker:
+        assert (core.delays_ms, core.delivered_to) == ([1000, 3_600_000], [0, 0])
+        core.store(SCHEDULE.decode(), 1)
+        core.delivered_to = [0, 1]
+        await broker.delays.save()
+        table = json.loads((tmp_path / "config" / "delayOffset.json").read_bytes())
+        assert table["offsetTable"] == {"1": 0, "2": 1}
+        core.store(SCHEDULE.decode(), 0)
+        core.delivered_to = [1, 1]
+    async with control(tmp_path, core, messageDelayLevel="1s 1h"):
+        assert core.delivered_to == [1, 1]
 
 
 @in_loop
-async def test_a_store_that_refuses_is_asked_again(
+async def test_offsets_wait_for_their_deliveries_to_be_on_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmq.broker.delays.RETRY_S", 0.02)
+    core = FakeCore()
+    async with control(tmp_path, core) as broker:
+        for _ in range(9):
+            core.store(SCHEDULE.decode(), 0)
+        durable = 10
+        monkeypatch.setattr(core, "log_range", lambda: (0, core.log_end, durable))
+        file = tmp_path / "config" / "delayOffset.json"
+        core.delivered_to = [5] + [0] * 17
+        await broker.delays.save()
+        assert not file.exists()
+        synced, core.delivered_to = core.log_end, [7] + [0] * 17
+        core.store("t", 0)
+        await broker.delays.save()
+        assert not file.exists()
+        durable = synced
+        await broker.delays.save()
+        assert json.loads(file.read_bytes())["offsetTable"]["1"] == 5
+        await broker.delays.save()
+        assert json.loads(file.read_bytes())["offsetTable"]["1"] == 5
+        durable = core.log_end
+        await broker.delays.save()
+        assert json.loads(file.read_bytes())["offsetTable"]["1"] == 7
+
+
+@pytest.mark.parametrize("said", [99, -1, "x", 10**30])
+def test_an_offset_outside_of_its_queue_is_corrected(tmp_path: Path, said: object) -> None:
+    @in_loop
+    async def run() -> None:
+        core = FakeCore()
+        for _ in range(3):
+            core.store(SCHEDULE.decode(), 0)
+        core.queue_minimum[SCHEDULE, 0] = 1
+        (tmp_path / "config").mkdir()
+        (tmp_path / "config" / "delayOffset.json").write_text(
+            json.dumps({"offsetTable": {"1": said}})
+        )
+        async with control(tmp_path, core):
+            assert core.delivered_to[0] == (3 if said in (99, 10**30) else 1)
+
+    run()
+
+
+@in_loop
+async def test_a_topic_that_a_due_message_misses_is_made(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        broker.core.report(4, 3, b"gone")
+        await broker.core.until(lambda: b"gone" in broker.core.topics)
+        assert broker.core.topics[b"gone"] == (3, 3, 6, 0)
+        for number, name in ((3, b"../x"), (1 << 40, b"t"), (0, b"t")):
+            broker.core.report(4, number, name)
+        await asyncio.sleep(0.05)
+        assert b"t" not in broker.core.topics
+
+
+@in_loop
+async def test_a_store_that_refuses_is_said_to_the_consumer(tmp_path: Path) -> None:
     core = FakeCore()
     source = core.store("t", 0)
-    async with control(tmp_path, core, messageDelayLevel="1s") as broker:
+    async with control(tmp_path, core):
         client = core.client()
         core.refuse_appends = "no space"
         ask = {"offset": source.physical_offset, "group": "g", "delayLevel": 1}
@@ -139,20 +191,3 @@ async def test_a_store_that_refuses_is_asked_again(
         assert (reply.code, "no space" in (reply.remark or "")) == (1, True)
         core.refuse_appends = None
         assert (await client.call(36, **ask)).code == 0
-        core.refuse_appends = "no space"
-        await asyncio.sleep(1.2)
-        assert broker.delays.members()["offsetTable"] == {"1": 0}
-        core.refuse_appends = None
-        await core.until(lambda: messages(core, "%RETRY%g"))
-
-
-@in_loop
-async def test_a_damaged_waiting_message_is_passed(tmp_path: Path) -> None:
-    core = FakeCore()
-    async with control(tmp_path, core, messageDelayLevel="0s") as broker:
-        core.store(SCHEDULE.decode(), 0, properties_bytes=b"REAL_TOPIC\1../x\2")
-        source = core.store("t", 0, b"fine")
-        client = core.client()
-        await client.call(36, offset=source.physical_offset, group="g", delayLevel=1)
-        await core.until(lambda: messages(core, "%RETRY%g"))
-        assert broker.delays.members()["offsetTable"] == {"1": 2}

@@ -12,7 +12,6 @@ from rmq.broker.groups import GroupConfig
 from rmq.broker.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format.fastjson import MessageQueue
-from rmq.format.message import decode_message
 
 LONG = {
     "producerGroup": "p", "topic": "new", "defaultTopic": "TBW102", "defaultTopicQueueNums": 4,
@@ -83,9 +82,7 @@ async def test_a_known_topic_is_told_to_the_reactor_again(tmp_path: Path) -> Non
         ({"queueId": 4}, 29),
         ({"defaultTopicQueueNums": -1}, 29),
         ({"topic": "%RETRY%" + "g" * 121}, 26),
-        ({"properties": "DELAY\x013\x02"}, 13),
         ({"properties": "TIMER_DELAY_SEC\x013\x02"}, 13),
-        ({"properties": "TRAN_MSG\x01true\x02"}, 13),
         ({"properties": "p\x01" + "x" * 32767}, 13),
         ({"queueId": "none"}, 1),
         ({"queueId": 1 << 31}, 1),
@@ -211,16 +208,20 @@ async def test_failures_of_orderly_consumers_are_dead_at_once(tmp_path: Path) ->
 
 
 @in_loop
-async def test_a_delayed_retry_waits_in_its_level_and_is_answered_in_full(tmp_path: Path) -> None:
+async def test_delayed_and_transaction_messages_are_the_reactors(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()
-        fields = {**SHORT, "b": "%RETRY%g", "i": "UNIQ_KEY\x01U\x02DELAY\x013\x02"}
-        reply = await client.call(310, b"again", **fields, j=1)
-        assert reply.code == 0
-        assert reply.fields["transactionId"] == "U"
-        record = broker.core.records[int(reply.fields["msgId"][-16:], 16)]
-        message, _ = decode_message(record)
-        assert (message.topic, message.queue_id) == ("SCHEDULE_TOPIC_XXXX", 2)
-        assert message.properties["REAL_TOPIC"] == "%RETRY%g"
-        assert (message.reconsume_times, message.body) == (1, b"again")
-        assert broker.core.resubmitted == []
+        retry = {**SHORT, "b": "%RETRY%g", "i": "UNIQ_KEY\x01U\x02DELAY\x013\x02"}
+        client.put(310, b"again", **retry, j=1)
+        await back(broker, client)
+        assert client.given_back()[0].fields["i"] == retry["i"]
+        client.put(310, b"x", **{**SHORT, "i": "DELAY\x013\x02"})
+        client.put(310, b"x", **{**SHORT, "i": "TRAN_MSG\x01true\x02"})
+        await back(broker, client, 3)
+
+
+@in_loop
+async def test_transaction_messages_may_be_rejected(tmp_path: Path) -> None:
+    async with control(tmp_path, rejectTransactionMessage=True) as broker:
+        reply = await broker.core.client().call(310, b"x", **{**SHORT, "i": "TRAN_MSG\x01true\x02"})
+        assert reply.code == 16

@@ -100,10 +100,11 @@ def test_a_good_beginning_does_not_save_a_bad_batch(shard: Shard) -> None:
         ({"e": "x"}, 1, "field e is missing or not a number"),
         ({"e": "9223372036854775808"}, 1, "field e"),
         ({"g": "99999999999999999999"}, 1, "field g"),
-        ({"f": "4"}, 16, "transactional"),
         ({"f": "2048"}, 13, "unknown system flags 0x800"),
         ({"f": "-2147483648"}, 13, "unknown system flags 0x80000000"),
-        ({"i": "DELAY\x011\x02"}, 13, "delayed"),
+        ({"f": "4"}, 16, "TRAN_MSG or PGROUP is missing"),
+        ({"i": "DELAY\x011\x02"}, 2, "the broker is starting"),
+        ({"i": "TIMER_DELAY_SEC\x011\x02"}, 13, "timed messages are not served"),
         ({"i": "a\x01" + "b" * 32768 + "\x02"}, 13, "longer than 32767"),
     ],
 )

@@ -1,0 +1,62 @@
+"""What the reactor keeps of messages that are delivered later: one DelayLevel per level.
+
+A level's messages stand in queue `level - 1` of SCHEDULE_TOPIC_XXXX in the order in which they are
+due, so all that is kept is the offset of the first one not delivered. When the wall clock is set,
+what was stored before keeps its remaining time: a ClockJump says by how much the clock moved and
+which entries were there then.
+
+Example: level 3 (10 s), entry 17 due at 12:00:10. At 12:00:04 the clock is set to 13:00:04: a jump
+of +3 600 000 ms with end_offset 18; entry 17 is now due at 13:00:10, entry 18 by its own time.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.store.disk_reader cimport ReadJob
+
+cdef enum:
+    DELAY_LEVELS_MAX = 18
+    JUMPS_MAX = 8               # more at a time are added to the newest
+    SCHEDULE_PATH_BYTES = 1024
+
+cdef enum FetchState:           # the one read of the disk that is under way for all levels
+    FETCH_IDLE = 0
+    FETCH_READING = 1           # a disk reader owns `read` and `buffer`
+    FETCH_READY = 2             # records [index, read.done_count) are in `buffer`
+
+cdef struct ClockJump:
+    int64_t end_offset          # entries below it were stored before the jump
+    int64_t by_ms
+
+cdef struct DelayLevel:
+    int64_t delay_ms
+    int64_t next_offset         # first entry not delivered
+    int64_t look_ms             # monotonic: when to look again; LOOK_AT_NEWS: when there is news
+    int32_t wanted              # looks that found the real topic missing, in a row
+    int32_t jump_count
+    ClockJump jumps[JUMPS_MAX]  # oldest first
+
+cdef struct Schedule:
+    DelayLevel levels[DELAY_LEVELS_MAX]
+    int32_t count               # levels configured; 0 until control has said which
+    int32_t first               # level the next turn begins with
+    int64_t clock_ms            # wall clock of this turn, as it is: may go back
+    int64_t clock_base          # wall minus boot clock of the turn before; a step is a jump
+    int64_t skew_ms             # added to the wall clock; tests set it
+    int32_t fetch_state         # FetchState
+    int32_t fetch_level
+    int32_t fetch_index         # next record of the buffer to be delivered
+    uint32_t fetch_at           # where it starts in the buffer
+    int64_t unreadable          # physical offset of a record the disk does not give; -1
+    uint8_t* buffer             # owned jumbo buffer while reading or ready
+    ReadJob read
+    char path[SCHEDULE_PATH_BYTES]      # of the queue file being fetched
+    uint64_t delivered
+    uint64_t fetches            # reads given to a disk reader
+    uint64_t dropped            # damaged, or their topic cannot be made
+
+# What redirect.pyx works with: a message's properties before and after.
+cdef enum:
+    REDIRECT_BYTES = 262144     # JSON may spell one of the 32767 bytes with six
+
+cdef struct RedirectBuffers:
+    uint8_t* before             # owned, REDIRECT_BYTES
+    uint8_t* after              # owned, REDIRECT_BYTES

@@ -1,0 +1,30 @@
+"""Sends that are stored under another topic first: delayed ones and half messages.
+
+    DELAY=n (> 0)      SCHEDULE_TOPIC_XXXX, queue n - 1; the entry's tags code is the time it is due
+    TRAN_MSG=true      RMQ_SYS_TRANS_HALF_TOPIC, queue 0, transaction bits of the sys flag cleared;
+                       __transactionId__ is the UNIQ_KEY
+
+Both keep where they are meant to go in the properties REAL_TOPIC and REAL_QID, whatever the sender
+had there; all other properties stay (schedule.pxd and transaction.pxd take them from there). A
+level above the highest is the highest; a delayed message's timer properties are dropped, as in
+RocketMQ. A message consumed before (reconsume times > 0) that has both marks is delayed.
+
+Example: topic "t", queue 2, DELAY=3 -> SCHEDULE_TOPIC_XXXX queue 2 with DELAY=3, REAL_TOPIC=t,
+REAL_QID=2; tags code = now + 10 000.
+"""
+from cext.flow.append cimport Appended, Message
+from cext.flow.shard_state cimport ShardState
+from cext.flow.topic_table cimport Topic
+from cext.store.consume_queue cimport Queue
+
+cdef enum:
+    # The sys flag says "transaction", the properties do not, or transactions are rejected.
+    NO_TRANSACTION = -101
+    # Delay levels are not known yet: the broker is starting.
+    NOT_STARTED = -102
+
+# After append_message() said SPECIAL. Stores the message where it has to wait. What make_room and
+# append_message return, or NO_TRANSACTION, NOT_STARTED, SPECIAL (a timer message: not served).
+# `committed`: a half message on its way to its topic; it is delayed or SPECIAL, never half again.
+cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
+                           Appended* out) noexcept nogil

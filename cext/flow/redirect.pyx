@@ -1,0 +1,122 @@
+"""Sends that are stored under another topic first. See redirect.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from cext.base.status cimport OK, TOO_LARGE
+from cext.flow.append cimport SPECIAL, TRANSACTION_BITS, append_message, make_room, record_bytes_max
+from cext.flow.delay_level cimport REDIRECT_BYTES
+from cext.flow.topic_table cimport topic_queue
+from cext.memory.name_map cimport name_map_find
+from cext.wire.properties cimport (
+    PROPERTIES_BYTES_MAX,
+    SendProperties,
+    append_property,
+    scan_properties,
+)
+from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.text cimport text_copy, text_of
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    ADDED_BYTES_MAX = 600       # the names and values that are added here, topic 255, ids 64
+
+# What a delayed message does not keep of its sender's properties; a half message from the third on.
+cdef const char* LEFT_OUT[8]
+LEFT_OUT[0] = "TIMER_DELAY_SEC"
+LEFT_OUT[1] = "TIMER_DELAY_MS"
+LEFT_OUT[2] = "TIMER_DELIVER_MS"
+LEFT_OUT[3] = "DELAY"
+LEFT_OUT[4] = "REAL_TOPIC"
+LEFT_OUT[5] = "REAL_QID"
+LEFT_OUT[6] = "__transactionId__"
+LEFT_OUT[7] = "TRANSACTION_CHECK_TIMES"
+
+
+cdef uint32_t add_number(uint8_t* out, const char* name, uint32_t name_length,
+                         int64_t value) noexcept nogil:
+    cdef char digits[24]
+    cdef int length = snprintf(digits, sizeof(digits), b"%lld", <long long> value)
+    return append_property(out, name, name_length, <const uint8_t*> digits, <uint32_t> length)
+
+
+cdef uint32_t add_target(uint8_t* out, const Topic* topic, const Queue* queue) noexcept nogil:
+    cdef uint32_t length = append_property(out, b"REAL_TOPIC", 10, topic.name, topic.name_length)
+    return length + add_number(out + length, b"REAL_QID", 8, queue.queue_id)
+
+
+cdef int delay(ShardState s, const Topic* topic, const Queue* queue, Message* m,
+               const SendProperties* found, uint32_t length, int32_t* queue_id) noexcept nogil:
+    """Builds a delayed message's properties; `length` bytes of them are in s.redirect.before."""
+    cdef uint8_t* out = s.redirect.after
+    cdef int32_t level = found.delay_level
+    cdef uint32_t bytes
+    if s.schedule.count == 0:
+        return NOT_STARTED
+    if level > s.schedule.count:
+        level = s.schedule.count
+    bytes = copy_properties_without(s.redirect.before, length, LEFT_OUT, 6, out)
+    bytes += add_number(out + bytes, b"DELAY", 5, level)
+    bytes += add_target(out + bytes, topic, queue)
+    m.properties = text_of(out, bytes)
+    m.own_tags_code = True
+    m.tags_code = s.schedule.clock_ms + s.schedule.levels[level - 1].delay_ms
+    queue_id[0] = level - 1
+    return OK
+
+
+cdef int half(ShardState s, const Topic* topic, const Queue* queue, Message* m,
+              const SendProperties* found, uint32_t length) noexcept nogil:
+    """Builds a half message's properties; `length` bytes of them are in s.redirect.before."""
+    cdef uint8_t* out = s.redirect.after
+    cdef uint32_t bytes
+    if s.options.reject_transactions or found.producer_group.bytes == NULL:
+        return NO_TRANSACTION
+    bytes = copy_properties_without(s.redirect.before, length, LEFT_OUT + 4, 4, out)
+    if found.uniq_key.bytes != NULL and found.uniq_key.length <= 64:
+        bytes += append_property(out + bytes, b"__transactionId__", 17, found.uniq_key.bytes,
+                                 found.uniq_key.length)
+    bytes += add_target(out + bytes, topic, queue)
+    m.properties = text_of(out, bytes)
+    m.sys_flag &= ~TRANSACTION_BITS
+    return OK
+
+
+cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
+                           Appended* out) noexcept nogil:
+    cdef SendProperties found
+    cdef const char* name = b"SCHEDULE_TOPIC_XXXX"
+    cdef uint32_t name_length = 19
+    cdef int32_t queue_id = 0
+    cdef int status
+    cdef int32_t length = text_copy(&m.properties, s.redirect.before, REDIRECT_BYTES) \
+        if m.properties.bytes != NULL else 0
+    if length < 0:
+        return length
+    status = scan_properties(s.redirect.before, length, &found)
+    if status != OK:
+        return status
+    if length + ADDED_BYTES_MAX > PROPERTIES_BYTES_MAX:
+        return TOO_LARGE
+    if found.has_transaction and not committed and not (m.reconsume_times > 0
+                                                        and found.has_delay):
+        status = half(s, topic, queue, m, &found, length)
+        name = b"RMQ_SYS_TRANS_HALF_TOPIC"
+        name_length = 24
+    elif m.sys_flag & TRANSACTION_BITS and not committed:
+        return NO_TRANSACTION
+    elif found.has_delay:
+        status = delay(s, topic, queue, m, &found, length, &queue_id)
+    else:
+        return SPECIAL
+    if status != OK:
+        return status
+    m.plain_only = False
+    topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> name, name_length)
+    queue = topic_queue(topic, s.queues, queue_id) if topic != NULL else NULL
+    if queue == NULL:
+        return NOT_STARTED
+    status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
+    if status != OK:
+        return status
+    return append_message(s, topic, queue, m, out)

@@ -1,0 +1,16 @@
+"""Property strings rewritten: some names left out, others added by append_property().
+
+Always the unescaped form of properties.pxd. What is left out is found by whole names, in any
+order and however often it stands there; pieces that are no pair go through as they are.
+
+Example: DELAY 01 3 02 TAGS 01 A without {"DELAY"} -> TAGS 01 A 02 (always closed by 0x02, so that
+the next pair may be appended).
+
+Any thread, no state.
+"""
+from libc.stdint cimport uint8_t, uint32_t
+
+# Copies `length` bytes of properties to `out` (length + 1 bytes of room) without the pairs whose
+# name is one of `names`; returns the bytes written.
+cdef uint32_t copy_properties_without(const uint8_t* bytes, uint32_t length,
+                                      const char** names, int count, uint8_t* out) noexcept nogil

@@ -1,0 +1,86 @@
+"""A real ShardCore and its control side in this process, on a free port, for tests of the reactor.
+
+    async with live_broker(tmp_path, messageDelayLevel="1s 2s") as broker:
+        async with BrokerClient(broker.core.port) as client:
+            ...
+        records(broker, "t")        # what a queue holds, decoded
+
+Small files, so that a test's store takes little disk. `stop` decides whether the store is closed
+cleanly; a kill is shown by tests/process.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from support.broker_client import BrokerClient
+
+from rmq.broker.broker import Broker
+from rmq.broker.shard import make_core
+from rmq.config import load_properties
+from rmq.format.message import StoredMessage, decode_message
+
+SMALL = {
+    "mappedFileSizeCommitLog": str(16 << 20),
+    "mappedFileSizeConsumeQueue": "6000000",
+    "rmqRingBytes": str(8 << 20),
+    "maxMessageSize": str(1 << 20),
+    "namesrvAddr": "",
+    "listenPort": "0",
+    "brokerIP1": "127.0.0.1",
+}
+
+
+@asynccontextmanager
+async def live_broker(directory: Path, **settings: object) -> AsyncIterator[Broker]:
+    texts = {**SMALL, "storePathRootDir": str(directory)}
+    texts.update({key: str(value).lower() if isinstance(value, bool) else str(value)
+                  for key, value in settings.items()})  # fmt: skip
+    for part in ("", "commitlog", "consumequeue", "config"):
+        (directory / part).mkdir(parents=True, exist_ok=True)
+    loaded = load_properties(None, texts)
+    core = make_core(loaded)
+    core.open()
+    core.start()
+    broker = Broker(loaded, core)
+    try:
+        await broker.start()
+        try:
+            yield broker
+        finally:
+            await broker.stop()
+    finally:
+        core.stop()
+
+
+@asynccontextmanager
+async def served(directory: Path, **settings: object) -> AsyncIterator[tuple[Broker, BrokerClient]]:
+    """A live broker and one client connected to it."""
+    async with (
+        live_broker(directory, **settings) as broker,
+        BrokerClient(broker.core.port) as client,
+    ):
+        yield broker, client
+
+
+def entries(broker: Broker, topic: str, queue_id: int = 0) -> list[tuple[int, int, int]]:
+    """(physical offset, size, tags code) of every entry of a queue."""
+    view = broker.queues.view(topic, queue_id)
+    if view is None:
+        return []
+    out: list[tuple[int, int, int]] = []
+    while view.min_offset + len(out) < view.max_offset:
+        some = broker.queues.entries(view, view.min_offset + len(out), 1000)
+        assert some, "an entry cannot be read"
+        out += [(entry.physical_offset, entry.size, entry.tags_code) for entry in some]
+    return out
+
+
+def records(broker: Broker, topic: str, queue_id: int = 0) -> list[StoredMessage]:
+    """The messages of a queue."""
+    out = []
+    for physical_offset, _, _ in entries(broker, topic, queue_id):
+        record = broker.core.read_record(physical_offset)
+        assert record is not None
+        out.append(decode_message(record)[0])
+    return out
