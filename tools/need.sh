@@ -3,7 +3,8 @@
 #
 #   tools/need.sh gcc headers        a C compiler and the headers of $PYTHON (default python3)
 #   tools/need.sh python venv        Python 3.10-3.14 that can make virtual environments
-#   tools/need.sh jdk maven go       what the compatibility tests run the official clients with
+#   tools/need.sh jdk maven go       what the compatibility tests run the official clients with:
+#                                    a JDK of 11 or later, Maven, Go 1.19 or later
 #
 # Missing packages are installed with apt when we are root and apt is there; otherwise they are named
 # together with the command that installs them, and the exit code is 1. Nothing missing: no output.
@@ -16,6 +17,18 @@ has_headers() {
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))'
 }
 
+# "javac 17.0.15", "javac 1.8.0_402": the first number is what counts, and 1 is too old.
+has_jdk() {
+    command -v java >/dev/null && [[ $(javac -version 2>&1) =~ ^javac\ ([0-9]+) ]] \
+        && [ "${BASH_REMATCH[1]}" -ge 11 ]
+}
+
+# "go version go1.19.8 linux/amd64"
+has_go() {
+    [[ $(go version 2>&1) =~ \ go([0-9]+)\.([0-9]+) ]] \
+        && [ $((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2])) -ge 1019 ]
+}
+
 for need in "$@"; do
     case $need in
         make) command -v make >/dev/null || missing+=(make) ;;
@@ -23,9 +36,9 @@ for need in "$@"; do
         venv) "$python" -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv) ;;
         gcc) command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || missing+=(gcc libc6-dev) ;;
         headers) has_headers 2>/dev/null || missing+=(python3-dev) ;;
-        jdk) command -v javac >/dev/null || missing+=(default-jdk-headless) ;;
+        jdk) has_jdk || missing+=(default-jdk-headless) ;;
         maven) command -v mvn >/dev/null || missing+=(maven) ;;
-        go) command -v go >/dev/null || missing+=(golang-go) ;;
+        go) has_go || missing+=(golang-go) ;;
         *) echo "tools/need.sh: no rule for $need" >&2; exit 2 ;;
     esac
 done

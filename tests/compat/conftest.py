@@ -1,6 +1,6 @@
 """Fixtures of the compatibility tests: brokers of the kind under test and processes with clients.
 
-`pytest tests/compat` tests rmq; `pytest tests/compat --target apache` runs the same tests against
+`pytest tests/compat` tests rmq; `pytest tests/compat --target=apache` runs the same tests against
 Apache RocketMQ 5.5.0, which shows that a test asks for what clients really get.
 Every session has an id of its own that is part of all topic and group names.
 """
@@ -38,10 +38,6 @@ JAVA_CLIENTS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--target", choices=["rmq", "apache"], help="broker under test (default: rmq)")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
@@ -52,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def kind(pytestconfig: pytest.Config) -> str:
     """Kind of broker under test: "rmq" or "apache"."""
-    chosen = pytestconfig.getoption("--target", default=None)
+    chosen = pytestconfig.getoption("--target")
     return str(chosen or os.environ.get("RMQ_COMPAT_TARGET", "rmq"))
 
 

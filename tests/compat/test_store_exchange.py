@@ -4,7 +4,7 @@ The first broker is filled (topics with 1, 3 and 8 queues, tags, keys, propertie
 segments of 1 MiB, group offsets) and read completely; it ends, by SIGTERM or by SIGKILL, and the
 other one opens the same directory. It must show the same: every message with every field, every
 queue's bounds, every offset; and search and view by id. Then it appends, ends, and the first one
-must show all that. Against Apache alone (--target apache) both are Apache's.
+must show all that. Against Apache alone (--target=apache) both are Apache's.
 """
 
 from __future__ import annotations

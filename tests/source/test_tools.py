@@ -31,6 +31,29 @@ def test_missing_packages_are_asked_for_by_name_with_the_command(tmp_path: Path)
     assert "missing: golang-go maven. Install with: sudo apt-get install -y" in done.stderr
 
 
+def programs(folder: Path, **texts: str) -> str:
+    """A PATH on which only these programs are, each printing its text."""
+    folder.mkdir()
+    for name, text in {"id": "1000", **texts}.items():
+        (folder / name).write_text(f"#!/bin/sh\necho '{text}'\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+def test_a_jdk_or_go_that_is_too_old_counts_as_missing(tmp_path: Path) -> None:
+    old = programs(
+        tmp_path / "old", java="", javac="javac 1.8.0_402", go="go version go1.18.1 linux/amd64"
+    )
+    done = need("jdk", "go", path=old)
+    assert done.returncode == 1
+    assert "missing: default-jdk-headless golang-go. Install with: sudo apt-get" in done.stderr
+    new = programs(
+        tmp_path / "new", java="", javac="javac 11.0.2", go="go version go1.19.8 linux/arm64"
+    )
+    done = need("jdk", "go", path=new)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_mirror_copies_changes_and_deletes_what_is_gone(tmp_path: Path) -> None:
     mirror = load_tool("mirror_tree").mirror
     source, target = tmp_path / "source", tmp_path / "target"

@@ -40,7 +40,9 @@ def tool(name: str) -> str:
     """Path of an installed program; the error names what to install."""
     path = shutil.which(name)
     if path is None:
-        package = {"java": "openjdk-17-jdk", "mvn": "maven", "go": "golang"}.get(name, name)
+        package = {"java": "default-jdk-headless", "mvn": "maven", "go": "golang-go"}.get(
+            name, name
+        )
         raise ToolMissing(f"{name} is not installed (Debian package: {package})")
     return path
 
