@@ -122,10 +122,13 @@ cdef class IndexStore:
     cdef int64_t _load_last(self) noexcept nogil:
         """The last file is whole: its slots are needed again, unless it is full. -1, or as
         _relink."""
-        cdef IndexFile* file = &self.files[self.file_count - 1]
+        cdef IndexFile* file
         cdef int error = 0
         cdef int status
-        if self.file_count == 0 or file.count >= self.shape.entries:
+        if self.file_count == 0:
+            return -1                       # and `files` may be NULL
+        file = &self.files[self.file_count - 1]
+        if file.count >= self.shape.entries:
             return -1
         slots_clear(&self.table)
         status = index_load_slots(file, &self.table, self.scratch, &error)

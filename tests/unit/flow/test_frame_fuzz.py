@@ -192,7 +192,10 @@ def test_any_frame_is_answered_once_or_closes_its_connection_alone(
         # The frames are neither so mild nor so rough that one side is never reached.
         assert counters["malformed_frames"] >= closed > frames // 1000
         assert answered > frames // 3
-        assert min(counters[name] for name in ("pulls_found", "pulls_held", "messages_in")) > 100
+        assert (
+            min(counters[name] for name in ("pulls_found", "pulls_held", "messages_in"))
+            > frames // 500
+        )
         assert control.lines == counters["malformed_frames"] + counters["corrupt_records"]
     report = load_tool("check_store").check_store(tmp_path / "store")
     assert not report.problems, report.problems[:5]

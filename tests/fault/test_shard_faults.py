@@ -1,0 +1,210 @@
+"""Goal: a shard on a failing disk acks nothing that is not so, answers everything once, and heals.
+
+Method: support/shard_worker.py in its own process behind the fault shim, plain sockets of this
+process as its clients.
+Cannot prove: what a real disk does after a power cut.
+"""
+
+import errno
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.faults import Faults
+from support.shard import Client, Shard, bodies, pull, send, send_batch
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Worker:
+    """One shard_worker process and clients of it."""
+
+    def __init__(self, directory: Path, faults: Faults, options: dict[str, Any]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "support.shard_worker", str(directory), json.dumps(options)],
+            env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
+        self.clients: list[Client] = []
+
+    def connect(self) -> Client:
+        self.clients.append(Client(self.port))
+        return self.clients[-1]
+
+    def ask(self, command: str) -> dict[str, Any]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def stop(self) -> int:
+        assert self.process.stdin is not None
+        for client in self.clients:
+            client.close()
+        self.clients = []
+        self.process.stdin.close()
+        return self.process.wait(30)
+
+
+Start = Callable[..., Worker]
+
+
+@pytest.fixture
+def start(tmp_path: Path, faults: Faults) -> Iterator[Start]:
+    workers: list[Worker] = []
+
+    def start(**options: Any) -> Worker:
+        workers.append(Worker(tmp_path, faults, options))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        if worker.process.poll() is None:
+            worker.process.kill()
+            worker.process.wait()
+        for client in worker.clients:
+            client.close()
+        for stream in (worker.process.stdin, worker.process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+def everything(client: Client, topic: str = "t") -> list[bytes]:
+    """All messages that consumers are given."""
+    found: list[bytes] = []
+    while (reply := client.ask(pull("g", topic, len(found)))).code == 0:
+        found += bodies(reply)
+    assert reply.code in (19, 21), (reply.code, reply.remark)
+    return found
+
+
+@pytest.mark.parametrize("sync_flush", [False, True])
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_sends_of_a_failed_write_are_each_refused_once_and_none_is_served(
+    start: Start, faults: Faults, tmp_path: Path, sync_flush: bool, error: int
+) -> None:
+    worker = start(sync_flush=sync_flush)
+    client, other = worker.connect(), worker.connect()
+    assert client.ask(send("t", b"good", 1)).code == 0
+    faults.fail("pwrite", error, path="commitlog/")
+    client.put(*(send("t", b"bad", n) for n in range(100, 200)), send_batch("t", [b"bad"] * 3, 300))
+    other.put(send("u", b"bad", 5))
+    found = client.replies(101)
+    assert sorted(found) == [*range(100, 200), 300]
+    assert {reply.code for reply in found.values()} == {14}
+    assert other.reply().code == 14
+    faults.clear()
+    for topic in ("t", "u"):
+        assert other.ask(send(topic, b"later", 6)).code == 14  # poisoned until it is reopened
+    assert everything(other) == [b"good"]
+    assert everything(other, "u") == []
+    assert client.is_silent()
+    assert worker.ask("stats")["poisoned"] == 1
+    assert worker.stop() == 0
+    with Shard(tmp_path) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        again = shard.connect()
+        assert everything(again) == [b"good"]
+        assert again.ask(send("t", b"new")).fields["queueOffset"] == "1"
+
+
+def test_a_late_sync_ack_never_reaches_another_client(start: Start, faults: Faults) -> None:
+    worker = start(sync_flush=True)
+    first = worker.connect()
+    assert first.ask(send("t", b"quick", 1)).code == 0
+    faults.sleep("fdatasync", 700_000, path="commitlog/")
+    first.put(send("t", b"slow", 2), send_batch("t", [b"slow"] * 2, 3))
+    waited = time.monotonic() + 5
+    while worker.ask("stats")["messages_in"] < 4 and time.monotonic() < waited:
+        time.sleep(0.01)
+    first.reset()
+    while worker.ask("stats")["connections"] and time.monotonic() < waited:
+        time.sleep(0.01)
+    second = worker.connect()
+    second.put(send("t", b"own", 4))
+    assert second.reply().opaque == 4
+    assert second.is_silent(0.2)
+    faults.clear()
+    assert everything(second) == [b"quick", b"slow", b"slow", b"slow", b"own"]
+    assert worker.stop() == 0
+
+
+def test_sends_that_wait_too_long_for_the_disk_get_flush_disk_timeout_once(
+    start: Start, faults: Faults
+) -> None:
+    worker = start(sync_flush=True, sync_flush_timeout_ms=200)
+    client = worker.connect()
+    assert client.ask(send("t", b"x", 1)).code == 0
+    faults.sleep("fdatasync", 900_000, path="commitlog/")
+    assert client.ask(send("t", b"x", 2)).code in (0, 10)  # from here on the flusher syncs
+    client.put(
+        *(send("t", b"x", n) for n in range(10, 20)), send_batch("t", [b"x"] * 2, 20),
+        send("t", b"x", 21, i="WAIT\x01false\x02"),
+    )  # fmt: skip
+    found = client.replies(12)
+    # Code 10 says: stored, not synced yet. What does not wait for the disk is not held up.
+    assert {opaque for opaque, reply in found.items() if reply.code == 10} >= set(range(11, 21))
+    assert found[21].code == 0
+    faults.clear()
+    assert client.is_silent(1.2)
+    assert len(everything(client)) == 15
+
+
+def test_queue_files_that_cannot_be_written_refuse_sends_until_they_can(
+    start: Start, faults: Faults
+) -> None:
+    worker = start(queue_chunks=32)
+    client = worker.connect()
+    faults.fail("pwrite", errno.EIO, path="consumequeue/")
+    acked = refused = opaque = 0
+    while refused < 50:
+        opaque += 1
+        reply = client.ask(send_batch("t", [b"%d" % opaque] * 50, opaque))
+        assert reply.opaque == opaque and reply.code in (0, 2, 14), reply.remark
+        acked += reply.code == 0
+        refused += reply.code != 0
+        assert opaque < 5000, "never refused"
+    assert acked > 0
+    assert worker.ask("ranges")["t"] == [0, acked * 50]
+    faults.clear()
+    end = time.monotonic() + 5
+    while (reply := client.ask(send("t", b"again"))).code != 0:
+        assert time.monotonic() < end, reply.remark
+        time.sleep(0.02)
+    assert reply.fields["queueOffset"] == str(acked * 50)
+    assert len(everything(client)) == acked * 50 + 1
+    assert worker.stop() == 0
+
+
+def test_a_full_disk_refuses_sends_and_serves_pulls_and_resumes_by_itself(
+    start: Start, faults: Faults
+) -> None:
+    worker = start(segment_bytes=1 << 20)
+    client, held = worker.connect(), worker.connect()
+    faults.fail("fallocate", errno.ENOSPC, path="commitlog")
+    acked = 0
+    while (reply := client.ask(send("t", bytes(100_000), 1))).code == 0:
+        acked += 1
+        assert acked < 1000, "never full"
+    end = time.monotonic() + 5
+    while reply.code == 2 and time.monotonic() < end:  # until the preparer has tried
+        reply = client.ask(send("t", bytes(100_000), 1))
+    assert reply.code == 14 and "disk is full" in (reply.remark or "")
+    assert len(everything(client)) == acked
+    held.put(pull("g", "t", acked, 9, 20_000))
+    faults.clear()
+    end = time.monotonic() + 2
+    while (reply := client.ask(send("t", b"again"))).code != 0:
+        assert time.monotonic() < end, reply.remark
+        time.sleep(0.02)
+    assert bodies(held.reply()) == [b"again"]
+    assert worker.stop() == 0

@@ -1,0 +1,33 @@
+"""A shard in a process of its own, for tests that give it a faulty disk.
+
+    python -m support.shard_worker DIRECTORY '{"sync_flush": true}'    (PYTHONPATH: root and tests)
+
+It has topics t and u (1 queue each) and group g, prints its port, and answers each line on stdin
+(`stats`, `ranges`) with one JSON line until stdin ends; then it stops cleanly.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from support.shard import Shard
+
+
+def main() -> None:
+    options = json.loads(sys.argv[2]) if len(sys.argv) > 2 else {}
+    with Shard(Path(sys.argv[1]), **options) as shard:
+        shard.topic("t")
+        shard.topic("u")
+        shard.group("g", "t", "u")
+        print(shard.core.port, flush=True)
+        for line in sys.stdin:
+            command = line.strip()
+            if command == "stats":
+                answer: object = shard.core.stats()
+            else:
+                answer = {name: shard.core.queue_range(name.encode(), 0) for name in ("t", "u")}
+            print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
