@@ -1,13 +1,13 @@
 """Interleaved rounds and what is said about them: median and spread of ratios.
 
 Two programs measured one after the other meet two different machines when neighbours come and go.
-So each round measures both, in alternating order (AB BA AB ...), and makes a ratio of its own;
-reported are the median of the rounds' ratios and their extremes. A row passes when its median
-does.
+So each round measures both, in alternating order (AB BA AB ...), mostly in slices of a tenth of a
+second, and makes a ratio of its own; reported are the median of the rounds' ratios and their
+extremes. A row passes when its median does.
 
     outcome = Outcome("single", "1 connection, window 64: CPU-s/M", 2.0, "<=")
-    for first, second in interleaved(5, floor, ours): ...
-    outcome.ratios = [1.52, 1.48, 1.55, 1.50, 1.49]; outcome.median, outcome.passed  ->  1.50, True
+    for _ in range(5): floor, ours = in_slices(20, 0.1, floor_slice, ours_slice); ...
+    outcome.values = [1.52, 1.48, 1.55, 1.50, 1.49]; outcome.median, outcome.passed  ->  1.50, True
 """
 
 from collections.abc import Callable
@@ -93,20 +93,44 @@ def middle(values: list[float]) -> float:
     return median(values) if values else 0.0
 
 
-def in_slices(
-    slices: int, seconds: float, *rates: Callable[[float], tuple[float, float]]
-) -> list[float]:
-    """Rates of several things that share a disk, each measured in `slices` short turns.
+@dataclass
+class Slice:
+    """What one slice, or several together, counted.
 
-    A disk that others use changes its speed tenfold within a second, so that two runs of seconds
-    one after the other have two different disks. Slices of a tenth, taken in turns (forwards,
-    then backwards), meet the same mixture. Each function gives (count, seconds) of one slice.
+    Costs are counted from the end of one slice to the end of the next, so that what a server does
+    in the pauses, its write-back for example, is on its bill.
     """
-    totals = [[0.0, 0.0] for _ in rates]
+
+    count: float = 0.0  # answered within the slice
+    seconds: float = 0.0
+    billed: float = 0.0  # answered since the last slice
+    cpu_seconds: float = 0.0  # of the server since the last slice
+
+    def add(self, other: "Slice") -> None:
+        self.count += other.count
+        self.seconds += other.seconds
+        self.billed += other.billed
+        self.cpu_seconds += other.cpu_seconds
+
+    @property
+    def rate(self) -> float:
+        return self.count / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def cpu_per_million(self) -> float:
+        return self.cpu_seconds / self.billed * 1e6 if self.billed > 0 else 0.0
+
+
+def in_slices(slices: int, seconds: float, *runs: Callable[[float], Slice]) -> list[Slice]:
+    """Several things that share a machine, each measured in `slices` short turns.
+
+    A disk that others use changes its speed tenfold within a second, a CPU whose neighbours come
+    and go its cost by half, so that two runs of seconds one after the other have two different
+    machines. Slices of a tenth, taken in turns (forwards, then backwards), meet the same mixture.
+    """
+    totals = [Slice() for _ in runs]
     for number in range(slices):
-        order = range(len(rates)) if number % 2 == 0 else reversed(range(len(rates)))
+        order = range(len(runs)) if number % 2 == 0 else reversed(range(len(runs)))
         for which in order:
-            count, took = rates[which](seconds)
-            totals[which][0] += count
-            totals[which][1] += took
-    return [count / took if took > 0 else 0.0 for count, took in totals]
+            totals[which].add(runs[which](seconds))
+    return totals

@@ -11,20 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rounds import Outcome, in_slices, interleaved, middle
+from rounds import Outcome, Slice, in_slices, interleaved, middle
 from servers import Floor, Ours, Probe, Server
 
 from cext.load.consumer import Consumer
+from cext.load.producer import Producer
 from rmq.cli.bench import measure_pingpong
 from rmq.client.connection import Connection
 from rmq.load import control
-from rmq.load.cpu import resident_bytes
+from rmq.load.cpu import CpuMeter, resident_bytes
 from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
 from rmq.load.run import Result, connect, measure, open_producer
 
 TOPIC = "bench"
 QUEUES = 8
-SLICE_SECONDS = 0.1  # of the rows that share a disk
+SLICE_SECONDS = 0.1  # ours and the floor take turns so often
 REQUEST_BYTES, REPLY_BYTES = 660, 230  # of a send and its answer, for the ping-pong
 
 
@@ -56,28 +57,61 @@ class Bench:
         return ours
 
 
-def send(
+class Sliced:
+    """A load on one server, which serves nothing else, in slices with pauses between them."""
+
+    def __init__(self, bench: Bench, server: Server, loop: Producer | Consumer):
+        self.server = server
+        self.loop = loop
+        loop.run(int(bench.warmup * 1e6))
+        self.meter = CpuMeter(server.pids())
+        self.answered = self.total()
+
+    def total(self) -> float:
+        stats = self.loop.stats()
+        if stats["failures"] or stats.get("skipped"):
+            raise RuntimeError(f"{type(self.server).__name__}: {stats}")
+        return float(stats["messages"])
+
+    def slice(self, seconds: float) -> Slice:
+        # The requests left open by the last slice were answered in the pause: not in the rate.
+        self.loop.run(2_000)
+        before = self.total()
+        start = time.monotonic()
+        self.loop.run(int(seconds * 1e6))
+        took = time.monotonic() - start
+        cpu_seconds = self.meter.seconds()
+        self.meter.start()
+        self.server.check_alive()
+        now, last = self.total(), self.answered
+        self.answered = now
+        return Slice(now - before, took, now - last, cpu_seconds)
+
+
+def sends(
     bench: Bench,
-    server: Server,
+    server: Floor | Ours,
     queues: list[Queue],
     connections: int = 1,
     window: int = 1,
     batch: int = 1,
-) -> Result:
-    """One measured run of sends; refusals are an error here, not a number."""
+) -> Sliced:
+    """Sends to one server; refusals are an error here, not a number."""
     frames = send_frames(queues, SendShape(bench.body_bytes, batch=batch))
-    assert isinstance(server, Floor | Ours)
     addresses = [server.address] * connections
     in_order = isinstance(server, Floor)
-    loop = open_producer(frames, addresses, window, in_order=in_order)
-    result = measure(loop, bench.seconds, bench.warmup, server.pids())
-    server.check_alive()
-    if result.failures or result.unanswered or not result.messages:
-        raise RuntimeError(
-            f"{type(server).__name__}: {result.messages} acked, failures {result.failures}, "
-            f"{result.unanswered} unanswered"
-        )
-    return result
+    return Sliced(bench, server, open_producer(frames, addresses, window, in_order=in_order))
+
+
+def in_rounds(bench: Bench, *loads: Callable[[float], Slice]) -> list[list[Slice]]:
+    """For each round what each of the loads counted, in slices taken in turns."""
+    slices = max(1, round(bench.seconds / SLICE_SECONDS))
+    results = []
+    for _ in range(bench.rounds):
+        results.append(in_slices(slices, SLICE_SECONDS, *loads))
+        if not all(total.count for total in results[-1]):
+            raise RuntimeError(f"nothing was answered: {results[-1]}")
+    return results
 
 
 def topic_queues(
@@ -88,20 +122,12 @@ def topic_queues(
     return [target.queue for target in control.find_queues(ours.name_server, names, queues)]
 
 
-def cpu(result: Result) -> float:
-    return result.cpu_per_million or 0.0
-
-
-def compare_cpu(outcome: Outcome, pairs: list[tuple[Result, Result]], names: str) -> Outcome:
+def compare_cpu(outcome: Outcome, rounds: list[list[Slice]], names: str) -> Outcome:
     """Ratio second / first of the CPU per message, round by round."""
-    first_name, second_name = names.split()
-    outcome.values = [cpu(second) / cpu(first) for first, second in pairs]
-    for name, results in (
-        (second_name, [b for _, b in pairs]),
-        (first_name, [a for a, _ in pairs]),
-    ):
-        costs = [cpu(result) for result in results]
-        rates = [result.messages_per_second for result in results]
+    outcome.values = [b.cpu_per_million / a.cpu_per_million for a, b in rounds]
+    for which, name in reversed(list(enumerate(names.split()))):
+        costs = [totals[which].cpu_per_million for totals in rounds]
+        rates = [totals[which].rate for totals in rounds]
         outcome.notes.append(
             f"{name} {middle(costs):.3g} CPU-s/M at {middle(rates) / 1e3:,.0f} k/s"
         )
@@ -112,12 +138,12 @@ def compare_cpu(outcome: Outcome, pairs: list[tuple[Result, Result]], names: str
 def against_floor(bench: Bench, outcome: Outcome, connections: int, window: int) -> Outcome:
     with bench.floor() as floor, bench.ours() as ours:
         queues = topic_queues(ours)
-        pairs = interleaved(
-            bench.rounds,
-            lambda: send(bench, floor, queues, connections, window),
-            lambda: send(bench, ours, queues, connections, window),
+        rounds = in_rounds(
+            bench,
+            sends(bench, floor, queues, connections, window).slice,
+            sends(bench, ours, queues, connections, window).slice,
         )
-    return compare_cpu(outcome, pairs, "floor ours")
+    return compare_cpu(outcome, rounds, "floor ours")
 
 
 def single(bench: Bench) -> Outcome:
@@ -137,8 +163,17 @@ def latency_pairs(bench: Bench) -> list[tuple[Result, Result]]:
         return interleaved(
             bench.rounds,
             lambda: measure_pingpong(REQUEST_BYTES, REPLY_BYTES, bench.seconds, server_cpu),
-            lambda: send(bench, ours, queues),
+            lambda: one_by_one(bench, ours, queues),
         )
+
+
+def one_by_one(bench: Bench, ours: Ours, queues: list[Queue]) -> Result:
+    loop = open_producer(send_frames(queues, SendShape(bench.body_bytes)), [ours.address])
+    result = measure(loop, bench.seconds, bench.warmup)
+    ours.check_alive()
+    if result.failures or result.unanswered or not result.messages:
+        raise RuntimeError(f"{result.messages} acked, {result.details}")
+    return result
 
 
 def latency(bench: Bench) -> list[Outcome]:
@@ -155,53 +190,20 @@ def latency(bench: Bench) -> list[Outcome]:
     return outcomes
 
 
-class SlicedSends:
-    """A producer that runs in slices and counts what was acked in each."""
-
-    def __init__(self, bench: Bench, server: Floor | Ours, names: list[Queue], connections: int):
-        frames = send_frames(names, SendShape(bench.body_bytes))
-        addresses = [server.address] * connections
-        self.server = server
-        self.loop = open_producer(frames, addresses, 1, in_order=isinstance(server, Floor))
-        self.loop.run(int(bench.warmup * 1e6))
-
-    def slice(self, seconds: float) -> tuple[float, float]:
-        # The requests left open by the last slice were answered in the pause: not counted.
-        self.loop.run(2_000)
-        self.loop.reset_stats()
-        start = time.monotonic()
-        self.loop.run(int(seconds * 1e6))
-        took = time.monotonic() - start
-        stats = self.loop.stats()
-        self.server.check_alive()
-        if stats["failures"]:
-            raise RuntimeError(f"{type(self.server).__name__}: {stats}")
-        return float(stats["acked"]), took
-
-
-def sync_slices(bench: Bench) -> int:
-    return max(1, round(bench.seconds / SLICE_SECONDS))
-
-
 def sync_one(bench: Bench) -> Outcome:
     """With one open request an ack needs a sync of its own: more acks than syncs cannot be."""
     outcome = Outcome("sync_one", "SYNC_FLUSH, 1 producer: acks/s to fdatasyncs/s", 0.85, ">=")
     outcome.possible = 1.05
-    acks, syncs, floors = [], [], []
     with (
         bench.floor(sync=True) as floor,
         bench.ours("sync") as ours,
         Probe(bench.root / "probe", bench.places(sync=True)) as probe,
     ):
         names = topic_queues(ours)
-        ours_sends = SlicedSends(bench, ours, names, 1)
-        floor_sends = SlicedSends(bench, floor, names, 1)
-        for _ in range(bench.rounds):
-            rates = in_slices(
-                sync_slices(bench), SLICE_SECONDS, probe.slice, ours_sends.slice, floor_sends.slice
-            )
-            for kept, rate in zip((syncs, acks, floors), rates, strict=True):
-                kept.append(rate)
+        rounds = in_rounds(
+            bench, probe.slice, sends(bench, ours, names).slice, sends(bench, floor, names).slice
+        )
+    syncs, acks, floors = ([totals[which].rate for totals in rounds] for which in range(3))
     outcome.values = [a / s for a, s in zip(acks, syncs, strict=True)]
     outcome.notes.append(
         f"ours {middle(acks):,.0f}/s; disk {middle(syncs):,.0f}/s; "
@@ -213,17 +215,12 @@ def sync_one(bench: Bench) -> Outcome:
 
 def sync_many(bench: Bench) -> Outcome:
     outcome = Outcome("sync_many", "SYNC_FLUSH, 64 producers: acks/s to floor --sync", 0.9, ">=")
-    floors, acks = [], []
     with bench.floor(sync=True) as floor, bench.ours("sync") as ours:
         names = topic_queues(ours)
-        ours_sends = SlicedSends(bench, ours, names, 64)
-        floor_sends = SlicedSends(bench, floor, names, 64)
-        for _ in range(bench.rounds):
-            floor_rate, ours_rate = in_slices(
-                sync_slices(bench), SLICE_SECONDS, floor_sends.slice, ours_sends.slice
-            )
-            floors.append(floor_rate)
-            acks.append(ours_rate)
+        rounds = in_rounds(
+            bench, sends(bench, floor, names, 64).slice, sends(bench, ours, names, 64).slice
+        )
+    floors, acks = ([totals[which].rate for totals in rounds] for which in range(2))
     outcome.values = [b / a for a, b in zip(floors, acks, strict=True)]
     outcome.notes.append(f"ours {middle(acks):,.0f}/s; floor {middle(floors):,.0f}/s")
     outcome.details = {"floor": floors, "ours": acks}
@@ -232,58 +229,52 @@ def sync_many(bench: Bench) -> Outcome:
 
 def batch(bench: Bench) -> Outcome:
     outcome = Outcome("batch", "batch of 32: CPU-s/M to the single send's", 0.4)
-    with bench.ours() as ours:
-        queues = topic_queues(ours)
-        pairs = interleaved(
-            bench.rounds,
-            lambda: send(bench, ours, queues, 1, 64),
-            lambda: send(bench, ours, queues, 1, 4, batch=32),
+    with bench.ours() as ours, bench.ours(name="batch") as other:
+        rounds = in_rounds(
+            bench,
+            sends(bench, ours, topic_queues(ours), 1, 64).slice,
+            sends(bench, other, topic_queues(other), 1, 4, batch=32).slice,
         )
-    return compare_cpu(outcome, pairs, "single batch")
+    return compare_cpu(outcome, rounds, "single batch")
 
 
 def pull(bench: Bench) -> Outcome:
     outcome = Outcome("pull", "pull of 32 at the tail: CPU-s/M to the floor's send", 1.0)
     with bench.floor() as floor, bench.ours() as ours:
         queues = topic_queues(ours)
-        send(bench, ours, queues, 1, 64)
+        sends(bench, ours, queues, 1, 64).slice(SLICE_SECONDS)
         with Connection(ours.address) as control_connection:
             # The heartbeat's connection stays open while the pulls run.
             control.subscribe(control_connection, "bench-consumer", [TOPIC])
             ends = [control.queue_range(control_connection, queue)[1] for queue in queues]
             offsets = [(max(0, end - 1024), end) for end in ends]
-            pairs = interleaved(
-                bench.rounds,
-                lambda: send(bench, floor, queues, 1, 64),
-                lambda: pull_tail(bench, ours, queues, offsets),
+            rounds = in_rounds(
+                bench,
+                sends(bench, floor, queues, 1, 64).slice,
+                pulls(bench, ours, queues, offsets).slice,
             )
-    return compare_cpu(outcome, pairs, "floor pull")
+    return compare_cpu(outcome, rounds, "floor pull")
 
 
-def pull_tail(
-    bench: Bench, ours: Ours, queues: list[Queue], offsets: list[tuple[int, int]]
-) -> Result:
+def pulls(bench: Bench, ours: Ours, queues: list[Queue], offsets: list[tuple[int, int]]) -> Sliced:
     """Reads the last messages of each queue over and over: they are in the write buffer."""
     frames = pull_frames(queues, suspend_ms=0)
     loop = Consumer(frames, [connect(ours.address) for _ in queues], list(offsets), rewind=True)
-    result = measure(loop, bench.seconds, bench.warmup, ours.pids())
-    if result.failures or not result.messages or result.details["skipped"]:
-        raise RuntimeError(f"pulls: {result.messages} messages, {result.details}")
-    return result
+    return Sliced(bench, ours, loop)
 
 
 def queues(bench: Bench) -> Outcome:
     outcome = Outcome("queues", "10,000 queues: CPU-s/M to 8 queues", 1.1)
-    with bench.ours() as ours:
+    with bench.ours() as ours, bench.ours(name="many") as other:
         few = topic_queues(ours)
-        spread = topic_queues(ours, bench.many_topics, 100, "bench-many")
-        pairs = interleaved(
-            bench.rounds,
-            lambda: send(bench, ours, few, 1, 64),
-            lambda: send(bench, ours, spread, 1, 64),
+        spread = topic_queues(other, bench.many_topics, 100)
+        rounds = in_rounds(
+            bench,
+            sends(bench, ours, few, 1, 64).slice,
+            sends(bench, other, spread, 1, 64).slice,
         )
     outcome.title = f"{len(spread):,} queues: CPU-s/M to {len(few)} queues"
-    return compare_cpu(outcome, pairs, "few many")
+    return compare_cpu(outcome, rounds, "few many")
 
 
 def start(bench: Bench) -> list[Outcome]:

@@ -21,6 +21,8 @@ import sys
 import time
 from pathlib import Path
 
+from rounds import Slice
+
 from rmq.client.cluster import Cluster
 from rmq.codes import RequestCode
 from rmq.errors import RmqError
@@ -149,12 +151,12 @@ class Probe:
         self.process.wait(STOP_SECONDS_MAX)
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def slice(self, seconds: float) -> tuple[float, float]:
-        """(syncs, seconds) of one short loop."""
+    def slice(self, seconds: float) -> Slice:
+        """Syncs of one short loop."""
         self.requests.write(f"{seconds}\n")
         self.requests.flush()
         answer = json.loads(self.answers.readline())
-        return float(answer["syncs"]), float(answer["seconds"])
+        return Slice(float(answer["syncs"]), float(answer["seconds"]))
 
 
 class Ours(Server):

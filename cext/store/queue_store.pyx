@@ -494,8 +494,7 @@ cdef class QueueStore:
     cdef void turn(self, int64_t now_ms, int64_t log_durable) noexcept nogil:
         self._collect(log_durable)
         if not self.run_open:
-            if (self.want_run or now_ms - self.last_run_ms >= self.run_interval_ms
-                    or self.log_end - self.last_run_log_end >= self.run_log_bytes):
+            if self.want_run or run_is_due(self, now_ms):
                 self._begin_run(now_ms)
         if self.run_open and self.run_at <= self.run_count:
             self._continue_run()
