@@ -122,7 +122,14 @@ BROKER: tuple[Setting, ...] = (
     _int("flushCommitLogLeastPages", 4, 0, run_time=True),
     _int("flushCommitLogThoroughInterval", 10_000, 1, run_time=True),
     _int("syncFlushTimeout", 5000, 1, run_time=True),
+    # The store pool: acked in memory, written by another thread; a killed process loses what was
+    # not written yet. ASYNC_FLUSH only, as in RocketMQ. (cext/store/committer.pxd)
     _bool("transientStorePoolEnable", False),
+    _int("transientStorePoolSize", 5, 1, 1024),  # in log files
+    _bool("fastFailIfNoBufferInStorePool", False),
+    _int("commitIntervalCommitLog", 200, 1, 60_000),
+    _int("commitCommitLogLeastPages", 4, 0, 1 << 20),
+    _int("commitCommitLogThoroughInterval", 200, 1, 60_000),
     _bool("checkCRCOnRecover", True),
     _text("messageDelayLevel", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"),
     _bool("timerWheelEnable", True),

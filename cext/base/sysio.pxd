@@ -20,6 +20,11 @@ cdef void close_file(int fd) noexcept nogil
 cdef int write_at(int fd, const uint8_t* bytes, uint64_t size, int64_t offset, int* error,
                   uint64_t* done) noexcept nogil
 
+# The same with `zeros` zero bytes (at most 8) behind them, in one call as far as the kernel goes.
+# *done counts bytes of both.
+cdef int write_with_zeros_at(int fd, const uint8_t* bytes, uint64_t size, uint64_t zeros,
+                             int64_t offset, int* error, uint64_t* done) noexcept nogil
+
 # Reads up to `size` bytes at `offset`. Count read (short only at the end of the file) | IO_ERROR.
 cdef int64_t read_at(int fd, uint8_t* out, uint64_t size, int64_t offset, int* error) noexcept nogil
 

@@ -26,6 +26,7 @@ cdef extern from "<sys/uio.h>" nogil:
         void* iov_base
         size_t iov_len
     ssize_t c_preadv2 "preadv2" (int fd, const iovec* parts, int count, int64_t offset, int flags)
+    ssize_t c_pwritev "pwritev" (int fd, const iovec* parts, int count, int64_t offset)
     enum: RWF_NOWAIT
 
 cdef extern from "<sys/stat.h>" nogil:
@@ -100,6 +101,39 @@ cdef int write_at(int fd, const uint8_t* bytes, uint64_t size, int64_t offset, i
         error[0] = 0
         return Status.OK
     return status_of(error[0])
+
+
+cdef int write_with_zeros_at(int fd, const uint8_t* bytes, uint64_t size, uint64_t zeros,
+                             int64_t offset, int* error, uint64_t* done) noexcept nogil:
+    cdef uint64_t nothing = 0
+    cdef uint64_t rest = 0
+    cdef iovec parts[2]
+    cdef ssize_t count
+    cdef int status
+    parts[0].iov_base = <void*>bytes
+    parts[0].iov_len = size
+    parts[1].iov_base = &nothing
+    parts[1].iov_len = zeros if zeros < 8 else 8
+    error[0] = 0
+    done[0] = 0
+    count = c_pwritev(fd, parts, 2, offset)
+    if count < 0 and errno != EINTR:
+        error[0] = errno
+        return status_of(error[0])
+    if count > 0:
+        done[0] = <uint64_t>count
+    if done[0] < size:                   # the kernel stopped early: go on with what is left
+        status = write_at(fd, bytes + done[0], size - done[0], offset + <int64_t>done[0], error,
+                          &rest)
+        done[0] += rest
+        if status != Status.OK:
+            return status
+    if done[0] < size + parts[1].iov_len:
+        status = write_at(fd, <const uint8_t*>&nothing, size + parts[1].iov_len - done[0],
+                          offset + <int64_t>done[0], error, &rest)
+        done[0] += rest
+        return status
+    return Status.OK
 
 
 cdef int64_t read_at(int fd, uint8_t* out, uint64_t size, int64_t offset,
@@ -263,6 +297,14 @@ def write_all_for_tests(int fd, bytes data, int64_t offset) -> tuple:
     cdef int error = 0
     cdef uint64_t done = 0
     cdef int status = write_at(fd, data, len(data), offset, &error, &done)
+    return status, error, done
+
+
+def write_with_zeros_for_tests(int fd, bytes data, uint64_t zeros, int64_t offset) -> tuple:
+    """(status, errno, bytes written) of write_with_zeros_at."""
+    cdef int error = 0
+    cdef uint64_t done = 0
+    cdef int status = write_with_zeros_at(fd, data, len(data), zeros, offset, &error, &done)
     return status, error, done
 
 

@@ -16,26 +16,37 @@ from cext.wire.properties cimport (
 )
 from cext.wire.text cimport text_copy, text_of
 
+cdef enum:
+    POOL_WAIT_US = 1000000      # osPageCacheBusyTimeOutMills of RocketMQ
+
+
 cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
     cdef int status = queue_room(s.queues, queue)
     if status != OK:
         return status if status != POOL_EMPTY else NOT_READY
     if records > DISPATCH_MAX:
         return TOO_LARGE
-    if s.dispatch_count + records > DISPATCH_MAX:
+    if s.dispatch_count + records > s.dispatch_max:
         status = write_and_dispatch(s)
         if status != OK:
             return status
+        if s.dispatch_count + records > s.dispatch_max:
+            return NOT_READY
     if s.log.reserve(bytes, &status) != NULL:
         return OK
     if status != RING_FULL:
         return status
-    status = write_and_dispatch(s)
-    if status != OK:
-        return status
-    if s.log.reserve(bytes, &status) != NULL:
-        return OK
-    return NOT_READY if status == RING_FULL else status
+    while True:
+        status = write_and_dispatch(s)
+        if status != OK:
+            return status
+        if s.log.reserve(bytes, &status) != NULL:
+            return OK
+        if status != RING_FULL or s.options.pool_fail_fast or not s.log.pooled:
+            return NOT_READY if status == RING_FULL else status
+        # As without a pool: the reactor waits for the page cache, but not for ever.
+        if not s.log.wait_for_commit(POOL_WAIT_US):
+            return NOT_READY
 
 
 cdef uint32_t add_own_properties(ShardState s, uint8_t* properties, uint32_t length,

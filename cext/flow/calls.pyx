@@ -35,11 +35,20 @@ cdef void call_put_topic(ShardState s, Arguments* x) noexcept nogil:
     x.status = OK if topic != NULL else POOL_EMPTY
 
 
+cdef void forget_topic(ShardState s, const Topic* topic) noexcept nogil:
+    """What is in the store pool of a topic that goes is not dispatched any more."""
+    cdef int32_t i
+    for i in range(s.dispatch_first, s.dispatch_count):
+        if s.dispatches[i].topic == topic:
+            s.dispatches[i].queue = NULL
+
+
 cdef void call_remove_topic(ShardState s, Arguments* x) noexcept nogil:
     """a: name. Held pulls are answered TOPIC_NOT_EXIST; queue files go, the log stays."""
     cdef Topic* topic
     cdef int32_t i
     write_and_dispatch(s)               # no dispatch entry may point to a queue that goes away
+    forget_topic(s, <Topic*> name_map_find(&s.topics, x.a, x.a_bytes))
     topic = topic_remove(&s.topics, x.a, x.a_bytes)
     x.status = OK if topic != NULL else NOT_FOUND
     if topic == NULL:

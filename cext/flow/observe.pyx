@@ -36,8 +36,11 @@ cdef tuple latency_numbers(const Latency* latency):
 
 
 cdef dict latencies_of(ShardState s):
-    return {"append": latency_numbers(&s.append_latency),
-            "flush": latency_numbers(&s.flusher.state.latency)}
+    cdef dict out = {"append": latency_numbers(&s.append_latency),
+                     "flush": latency_numbers(&s.flusher.state.latency)}
+    if s.log.pooled:
+        out["commit"] = latency_numbers(&s.committer.state.latency)
+    return out
 
 
 cdef inline uint8_t* put(uint8_t* at, const void* value, uint64_t bytes) noexcept nogil:

@@ -42,6 +42,7 @@ from cext.flow.control_link cimport (
     sem_wait,
 )
 from cext.flow.delay_level cimport DELAY_LEVELS_MAX, REDIRECT_BYTES
+from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.group_table cimport (
     CODES_MAX,
     Subscription,
@@ -54,6 +55,7 @@ from cext.flow.pull_job cimport PullJob
 from cext.flow.shard_state cimport (
     BATCH_IDS_BYTES,
     DISPATCH_MAX,
+    POOL_DISPATCH_MAX,
     TEXT_MAX,
     TIMER_SLOTS,
     Dispatch,
@@ -66,6 +68,7 @@ from cext.memory.spsc_ring cimport spsc_pop, spsc_push
 from cext.net.reactor cimport Reactor
 from cext.net.socket_api cimport read, write
 from cext.store.commit_log cimport CommitLog
+from cext.store.committer cimport Committer
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
 from cext.store.indexer cimport Indexer
@@ -125,7 +128,8 @@ cdef class ShardCore:
 
     cdef _take_memory(self):
         cdef ShardState s = self.s
-        s.dispatches = <Dispatch*> calloc(DISPATCH_MAX, sizeof(Dispatch))
+        s.dispatch_max = POOL_DISPATCH_MAX if self.given["pool_bytes"] else DISPATCH_MAX
+        s.dispatches = <Dispatch*> calloc(s.dispatch_max, sizeof(Dispatch))
         s.timer_slots = <PullJob**> calloc(TIMER_SLOTS, sizeof(PullJob*))
         s.batch_ids = <uint8_t*> malloc(BATCH_IDS_BYTES)
         s.redirect.before = <uint8_t*> malloc(REDIRECT_BYTES)
@@ -163,6 +167,7 @@ cdef class ShardCore:
         s.options.trace_on = given["trace_on"]
         s.options.auto_uniq_key = given["auto_uniq_key"]
         s.options.reject_transactions = given["reject_transactions"]
+        s.options.pool_fail_fast = given["pool_fail_fast"]
         cdef bytes region = given["region"]
         cdef bytes extra = given["extra_properties"]
         if len(region) > TEXT_MAX or len(extra) > sizeof(s.options.extra_properties):
@@ -191,8 +196,9 @@ cdef class ShardCore:
         given = self.given
         self._bind(given["listen_host"], given["listen_port"])
         self._set_store_host()
-        s.log = CommitLog(given["commitlog_dir"], given["segment_bytes"], given["ring_bytes"],
-                          given["record_max_bytes"])
+        s.log = CommitLog(given["commitlog_dir"], given["segment_bytes"],
+                          given["pool_bytes"] or given["ring_bytes"], given["record_max_bytes"],
+                          pooled=given["pool_bytes"] > 0)
         s.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
                               given["queue_chunks"], given["checkpoint"])
         abort = pathlib.Path(given["root"], "abort")
@@ -216,6 +222,10 @@ cdef class ShardCore:
                             interval_ms=given["flush_interval_ms"],
                             least_pages=given["flush_least_pages"],
                             thorough_ms=given["flush_thorough_ms"])
+        if s.log.pooled:
+            s.committer = Committer(s.log, least_pages=given["commit_least_pages"],
+                                    interval_ms=given["commit_interval_ms"],
+                                    thorough_ms=given["commit_thorough_ms"])
         connect_callbacks(s)
         return self.report
 
@@ -248,6 +258,8 @@ cdef class ShardCore:
         cdef int error = 0
         self.s.preparer.start()
         self.s.flusher.start()
+        if self.s.log.pooled:
+            self.s.committer.start()
         self.s.readers.start()
         self.s.queues.start()
         if self.indexer is not None:
@@ -270,6 +282,9 @@ cdef class ShardCore:
         self.running = False
         self.listener.close()
         s.readers.stop()
+        if s.log.pooled:
+            s.committer.stop()                  # writes all that is in the pool
+            write_and_dispatch(s)
         s.flusher.stop()                        # syncs all that is written
         if self.indexer is not None:
             self.indexer.stop()
@@ -696,6 +711,9 @@ cdef class ShardCore:
             "log_ring_bytes": s.log.ring.size,
             "log_writes": s.log.writes,
             "log_rolls": s.log.rolls,
+            "log_pooled": int(s.log.pooled),
+            "log_committable": s.log.link.committable,
+            "log_commits": s.committer.state.commits if s.log.pooled else 0,
             "log_syncs": s.flusher.state.syncs,
             "poisoned": int(s.log.poisoned()),
             "writable": int(s.writable),

@@ -20,6 +20,7 @@ from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameMap
 from cext.net.reactor cimport Reactor
 from cext.store.commit_log cimport CommitLog
+from cext.store.committer cimport Committer
 from cext.store.consume_queue cimport Queue
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
@@ -30,6 +31,7 @@ from cext.wire.message_id cimport UniqueKeyMaker
 
 cdef enum:
     DISPATCH_MAX = 16384            # records appended between two write-outs
+    POOL_DISPATCH_MAX = 1048576     # with a store pool: records appended and not committed yet
     TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
     TIMER_TICK_MS = 100
     TEXT_MAX = 256
@@ -50,6 +52,7 @@ cdef struct Options:
     bint trace_on
     bint auto_uniq_key
     bint reject_transactions        # rejectTransactionMessage
+    bint pool_fail_fast             # fastFailIfNoBufferInStorePool
     uint8_t store_host[20]          # brokerIP1 + listenPort as a record holds them
     uint32_t store_host_bytes
     uint8_t region[TEXT_MAX]        # value of MSG_REGION
@@ -88,6 +91,7 @@ cdef class ShardState:
     cdef QueueStore queues
     cdef Preparer preparer
     cdef Flusher flusher
+    cdef Committer committer            # None without a store pool
     cdef DiskReader readers
     cdef Options options
     cdef Counters counters
@@ -98,8 +102,11 @@ cdef class ShardState:
     cdef OffsetTable offsets
     cdef AckQueue await_written
     cdef AckQueue await_durable
-    cdef Dispatch* dispatches           # DISPATCH_MAX entries
-    cdef int32_t dispatch_count
+    cdef Dispatch* dispatches           # dispatch_max entries, in the order of the log
+    cdef int32_t dispatch_max
+    cdef int32_t dispatch_first         # not 0 only with a store pool
+    cdef int32_t dispatch_count         # those from dispatch_first up to here wait for `written`
+    cdef uint64_t appends_seen          # messages_in at the last write-out
     cdef BufferPool job_pool            # PullJob
     cdef PullJob* ready_first           # pulls to answer at the end of this turn
     cdef PullJob* ready_last

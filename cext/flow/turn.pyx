@@ -236,7 +236,8 @@ cdef void run_turn(ShardState s) noexcept nogil:
     cdef int64_t wall
     cdef bint woken
     s.log.reactor_sleeps()
-    s.net.poll(0 if s.log.durable() != s.durable_seen else next_timeout(s))
+    s.net.poll(0 if s.log.durable() != s.durable_seen or s.log.commit_moved()
+               else next_timeout(s))
     s.log.reactor_wakes()
     s.now_ms = s.net.now_ms
     wall = wall_ms()
@@ -273,7 +274,8 @@ cdef void run_turn(ShardState s) noexcept nogil:
 
 cdef bint is_drained(ShardState s) noexcept nogil:
     return (s.await_durable.head == s.await_durable.tail and s.reading_count == 0
-            and s.ready_first == NULL and s.net.dirty_first == NULL)
+            and s.ready_first == NULL and s.net.dirty_first == NULL
+            and (s.log.marks.written == s.log.marks.appended or s.log.poisoned()))
 
 
 cdef void run_turns(ShardState s) noexcept nogil:

@@ -5,6 +5,8 @@
 #              it. Nothing may be acked.
 #   written    write_out() returned OK: pwrite has taken it. kill -9 of the process loses nothing
 #              below `written`; a power cut may. ASYNC_FLUSH acks here.
+#              With a store pool (pooled, transientStorePoolEnable) ASYNC_FLUSH acks at `appended`
+#              instead, as RocketMQ does: a kill loses what was acked and not yet committed.
 #   durable    the flusher's fdatasync returned: a power cut loses nothing below `durable`. The
 #              segment's blocks, size and directory entry were synced before its first byte was
 #              written. SYNC_FLUSH acks here.
@@ -49,6 +51,7 @@ cdef class CommitLog:
     cdef int active_fd              # borrowed from the flusher, who closes it when all is synced
     cdef bint opened                # set_end() was called
     cdef bint holds_flusher         # write_out() wakes nobody: the reactor sees to the sync itself
+    cdef readonly bint pooled       # a committer writes, not write_out(); before set_end()
     cdef readonly uint64_t rolls    # counters
     cdef readonly uint64_t writes
 
@@ -65,10 +68,16 @@ cdef class CommitLog:
     cdef void commit(self, uint32_t bytes) noexcept nogil
     # One pwrite of [written, appended) and 8 zero bytes behind it, so that a recycled segment never
     # shows a stale record; then `written` moves and the flusher is woken if it sleeps. OK (also
-    # when there is nothing to write) | POISONED.
+    # when there is nothing to write) | POISONED. With a pool: offers it all to the committer, and
+    # `written` moves as far as that has come; never waits.
     cdef int write_out(self) noexcept nogil
     # Wakes the flusher if it sleeps: what is written shall be synced by it.
     cdef void wake_flusher(self) noexcept nogil
+    # With a pool: whether the committer has come further than `written`. Any thread.
+    cdef bint commit_moved(self) noexcept nogil
+    # With a pool that is full: waits for the committer to come further, at most so long. True when
+    # it did; write_out() takes that in.
+    cdef bint wait_for_commit(self, int64_t timeout_us) noexcept nogil
 
     # `size` bytes of the log at `offset`, valid until new_turn(): from the ring, or from mapped
     # pages that are in memory. OK | ABSENT (ask a disk reader) | CORRUPT (not inside the log,
@@ -106,6 +115,7 @@ cdef class CommitLog:
 
     cdef uint8_t* reserve_slowly(self, uint32_t max_bytes, int* status) noexcept nogil
     cdef int roll(self) noexcept nogil
+    cdef void hand_over(self) noexcept nogil
     cdef int write_range(self, int64_t end, int64_t mark, uint32_t terminator) noexcept nogil
     cdef int settle_files(self, int64_t end, bint zero_rest) except -1
     cdef int activate(self, int64_t start, int fd) noexcept nogil

@@ -23,13 +23,14 @@ from cext.base.atomics cimport (
     fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32,
     store_release_i64)
 from cext.base.byteorder cimport load_u32
+from cext.base.clock cimport monotonic_us
 from cext.base.status cimport Status, raise_status
 from cext.base.sysio cimport (
     close_file, event_open, event_signal, read_at, sync_data, write_at, zero_range)
 from cext.memory.mirror_ring cimport mirror_ring_at, mirror_ring_close, mirror_ring_open
 from cext.store.log_link cimport (
-    DROPS_MAX, HANDLES_MAX, LOG_PATH_MAX, OPERATION_WRITE, log_is_poisoned, log_poison,
-    log_push_drop, log_push_handle, log_wake_flusher)
+    DROPS_MAX, HANDLES_MAX, LOG_PATH_MAX, OPERATION_WRITE, log_is_poisoned, log_offer, log_poison,
+    log_push_commit, log_push_drop, log_push_handle, log_wake_flusher)
 from cext.store.record cimport (
     RECORD_BYTES_MIN, TERMINATOR_BYTES, RecordView, record_parse, record_write_blank)
 from cext.store.segment cimport segment_open, segment_path, segment_prepare
@@ -38,6 +39,9 @@ from cext.store.segment_map cimport (
     segment_map_view)
 
 from rmq.errors import StoreCorruptError, StoreError
+
+cdef extern from "<unistd.h>" nogil:
+    int usleep(unsigned int us)
 
 cdef extern from "<sys/stat.h>" nogil:
     cdef struct c_timespec "timespec":
@@ -57,7 +61,8 @@ SEGMENT_NAME = re.compile(r"\d{20}")
 
 cdef class CommitLog:
     def __cinit__(self, str directory, int64_t segment_bytes=1 << 30, int64_t ring_bytes=16 << 20,
-                  int64_t max_record_bytes=(4 << 20) + (64 << 10), int mappings=16):
+                  int64_t max_record_bytes=(4 << 20) + (64 << 10), int mappings=16,
+                  bint pooled=False):
         cdef int error = 0
         cdef uint64_t size = 1 << 16
         cdef bytes path = os.fsencode(directory.rstrip("/"))
@@ -76,6 +81,8 @@ cdef class CommitLog:
         self.max_record_bytes = max_record_bytes
         self.active_fd = self.link.ready_fd = -1
         self.link.flusher_event = self.link.preparer_event = self.link.notify_event = -1
+        self.link.committer_event = -1
+        self.pooled = pooled
         self.link.marks = &self.marks
         self.link.segment_bytes = segment_bytes
         self.link.wanted_start = self.link.ready_start = -1
@@ -90,6 +97,8 @@ cdef class CommitLog:
         self.link.flusher_event = event_open(&error)
         self.link.preparer_event = event_open(&error)
         self.link.notify_event = event_open(&error)
+        if pooled:
+            self.link.committer_event = event_open(&error)
         if error != 0:
             raise StoreError(f"eventfd: {os.strerror(error)}")
 
@@ -110,6 +119,8 @@ cdef class CommitLog:
         close_file(self.link.flusher_event)
         close_file(self.link.preparer_event)
         close_file(self.link.notify_event)
+        close_file(self.link.committer_event)
+        self.link.committer_event = -1
         self.link.flusher_event = self.link.preparer_event = self.link.notify_event = -1
         segment_map_close(&self.map)
         mirror_ring_close(&self.ring)
@@ -169,15 +180,24 @@ cdef class CommitLog:
         # Before anything is changed: room for the hand-over to the flusher.
         if self.link.handles_pushed - load_acquire_u64(&self.link.handles_popped) >= HANDLES_MAX:
             return Status.NOT_READY
+        if self.pooled and (self.link.commit_pushed - load_acquire_u64(&self.link.commit_popped)
+                            >= HANDLES_MAX):
+            return Status.NOT_READY
         record_write_blank(mirror_ring_at(&self.ring, <uint64_t>self.marks.appended),
                            <uint32_t>(end - self.marks.appended))
         self.marks.appended += TERMINATOR_BYTES
         # What is left behind the BLANK's head is filler: it counts as written, but never is.
-        status = self.write_range(self.marks.appended, end, 0)
-        if status != Status.OK:
-            return status
+        if self.pooled:
+            self.link.commit_handles[(self.link.commit_pushed - 1) & (HANDLES_MAX - 1)].data_end = \
+                self.marks.appended
+        else:
+            status = self.write_range(self.marks.appended, end, 0)
+            if status != Status.OK:
+                return status
         self.marks.appended = end
         self.activate(end, self.link.ready_fd)
+        if self.pooled:
+            self.hand_over()
         log_wake_flusher(&self.link)
         self.rolls += 1
         return Status.OK
@@ -190,15 +210,41 @@ cdef class CommitLog:
         self.limit = 0
         if not log_push_handle(&self.link, start, fd):
             return Status.NOT_READY
+        if self.pooled and not log_push_commit(&self.link, start, fd):
+            return Status.NOT_READY
         store_release_i64(&self.link.wanted_start, self.active_end)
         event_signal(self.link.preparer_event)
         return Status.OK
+
+    cdef void hand_over(self) noexcept nogil:
+        """With a pool: what is appended to the committer, what it has written into `written`."""
+        cdef int64_t committed = load_acquire_i64(&self.link.committed)
+        if self.marks.appended != self.link.committable:
+            log_offer(&self.link, self.marks.appended)
+        if committed > self.marks.written:
+            store_release_i64(&self.marks.written, committed)
+            log_wake_flusher(&self.link)
+
+    cdef bint commit_moved(self) noexcept nogil:
+        return self.pooled and load_acquire_i64(&self.link.committed) > self.marks.written
+
+    cdef bint wait_for_commit(self, int64_t timeout_us) noexcept nogil:
+        cdef int64_t until = monotonic_us() + timeout_us
+        while not self.commit_moved():
+            if (log_is_poisoned(&self.link) or self.marks.appended == self.marks.written
+                    or monotonic_us() > until):
+                return False
+            usleep(50)
+        return True
 
     cdef int write_out(self) noexcept nogil:
         cdef int64_t room
         cdef int status
         if log_is_poisoned(&self.link):
             return Status.POISONED
+        if self.pooled:
+            self.hand_over()
+            return Status.OK
         if self.marks.appended == self.marks.written:
             return Status.OK
         room = self.active_end - self.marks.appended
@@ -390,6 +436,8 @@ cdef class CommitLog:
         self.marks.appended = self.marks.dispatched = self.ring_low = end
         store_release_i64(&self.marks.written, end)
         store_release_i64(&self.marks.durable, end)
+        store_release_i64(&self.link.committable, end)
+        store_release_i64(&self.link.committed, end)
         self.pinned_low = INT64_MAX
         self.opened = True
         return 0
@@ -509,6 +557,9 @@ cdef class CommitLog:
 
     def write_out_for_tests(self) -> int:
         return self.write_out()
+
+    def wait_for_commit_for_tests(self, int64_t timeout_us) -> bool:
+        return self.wait_for_commit(timeout_us)
 
     def view_for_tests(self, int64_t offset, uint32_t size) -> "bytes | int":
         cdef const uint8_t* at

@@ -54,6 +54,11 @@ cdef struct SegmentHandle:
     int64_t start               # physical offset of its first byte
     int fd                      # read-write
 
+cdef struct CommitHandle:       # a segment on its way to the committer
+    int64_t start
+    int64_t data_end            # end of its records, once committable is past the segment
+    int fd                      # borrowed: the flusher closes it, after all of it was committed
+
 cdef struct LogLink:
     # fixed after construction
     Watermarks* marks           # borrowed from the CommitLog that owns this struct
@@ -70,6 +75,15 @@ cdef struct LogLink:
     int32_t flusher_sleeping    # see above
     int32_t syncing             # 1: taken by who syncs and moves `durable`, flusher or reactor
     int64_t usual_sync_us       # what a sync took lately; who syncs writes, the reactor acquires
+    # reactor <-> committer, only with a store pool (committer.pxd)
+    CommitHandle commit_handles[HANDLES_MAX]
+    uint64_t commit_pushed      # reactor
+    uint64_t commit_popped      # committer
+    int64_t committable         # reactor: the log up to here may be written to its file
+    int64_t committed           # committer: the log up to here is; the reactor copies to `written`
+    int64_t commit_least_bytes  # fixed: as many must wait to wake a committer that sleeps for them
+    int committer_event
+    int32_t committer_sleeping  # 0 awake; 1 until anything comes; 2 until commit_least_bytes wait
     # reactor -> preparer
     int64_t wanted_start        # segment to have ready; -1 none
     int64_t drops[DROPS_MAX]    # starts of segments to remove
@@ -98,6 +112,10 @@ cdef void log_notify(LogLink* link) noexcept nogil
 # Reactor: wake the flusher, with a system call only when it sleeps.
 cdef void log_wake_flusher(LogLink* link) noexcept nogil
 
+# Reactor: publish `committable` and wake the committer if that is worth it.
+cdef void log_offer(LogLink* link, int64_t committable) noexcept nogil
+# Reactor: give a segment to the committer. False: HANDLES_MAX wait already.
+cdef bint log_push_commit(LogLink* link, int64_t start, int fd) noexcept nogil
 # Reactor: give a segment to the flusher. False: HANDLES_MAX wait already.
 cdef bint log_push_handle(LogLink* link, int64_t start, int fd) noexcept nogil
 # Reactor: have a segment removed or recycled. False: DROPS_MAX wait already.

@@ -3,8 +3,8 @@
 from libc.string cimport strncpy
 
 from cext.base.atomics cimport (
-    exchange_i32, fence, load_acquire_i32, load_acquire_u64, load_seq_i32, store_release_i32,
-    store_release_u64)
+    exchange_i32, fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, load_seq_i32,
+    store_release_i32, store_release_i64, store_release_u64)
 from cext.base.sysio cimport event_signal
 
 cdef extern from *:
@@ -27,6 +27,7 @@ cdef void log_poison(LogLink* link, int operation, int error, int64_t offset,
         store_release_i32(&link.poison.state, 2)
     event_signal(link.notify_event)
     event_signal(link.flusher_event)
+    event_signal(link.committer_event)
 
 
 cdef void log_notify(LogLink* link) noexcept nogil:
@@ -40,6 +41,32 @@ cdef void log_wake_flusher(LogLink* link) noexcept nogil:
     if load_acquire_i32(&link.flusher_sleeping) != 0:
         if exchange_i32(&link.flusher_sleeping, 0) != 0:
             event_signal(link.flusher_event)
+
+
+cdef void log_offer(LogLink* link, int64_t committable) noexcept nogil:
+    cdef int32_t asleep
+    store_release_i64(&link.committable, committable)
+    fence()              # it comes before our look at committer_sleeping
+    asleep = load_acquire_i32(&link.committer_sleeping)
+    if asleep == 0:
+        return
+    if asleep == 2 and (committable - load_acquire_i64(&link.committed)
+                        < link.commit_least_bytes):
+        return
+    if exchange_i32(&link.committer_sleeping, 0) != 0:
+        event_signal(link.committer_event)
+
+
+cdef bint log_push_commit(LogLink* link, int64_t start, int fd) noexcept nogil:
+    cdef uint64_t pushed = link.commit_pushed
+    cdef CommitHandle* handle = &link.commit_handles[pushed & (HANDLES_MAX - 1)]
+    if pushed - load_acquire_u64(&link.commit_popped) >= HANDLES_MAX:
+        return False
+    handle.start = start
+    handle.data_end = start + link.segment_bytes
+    handle.fd = fd
+    store_release_u64(&link.commit_pushed, pushed + 1)
+    return True
 
 
 cdef bint log_push_handle(LogLink* link, int64_t start, int fd) noexcept nogil:

@@ -133,6 +133,8 @@ def _rates(broker: "Broker") -> dict[str, str]:
 
 def _log(broker: "Broker") -> dict[str, str]:
     minimum, maximum, durable = broker.core.log_range()
+    counters = broker.core.stats()
+    waiting = max(0, counters.get("log_appended", 0) - counters.get("log_written", 0))
     directory = broker.commit_log_directory
     ratio = disk_ratio(directory)
     try:
@@ -144,8 +146,8 @@ def _log(broker: "Broker") -> dict[str, str]:
         "commitLogMinOffset": str(minimum),
         "commitLogMaxOffset": str(maximum),
         "remainHowManyDataToFlush": _readable(maximum - durable),
-        "remainHowManyDataToCommit": "0 B",
-        "remainTransientStoreBufferNumbs": "2147483647",
+        "remainHowManyDataToCommit": _readable(waiting),
+        "remainTransientStoreBufferNumbs": str(_pool_files_left(broker, counters, waiting)),
         "dispatchBehindBytes": "0",
         "dispatchMaxBuffer": "0",  # consumers see a message in the turn that wrote it
         "pageCacheLockTimeMills": "0",
@@ -155,6 +157,14 @@ def _log(broker: "Broker") -> dict[str, str]:
         "commitLogDirCapacity": f"Total : {_readable(total)}, Free : {_readable(free)}.",
         "earliestMessageTimeStamp": str(broker.earliest_store_time()),
     }
+
+
+def _pool_files_left(broker: "Broker", counters: dict[str, int], waiting: int) -> int:
+    """Log files' worth of free store pool; Java's largest int where it refuses nobody."""
+    if not counters.get("log_pooled") or not broker.settings.fastFailIfNoBufferInStorePool:
+        return 2**31 - 1
+    left = counters["log_ring_bytes"] - waiting
+    return max(0, left) // int(broker.settings.mappedFileSizeCommitLog)
 
 
 def _pools() -> dict[str, str]:

@@ -8,6 +8,8 @@ they are used.
 from __future__ import annotations
 
 import ipaddress
+import logging
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,11 @@ from cext.flow.shard_core import ShardCore
 from rmq.config import Settings
 from rmq.errors import ConfigError
 
+log = logging.getLogger("rmq.broker.shard")
+
 FRAME_MAX_BYTES = 16 * 1024 * 1024  # RocketMQ's limit for a whole frame (wire.md 1.1)
 UNIT_BYTES = 20
+RING_MARGIN_BYTES = 64  # what the log keeps free; else the ring would be taken twice as large
 QUEUE_CHUNKS = 262_144  # 1 KiB each: tails of consume queues, at most 256 MiB
 PULLS_MAX = 65_536  # pulls held or under way
 DISK_READERS = 2
@@ -25,7 +30,15 @@ DISK_READERS = 2
 
 def make_core(settings: Settings) -> ShardCore:
     """A core that is not open yet. ConfigError when a setting cannot be used."""
-    return ShardCore(core_options(settings))
+    options = core_options(settings)
+    if options["pool_bytes"]:
+        log.warning(
+            "store pool of %d MiB: sends are acknowledged in memory; a killed process loses what "
+            "is not written yet", options["pool_bytes"] >> 20,
+        )  # fmt: skip
+    elif settings.transientStorePoolEnable:
+        log.warning("transientStorePoolEnable has no effect with SYNC_FLUSH")
+    return ShardCore(options)
 
 
 def core_options(settings: Settings) -> dict[str, Any]:
@@ -42,7 +55,13 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "segment_bytes": settings.mappedFileSizeCommitLog,
         "queue_file_units": settings.mappedFileSizeConsumeQueue // UNIT_BYTES,
         "ring_bytes": settings.rmqRingBytes,
-        "record_max_bytes": settings.rmqRingBytes // 2,
+        # Half of the ring stays appendable while pulls look at the other half.
+        "record_max_bytes": settings.rmqRingBytes // 2 - RING_MARGIN_BYTES,
+        "pool_bytes": pool_bytes(settings),
+        "pool_fail_fast": settings.fastFailIfNoBufferInStorePool,
+        "commit_least_pages": settings.commitCommitLogLeastPages,
+        "commit_interval_ms": settings.commitIntervalCommitLog,
+        "commit_thorough_ms": settings.commitCommitLogThoroughInterval,
         "message_max_bytes": settings.maxMessageSize,
         "frame_max_bytes": FRAME_MAX_BYTES,
         "sync_flush": settings.flushDiskType == "SYNC_FLUSH",
@@ -70,6 +89,26 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "extra_properties": _extra_properties(settings),
         **_buffers(settings),
     }
+
+
+def pool_bytes(settings: Settings) -> int:
+    """Size of the store pool, 0 without one; ConfigError when this machine has no room for it.
+
+    transientStorePoolSize log files as RocketMQ takes them, rounded down to a power of two because
+    it is a ring, and never less than rmqRingBytes. Example: 5 files of 1 GiB make 4 GiB.
+    """
+    if not settings.transientStorePoolEnable or settings.flushDiskType == "SYNC_FLUSH":
+        return 0
+    wanted: int = settings.transientStorePoolSize * settings.mappedFileSizeCommitLog
+    size = max(1 << (wanted.bit_length() - 1), settings.rmqRingBytes)
+    memory = os.sysconf("SC_PAGESIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > memory // 2:
+        raise ConfigError(
+            f"transientStorePoolSize={settings.transientStorePoolSize}: a pool of {size >> 20} MiB "
+            f"would take more than half of this machine's {memory >> 20} MiB; choose a smaller "
+            "one, or a smaller mappedFileSizeCommitLog"
+        )
+    return int(size)
 
 
 def _buffers(settings: Settings) -> dict[str, int]:

@@ -41,6 +41,11 @@ _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
         "Bytes written that consumers can not see yet.",
         lambda s: _difference(s, "log_written", "log_dispatched"),
     ),
+    (
+        "rmq_storage_commit_behind_bytes",
+        "Bytes in the store pool that are not in the file yet.",
+        lambda s: _difference(s, "log_appended", "log_written"),
+    ),
     ("rmq_up_seconds", "Since the start of the process.", lambda s: s.uptime_ms / 1000),
     ("rmq_writable", "1 while sends are taken.", lambda s: s.counters.get("writable")),
     ("rmq_poisoned", "1 after a failed write or sync.", lambda s: s.counters.get("poisoned")),
@@ -125,6 +130,8 @@ def render(samples: Sequence[Sample]) -> bytes:
     _pools(out, shards)
     _latency(out, shards, "append", "rmq_append_latency_seconds",
              "From the turn that brought a message to its write.")  # fmt: skip
+    _latency(out, shards, "commit", "rmq_commit_latency_seconds",
+             "One write of the store pool to its file.")  # fmt: skip
     _latency(out, shards, "flush", "rmq_flush_latency_seconds", "One fdatasync of the log.")
     return out.text()
 

@@ -40,6 +40,25 @@ async def test_the_table_holds_what_mqadmin_reads_with_real_numbers(tmp_path: Pa
         assert len(table["putTps"].split()) == 3
 
 
+@in_loop
+async def test_the_store_pool_is_told_as_rocketmq_tells_it(tmp_path: Path) -> None:
+    async with control(tmp_path, mappedFileSizeCommitLog=1 << 20) as broker:
+        client = broker.core.client()
+        table = json.loads((await client.call(28)).body)["table"]
+        assert table["remainTransientStoreBufferNumbs"] == str(2**31 - 1)
+        assert table["remainHowManyDataToCommit"] == "0 B"
+    async with control(
+        tmp_path, mappedFileSizeCommitLog=1 << 20, fastFailIfNoBufferInStorePool=True
+    ) as broker:
+        broker.core.counters |= {
+            "log_pooled": 1, "log_ring_bytes": 4 << 20,
+            "log_appended": 5_000_000, "log_written": 3_500_000,
+        }  # fmt: skip
+        table = json.loads((await broker.core.client().call(28)).body)["table"]
+        assert table["remainTransientStoreBufferNumbs"] == "2"
+        assert table["remainHowManyDataToCommit"] == "1.4 MiB"
+
+
 def test_rates_are_growth_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(samples.time, "monotonic", lambda: now[0])

@@ -1,0 +1,150 @@
+"""The store pool on a slow and on a failing disk, and after kill -9.
+
+What RocketMQ's pool promises and no more: what consumers saw stays, a clean stop loses nothing, a
+kill may lose what was acked and not written. Real processes behind the fault shim.
+"""
+
+import errno
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.broker_process import READY, command
+from support.shard import Client, bodies, pull, send
+
+POOL = (
+    "--set", "transientStorePoolEnable=true", "--set", "transientStorePoolSize=1",
+    "--set", "mappedFileSizeCommitLog=16777216",
+)  # fmt: skip
+LOG = "commitlog/"
+
+
+@contextmanager
+def broker(directory: Path, faults=None, *options: str) -> Iterator[tuple[subprocess.Popen, int]]:
+    environment = faults.environment() if faults is not None else None
+    with (directory / "broker.txt").open("a") as log:
+        process = subprocess.Popen(
+            command(directory / "store", *POOL, *options), stdout=subprocess.PIPE, stderr=log,
+            text=True, env=environment,
+        )  # fmt: skip
+    try:
+        line = process.stdout.readline()
+        found = READY.search(line)
+        assert found is not None, line + (directory / "broker.txt").read_text()
+        yield process, int(found["address"].rpartition(":")[2])
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def send_until_refused(client: Client, seconds: float) -> tuple[int, int, str]:
+    """(acked, code of the refusal, its remark) of sends of 100 KiB."""
+    end = time.monotonic() + seconds
+    acked = 0
+    while time.monotonic() < end:
+        reply = client.ask(send("TBW102", b"x" * 100_000, 7))
+        if reply.code != 0:
+            return acked, reply.code, reply.remark or ""
+        acked += 1
+    return acked, 0, ""
+
+
+def test_a_slow_disk_is_not_felt_while_the_pool_has_room(tmp_path: Path, faults) -> None:
+    with broker(tmp_path, faults) as (_, port):
+        client = Client(port)
+        assert client.ask(send("TBW102", b"first")).code == 0
+        faults.sleep("pwrite", 1_500_000, path=LOG)
+        began = time.monotonic()
+        for number in range(50):
+            assert client.ask(send("TBW102", b"x" * 10_000, number)).code == 0
+        assert time.monotonic() - began < 1.0
+        client.close()
+
+
+def test_a_full_pool_refuses_at_once_when_it_is_told_to(tmp_path: Path, faults) -> None:
+    with broker(tmp_path, faults, "--set", "fastFailIfNoBufferInStorePool=true") as (_, port):
+        client = Client(port)
+        assert client.ask(send("TBW102", b"first")).code == 0
+        faults.sleep("pwrite", 3_000_000, path=LOG)
+        began = time.monotonic()
+        acked, code, remark = send_until_refused(client, 10)
+        assert code == 2 and "flow control" in remark
+        assert 100 < acked < 170  # 16 MiB of pool
+        assert time.monotonic() - began < 2.5
+        faults.clear()
+        deadline = time.monotonic() + 20
+        while client.ask(send("TBW102", b"again")).code != 0:
+            assert time.monotonic() < deadline, "the pool stays full"
+            time.sleep(0.05)
+        client.close()
+
+
+def test_a_full_pool_waits_for_the_disk_when_it_is_not(tmp_path: Path, faults) -> None:
+    with broker(tmp_path, faults) as (_, port):
+        client = Client(port)
+        assert client.ask(send("TBW102", b"first")).code == 0
+        faults.sleep("pwrite", 300_000, path=LOG)
+        acked, code, _ = send_until_refused(client, 4)
+        assert code == 0
+        assert acked > 200  # more than the pool holds
+        client.close()
+
+
+def test_a_failed_write_poisons_the_log_and_what_comes_after_is_refused(
+    tmp_path: Path, faults
+) -> None:
+    with broker(tmp_path, faults) as (_, port):
+        client = Client(port)
+        assert client.ask(send("TBW102", b"good")).code == 0
+        time.sleep(0.5)
+        faults.fail("pwrite", errno.EIO, path=LOG)
+        acked, code, remark = send_until_refused(client, 10)
+        assert acked >= 1  # into the pool, before the committer failed
+        assert code == 14 and "poisoned" in remark
+        client.close()
+
+
+def test_after_a_kill_the_log_is_a_prefix_and_what_was_seen_is_in_it(tmp_path: Path) -> None:
+    seen: list[bytes] = []
+    sent = 0
+    for _ in range(4):
+        with broker(tmp_path) as (process, port):
+            client = Client(port)
+            kept = len(seen)
+            held = pull_all(client, 0)
+            assert held[:kept] == seen, "a message that a consumer saw is gone"
+            assert held == [b"%d" % number for number in numbers(held)]
+            assert numbers(held) == sorted(set(numbers(held)))
+            for _ in range(300):
+                client.put(*(send("TBW102", b"%d" % n, n) for n in range(sent, sent + 10)))
+                client.replies(10)
+                sent += 10
+            seen = pull_all(client, 0)
+            client.put(*(send("TBW102", b"%d" % n, n) for n in range(sent, sent + 10)))
+            client.replies(10)
+            sent += 10
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            client.close()
+    assert re.search(r"end_problem", (tmp_path / "broker.txt").read_text())
+
+
+def numbers(held: list[bytes]) -> list[int]:
+    return [int(body) for body in held]
+
+
+def pull_all(client: Client, offset: int) -> list[bytes]:
+    """Everything queue 0 of the topic shows now. The broker's preset group may pull anything."""
+    got: list[bytes] = []
+    while True:
+        reply = client.ask(
+            pull("TOOLS_CONSUMER", "TBW102", offset + len(got), sysFlag=4, subscription="*")
+        )
+        if reply.code != 0:
+            return got
+        got += bodies(reply)
