@@ -13,6 +13,7 @@ the log lines add up, and the offline checker finds the store sound.
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import re
 import threading
@@ -116,7 +117,8 @@ class Stream:
     def check(self) -> None:
         if self.cut or self.closes is not Due.NEVER:
             if self.cut or self.closes is Due.MAYBE:
-                self.client.socket.shutdown(1)
+                with contextlib.suppress(OSError):  # it may have closed already
+                    self.client.socket.shutdown(1)
             self.read_to_the_end()
             return
         found = collections.Counter(self.client.reply().opaque for _ in range(self.sure.total()))
