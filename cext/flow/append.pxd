@@ -24,7 +24,6 @@ cdef enum:
 cdef struct Message:
     const uint8_t* body
     uint32_t body_bytes
-    uint32_t body_crc           # of the body, as records hold it
     Text properties             # maybe escaped; unescaped into the record
     int32_t flag
     int32_t sys_flag            # as the client sent it; host bits are set here

@@ -1,6 +1,7 @@
 """One message becomes one record at the end of the log. See append.pxd."""
 from libc.string cimport memcpy
 
+from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
 from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.shard_state cimport DISPATCH_MAX, Dispatch
@@ -93,7 +94,7 @@ cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message*
     fields.prepared_offset = m.prepared_offset
     fields.body = m.body
     fields.body_bytes = m.body_bytes
-    fields.body_crc = m.body_crc
+    fields.body_crc = body_crc(m.body, m.body_bytes)
     fields.topic = topic.name
     fields.topic_bytes = topic.name_length
     length_at = record_start(at, &fields)

@@ -2,7 +2,6 @@
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
-from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_FOUND, OK, POOL_EMPTY
 from cext.flow.append cimport Appended, Message, append_message, make_room, record_bytes_max
 from cext.flow.dispatch cimport write_and_dispatch
@@ -201,7 +200,6 @@ cdef void call_append(ShardState s, Arguments* x) noexcept nogil:
         return
     m.body = x.c
     m.body_bytes = x.c_bytes
-    m.body_crc = body_crc(m.body, m.body_bytes)
     m.properties = text_of(x.d, x.d_bytes)
     m.flag = <int32_t> x.numbers[1]
     m.sys_flag = <int32_t> x.numbers[2]

@@ -3,7 +3,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
 
-from cext.base.checksum cimport body_crc
 from cext.base.status cimport IO_ERROR, MALFORMED, NO_SPACE, NOT_READY, OK, POISONED, TOO_LARGE
 from cext.flow.ack_queue cimport (
     UNIQ_KEY_MAX,
@@ -161,7 +160,6 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
     m.add_properties = True
     m.own_tags_code = False
     m.tags_code = 0
-    m.body_crc = body_crc(m.body, m.body_bytes)
     status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
     prefetch(queue.write_at)
     if status != OK:
@@ -288,7 +286,6 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
         m.body_bytes = entry.body_bytes
         m.flag = entry.flag
         m.properties = text_of(entry.properties, entry.properties_bytes)
-        m.body_crc = body_crc(m.body, m.body_bytes)
         status = append_message(s, topic, queue, &m, &a)
         if status != OK:
             break                   # cannot be: everything was measured and room was made

@@ -19,7 +19,7 @@ persisted are taken back from any queue; when there are none the reactor writes 
 queue_room (inline, one compare) before it writes a record, so that an append never fails after its
 record was written.
 
-Example: 10,000 queues at 300,000 messages/s of 400 bytes: a hand-over run each GiB, about 9 s, writes
+Example: 10,000 queues at 300,000 messages/s of 400 bytes: a hand-over run each GiB (9 s) writes
 270 units per queue in one pwritev, 10,000 files in the writer thread, none in the reactor.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
