@@ -97,14 +97,18 @@ async def _shrink(supervisor: Supervisor, message: Shrink) -> Done:
     ]
     before = {shard.index: shard.drain for shard in going}
     for shard in going:
-        await supervisor.drain(shard, True)
-    if not message.discard:
-        held = [text for shard in going if (text := _held(await supervisor.unconsumed(shard)))]
-        if held:
-            for shard in going:
-                if not before[shard.index]:
-                    await supervisor.drain(shard, False)
-            raise BusError("messages nobody has consumed would be out of reach: " + "; ".join(held))
+        if shard.runs or not message.discard:
+            await supervisor.drain(shard, True, refuse=True)
+    try:
+        if not message.discard:
+            held = [text for shard in going if (text := _held(await supervisor.unconsumed(shard)))]
+            if held:
+                what = "; ".join(held)
+                raise BusError(f"messages nobody has consumed would be out of reach: {what}")
+    except BusError:
+        for shard in going:
+            await supervisor.drain(shard, before[shard.index])
+        raise
     for shard in going:
         await supervisor.remove(shard)
     stores = ", ".join(str(shard.place.store) for shard in going)

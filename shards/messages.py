@@ -210,9 +210,13 @@ class Answers(Message, frozen=True):
 
 
 class Permission(Message, frozen=True):
-    """Request to a shard: brokerPermission from now on (drain: 4, reading only). Answer: Done."""
+    """Request to a shard: brokerPermission from now on (drain: 4, reading only). Answer: Done.
+
+    As in RocketMQ this takes the shard's queues off the routes for sends, and who has an old route
+    may still send for half a minute; refuse: not even those."""
 
     value: int
+    refuse: bool = False
 
 
 class Unconsumed(Message, frozen=True):

@@ -7,7 +7,8 @@
     stopping                                on purpose
 
 A run has failed when it ended before it served, or within STABLE_S after. Failed runs in a row are
-followed by growing pauses, none after the first; FAILURES_MAX of them end the attempts. So a shard
+followed by growing pauses, none after the first; rmqShardFailuresMax (10) of them end the attempts.
+So a shard
 that is killed now and then is back at once, and one that cannot live leaves the machine in peace
 after about 20 seconds, with its reason in `rmq broker status`, while the others serve on.
 
@@ -34,7 +35,6 @@ from shards.messages import ShardStatus
 from shards.placement import Place
 
 STABLE_S = 1.0
-FAILURES_MAX = 10
 REFUSED = 3  # exit code of a shard whose settings cannot be used
 PAUSES_S = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 5.0, 5.0)
 

@@ -117,6 +117,7 @@ class BusSiblings(seam.Siblings):
         self._sending: asyncio.Task[None] | None = None
         self._supervisor_late = False
         self._serving = False
+        self._refusing = False  # sends, while it is looked whether this shard may go
 
     # ---- what the broker calls
 
@@ -293,6 +294,10 @@ class BusSiblings(seam.Siblings):
         if isinstance(message, Permission):
             self._broker.settings.change({"brokerPermission": str(message.value)})
             self._broker.settings_changed(["brokerPermission"])
+            if message.refuse != self._refusing:
+                self._refusing = message.refuse
+                reason = b"this shard is being taken off" if message.refuse else b""
+                self._broker.core.set_writable(int(not message.refuse), reason)
             await self._broker.registration.settled(1.0)
             return Done()
         if isinstance(message, Unconsumed):

@@ -5,9 +5,9 @@
     await supervisor.stop()          all shards stopped, at most STOP_S later
 
 A shard's end is seen at once (pidfd) and answered with a new start, after a pause when it keeps
-failing (shard.py). One that is silent on the bus for SILENT_S is shown as such, for HUNG_S it is
-taken for hung and killed: a process that is stopped or swapped to death does not come back by
-itself, a new one does.
+failing (shard.py). One that is silent on the bus for SILENT_S is shown as such; silent for
+rmqShardSilentSeconds (30) it is taken for hung and killed: a process that is stopped or swapped to
+death does not come back by itself, a new one does.
 
 When the supervisor itself dies the shards serve on, and the next supervisor on the same store
 adopts them: it finds their processes by the pid files, takes the token they know, and they say
@@ -56,7 +56,6 @@ from shards.shard import Shard
 log = logging.getLogger("rmq.supervisor")
 
 SILENT_S = 3.0
-HUNG_S = 30.0
 WATCH_S = 0.5
 DRAINED_LOOK_S = 5.0
 STOP_S = 30.0
@@ -190,7 +189,7 @@ class Supervisor:
         if not self._started and shard.refused:
             shard.state = states.GIVEN_UP  # told at once, not after ten attempts
             return
-        if shard.failures >= states.FAILURES_MAX:
+        if shard.failures >= self.settings.rmqShardFailuresMax:
             shard.state = states.GIVEN_UP
             shard.reason = f"given up after {shard.failures} failed starts in a row; last: {reason}"
             log.error("shard %d: %s", shard.index, shard.reason)
@@ -254,13 +253,14 @@ class Supervisor:
         except BusError as error:
             log.warning("shard %d: its permission is not set: %s", shard.index, error)
 
-    async def drain(self, shard: Shard, on: bool) -> None:
+    async def drain(self, shard: Shard, on: bool, refuse: bool = False) -> None:
         """Its permission to write goes or comes back; it is kept over restarts."""
         shard.drain = on
         self.save()
         if shard.serving_at is not None:
             shard.state = states.DRAINING if on else states.SERVING
-        await self.hub.ask(shard.index, Permission(READ_ONLY if on else READ_WRITE), 5.0)
+        value = READ_ONLY if on else READ_WRITE
+        await self.hub.ask(shard.index, Permission(value, refuse), 5.0)
         self._progressed()
 
     async def unconsumed(self, shard: Shard) -> dict[str, int]:
@@ -283,7 +283,7 @@ class Supervisor:
         silent_s = self.hub.silent_s(shard.index)
         if not shard.runs or silent_s is None or shard.serving_at is None:
             return
-        if silent_s >= HUNG_S:
+        if silent_s >= self.settings.rmqShardSilentSeconds:
             log.error("shard %d has said nothing for %.0f s and is killed", shard.index, silent_s)
             shard.signal(signal.SIGKILL)
         elif silent_s >= SILENT_S and shard.state != states.SILENT:

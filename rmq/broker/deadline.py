@@ -28,6 +28,7 @@ async def within(awaitable: Awaitable[T], timeout_s: float) -> T:
     if not task.done():
         task.cancel()
         await asyncio.wait((task,))
-        if task.cancelled():
+        # gather() that was cancelled counts as failed with the cancellation
+        if task.cancelled() or isinstance(task.exception(), asyncio.CancelledError):
             raise asyncio.TimeoutError
     return task.result()

@@ -47,3 +47,13 @@ def test_a_cancellation_that_meets_the_result_is_not_lost(steps: int) -> None:
                 await task
 
     asyncio.run(run())
+
+
+def test_time_over_is_told_as_such_of_a_gather_too() -> None:
+    """A cancelled gather() looks like one that failed with the cancellation."""
+
+    async def run() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await within(asyncio.gather(asyncio.sleep(60), asyncio.sleep(60)), 0.01)
+
+    asyncio.run(run())

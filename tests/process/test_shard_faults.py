@@ -1,0 +1,267 @@
+"""Shards and supervisors that die, stop or cannot live: the others serve on, nothing acked is lost.
+
+Real processes under load, kill -9 and SIGSTOP. Times are asserted with much room for busy machines.
+Cannot prove a power cut (tests/fault), nor what 500 rounds would show.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from support.broker_client import BrokerClient
+from support.journal import Journal, Load
+from support.machine import Machine, is_shard, machine
+
+from rmq.format import fastjson
+from shards.client import BusClient
+from shards.messages import (
+    BusError,
+    Done,
+    Drain,
+    HelloCommand,
+    Restart,
+    ShardStatus,
+    Shrink,
+    Status,
+    StatusReply,
+    Welcome,
+)
+
+TOPIC_CONFIG, DELETE_TOPIC, UPDATE_OFFSET, MAX_OFFSET = 351, 215, 15, 30
+NO_TOPIC = 17
+
+
+async def sends(port: int, topic: str, count: int) -> list[float]:
+    """Seconds of each acknowledged send, one after the other."""
+    took = []
+    async with BrokerClient(port) as client:
+        for _ in range(count):
+            began = time.monotonic()
+            assert (await client.send(topic)).code == 0
+            took.append(time.monotonic() - began)
+    return took
+
+
+async def has_topic(port: int, topic: str) -> bool:
+    async with BrokerClient(port) as client:
+        return (await client.call(TOPIC_CONFIG, topic=topic)).code == 0
+
+
+async def eventually_topic(port: int, topic: str, there: bool = True) -> None:
+    end = time.monotonic() + 10
+    while await has_topic(port, topic) is not there:
+        assert time.monotonic() < end, f"{topic} is {'missing' if there else 'still there'}"
+        await asyncio.sleep(0.02)
+
+
+async def keep_sending(port: int, took: list[float]) -> None:
+    """Seconds of each acknowledged send, until cancelled."""
+    async with BrokerClient(port) as client:
+        while True:
+            began = time.monotonic()
+            assert (await client.send("sibling")).code == 0
+            took.append(time.monotonic() - began)
+            await asyncio.sleep(0.002)
+
+
+def test_killed_shard_is_back_and_has_lost_nothing_acked(tmp_path: Path) -> None:
+    async def rounds(broker: Machine) -> None:
+        journal, took = Journal(), []
+        sending = asyncio.create_task(keep_sending(broker.ports[0], took))
+        for number in range(2):
+            pid = (await asyncio.to_thread(broker.shards))[1].pid
+            async with Load(broker.ports[1], journal, number, producers=2):
+                await asyncio.sleep(0.2)
+                before = len(took)
+                os.kill(pid, signal.SIGKILL)
+                began = time.monotonic()
+                shard = await asyncio.to_thread(broker.until_serving, 1, pid)
+                print(f"shard 1 serves again after {time.monotonic() - began:.2f} s")
+            assert shard.reason == "killed by signal 9 (SIGKILL)"
+            assert shard.restarts == number + 1
+            assert len(took) > before + 10  # the sibling went on meanwhile
+            assert await journal.check(broker.ports[1])
+            journal.forget_before_this()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        assert len(journal.acked) > 0
+        async with BrokerClient(broker.ports[0]) as client:
+            end = await client.call(MAX_OFFSET, topic="sibling", queueId=0)
+            assert int(end.fields["offset"]) >= len(took)
+
+    with machine(tmp_path, 2) as broker:
+        asyncio.run(rounds(broker))
+
+
+def test_stopped_shard_delays_no_send_on_another(tmp_path: Path) -> None:
+    async def run(broker: Machine) -> None:
+        await sends(broker.ports[0], "known", 5)
+        pids = await asyncio.to_thread(lambda: broker.pids)
+        os.kill(pids[1], signal.SIGSTOP)
+        try:
+            known = await sends(broker.ports[0], "known", 300)
+            new = []
+            for number in range(5):  # auto-created: each is told to the stopped shard in vain
+                new += await sends(broker.ports[0], f"new{number}", 1)
+            print(f"known: {max(known):.3f} s at most; new: {[round(each, 3) for each in new]}")
+            assert sorted(known)[len(known) // 2] < 0.05
+            assert min(new[1:]) < 0.2  # the first waits 0.1 s for it, later ones do not
+            assert max(new) < 1.5
+        finally:
+            os.kill(pids[1], signal.SIGCONT)
+        for number in range(5):
+            await eventually_topic(broker.ports[1], f"new{number}")
+
+    with machine(tmp_path, 2) as broker:
+        asyncio.run(run(broker))
+
+
+def test_shards_outlive_their_supervisor_and_the_next_one_adopts_them(tmp_path: Path) -> None:
+    with machine(tmp_path, 2) as broker:
+        pids = broker.pids
+        broker.process.kill()
+        broker.process.wait()
+        asyncio.run(sends(broker.ports[0], "alone", 3))
+        assert all(is_shard(pid) for pid in pids)
+        assert not asyncio.run(has_topic(broker.ports[1], "alone"))
+        with pytest.raises(BusError, match="no supervisor answers"), BusClient(broker.store):
+            pass
+        ports = broker.ports
+        broker.start(None)
+        assert broker.pids == pids
+        assert broker.ports == ports
+        asyncio.run(eventually_topic(ports[1], "alone"))
+        asyncio.run(sends(ports[1], "alone", 3))
+        os.kill(pids[0], signal.SIGKILL)  # not its child, and restarted all the same
+        broker.until_serving(0, other_than=pids[0])
+        assert broker.stop() == 0
+        assert not any(is_shard(pid) for pid in pids)
+
+
+def test_adopted_shard_with_other_settings_is_started_anew(tmp_path: Path) -> None:
+    with machine(tmp_path, 2) as broker:
+        pids = broker.pids
+        broker.process.kill()
+        broker.process.wait()
+        broker.options += ["--set", "fileReservedTime=5"]
+        broker.start(2)
+        assert not set(pids) & set(broker.pids)
+        assert not any(is_shard(pid) for pid in pids)
+
+
+def test_second_supervisor_on_a_store_is_told_who_holds_it(tmp_path: Path) -> None:
+    with machine(tmp_path, 2) as broker:
+        broker.namesrv_port = "0"
+        second = subprocess.run(broker.command(2), capture_output=True, text=True, timeout=60)
+        assert second.returncode == 4
+        assert f"store {broker.store} is held by process {broker.process.pid} (" in second.stderr
+        single = [part for part in broker.command(None) if part not in ("--shards", "2")]
+        (broker.store / "config" / "shards.json").rename(tmp_path / "aside")
+        third = subprocess.run(single, capture_output=True, text=True, timeout=60)
+        assert third.returncode == 4
+        assert f"is held by process {broker.pids[0]} (" in third.stderr
+        (tmp_path / "aside").rename(broker.store / "config" / "shards.json")
+        asyncio.run(sends(broker.ports[0], "still", 1))
+
+
+def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(tmp_path: Path) -> None:
+    with machine(tmp_path, 2, ["--set", "rmqShardFailuresMax=3"]) as broker:
+        asyncio.run(sends(broker.ports[0], "t", 1))
+        config = broker.store / "shard-1" / "config"
+        kept = {path: path.read_bytes() for path in config.glob("topics.json*")}
+        for path in kept:
+            path.write_text("{ damaged")
+        os.kill(broker.pids[1], signal.SIGKILL)
+
+        def given_up(shards: list[ShardStatus]) -> bool:
+            return shards[1].state == "given up"
+
+        reason = broker.until(given_up)[1].reason
+        assert "given up after 3 failed starts in a row" in reason
+        assert "topics.json" in reason
+        asyncio.run(sends(broker.ports[0], "t", 5))
+        for path, content in kept.items():
+            path.write_bytes(content)
+        assert "serves at" in broker.ask(Restart(1), Done, 60).text
+        asyncio.run(sends(broker.ports[1], "t", 1))
+
+
+def test_topic_deleted_while_a_shard_was_away_does_not_come_back(tmp_path: Path) -> None:
+    async def delete(port: int, topic: str) -> None:
+        async with BrokerClient(port) as client:
+            assert (await client.call(DELETE_TOPIC, topic=topic)).code == 0
+
+    with machine(tmp_path, 2) as broker:
+        for topic in ("gone", "kept"):
+            asyncio.run(sends(broker.ports[1], topic, 1))
+        pid = broker.pids[1]
+        os.kill(pid, signal.SIGSTOP)
+        asyncio.run(delete(broker.ports[0], "gone"))
+        os.kill(pid, signal.SIGKILL)
+        broker.until_serving(1, other_than=pid)
+        assert not asyncio.run(has_topic(broker.ports[1], "gone"))
+        assert asyncio.run(has_topic(broker.ports[1], "kept"))
+        assert not asyncio.run(has_topic(broker.ports[0], "gone"))
+        broker.stop()
+        broker.start(2)
+        for port in broker.ports:
+            assert not asyncio.run(has_topic(port, "gone"))
+            assert asyncio.run(has_topic(port, "kept"))
+
+
+def test_shard_goes_only_when_nothing_unconsumed_is_in_it(tmp_path: Path) -> None:
+    async def consume(port: int) -> None:
+        async with BrokerClient(port) as client:
+            await client.heartbeat("g", "t")
+            reply = await client.call(
+                UPDATE_OFFSET, consumerGroup="g", topic="t", queueId=0, commitOffset=4
+            )
+            assert reply.code == 0, reply.remark
+
+    with machine(tmp_path, 2) as broker:
+        asyncio.run(sends(broker.ports[1], "t", 3))
+        with pytest.raises(BusError, match=r"messages nobody has consumed .*: 3 of t"):
+            broker.ask(Shrink(1), Done)
+        asyncio.run(sends(broker.ports[1], "t", 1))  # it takes sends again
+        asyncio.run(consume(broker.ports[1]))
+        assert str(broker.store / "shard-1") in broker.ask(Shrink(1), Done).text
+        assert [shard.index for shard in broker.shards()] == [0]
+        asyncio.run(sends(broker.ports[0], "t", 1))
+        broker.stop()
+        broker.start(None)
+        assert len(broker.ports) == 1
+
+
+def test_drained_shard_leaves_the_routes_for_sends_also_after_a_restart(tmp_path: Path) -> None:
+    async def permission(broker: Machine) -> dict[str, int]:
+        async with BrokerClient(int(broker.namesrv_port)) as client:
+            route = fastjson.loads_object((await client.call(105, topic="t")).body)
+            return {row["brokerName"]: row["perm"] for row in route["queueDatas"]}
+
+    with machine(tmp_path, 2) as broker:
+        asyncio.run(sends(broker.ports[0], "t", 1))
+        broker.ask(Drain(1), Done)
+        assert asyncio.run(permission(broker)) == {"broker-a": 6, "broker-a-1": 4}
+        broker.until(lambda shards: shards[1].state == "drained")
+        old = broker.pids[1]
+        os.kill(old, signal.SIGKILL)
+        broker.until(lambda shards: shards[1].pid not in (0, old) and shards[1].up_s > 0)
+        assert asyncio.run(permission(broker)) == {"broker-a": 6, "broker-a-1": 4}
+        broker.ask(Drain(1, on=False), Done)
+        assert asyncio.run(permission(broker)) == {"broker-a": 6, "broker-a-1": 6}
+
+
+def test_foreign_process_is_not_heard(tmp_path: Path) -> None:
+    with machine(tmp_path, 2) as broker:
+        assert (broker.store / "bus").stat().st_mode & 0o777 == 0o700
+        with BusClient(broker.store) as bus, pytest.raises(BusError, match="wrong token"):
+            bus.ask(HelloCommand("x" * 43, os.getpid()), Welcome)
+        (broker.store / "bus" / "token").rename(tmp_path / "token")
+        with pytest.raises(BusError, match="holds no token"):
+            BusClient(broker.store)
+        (tmp_path / "token").rename(broker.store / "bus" / "token")
+        assert len(broker.ask(Status(), StatusReply).shards) == 2

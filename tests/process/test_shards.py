@@ -1,0 +1,212 @@
+"""Several shards are one broker: what is made on one is on all, and messages use them all.
+
+Real processes, plain clients on each shard's own port. Times are asserted with much room, for busy
+machines. Cannot prove that official clients agree; tests/compat does that with one shard.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from support.broker_client import BrokerClient
+from support.machine import Machine, machine
+
+from rmq.client import admin
+from rmq.client.cluster import Cluster
+from rmq.client.producer import Producer
+from rmq.client.tail import Start, tail
+from rmq.format import fastjson
+from shards.messages import AllStats, AllStatsReply
+
+UPDATE_TOPIC, DELETE_TOPIC, TOPIC_CONFIG = 17, 215, 351
+UPDATE_GROUP, DELETE_GROUP, GROUP_CONFIG, FORBID = 200, 207, 352, 353
+UPDATE_CONFIG, GET_CONFIG = 25, 26
+CONSUMER_LIST, CONSUMER_CONNECTIONS, UNREGISTER = 38, 203, 35
+NO_TOPIC, NO_GROUP, NO_CONSUMER = 17, 26, 1
+
+
+def route(broker: Machine, topic: str) -> dict[str, int]:
+    """Broker name -> queues, as a client that asks now is told."""
+    with Cluster(broker.namesrv) as cluster:
+        return {entry.broker_name: entry.write_queues for entry in cluster.route(topic).entries}
+
+
+async def eventually(condition: object, seconds: float = 10.0) -> None:
+    end = asyncio.get_running_loop().time() + seconds
+    while not await condition():  # type: ignore[operator]
+        assert asyncio.get_running_loop().time() < end, "waited in vain"
+        await asyncio.sleep(0.02)
+
+
+def test_topic_made_by_a_send_to_one_shard_has_queues_on_all(tmp_path: Path) -> None:
+    async def send(port: int) -> None:
+        async with BrokerClient(port) as client:
+            for number in range(3):
+                reply = await client.send(f"t{number}")
+                assert reply.code == 0, reply.remark
+
+    with machine(tmp_path, 3) as broker:
+        asyncio.run(send(broker.ports[1]))
+        for number in range(3):
+            expected = {"broker-a": 4, "broker-a-1": 4, "broker-a-2": 4}
+            assert route(broker, f"t{number}") == expected
+
+
+def test_messages_go_over_all_shards_and_come_back(tmp_path: Path) -> None:
+    with machine(tmp_path, 2) as broker, Cluster(broker.namesrv) as cluster:
+        admin.create_topic(cluster, "spread", queues=4)
+        producer = Producer(cluster)
+        results = [producer.send("spread", f"m{number}".encode()) for number in range(80)]
+        used = {(each.queue.broker_name, each.queue.queue_id) for each in results}
+        assert used == {(name, q) for name in ("broker-a", "broker-a-1") for q in range(4)}
+        found = [message.body.decode() for message in tail(cluster, "spread", start=Start("first"))]
+        assert sorted(found) == sorted(f"m{number}" for number in range(80))
+        stats = broker.ask(AllStats(), AllStatsReply)
+        assert [each.counters["messages_in"] for each in stats.stats] == [40, 40]
+        assert stats.silent == []
+
+
+def test_topics_changed_or_deleted_on_one_shard_are_so_on_the_others(tmp_path: Path) -> None:
+    async def check(ports: list[int]) -> None:
+        async with BrokerClient(ports[0]) as first, BrokerClient(ports[1]) as second:
+            made = await first.call(
+                UPDATE_TOPIC, topic="t", readQueueNums=3, writeQueueNums=3, perm=6, order="true"
+            )
+            assert made.code == 0
+            config = fastjson.loads_object((await second.call(TOPIC_CONFIG, topic="t")).body)
+            assert (config["readQueueNums"], config["order"]) == (3, True)
+            await second.call(
+                UPDATE_TOPIC, topic="t", readQueueNums=5, writeQueueNums=5, perm=4, order="false"
+            )
+            config = fastjson.loads_object((await first.call(TOPIC_CONFIG, topic="t")).body)
+            assert (config["readQueueNums"], config["perm"], config["order"]) == (5, 4, False)
+            assert (await first.send("t", queue=4)).code == 0  # the reactor knows it too
+            assert (await first.send("t", queue=5)).code == 29
+            assert (await second.call(DELETE_TOPIC, topic="t")).code == 0
+            assert (await first.call(TOPIC_CONFIG, topic="t")).code == NO_TOPIC
+
+    with machine(tmp_path, 2) as broker:
+        asyncio.run(check(broker.ports))
+
+
+def test_groups_and_what_they_may_not_read_are_the_same_on_all(tmp_path: Path) -> None:
+    async def check(ports: list[int]) -> None:
+        async with BrokerClient(ports[0]) as first, BrokerClient(ports[1]) as second:
+            group = {"groupName": "g", "retryMaxTimes": 3, "consumeEnable": True}
+            assert (await first.call(UPDATE_GROUP, fastjson.dumps(group))).code == 0
+            found = await second.call(GROUP_CONFIG, group="g")
+            assert fastjson.loads_object(found.body)["retryMaxTimes"] == 3
+            await second.call(FORBID, group="g", topic="t", readable="false")
+            asked = fastjson.loads_object((await first.call(FORBID, group="g", topic="t")).body)
+            assert asked["readable"] is False
+            await first.call(FORBID, group="g", topic="t", readable="true")
+            asked = fastjson.loads_object((await second.call(FORBID, group="g", topic="t")).body)
+            assert asked["readable"] is True
+            assert (await second.call(DELETE_GROUP, groupName="g")).code == 0
+            assert (await first.call(GROUP_CONFIG, group="g")).code == NO_GROUP
+
+    with machine(tmp_path, 2, ["--set", "autoCreateSubscriptionGroup=false"]) as broker:
+        asyncio.run(check(broker.ports))
+
+
+def test_settings_changed_on_one_shard_hold_on_all_but_those_of_one_alone(tmp_path: Path) -> None:
+    async def setting(client: BrokerClient, key: str) -> str:
+        text = (await client.call(GET_CONFIG)).body.decode()
+        return next(line.partition("=")[2] for line in text.splitlines() if line.startswith(key))
+
+    async def check(broker: Machine) -> None:
+        async with BrokerClient(broker.ports[0]) as first, BrokerClient(broker.ports[1]) as second:
+            changes = b"fileReservedTime=48\nbrokerPermission=4\n"
+            assert (await first.call(UPDATE_CONFIG, changes)).code == 0
+
+            async def changed() -> bool:
+                return await setting(second, "fileReservedTime") == "48"
+
+            await eventually(changed)
+            assert await setting(first, "brokerPermission") == "4"
+            assert await setting(second, "brokerPermission") == "6"
+
+    with machine(tmp_path, 2) as broker:
+        asyncio.run(check(broker))
+        old = broker.pids[1]
+        subprocess.run(["kill", "-9", str(old)], check=True)
+        broker.until_serving(1, other_than=old)
+
+        async def still() -> None:
+            async with BrokerClient(broker.ports[1]) as second:
+                assert await setting(second, "fileReservedTime") == "48"
+
+        asyncio.run(still())
+
+
+def test_members_of_a_group_are_listed_by_every_shard(tmp_path: Path) -> None:
+    async def check(ports: list[int]) -> None:
+        async with BrokerClient(ports[0], "one@1") as first, BrokerClient(ports[1], "two@2") as two:
+            await first.heartbeat("g", "t")
+            await two.heartbeat("g", "t")
+
+            async def both(client: BrokerClient) -> bool:
+                reply = await client.call(CONSUMER_LIST, consumerGroup="g")
+                return set(fastjson.loads_object(reply.body)["consumerIdList"]) == {
+                    "one@1",
+                    "two@2",
+                }
+
+            await eventually(lambda: both(first))
+            await eventually(lambda: both(two))
+            shown = await first.call(CONSUMER_CONNECTIONS, consumerGroup="g")
+            ids = [c["clientId"] for c in fastjson.loads_object(shown.body)["connectionSet"]]
+            assert sorted(ids) == ["one@1", "two@2"]
+            await two.call(UNREGISTER, clientID="two@2", consumerGroup="g")
+
+            async def alone() -> bool:
+                reply = await first.call(CONSUMER_LIST, consumerGroup="g")
+                return fastjson.loads_object(reply.body)["consumerIdList"] == ["one@1"]
+
+            await eventually(alone)
+
+    with machine(tmp_path, 2) as broker:
+        asyncio.run(check(broker.ports))
+
+
+def test_store_of_one_shard_grows_and_keeps_its_messages(tmp_path: Path) -> None:
+    with machine(tmp_path, 1) as broker, Cluster(broker.namesrv) as cluster:
+        admin.create_topic(cluster, "kept", queues=2)
+        Producer(cluster).send("kept", b"before")
+        assert not (broker.store / "bus").exists()  # one shard pays nothing
+        assert broker.stop() == 0
+    with machine(tmp_path, 2) as broker:
+        assert route(broker, "kept") == {"broker-a": 2, "broker-a-1": 2}
+        with Cluster(broker.namesrv) as cluster:
+            assert [m.body for m in tail(cluster, "kept", start=Start("first"))] == [b"before"]
+        assert broker.stop() == 0
+        fewer = subprocess.run(broker.command(1), capture_output=True, text=True, timeout=60)
+        assert fewer.returncode == 2
+        assert "has 2 shards" in fewer.stderr
+        assert f"rmq broker shrink --store {broker.store} --shards 1" in fewer.stderr
+    with machine(tmp_path, None) as broker:  # as many as it has
+        assert len(broker.ports) == 2
+
+
+def test_shards_stop_together_and_quickly(tmp_path: Path) -> None:
+    with machine(tmp_path, 2) as broker:
+        pids = broker.pids
+        assert broker.stop() == 0
+        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+        assert "Traceback" not in broker.log()
+        for store in (broker.store, broker.store / "shard-1"):
+            assert not (store / "abort").exists()
+
+
+def test_shard_that_may_not_start_ends_the_start_with_its_reason(tmp_path: Path) -> None:
+    with machine(tmp_path, 1) as broker:
+        port = broker.ports[0]
+        other = tmp_path / "other"
+        command = [sys.executable, "-m", "rmq", "broker", "--store", str(other), "--shards", "2",
+                   "--port", str(port), "-n", broker.namesrv]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2
+        assert f"rmq: shard broker-a: cannot listen on 127.0.0.1:{port}" in done.stderr
+        assert json.loads((other / "config" / "shards.json").read_text())["shards"] == 2

@@ -1,0 +1,131 @@
+"""A broker of several shards with its name server, on free ports, for tests.
+
+    with machine(tmp_path, 2) as broker:
+        broker.ports[1], broker.pids[1], broker.ask(Status(), StatusReply)
+
+Whatever the test does to the supervisor, no process of it is left at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from shards.client import BusClient
+from shards.messages import M, Message, ShardStatus, Status, StatusReply
+
+READY = re.compile(r"name server (?P<namesrv>\S+), broker (?P<shards>.+), store ")
+SMALL = ("--set", "mappedFileSizeCommitLog=16777216")
+WAIT_S = 30.0
+
+
+class Machine:
+    """One supervisor at a time on one store, and all shards it ever had."""
+
+    def __init__(self, directory: Path, shards: int | None, options: Sequence[str] = ()) -> None:
+        self.store = directory / "store"
+        self.log_path = directory / "machine.txt"
+        self.options = [*SMALL, *options]
+        self.namesrv_port = self.port = "0"
+        self.seen: set[int] = set()
+        self.start(shards)
+
+    def command(self, shards: int | None) -> list[str]:
+        count = [] if shards is None else ["--shards", str(shards)]
+        return [sys.executable, "-m", "rmq", "standalone", "--store", str(self.store), "--port",
+                self.port, "--namesrv-port", self.namesrv_port, *count, *self.options]  # fmt: skip
+
+    def start(self, shards: int | None) -> None:
+        began = time.monotonic()
+        with self.log_path.open("a") as log:
+            self.process = subprocess.Popen(
+                self.command(shards), stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        self.ready_s = time.monotonic() - began
+        found = READY.search(line)
+        if found is None:
+            self.end()
+            raise AssertionError(f"not ready: {line!r}\n{self.log()}")
+        self.namesrv = found["namesrv"]
+        self.namesrv_port = self.namesrv.rpartition(":")[2]  # a later start uses the same
+        self.ports = [int(part.rpartition(":")[2]) for part in found["shards"].split(", ")]
+
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def ask(self, message: Message, kind: type[M], timeout_s: float = WAIT_S) -> M:
+        with BusClient(self.store) as bus:
+            return bus.ask(message, kind, timeout_s)
+
+    def shards(self) -> list[ShardStatus]:
+        found = self.ask(Status(), StatusReply).shards
+        self.seen.update(shard.pid for shard in found if shard.pid)
+        return found
+
+    @property
+    def pids(self) -> list[int]:
+        return [shard.pid for shard in self.shards()]
+
+    def until(self, condition: Callable[[list[ShardStatus]], bool]) -> list[ShardStatus]:
+        """Waits until the shards are so."""
+        end = time.monotonic() + WAIT_S
+        while not condition(shards := self.shards()):
+            assert time.monotonic() < end, f"{shards}\n{self.log()}"
+            time.sleep(0.01)
+        return shards
+
+    def until_serving(self, index: int, other_than: int = 0) -> ShardStatus:
+        def serves(shards: list[ShardStatus]) -> bool:
+            shard = shards[index]
+            return shard.state == "serving" and shard.pid != other_than
+
+        return self.until(serves)[index]
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(WAIT_S)
+
+    def end(self) -> None:
+        """The supervisor and all shards: by SIGTERM, or SIGKILL."""
+        if self.process.poll() is None:
+            with contextlib.suppress(Exception):
+                self.shards()
+            try:
+                self.stop()
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for pid in self.seen:
+            if is_shard(pid):
+                os.kill(pid, signal.SIGKILL)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+def is_shard(pid: int) -> bool:
+    """Whether the process lives and is a shard."""
+    try:
+        return b"shards.shard_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+@contextmanager
+def machine(
+    directory: Path, shards: int | None = 2, options: Sequence[str] = ()
+) -> Iterator[Machine]:
+    started = Machine(directory, shards, options)
+    try:
+        yield started
+    finally:
+        started.end()
