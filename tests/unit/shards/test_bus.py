@@ -1,0 +1,322 @@
+"""The bus between a hub and links, over real sockets in one process: joining, changes, healing.
+
+What is lost is lost on purpose: frames are taken away before the link sees them. The owners are
+plain dictionaries; what the broker's tables do with items is in test_siblings.py. Cannot show a
+process of another user: the tests have only one.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+
+from shards import hub as hub_module
+from shards.bus_files import BusDirectory
+from shards.hub import Hub
+from shards.link import Link
+from shards.messages import (
+    TOPIC,
+    BusError,
+    Change,
+    Changed,
+    Done,
+    Failed,
+    Hello,
+    Item,
+    Known,
+    Message,
+    News,
+    Stamp,
+    Stats,
+    Sync,
+    encode,
+    expect,
+)
+
+
+class Owner:
+    """A shard whose tables are a dictionary."""
+
+    def __init__(self, index: int, token: str) -> None:
+        self.index, self.token = index, token
+        self.table: dict[tuple[str, str], Item] = {}
+        self.taken = 0
+        self.asleep: asyncio.Event | None = None  # told() waits for it
+
+    def hello(self) -> Hello:
+        return Hello(self.index, self.token, os.getpid(), f"b-{self.index}", 1, 0, "")
+
+    def welcome(self, counter: int) -> None: ...
+
+    def known(self) -> list[Known]:
+        return [Known(item.kind, item.name, item.stamp) for item in self.table.values()]
+
+    def items(self, wanted: list[Known]) -> list[Item]:
+        return [self.table[each.kind, each.name] for each in wanted]
+
+    def take(self, items: list[Item]) -> None:
+        self.taken += len(items)
+        for item in items:
+            present = self.table.get((item.kind, item.name))
+            if present is None or item.stamp > present.stamp:
+                self.table[item.kind, item.name] = item
+
+    async def told(self) -> None:
+        if self.asleep is not None:
+            await self.asleep.wait()
+
+    async def asked(self, message: Message) -> Message:
+        if isinstance(message, Stats):
+            raise BusError("no numbers today")
+        return Done(f"shard {self.index}")
+
+
+class Bus:
+    def __init__(self, store: Path) -> None:
+        self.directory = BusDirectory(store, make=True)
+        self.token = self.directory.new_token()
+        self.store = store
+        self.owners: list[Owner] = []
+        self.links: list[Link] = []
+        self.new_hub()
+
+    def new_hub(self) -> None:
+        async def command(message: Message) -> Message:
+            return Done(type(message).__name__)
+
+        self.hub = Hub(self.directory, self.token, lambda hello: "", lambda index: None, command)
+        self.hub.start()
+
+    async def join(self, count: int) -> None:
+        for index in range(count):
+            self.owners.append(Owner(index, self.token))
+            self.links.append(Link(BusDirectory(self.store), self.owners[-1], index))
+            self.links[-1].start()
+        for link in self.links:
+            assert await link.wait_joined(5)
+        # until the hub has heard Applied of all, it does not wait for them
+        await until(lambda: all(not peer.late for peer in self.hub._shards.values()))
+
+    async def change(self, index: int, name: str, counter: int) -> Changed:
+        item = Item(TOPIC, name, Stamp(counter, index), b"{}")
+        self.owners[index].take([item])
+        return expect(await self.links[index].request(Change([item])), Changed)
+
+
+@asynccontextmanager
+async def bus(store: Path, count: int) -> AsyncIterator[Bus]:
+    made = Bus(store)
+    try:
+        await made.join(count)
+        yield made
+    finally:
+        for link in made.links:
+            await link.stop()
+        await made.hub.stop()
+
+
+async def until(condition: object, seconds: float = 5.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "waited in vain"
+        await asyncio.sleep(0.005)
+
+
+def run(work: object) -> None:
+    asyncio.run(asyncio.wait_for(work, 30))  # type: ignore[arg-type]
+
+
+def test_change_stands_in_all_tables_when_it_is_answered(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bus(tmp_path, 3) as made:
+            answer = await made.change(1, "t", 5)
+            assert sorted(answer.applied) == [0, 2]
+            assert all((TOPIC, "t") in owner.table for owner in made.owners)
+
+    run(work())
+
+
+def test_shard_that_joins_later_gets_everything_and_brings_what_it_has(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bus(tmp_path, 1) as made:
+            await made.change(0, "t", 5)
+            late = Owner(1, made.token)
+            late.take([Item(TOPIC, "mine", Stamp(3, 1), b"{}")])
+            link = Link(BusDirectory(tmp_path), late, 1)
+            link.start()
+            made.links.append(link)
+            assert await link.wait_joined(5)
+            assert {name for _, name in late.table} == {"t", "mine"}
+            await until(lambda: (TOPIC, "mine") in made.owners[0].table)
+
+    run(work())
+
+
+def test_lost_news_are_asked_for_when_the_next_ones_come(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bus(tmp_path, 2) as made:
+            made.links[1]._news.raw.setsockopt(zmq.UNSUBSCRIBE, made.token.encode())
+            await asyncio.sleep(0.1)
+            await made.change(0, "lost", 5)
+            assert (TOPIC, "lost") not in made.owners[1].table
+            made.links[1]._news.raw.setsockopt(zmq.SUBSCRIBE, made.token.encode())
+            await until(lambda: (TOPIC, "lost") in made.owners[1].table)
+            assert made.links[1].seq == made.hub.seq
+
+    run(work())
+
+
+def test_news_that_come_twice_or_of_the_past_are_taken_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bus(tmp_path, 2) as made:
+            await made.change(0, "t", 5)
+            taken = made.owners[1].taken
+            again = News(made.hub.epoch, made.hub.seq, [Item(TOPIC, "t", Stamp(5, 0), b"{}")])
+            for _ in range(3):
+                made.hub._publish(again)
+            await made.change(0, "u", 6)
+            assert made.owners[1].taken == taken + 1
+            assert made.links[1].syncs == 1
+
+    run(work())
+
+
+def test_slow_shard_costs_one_change_a_moment_and_the_next_ones_nothing(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bus(tmp_path, 3) as made:
+            made.owners[2].asleep = asyncio.Event()
+            took = []
+            for counter in range(5, 15):
+                began = time.monotonic()
+                answer = await made.change(0, f"t{counter}", counter)
+                took.append(time.monotonic() - began)
+                assert 2 in answer.late
+            assert took[0] >= hub_module.CHANGE_WAIT_S * 0.9
+            assert sorted(took)[4] < hub_module.CHANGE_WAIT_S / 2
+            made.owners[2].asleep.set()
+            await until(lambda: not made.hub._shards[2].late)
+            assert 2 in (await made.change(0, "caught up", 99)).applied
+
+    run(work())
+
+
+def test_links_join_a_new_supervisor_and_tell_it_what_happened_meanwhile(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bus(tmp_path, 2) as made:
+            await made.change(0, "before", 5)
+            await made.hub.stop()
+            made.owners[0].take([Item(TOPIC, "alone", Stamp(9, 0), b"{}")])
+            with pytest.raises(BusError, match="does not answer"):
+                await made.links[0].request(Change([]), 0.1)
+            made.new_hub()
+            await until(lambda: (TOPIC, "alone") in made.owners[1].table, 10)
+            assert len(made.hub.registry) == 2
+
+    run(work())
+
+
+def test_shards_answer_questions_and_failures_come_as_reasons(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bus(tmp_path, 2) as made:
+            assert await made.hub.ask(1, Sync([]), 5) == Done("shard 1")
+            assert await made.hub.ask(0, Stats(), 5) == Failed("no numbers today")
+            with pytest.raises(BusError, match="shard 7 is not on the bus"):
+                await made.hub.ask(7, Stats(), 5)
+
+    run(work())
+
+
+def test_who_does_not_know_the_token_is_not_heard(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bus(tmp_path, 1) as made:
+            stranger = Owner(5, "x" * 43)
+            link = Link(BusDirectory(tmp_path), stranger, 5)
+            link.start()
+            made.links.append(link)
+            refused = await link.request(stranger.hello())
+            assert refused == Failed("wrong token: this is another start of the broker")
+            lie = Item(TOPIC, "lie", Stamp(99, 5), b"{}")
+            assert await link.request(Change([lie])) == Failed("say Hello first")
+            assert made.hub.registry.get(TOPIC, "lie") is None
+            await made.change(0, "t", 5)
+            await asyncio.sleep(0.1)
+            assert not stranger.table  # and it hears nothing
+
+    run(work())
+
+
+def test_garbage_on_the_socket_harms_nobody(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bus(tmp_path, 2) as made:
+            context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+            raw = context.socket(zmq.DEALER)
+            raw.setsockopt(zmq.LINGER, 0)
+            raw.connect(made.directory.address("requests"))
+            number = b"Q" + bytes(8)
+            for frames in (
+                [b""], [b"x"], [b"Q", b"x"], [number, b""], [number, b"\x01\xff"],
+                [b"Z" + bytes(8), encode(Stats())], [number, encode(Stats()), b"more"],
+                [b"A" + bytes(8), encode(Stats())], [b"N", encode(Stats())],
+            ):  # fmt: skip
+                raw.send_multipart(frames)
+            await until(lambda: made.hub.refused >= 6)
+            assert (await made.change(0, "t", 5)).applied == [1]
+            raw.close()
+            context.term()
+
+    run(work())
+
+
+def test_process_of_another_user_is_not_connected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel says who connects: to a hub that waits for user + 1 we are a stranger."""
+
+    async def work() -> None:
+        directory = BusDirectory(tmp_path, make=True)
+        user = os.getuid()
+        monkeypatch.setattr(os, "getuid", lambda: user + 1)
+        made = Bus.__new__(Bus)
+        made.directory, made.token = directory, directory.new_token()
+        made.new_hub()
+        link = Link(directory, Owner(0, made.token), 0)
+        link.start()
+        assert not await link.wait_joined(0.5)
+        assert made.hub.refused == 0
+        await link.stop()
+        await made.hub.stop()
+
+    run(work())
+
+
+def test_directory_is_for_one_user_alone(tmp_path: Path) -> None:
+    (tmp_path / "bus").mkdir(mode=0o755)
+    directory = BusDirectory(tmp_path, make=True)
+    assert (tmp_path / "bus").stat().st_mode & 0o777 == 0o700
+    token = directory.new_token()
+    assert (tmp_path / "bus/token").stat().st_mode & 0o777 == 0o600
+    assert directory.token() == token != directory.new_token()
+    directory.close()
+
+
+def test_directory_that_is_a_link_or_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BusError, match="No such file"):
+        BusDirectory(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "bus").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BusError):
+        BusDirectory(tmp_path, make=True)
+
+
+def test_paths_longer_than_a_socket_may_have_work(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with bus(tmp_path / ("x" * 120), 1) as made:
+            assert (await made.change(0, "t", 5)).late == []
+
+    (tmp_path / ("x" * 120)).mkdir()
+    run(work())

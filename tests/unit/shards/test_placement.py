@@ -1,0 +1,213 @@
+"""Shards get cores, nodes, ports and stores from what the kernel says, here from trees of files.
+
+Cannot show that a real machine with several nodes agrees; pinning itself is tested on this one.
+"""
+
+import ctypes
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from support.fake_machine import fake_machine
+
+from rmq.config import load_properties
+from rmq.errors import ConfigError
+from shards import pinning
+from shards.placement import auto_count, parse_shards, place, shard_values
+from shards.topology import Machine, parse_cpu_list, read_machine
+
+
+def machine_of(root: Path, **shape: object) -> Machine:
+    return read_machine(root, fake_machine(root, **shape))  # type: ignore[arg-type]
+
+
+def places(machine: Machine, count: int, **settings: str) -> list[tuple[int, tuple[int, ...]]]:
+    found = place(load_properties(None, settings), count, machine)
+    return [(each.node, each.cpus) for each in found]
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4, 8])
+def test_shards_are_dealt_out_over_the_nodes_in_turn(tmp_path: Path, nodes: int) -> None:
+    machine = machine_of(tmp_path, nodes=nodes, cores=8)
+    assert machine.nodes() == tuple(range(nodes))
+    found = places(machine, nodes * 2)
+    assert [node for node, _ in found] == list(range(nodes)) * 2
+    assert len({cpus for _, cpus in found}) == nodes * 2
+    assert (0,) not in [cpus for _, cpus in found]  # left to the system
+    for node, cpus in found:
+        assert set(cpus) <= set(machine.cpus_of_node(node))
+
+
+def test_hardware_threads_of_one_core_stay_together(tmp_path: Path) -> None:
+    machine = machine_of(tmp_path, nodes=2, cores=2, threads=2)
+    assert [core.cpus for core in machine.cores] == [(0, 4), (1, 5), (2, 6), (3, 7)]
+    assert auto_count(machine) == 4
+    assert places(machine, 4) == [(0, (0, 4)), (1, (2, 6)), (0, (1, 5)), (1, (3, 7))]
+
+
+def test_offline_cores_are_not_used(tmp_path: Path) -> None:
+    machine = machine_of(tmp_path, nodes=2, cores=2, offline={1, 2})
+    assert [(core.node, core.cpus) for core in machine.cores] == [(0, (0,)), (1, (3,))]
+
+
+def test_half_a_core_that_is_offline_leaves_the_other_half(tmp_path: Path) -> None:
+    machine = machine_of(tmp_path, cores=2, threads=2, offline={2})
+    assert [core.cpus for core in machine.cores] == [(0,), (1, 3)]
+
+
+def test_cpuset_of_the_cgroup_limits_the_cores(tmp_path: Path) -> None:
+    machine = machine_of(tmp_path, nodes=2, cores=4, cpuset="2-3,5")
+    assert [(core.node, core.cpus) for core in machine.cores] == [(0, (2,)), (0, (3,)), (1, (5,))]
+
+
+def test_cpuset_of_an_outer_cgroup_counts_when_the_own_one_says_nothing(tmp_path: Path) -> None:
+    cpus = fake_machine(tmp_path, cores=4, cgroup="/outer/inner")
+    outer = tmp_path / "sys/fs/cgroup/outer"
+    (outer / "cpuset.cpus.effective").write_text("0-1\n")
+    assert len(read_machine(tmp_path, cpus).cores) == 2
+
+
+def test_old_cgroups_are_read_too(tmp_path: Path) -> None:
+    cpus = fake_machine(tmp_path, cores=8)
+    (tmp_path / "proc/self/cgroup").write_text("5:cpuset:/box\n4:cpu,cpuacct:/box\n")
+    for name, values in {
+        "cpuset": {"cpuset.cpus": "0-5"},
+        "cpu": {"cpu.cfs_quota_us": "300000", "cpu.cfs_period_us": "100000"},
+    }.items():
+        directory = tmp_path / "sys/fs/cgroup" / name / "box"
+        directory.mkdir(parents=True)
+        for file, text in values.items():
+            (directory / file).write_text(text)
+    machine = read_machine(tmp_path, cpus)
+    assert len(machine.cores) == 6
+    assert machine.quota_cores == 3.0
+
+
+def test_affinity_limits_the_cores(tmp_path: Path) -> None:
+    fake_machine(tmp_path, cores=4, threads=2)
+    assert [core.cpus for core in read_machine(tmp_path, {1, 5, 2}).cores] == [(1, 5), (2,)]
+
+
+def test_machine_that_hides_its_topology_counts_processors(tmp_path: Path) -> None:
+    machine = read_machine(tmp_path, {0, 1, 2})
+    assert [(core.node, core.cpus) for core in machine.cores] == [(0, (0,)), (0, (1,)), (0, (2,))]
+    assert machine.quota_cores is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "count"),
+    [
+        ({"cores": 1}, 1),
+        ({"cores": 2}, 2),
+        ({"cores": 4}, 4),
+        ({"cores": 4, "threads": 2}, 4),
+        ({"cores": 8}, 7),  # one is left to the system
+        ({"cores": 8, "nodes": 8}, 63),
+        ({"cores": 8, "quota": "250000 100000"}, 2),
+        ({"cores": 8, "quota": "max 100000"}, 7),
+        ({"cores": 8, "quota": "50000 100000"}, 1),
+    ],
+)
+def test_auto_is_one_shard_a_physical_core(
+    tmp_path: Path, shape: dict[str, object], count: int
+) -> None:
+    assert parse_shards("auto", machine_of(tmp_path, **shape)) == count
+
+
+def test_more_shards_than_cores_are_bound_to_none(tmp_path: Path) -> None:
+    machine = machine_of(tmp_path, cores=2)
+    assert places(machine, 3) == [(-1, ()), (-1, ()), (-1, ())]
+
+
+def test_shard_0_keeps_name_port_and_store_of_a_broker_of_one(tmp_path: Path) -> None:
+    settings = load_properties(None, {"brokerName": "b", "storePathRootDir": "/s"})
+    found = place(settings, 3, machine_of(tmp_path))
+    assert [(each.name, each.port, str(each.store)) for each in found] == [
+        ("b", 10911, "/s"), ("b-1", 10921, "/s/shard-1"), ("b-2", 10931, "/s/shard-2"),
+    ]  # fmt: skip
+
+
+def test_settings_of_a_shard_are_the_given_ones_and_its_place(tmp_path: Path) -> None:
+    given = {"storePathRootDir": "/s", "fileReservedTime": "5", "storePathCommitLog": "/logs",
+             "haListenPort": "10912", "listenPort": "0"}  # fmt: skip
+    settings = load_properties(None, given)
+    first, second = place(settings, 2, machine_of(tmp_path))
+    assert shard_values(settings, first) == given | {"brokerName": "broker-a"}
+    values = shard_values(settings, second)
+    assert values["storePathRootDir"] == "/s/shard-1"
+    assert values["storePathCommitLog"] == "/logs/shard-1"
+    assert values["fileReservedTime"] == "5"
+    assert (values["listenPort"], values["haListenPort"]) == ("0", "10922")
+    load_properties(None, values)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "", "257", "1.5"])
+def test_numbers_of_shards_that_make_no_sense_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="from 1 to 256"):
+        parse_shards(text, machine_of(tmp_path))
+
+
+def test_ports_beyond_the_last_one_are_refused(tmp_path: Path) -> None:
+    settings = load_properties(None, {"listenPort": "65530"})
+    with pytest.raises(ConfigError, match="shard 1 would listen on 65540"):
+        place(settings, 2, machine_of(tmp_path))
+
+
+@pytest.mark.parametrize("text", ["3-1", "a", "1-", "99999", "-"])
+def test_malformed_lists_of_processors_are_errors(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_cpu_list(text)
+
+
+def test_this_machine_has_a_core_we_may_use() -> None:
+    machine = read_machine()
+    assert {cpu for core in machine.cores for cpu in core.cpus} <= os.sched_getaffinity(0)
+    assert machine.cores
+
+
+def in_a_thread(work: object) -> object:
+    """Policies stick to a thread: not to that of the other tests."""
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(work()))  # type: ignore[operator]
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_thread_keeps_to_the_processors_it_is_allowed() -> None:
+    one = min(os.sched_getaffinity(0))
+
+    def work() -> tuple[str, set[int]]:
+        return pinning.allow([one]), os.sched_getaffinity(0)
+
+    assert in_a_thread(work) == ("", {one})
+
+
+def test_thread_is_found_by_its_name() -> None:
+    one = min(os.sched_getaffinity(0))
+
+    def work() -> tuple[str, set[int]]:
+        Path("/proc/thread-self/comm").write_text("rmq-test-x")
+        return pinning.pin_thread("rmq-test-x", [one]), os.sched_getaffinity(0)
+
+    assert in_a_thread(work) == ("", {one})
+    assert pinning.pin_thread("rmq-nobody", [one]) == "no thread rmq-nobody"
+
+
+def test_memory_policy_is_set_by_the_system_call() -> None:
+    def work() -> tuple[str, int]:
+        failure = pinning.prefer_node(0)
+        mode = ctypes.c_int(-1)
+        libc = ctypes.CDLL(None)
+        number = {"x86_64": 239, "aarch64": 236}[os.uname().machine]
+        got = libc.syscall(ctypes.c_long(number), ctypes.byref(mode), None, ctypes.c_ulong(0),
+                           None, ctypes.c_ulong(0))  # fmt: skip
+        return failure, mode.value if got == 0 else -2
+
+    failure, mode = in_a_thread(work)  # type: ignore[misc]
+    if failure:
+        pytest.skip(f"not allowed here: {failure}")
+    assert mode in (pinning.MPOL_PREFERRED, -2)
+    assert pinning.prefer_node(-1) == ""
+    assert in_a_thread(lambda: pinning.prefer_node(1000)).startswith("memory of node 1000: ")  # type: ignore[attr-defined]
