@@ -83,7 +83,13 @@ def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **opt
 class _BrokerGroup(click.Group):
     """`rmq broker` runs a broker; its subcommands ask those that run, and are imported then."""
 
-    _MODULES = {"status": ("rmq.cli.status", "Show the brokers and how they are.")}  # noqa: RUF012
+    _MODULES = {  # noqa: RUF012
+        "status": ("rmq.cli.status", "Show the brokers and how they are."),
+        "shards": ("rmq.cli.shards", "Show the shards of a broker and how they are."),
+        "drain": ("rmq.cli.shards", "Take no more sends on a shard."),
+        "restart": ("rmq.cli.shards", "Stop a shard cleanly and start it anew."),
+        "shrink": ("rmq.cli.shards", "Take the last shards off a broker."),
+    }
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(self._MODULES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -18,12 +19,22 @@ COLUMNS = ("BROKER", "ADDRESS", "STATE", "VERSION", "PID", "UP", "CONNECTIONS", 
 
 @click.command()
 @namesrv_option
+@click.option(
+    "--store",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Ask the supervisor of the broker with this store about its shards.",
+)
 @json_option
-def status(namesrv: str, as_json: bool) -> None:
+def status(namesrv: str, store: Path | None, as_json: bool) -> None:
     """Show the brokers and how they are.
 
     Exit code 1 when one does not answer, is poisoned by a failed write, or its disk is full.
     """
+    if store is not None:
+        from rmq.cli.shards import show_shards
+
+        show_shards(store, as_json)
+        return
     with Cluster(namesrv) as cluster:
         rows = Watch(cluster).look()
     if as_json:

@@ -5,9 +5,11 @@ Cannot prove a power cut (tests/fault), nor what 500 rounds would show.
 """
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -23,9 +25,7 @@ from shards.messages import (
     Done,
     Drain,
     HelloCommand,
-    Restart,
     ShardStatus,
-    Shrink,
     Status,
     StatusReply,
     Welcome,
@@ -33,6 +33,12 @@ from shards.messages import (
 
 TOPIC_CONFIG, DELETE_TOPIC, UPDATE_OFFSET, MAX_OFFSET = 351, 215, 15, 30
 NO_TOPIC = 17
+
+
+def rmq(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rmq", *arguments], capture_output=True, text=True, timeout=90
+    )
 
 
 async def sends(port: int, topic: str, count: int) -> list[float]:
@@ -183,10 +189,15 @@ def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(tmp_path: Pa
         reason = broker.until(given_up)[1].reason
         assert "given up after 3 failed starts in a row" in reason
         assert "topics.json" in reason
+        shown = rmq("broker", "status", "--json", "--store", str(broker.store))
+        assert shown.returncode == 1
+        assert [row["state"] for row in json.loads(shown.stdout)] == ["serving", "given up"]
+        assert json.loads(shown.stdout)[1]["reason"] == reason
         asyncio.run(sends(broker.ports[0], "t", 5))
         for path, content in kept.items():
             path.write_bytes(content)
-        assert "serves at" in broker.ask(Restart(1), Done, 60).text
+        done = rmq("broker", "restart", "broker-a-1", "--store", str(broker.store))
+        assert "serves at" in done.stdout, done.stderr
         asyncio.run(sends(broker.ports[1], "t", 1))
 
 
@@ -224,11 +235,13 @@ def test_shard_goes_only_when_nothing_unconsumed_is_in_it(tmp_path: Path) -> Non
 
     with machine(tmp_path, 2) as broker:
         asyncio.run(sends(broker.ports[1], "t", 3))
-        with pytest.raises(BusError, match=r"messages nobody has consumed .*: 3 of t"):
-            broker.ask(Shrink(1), Done)
+        refused = rmq("broker", "shrink", "--shards", "1", "--store", str(broker.store))
+        assert refused.returncode == 1
+        assert "messages nobody has consumed would be out of reach: 3 of t" in refused.stderr
         asyncio.run(sends(broker.ports[1], "t", 1))  # it takes sends again
         asyncio.run(consume(broker.ports[1]))
-        assert str(broker.store / "shard-1") in broker.ask(Shrink(1), Done).text
+        done = rmq("broker", "shrink", "--shards", "1", "--wait", "5", "--store", str(broker.store))
+        assert str(broker.store / "shard-1") in done.stdout, done.stderr
         assert [shard.index for shard in broker.shards()] == [0]
         asyncio.run(sends(broker.ports[0], "t", 1))
         broker.stop()
@@ -244,7 +257,8 @@ def test_drained_shard_leaves_the_routes_for_sends_also_after_a_restart(tmp_path
 
     with machine(tmp_path, 2) as broker:
         asyncio.run(sends(broker.ports[0], "t", 1))
-        broker.ask(Drain(1), Done)
+        done = rmq("broker", "drain", "1", "--store", str(broker.store))
+        assert done.stdout == "broker-a-1: it takes no sends\n", done.stderr
         assert asyncio.run(permission(broker)) == {"broker-a": 6, "broker-a-1": 4}
         broker.until(lambda shards: shards[1].state == "drained")
         old = broker.pids[1]

@@ -1,0 +1,172 @@
+"""`rmq broker shards|drain|restart|shrink`: asks the supervisor of a broker with several shards.
+
+    rmq broker shards --store DIR                each shard, its process, why it is not serving
+    rmq broker status --store DIR                the same
+    rmq broker drain 1 --store DIR               takes no sends any more (--undo: again)
+    rmq broker restart broker-a-1 --store DIR    stopped cleanly, started anew
+    rmq broker shrink --shards 1 --store DIR --wait 600
+
+They speak over the bus in DIR/bus, so they must be run by the broker's user on its machine. Shards
+are given by number or by broker name.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmq.cli.options import json_option
+from rmq.cli.output import show_json, show_rows
+from rmq.errors import ConfigError, RmqError
+
+if TYPE_CHECKING:
+    from shards.client import BusClient
+    from shards.messages import ShardStatus
+
+COLUMNS = (
+    "SHARD",
+    "BROKER",
+    "STATE",
+    "ADDRESS",
+    "PID",
+    "CORES",
+    "NODE",
+    "UP",
+    "RESTARTS",
+    "REASON",
+)
+RETRY_S = 1.0
+RESTART_S = 90.0
+
+store_option = click.option(
+    "--store",
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Directory of the broker's store.",
+)
+
+
+@click.command()
+@store_option
+@json_option
+def shards(store: Path, as_json: bool) -> None:
+    """Show the shards of a broker and how they are.
+
+    Exit code 1 when one does not serve.
+    """
+    show_shards(store, as_json)
+
+
+def show_shards(store: Path, as_json: bool) -> None:
+    with _bus(store) as bus:
+        rows = _status(bus)
+    if as_json:
+        import msgspec
+
+        show_json([msgspec.structs.asdict(row) for row in rows])
+    else:
+        show_rows(COLUMNS, [_cells(row) for row in rows], False)
+    if any(row.state not in ("serving", "draining", "drained") for row in rows):
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("shard")
+@store_option
+@click.option("--undo", is_flag=True, help="Let it take sends again.")
+def drain(shard: str, store: Path, undo: bool) -> None:
+    """Take no more sends on a shard.
+
+    What is in it can be consumed. Producers leave it when they look for routes again, within half
+    a minute.
+    """
+    from shards.messages import Done, Drain
+
+    with _bus(store) as bus:
+        found = _find(bus, shard)
+        click.echo(f"{found.name}: {bus.ask(Drain(found.index, not undo), Done, 10.0).text}")
+
+
+@click.command()
+@click.argument("shard")
+@store_option
+def restart(shard: str, store: Path) -> None:
+    """Stop a shard cleanly and start it anew.
+
+    A shard that was given up gets another chance.
+    """
+    from shards.messages import Done, Restart
+
+    with _bus(store) as bus:
+        found = _find(bus, shard)
+        click.echo(f"{found.name}: {bus.ask(Restart(found.index), Done, RESTART_S).text}")
+
+
+@click.command()
+@click.option("--shards", "count", required=True, type=click.IntRange(1), metavar="N",
+              help="So many stay.")  # fmt: skip
+@store_option
+@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0, metavar="SECONDS",
+              help="Take no more sends and wait so long for consumers.")  # fmt: skip
+@click.option("--discard", is_flag=True, help="Unconsumed messages may go.")
+def shrink(count: int, store: Path, wait_s: float, discard: bool) -> None:
+    """Take the last shards off a broker.
+
+    Refused while one of them holds messages that nobody has consumed. Their directories stay.
+    """
+    from shards.messages import BusError, Done, Drain, Shrink
+
+    end = time.monotonic() + wait_s
+    with _bus(store) as bus:
+        if wait_s:
+            for row in _status(bus):
+                if row.index >= count:
+                    bus.ask(Drain(row.index), Done, 10.0)
+        while True:
+            try:
+                click.echo(bus.ask(Shrink(count, discard), Done, RESTART_S).text)
+                return
+            except BusError as error:
+                if time.monotonic() >= end:
+                    more = ". They take no sends until `rmq broker drain --undo`" if wait_s else ""
+                    raise RmqError(f"{error}{more}") from None
+            time.sleep(RETRY_S)
+
+
+def _bus(store: Path) -> BusClient:
+    from shards.client import BusClient
+
+    return BusClient(store.absolute())
+
+
+def _status(bus: BusClient) -> list[ShardStatus]:
+    from shards.messages import Status, StatusReply
+
+    return bus.ask(Status(), StatusReply).shards
+
+
+def _find(bus: BusClient, text: str) -> ShardStatus:
+    rows = _status(bus)
+    for row in rows:
+        if text in (str(row.index), row.name):
+            return row
+    raise ConfigError(f"no shard {text}; there are {', '.join(row.name for row in rows)}")
+
+
+def _cells(row: ShardStatus) -> tuple[object, ...]:
+    return (
+        row.index,
+        row.name,
+        row.state,
+        row.address or None,
+        row.pid or None,
+        ",".join(map(str, row.cores)) or None,
+        row.node if row.node >= 0 else None,
+        f"{row.up_s:.0f}s" if row.up_s else None,
+        row.restarts,
+        row.reason or None,
+    )
