@@ -30,8 +30,9 @@ HOSTILE_TEXTS = [
     "", "-1", "0", "1", "4", "32767", "32768", "2147483647", "2147483648", "-2147483648",
     "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1" * 40, "+", "-", "1e5",
     "0x10", " 1", "true", "null", "NaN", "*", "a || b", "||", "x" * 300, "\x01", "\x02", "\x00",
-    "TAGS\x01a\x02", "DELAY\x011\x02", "WAIT\x01false\x02", "K\x01v", "\x01\x02\x01", "t", "auto1",
-    "%RETRY%g", "\\", '"', "é中\U0001f600",
+    "TAGS\x01a\x02", "DELAY\x011\x02", "DELAY\x0199\x02",
+    "PGROUP\x01p\x02TRAN_MSG\x01true\x02", "WAIT\x01false\x02", "K\x01v", "\x01\x02\x01", "t",
+    "auto1", "%RETRY%g", "\\", '"', "é中\U0001f600",
 ]  # fmt: skip
 HOSTILE_I32 = [0, 1, 4, 7, 8, 21, 0x7F, 0x7FFF, 0x8000, 0xFFFF, 0xFFFFFF, 0x1000000, 0x7FFFFFFF,
                0x80000000, 0xFFFFFFFF]  # fmt: skip
@@ -84,7 +85,14 @@ class FrameMaker:
             fields = {**wire_frames.SEND_V2_FIELDS, "b": topic, "e": choose.randrange(4)}
             if choose.random() < 0.5:
                 fields["i"] = choose.choice(
-                    ["TAGS\x01a\x02", "KEYS\x01k\x02TAGS\x01b\x02", "", "W"]
+                    [
+                        "TAGS\x01a\x02",
+                        "KEYS\x01k\x02TAGS\x01b\x02",
+                        "",
+                        "W",
+                        "DELAY\x011\x02",
+                        "DELAY\x012\x02TAGS\x01b\x02",
+                    ]
                 )
             if code == 320:
                 fields["m"] = "true"

@@ -165,6 +165,9 @@ def test_any_frame_is_answered_once_or_closes_its_connection_alone(
         shard.topic("quiet")
         shard.topic("empty", 4, 4)
         shard.group("g", "t", "quiet", "empty")
+        shard.topic("SCHEDULE_TOPIC_XXXX", 2, 2)
+        shard.topic("RMQ_SYS_TRANS_HALF_TOPIC")
+        shard.core.set_delay_levels([10, 300], [0, 0])
         witness, control = Witness(shard), Control(shard)
         control.start()
         try:
