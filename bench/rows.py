@@ -6,6 +6,7 @@ seconds of the server's processes per million messages; the generator's own are 
     outcome = ROWS["single"](Bench(root=Path("/tmp/x"), rounds=5, seconds=2.0, cpus=[1]))
 """
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from cext.load.consumer import Consumer
 from cext.load.producer import Producer
 from rmq.cli.bench import measure_pingpong
 from rmq.client.connection import Connection
+from rmq.codes import RequestCode
+from rmq.format.message import decode_message, decode_properties
 from rmq.load import control
 from rmq.load.cpu import CpuMeter, resident_bytes
 from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
@@ -41,6 +44,7 @@ class Bench:
     all_cpus: list[int] = field(default_factory=list)
     floor_file_mb: int = 1024
     restart_messages: int = 10_000_000
+    query_messages: int = 10_000_000
     many_topics: int = 100
     body_bytes: int = 256
 
@@ -51,8 +55,8 @@ class Bench:
     def floor(self, sync: bool = False) -> Floor:
         return Floor(self.root / "floor", sync, self.floor_file_mb, self.places(sync))
 
-    def ours(self, flush: str = "async", name: str = "ours") -> Ours:
-        ours = Ours(self.root / name, flush, self.places(flush == "sync"))
+    def ours(self, flush: str = "async", name: str = "ours", **settings: str) -> Ours:
+        ours = Ours(self.root / name, flush, self.places(flush == "sync"), settings)
         ours.await_ack()
         return ours
 
@@ -95,9 +99,10 @@ def sends(
     connections: int = 1,
     window: int = 1,
     batch: int = 1,
+    keys: tuple[str, ...] = (),
 ) -> Sliced:
     """Sends to one server; refusals are an error here, not a number."""
-    frames = send_frames(queues, SendShape(bench.body_bytes, batch=batch))
+    frames = send_frames(queues, SendShape(bench.body_bytes, batch=batch, keys=keys))
     addresses = [server.address] * connections
     in_order = isinstance(server, Floor)
     return Sliced(bench, server, open_producer(frames, addresses, window, in_order=in_order))
@@ -334,10 +339,105 @@ def fill(bench: Bench, ours: Ours, names: list[Queue], messages: int) -> int:
     return int(stats["messages"])
 
 
+def indexed(bench: Bench) -> Outcome:
+    """What a key costs, the indexer's thread included.
+
+    Every message has a unique key too, which is indexed with or without the other one; what the
+    whole index costs stands in the note.
+    """
+    keyed = tuple(f"order-{n * 2654435761 % 10**9:09d}" for n in range(16_384))
+    outcome = Outcome("indexed", "sends with one key: CPU-s/M to the same without", 1.15)
+    with (
+        bench.ours() as unkeyed,
+        bench.ours(name="keyed") as one_key,
+        bench.ours(name="bare", messageIndexEnable="false") as bare,
+    ):
+        rounds = in_rounds(
+            bench,
+            sends(bench, unkeyed, topic_queues(unkeyed), 1, 64).slice,
+            sends(bench, one_key, topic_queues(one_key), 1, 64, keys=keyed).slice,
+            sends(bench, bare, topic_queues(bare), 1, 64).slice,
+        )
+    compare_cpu(outcome, [totals[:2] for totals in rounds], "unkeyed keyed")
+    costs = [totals[2].cpu_per_million for totals in rounds]
+    outcome.notes.append(f"without an index {middle(costs):.3g} CPU-s/M")
+    outcome.details["no index"] = {"cpu_per_million": costs}
+    return outcome
+
+
+def query(bench: Bench) -> Outcome:
+    """Keys are taken from messages read at random places, so that each has exactly one message.
+
+    The note has the same figure of a view by id (33), which asks the same threads but the
+    indexer's for one record: on a busy machine it tells what the machine adds.
+    """
+    millions = bench.query_messages / 1e6
+    title = f"query by key among {millions:g} M messages: p99"
+    outcome = Outcome("query", title, 5.0, unit=" ms")
+    with bench.ours(name="query") as ours, Connection(ours.address) as connection:
+        names = topic_queues(ours)
+        fill(bench, ours, names, bench.query_messages)
+        keys = random_keys(connection, names, 500)
+        for _ in range(bench.rounds):
+            ours.check_alive()
+            pairs = [(query_time(connection, key), view_time(connection)) for key in keys]
+            times, views = (sorted(part) for part in zip(*pairs, strict=True))
+            at = len(keys) * 99 // 100
+            outcome.values.append(times[at] * 1e3)
+            outcome.details.setdefault("median_ms", []).append(middle(times) * 1e3)
+            outcome.details.setdefault("view_p99_ms", []).append(views[at] * 1e3)
+    outcome.notes.append(
+        f"median {middle(outcome.details['median_ms']):.3f} ms; "
+        f"view by id p99 {middle(outcome.details['view_p99_ms']):.2f} ms"
+    )
+    return outcome
+
+
+def random_keys(connection: Connection, names: list[Queue], count: int) -> list[str]:
+    control.subscribe(connection, "bench-query", [TOPIC])
+    ranges = [control.queue_range(connection, queue) for queue in names]
+    numbers = random.Random(1)
+    keys: list[str] = []
+    while len(keys) < count:
+        queue = numbers.randrange(len(names))
+        fields = {
+            "consumerGroup": "bench-query", "topic": TOPIC, "queueId": names[queue].queue_id,
+            "queueOffset": numbers.randrange(*ranges[queue]), "maxMsgNums": 1, "sysFlag": 0,
+            "commitOffset": 0, "suspendTimeoutMillis": 0, "subVersion": 0,
+        }  # fmt: skip
+        reply = connection.call(RequestCode.PULL_MESSAGE, fields)
+        message = decode_message(reply.body)[0]
+        keys.append(decode_properties(message.properties_bytes)["UNIQ_KEY"])
+    return keys
+
+
+def query_time(connection: Connection, key: str) -> float:
+    """Seconds of one query; it must find its one message."""
+    fields = {
+        "topic": TOPIC, "key": key, "maxNum": 32, "beginTimestamp": 0,
+        "endTimestamp": 2**63 - 1, "_UNIQUE_KEY_QUERY": "true",
+    }  # fmt: skip
+    began = time.perf_counter()
+    reply = connection.call(RequestCode.QUERY_MESSAGE, fields, timeout=60)
+    took = time.perf_counter() - began
+    found = decode_properties(decode_message(reply.body)[0].properties_bytes)["UNIQ_KEY"]
+    if found != key:
+        raise RuntimeError(f"asked for {key}, got {found}")
+    return took
+
+
+def view_time(connection: Connection) -> float:
+    """Seconds of one view of the log's first record."""
+    began = time.perf_counter()
+    connection.call(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": 0}, timeout=60)
+    return time.perf_counter() - began
+
+
 Row = Callable[[Bench], "Outcome | list[Outcome]"]
 ROWS: dict[str, Row] = {
     row.__name__: row
     for row in (
         single, many, latency, sync_one, sync_many, batch, pull, queues, start, restart,
+        indexed, query,
     )
 }  # fmt: skip

@@ -84,37 +84,48 @@ def _show(message: ReceivedMessage, body_only: bool, as_json: bool) -> None:
         sys.stdout.buffer.flush()
         return
     stored = message.stored
-    text = _as_text(message.body) if message.packing is None else None
     if as_json:
-        body = {"body": text} if text is not None else {
-            "body_base64": base64.b64encode(message.body).decode()
-        }  # fmt: skip
-        show_json(
-            {
-                "broker": message.broker_name,
-                "queue": stored.queue_id,
-                "offset": stored.queue_offset,
-                "stored": stored.store_timestamp_ms,
-                "born": stored.born_timestamp_ms,
-                "born_host": str(stored.born_host),
-                "id": message.properties.get("UNIQ_KEY"),
-                "tag": message.properties.get("TAGS"),
-                "keys": message.properties.get("KEYS"),
-                "reconsume_times": stored.reconsume_times,
-                "properties": message.properties,
-                **body,
-            }
-        )
+        show_json(members(message))
         return
     marks = [f"{message.broker_name}/{stored.queue_id}@{stored.queue_offset}"]
     marks.append(time_text(stored.store_timestamp_ms) or "-")
     for mark, name in (("tag", "TAGS"), ("keys", "KEYS")):
         if value := message.properties.get(name):
             marks.append(f"{mark}={value}")
-    shown = text
-    if shown is None:
-        shown = f"({len(message.body)} bytes, {message.packing or 'not text'})"
-    click.echo("  ".join([*marks, shown]))
+    click.echo("  ".join([*marks, shown_body(message)]))
+
+
+def members(message: ReceivedMessage) -> dict[str, Any]:
+    """The message as a JSON object."""
+    stored = message.stored
+    text = _as_text(message.body) if message.packing is None else None
+    body = {"body": text} if text is not None else {
+        "body_base64": base64.b64encode(message.body).decode()
+    }  # fmt: skip
+    return {
+        "broker": message.broker_name,
+        "queue": stored.queue_id,
+        "offset": stored.queue_offset,
+        "stored": stored.store_timestamp_ms,
+        "born": stored.born_timestamp_ms,
+        "born_host": str(stored.born_host),
+        "id": message.properties.get("UNIQ_KEY"),
+        "tag": message.properties.get("TAGS"),
+        "keys": message.properties.get("KEYS"),
+        "reconsume_times": stored.reconsume_times,
+        "properties": message.properties,
+        **body,
+    }
+
+
+def shown_body(message: ReceivedMessage) -> str:
+    """The body as text, or what it is."""
+    text = _as_text(message.body) if message.packing is None else None
+    return (
+        text
+        if text is not None
+        else f"({len(message.body)} bytes, {message.packing or 'not text'})"
+    )
 
 
 def _as_text(body: bytes) -> str | None:

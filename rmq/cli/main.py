@@ -27,6 +27,7 @@ COMMANDS = {
     "check": ("rmq.cli.check", "check", "Check how this machine is set up for a broker."),
     "send": ("rmq.cli.send", "send", "Send messages to a topic."),
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
+    "message": ("rmq.cli.message", "message", "Look messages up by key, tag or id."),
     "bench": ("rmq.cli.bench", "bench", "Measure a RocketMQ broker: throughput, CPU, latency."),
 }  # fmt: skip
 

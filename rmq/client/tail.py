@@ -181,10 +181,10 @@ def _messages(position: _Position, reply: Command) -> list[ReceivedMessage]:
         if position.next_offset == before and position.end_offset is not None:
             position.next_offset = position.end_offset  # no way forward: not round and round
         return []
-    return [_received(position.queue.broker_name, each) for each in decode_messages(reply.body)]
+    return [received(position.queue.broker_name, each) for each in decode_messages(reply.body)]
 
 
-def _received(broker_name: str, stored: StoredMessage) -> ReceivedMessage:
+def received(broker_name: str, stored: StoredMessage) -> ReceivedMessage:
     """The message with its body unpacked when the standard library can."""
     body, packing = stored.body, None
     if stored.sys_flag & SYS_FLAG_COMPRESSED:

@@ -52,11 +52,14 @@ class SendShape:
     binary: bool = False
     batch: int = 1
     producer_group: str = "bench-producer"
+    keys: tuple[str, ...] = ()  # a template for each: KEYS of a message is one of them
 
 
-def properties(tags: str | None) -> tuple[str, int]:
+def properties(tags: str | None, key: str = "") -> tuple[str, int]:
     """The property string of one message and where the varying part of its UNIQ_KEY starts."""
     text = f"UNIQ_KEY\x01{UNIQUE_FIXED}{UNIQUE_ZERO}\x02WAIT\x01true\x02"
+    if key:
+        text += f"KEYS\x01{key}\x02"
     if tags:
         text += f"TAGS\x01{tags}\x02"
     return text, len("UNIQ_KEY\x01") + len(UNIQUE_FIXED)
@@ -81,14 +84,17 @@ def batch_body(shape: SendShape) -> tuple[bytes, list[int]]:
 
 
 def send_frames(queues: list[Queue], shape: SendShape) -> FrameSet:
-    """One template per queue, all ending with the same body."""
+    """One template per queue (per key, queue after queue), all ending with the same body."""
     if shape.batch < 1 or shape.body_bytes < 0:
         raise ValueError(f"batch {shape.batch}, body of {shape.body_bytes} bytes")
     if shape.batch > 1:
         body, unique_at = batch_body(shape)
     else:
         body, unique_at = body_pattern(shape.body_bytes), []
-    frames = [_send_frame(queue, shape, len(body)) for queue in queues]
+    frames = [
+        _send_frame(queues[at % len(queues)], shape, len(body), key)
+        for at, key in enumerate(shape.keys or ("",) * len(queues))
+    ]
     return FrameSet(frames, body, unique_at, shape.binary, shape.batch)
 
 
@@ -105,8 +111,8 @@ def pull_frames(
     return FrameSet(frames, b"", [], binary, batch)
 
 
-def _send_frame(queue: Queue, shape: SendShape, body_bytes: int) -> FrameTuple:
-    text, unique_at = properties(None if shape.batch > 1 else shape.tags)
+def _send_frame(queue: Queue, shape: SendShape, body_bytes: int, key: str = "") -> FrameTuple:
+    text, unique_at = properties(*((None, "") if shape.batch > 1 else (shape.tags, key)))
     fields = {
         "a": shape.producer_group,
         "b": queue.topic,

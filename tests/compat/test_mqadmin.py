@@ -225,6 +225,23 @@ def test_connections_are_shown(admin: Admin, live: Live) -> None:
     assert "CODE: 1 " in admin("producerConnection", "-g", "nobody", "-t", live.topic)
 
 
+def test_messages_are_found_by_key_tag_and_unique_id(admin: Admin, live: Live) -> None:
+    def rows(*words: str) -> list[list[str]]:
+        lines = admin("queryMsgByKey", "-t", live.topic, *words).splitlines()
+        return [line.split() for line in lines if re.match(r"[0-9A-Fa-f]{32,56} ", line)]
+
+    eventually(admin, ["queryMsgByKey", "-t", live.topic, "-k", "k39"], r"[0-9A-F]{32,56} ")
+    assert [row[1:3] for row in rows("-k", "k12")] == [["0", "3"]]
+    assert rows("-k", "k40") == []
+    assert len(rows("-k", "tag", "-p", "T")) == 40
+    assert len(rows("-k", "tag", "-p", "T", "-m", "7")) == 7
+    assert rows("-k", "k12", "-b", "0", "-e", "1000") == []
+    unique_id = rows("-k", "k39")[0][0]
+    table = fields(admin("queryMsgByUniqueKey", "-t", live.topic, "-i", unique_id), ":")
+    assert table["Keys"] == "[k39]"
+    assert table["Queue Offset"] == "9"
+
+
 def test_messages_are_found_by_id_and_by_offset(admin: Admin, target: Target, live: Live) -> None:
     for output, key, offset in (
         (admin("queryMsgById", "-t", live.topic, "-i", live.last_message_id), "k39", "9"),

@@ -29,7 +29,7 @@ def test_a_quick_run_measures_every_row(tmp_path):
     assert run.returncode == 0
     assert {row["name"] for row in rows} == {
         "single", "many", "latency", "sync_one", "sync_many", "batch", "pull", "queues", "start",
-        "restart",
+        "restart", "indexed", "query",
     }  # fmt: skip
     assert all(row["median"] > 0 for row in rows)
     assert "verdict" in run.stdout

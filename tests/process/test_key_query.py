@@ -4,14 +4,17 @@ Method: a broker as a process, sends and queries (12) over a socket as a Java cl
 """
 
 import asyncio
+import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
 
 from rmq.format.index_file import read_header
-from rmq.format.message import decode_messages
+from rmq.format.message import Host, decode_messages, encode_message_id
 
 SMALL = ["--set", "mappedFileSizeCommitLog=4194304", "--set", "maxMessageSize=262144"]
 FOREVER = 2**63 - 1
@@ -65,6 +68,8 @@ def test_every_acked_message_is_found_by_its_keys(tmp_path: Path) -> None:
     header = read_header(path.read_bytes())
     assert header.next_entry == 600 * 4 + 1
     assert header.begin_offset == 0 < header.end_offset
+    checkpoint = (tmp_path / "store" / "checkpoint").read_bytes()
+    assert int.from_bytes(checkpoint[16:24], "big") == header.end_ms > 0
 
 
 def test_keys_survive_kills(tmp_path: Path) -> None:
@@ -102,3 +107,48 @@ def test_without_an_index_queries_say_so(tmp_path: Path) -> None:
 
         asyncio.run(refused())
         assert not (broker.store / "index").exists()
+
+
+def rmq(broker: BrokerProcess, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rmq", *words, "-n", broker.namesrv],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+def test_the_command_line_finds_messages(tmp_path: Path) -> None:
+    with broker_process(tmp_path, SMALL) as broker:
+        asyncio.run(send(broker, 0, 12))
+
+        def found(*words: str) -> list[str]:
+            done = rmq(broker, "message", "query", *words, "--json")
+            assert done.returncode == (0 if done.stdout != "[]\n" else 1), done.stderr
+            return [row["body"] for row in json.loads(done.stdout)]
+
+        assert found("orders", "--key", "order-7") == ["body 7"]
+        assert found("orders", "--unique-key", "order-7") == []
+        assert found("orders", "--unique-key", "U00000003") == ["body 3"]
+        assert found("orders", "--tag", "t2") == ["body 2", "body 5", "body 8", "body 11"]
+        assert found("orders", "--key", "hundred-0", "--count", "2") == ["body 10", "body 11"]
+        assert found("orders", "--key", "order-7", "--to", "2020-01-01") == []
+        assert found("orders", "--key", "order-7", "--from", "2020-01-01") == ["body 7"]
+        host, _, port = broker.address.rpartition(":")
+        first = encode_message_id(Host(host, int(port)), 0)
+        assert found("--id", first) == ["body 0"]
+
+        table = rmq(broker, "message", "query", "orders", "--key", "order-7").stdout.splitlines()
+        assert table[0].split() == "BROKER QUEUE OFFSET STORED ID TAG KEYS BODY".split()
+        assert table[1].split()[-2:] == ["body", "7"]
+        for words, code, text in (
+            (["orders"], 2, "give one of"),
+            (["orders", "--key", "a", "--tag", "b"], 2, "give one of"),
+            (["--key", "a"], 2, "a TOPIC goes with"),
+            (["orders", "--id", first], 2, "a TOPIC goes with"),
+            (["--id", "nonsense"], 1, "not an offset message id"),
+            (["--id", encode_message_id(Host("127.0.0.1", 1), 0)], 1, "no broker at"),
+            (["orders", "--key", "nowhere"], 1, "no such message"),
+            (["nowhere", "--key", "a"], 1, "code 17"),
+            (["orders", "--key", "a", "--from", "first"], 2, "local time"),
+        ):
+            done = rmq(broker, "message", "query", *words)
+            assert (done.returncode, text in done.stderr) == (code, True), (words, done.stderr)

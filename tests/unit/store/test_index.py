@@ -13,6 +13,7 @@ import pytest
 from support.keyed_log import ENTRIES, FOREVER, SLOTS, KeyedLog
 from support.logs import SEGMENT_BYTES
 
+from cext.store.flusher import Flusher
 from cext.store.index_key import has_key_for_tests, hash_for_tests
 from cext.store.record import encode_for_tests
 from rmq.errors import StoreError
@@ -212,36 +213,34 @@ def test_questions_that_no_record_can_answer_find_nothing(keyed):
     indexer.stop()
 
 
+def oldest_end(keyed):
+    """End offset of the oldest file; the indexer may take it away meanwhile."""
+    while True:
+        try:
+            return read_header(keyed.files()[0].read_bytes()).end_offset
+        except FileNotFoundError:
+            continue
+
+
 def test_files_go_with_the_log(keyed):
-    keyed.add_many(3000, body=b"x" * 200)
+    keyed.add_many(700, body=b"x" * 600)
     indexer = keyed.index(flush_ms=20, idle_max_ms=10)
     indexer.start()
     keyed.check(indexer)
     before = len(keyed.files())
     durable = keyed.log.watermarks()["written"]
     assert durable > 5 * SEGMENT_BYTES
-    from cext.store.flusher import Flusher
-
-    flusher = Flusher(keyed.log, sync_mode=True)
-    assert flusher.flush() == durable
+    assert Flusher(keyed.log, sync_mode=True).flush() == durable
     for _ in range(4):
         assert keyed.log.drop_first_segment_for_tests() == 0
     low = keyed.log.watermarks()["min"]
-    deadline = time.monotonic() + 5
-    while read_header(keyed.files()[0].read_bytes()).end_offset < low:
+    deadline = time.monotonic() + 30
+    while oldest_end(keyed) < low:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert len(keyed.files()) < before
     keyed.check(indexer)
     indexer.stop()
-
-
-def test_the_last_file_stays_when_the_log_has_gone_beyond_it(keyed):
-    keyed.add(b"t", unique="old")
-    indexer = keyed.index()
-    indexer.start()
-    indexer.stop()
-    assert len(keyed.files()) == 1
 
 
 def test_an_idle_index_takes_no_memory_to_speak_of(keyed):

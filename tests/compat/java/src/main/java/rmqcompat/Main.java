@@ -50,6 +50,7 @@ public final class Main {
         OffsetScenarios.register(SCENARIOS);
         ErrorScenarios.register(SCENARIOS);
         ExchangeScenarios.register(SCENARIOS);
+        QueryScenarios.register(SCENARIOS);
         LiveScenarios.register(SCENARIOS);
         MqAdmin.register(SCENARIOS);
         ExecutorService pool = Executors.newFixedThreadPool(Integer.getInteger("rmqcompat.threads", 4));

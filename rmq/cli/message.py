@@ -1,0 +1,97 @@
+"""`rmq message query`: messages by key, unique key, tag or offset id."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from rmq.cli.consume import StartParameter, members, shown_body
+from rmq.cli.options import json_option, namesrv_option
+from rmq.cli.output import show_json, show_rows, time_text
+from rmq.client.cluster import Cluster
+from rmq.client.lookup import FOREVER, KEY, TAG, UNIQUE, by_id, by_key
+from rmq.client.tail import ReceivedMessage, Start
+
+COLUMNS = ("BROKER", "QUEUE", "OFFSET", "STORED", "ID", "TAG", "KEYS", "BODY")
+BODY_CHARACTERS_MAX = 60  # of a body in the table
+
+
+@click.group()
+def message() -> None:
+    """Look messages up by key, tag or id."""
+
+
+@message.command()
+@click.argument("topic", required=False)
+@click.option("--key", help="One of the keys the sender gave.")
+@click.option("--unique-key", help="The unique id that the sender's client made (32 digits).")
+@click.option("--tag", help="The sender's tag.")
+@click.option("--id", "offset_id", help="The offset message id: a broker's address and a place.")
+@click.option("--from", "begin", type=StartParameter(), help="Stored at this time or later.")
+@click.option("--to", "end", type=StartParameter(), help="Stored at this time or earlier.")
+@click.option(
+    "--count",
+    type=click.IntRange(1, 64),
+    default=32,
+    show_default=True,
+    help="At most so many of each broker, the newest.",
+)
+@namesrv_option
+@json_option
+def query(
+    topic: str | None,
+    key: str | None,
+    unique_key: str | None,
+    tag: str | None,
+    offset_id: str | None,
+    begin: Start | None,
+    end: Start | None,
+    count: int,
+    namesrv: str,
+    as_json: bool,
+) -> None:
+    """Find messages of a topic by key, unique key or tag; or one by its offset id.
+
+    Exits with 1 when there is none.
+    """
+    given = [(KEY, key), (UNIQUE, unique_key), (TAG, tag), ("", offset_id)]
+    asked = [(kind, text) for kind, text in given if text is not None]
+    if len(asked) != 1:
+        raise click.UsageError("give one of --key, --unique-key, --tag and --id")
+    kind, text = asked[0]
+    if bool(topic) == (kind == ""):
+        raise click.UsageError("a TOPIC goes with --key, --unique-key and --tag, none with --id")
+    with Cluster(namesrv) as cluster:
+        found = [by_id(cluster, text)] if topic is None else by_key(
+            cluster, topic, text, kind, count=count,
+            begin_ms=_moment(begin, 0), end_ms=_moment(end, FOREVER),
+        )  # fmt: skip
+    if as_json:
+        show_json([members(each) for each in found])
+    elif found:
+        show_rows(COLUMNS, [_row(each) for each in found], as_json=False)
+    else:
+        click.echo("no such message", err=True)
+    if not found:
+        sys.exit(1)
+
+
+def _moment(start: Start | None, otherwise: int) -> int:
+    if start is None:
+        return otherwise
+    if start.kind != "time":
+        raise click.UsageError("--from and --to take milliseconds or a local time")
+    return start.time_ms
+
+
+def _row(each: ReceivedMessage) -> tuple[object, ...]:
+    body = shown_body(each).replace("\n", " ")
+    if len(body) > BODY_CHARACTERS_MAX:
+        body = body[: BODY_CHARACTERS_MAX - 3] + "..."
+    properties, stored = each.properties, each.stored
+    return (
+        each.broker_name, stored.queue_id, stored.queue_offset,
+        time_text(stored.store_timestamp_ms), properties.get("UNIQ_KEY"), properties.get("TAGS"),
+        properties.get("KEYS"), body,
+    )  # fmt: skip
