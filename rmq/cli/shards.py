@@ -15,17 +15,23 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from rmq.cli.options import json_option
 from rmq.cli.output import show_json, show_rows
 from rmq.errors import ConfigError, RmqError
-
-if TYPE_CHECKING:
-    from shards.client import BusClient
-    from shards.messages import ShardStatus
+from shards.client import BusClient
+from shards.messages import (
+    BusError,
+    Done,
+    Drain,
+    Restart,
+    ShardStatus,
+    Shrink,
+    Status,
+    StatusReply,
+)
 
 COLUMNS = (
     "SHARD",
@@ -84,8 +90,6 @@ def drain(shard: str, store: Path, undo: bool) -> None:
     What is in it can be consumed. Producers leave it when they look for routes again, within half
     a minute.
     """
-    from shards.messages import Done, Drain
-
     with _bus(store) as bus:
         found = _find(bus, shard)
         click.echo(f"{found.name}: {bus.ask(Drain(found.index, not undo), Done, 10.0).text}")
@@ -99,8 +103,6 @@ def restart(shard: str, store: Path) -> None:
 
     A shard that was given up gets another chance.
     """
-    from shards.messages import Done, Restart
-
     with _bus(store) as bus:
         found = _find(bus, shard)
         click.echo(f"{found.name}: {bus.ask(Restart(found.index), Done, RESTART_S).text}")
@@ -118,8 +120,6 @@ def shrink(count: int, store: Path, wait_s: float, discard: bool) -> None:
 
     Refused while one of them holds messages that nobody has consumed. Their directories stay.
     """
-    from shards.messages import BusError, Done, Drain, Shrink
-
     end = time.monotonic() + wait_s
     with _bus(store) as bus:
         if wait_s:
@@ -138,14 +138,10 @@ def shrink(count: int, store: Path, wait_s: float, discard: bool) -> None:
 
 
 def _bus(store: Path) -> BusClient:
-    from shards.client import BusClient
-
     return BusClient(store.absolute())
 
 
 def _status(bus: BusClient) -> list[ShardStatus]:
-    from shards.messages import Status, StatusReply
-
     return bus.ask(Status(), StatusReply).shards
 
 
