@@ -180,23 +180,32 @@ func (c *run) pullAll(queues []*primitive.MessageQueue, count int) []*primitive.
 	}
 	found := []*primitive.MessageExt{}
 	next := make([]int64, len(queues))
-	end := time.Now().Add(30 * time.Second)
-	for {
-		more := false
+	atEnd := make([]bool, len(queues))
+	behind := len(queues)
+	limit := time.Now().Add(30 * time.Second)
+	for behind > 0 || len(found) < count {
+		check(time.Now().Before(limit), "%s: %d of %d", queues[0].Topic, len(found), count)
 		for i, queue := range queues {
+			// This client's pull at the end of a queue is held for 20 s.
+			if behind > 0 && atEnd[i] {
+				continue
+			}
 			result, err := c.puller.PullFrom(background, queue, next[i], 32)
 			must(err)
 			next[i] = result.NextBeginOffset
+			atEnd[i] = next[i] >= result.MaxOffset
 			if result.Status == primitive.PullFound {
 				found = append(found, result.GetMessageExts()...)
-				more = true
 			}
 		}
-		if !more && len(found) >= count {
-			return found
+		behind = 0
+		for _, end := range atEnd {
+			if !end {
+				behind++
+			}
 		}
-		check(time.Now().Before(end), "%s: %d of %d", queues[0].Topic, len(found), count)
 	}
+	return found
 }
 
 // A receiver counts what arrives, by message number; several consumers may share one.
