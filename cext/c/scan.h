@@ -38,6 +38,11 @@ RMQ_INLINE uint64_t rmq_marks_of_16(const uint8_t *at, __m128i first, __m128i se
     return (uint32_t)_mm_movemask_epi8(hits);
 }
 
+RMQ_INLINE uint64_t rmq_marks_of_some(const uint8_t *at, uint8_t a, uint8_t b)
+{
+    return rmq_marks_of_16(at, _mm_set1_epi8((char)a), _mm_set1_epi8((char)b));
+}
+
 RMQ_INLINE uint64_t rmq_marks_of_64(const uint8_t *at, uint8_t a, uint8_t b)
 {
     const __m128i first = _mm_set1_epi8((char)a), second = _mm_set1_epi8((char)b);
@@ -52,6 +57,12 @@ RMQ_INLINE uint8x16_t rmq_hits_of_16(const uint8_t *at, uint8_t a, uint8_t b)
     uint8x16_t bytes = vld1q_u8(at);
     uint8x16_t hits = vorrq_u8(vceqq_u8(bytes, vdupq_n_u8(a)), vceqq_u8(bytes, vdupq_n_u8(b)));
     return vandq_u8(hits, weights);
+}
+
+RMQ_INLINE uint64_t rmq_marks_of_some(const uint8_t *at, uint8_t a, uint8_t b)
+{
+    uint8x16_t hits = rmq_hits_of_16(at, a, b);
+    return (uint64_t)vaddv_u8(vget_low_u8(hits)) | (uint64_t)vaddv_u8(vget_high_u8(hits)) << 8;
 }
 
 RMQ_INLINE uint64_t rmq_marks_of_64(const uint8_t *at, uint8_t a, uint8_t b)
@@ -76,7 +87,12 @@ static __attribute__((noinline)) uint64_t rmq_marks_at(const uint8_t *bytes, uin
     if (length >= 64)
         return rmq_marks_of_64(bytes + length - 64, a, b) >> (64 - left);
     uint64_t mask = 0;
-    for (uint32_t i = 0; i < left; i++)
+    uint32_t i = 0;
+    for (; left - i >= 16; i += 16)
+        mask |= rmq_marks_of_some(bytes + from + i, a, b) << i;
+    if (i < left && left >= 16)         /* the last 16 bytes; some of them for the second time */
+        return mask | rmq_marks_of_some(bytes + from + left - 16, a, b) << (left - 16);
+    for (; i < left; i++)
         mask |= (uint64_t)(bytes[from + i] == a || bytes[from + i] == b) << i;
     return mask;
 }

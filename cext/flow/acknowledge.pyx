@@ -13,7 +13,7 @@ from cext.flow.replying cimport (
     reply_error_to,
 )
 from cext.memory.buffer_pool cimport buffer_pool_release
-from cext.net.connection cimport IN_JUMBO, Connection
+from cext.net.connection cimport IN_JUMBO, IN_JUMBO_HEAD, Connection
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.replies cimport SendReply, send_reply_bytes_max, write_send_reply
 from cext.wire.text cimport text_of
@@ -36,7 +36,9 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
         drop_early_reply(s, ack)
         return
     if ack.early_reply != NULL and code == SUCCESS:
-        if s.net.add_owned(c, ack.early_reply, ack.early_reply_bytes, ack.early_reply, IN_JUMBO):
+        if s.net.add_owned(c, ack.early_reply, ack.early_reply_bytes, ack.early_reply,
+                           IN_JUMBO_HEAD if ack.early_reply_bytes <= s.net.jumbo_pool.keep_bytes
+                           else IN_JUMBO):
             ack.early_reply = NULL
             return
         drop_early_reply(s, ack)

@@ -50,6 +50,11 @@ cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) 
 cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil
 
+# The same for properties that were scanned before (scan_properties said OK): they are taken as they
+# are, m.tags_code is used, nothing is added, out.properties is all zero.
+cdef int append_scanned(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                        Appended* out) noexcept nogil
+
 cdef inline uint32_t record_bytes_max(const Message* m, uint32_t topic_length) noexcept nogil:
     return (RECORD_FIXED_BYTES_MAX + topic_length + m.body_bytes + m.properties.length
             + (ADDED_PROPERTIES_MAX if m.add_properties else 0))

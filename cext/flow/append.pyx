@@ -1,5 +1,5 @@
 """One message becomes one record at the end of the log. See append.pxd."""
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
@@ -69,6 +69,16 @@ cdef uint32_t add_own_properties(ShardState s, uint8_t* properties, uint32_t len
 
 cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil:
+    return append_record(s, topic, queue, m, True, out)
+
+
+cdef int append_scanned(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                        Appended* out) noexcept nogil:
+    return append_record(s, topic, queue, m, False, out)
+
+
+cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                              bint scan, Appended* out) noexcept nogil:
     cdef RecordFields fields
     cdef uint8_t* at
     cdef uint8_t* length_at
@@ -103,7 +113,9 @@ cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message*
         length = text_copy(&m.properties, properties, m.properties.length)
         if length < 0:
             return MALFORMED
-    if scan_properties(properties, length, &out.properties) != OK:
+    if not scan:
+        memset(&out.properties, 0, sizeof(SendProperties))
+    elif scan_properties(properties, length, &out.properties) != OK:
         return TOO_LARGE if length > PROPERTIES_BYTES_MAX else MALFORMED
     if m.plain_only and (is_special(&out.properties) or m.sys_flag & TRANSACTION_BITS):
         return SPECIAL

@@ -17,6 +17,7 @@ from cext.flow.append cimport (
     Appended,
     Message,
     append_message,
+    append_scanned,
     is_special,
     make_room,
     record_bytes_max,
@@ -42,7 +43,7 @@ from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RECORD_FIXED_BYTES_MAX
 from cext.wire.batch cimport BatchMessage, batch_next
 from cext.wire.message_id cimport write_offset_message_id
-from cext.wire.properties cimport SendProperties, scan_properties
+from cext.wire.properties cimport SendProperties, scan_properties, tags_code
 from cext.wire.replies cimport SendReply, write_send_reply
 from cext.wire.send_request cimport SendRequest, read_send_request
 from cext.wire.text cimport text_copy, text_of
@@ -189,9 +190,11 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
 
 # ------------------------------------------------------------------- batches
 
-cdef int measure_batch(const Frame* f, const Topic* topic, int64_t* bytes,
+cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t* bytes,
                        int32_t* records) noexcept nogil:
-    """Walks a batch body without storing anything; OK, MALFORMED, SPECIAL or TOO_LARGE."""
+    """Walks a batch body without storing anything: what it takes, and the tag codes (batch_tags).
+
+    OK, MALFORMED, SPECIAL or TOO_LARGE."""
     cdef const uint8_t* at = f.body
     cdef const uint8_t* end = f.body + f.body_bytes
     cdef BatchMessage entry
@@ -206,11 +209,14 @@ cdef int measure_batch(const Frame* f, const Topic* topic, int64_t* bytes,
             return MALFORMED
         if is_special(&scanned):
             return SPECIAL
+        if records[0] == DISPATCH_MAX:
+            return TOO_LARGE
+        s.batch_tags[records[0]] = 0
+        if scanned.tags.bytes != NULL:
+            s.batch_tags[records[0]] = tags_code(scanned.tags.bytes, scanned.tags.length)
         bytes[0] += (RECORD_FIXED_BYTES_MAX + topic.name_length + entry.body_bytes
                      + entry.properties_bytes)
         records[0] += 1
-        if records[0] > DISPATCH_MAX:
-            return TOO_LARGE
     return OK if records[0] > 0 else MALFORMED
 
 
@@ -254,7 +260,7 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
     cdef int32_t records = 0, done = 0
     cdef uint32_t ids = 0
     cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0
-    cdef int status = measure_batch(f, topic, &bytes, &records)
+    cdef int status = measure_batch(s, f, topic, &bytes, &records)
     if status != OK:
         return refuse_status(s, c, h, status)
     status = TOO_LARGE
@@ -279,14 +285,15 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
     m.born_host_bytes = c.address_bytes
     m.plain_only = False            # looked at by measure_batch()
     m.add_properties = False
-    m.own_tags_code = False
-    m.tags_code = 0
+    m.own_tags_code = True
+    memset(&first, 0, sizeof(first))
     while done < records and batch_next(&at, f.body + f.body_bytes, &entry) == OK:
         m.body = entry.body
         m.body_bytes = entry.body_bytes
         m.flag = entry.flag
         m.properties = text_of(entry.properties, entry.properties_bytes)
-        status = append_message(s, topic, queue, &m, &a)
+        m.tags_code = s.batch_tags[done]
+        status = append_scanned(s, topic, queue, &m, &a)
         if status != OK:
             break                   # cannot be: everything was measured and room was made
         if done == 0:

@@ -127,6 +127,7 @@ cdef class ShardState:
     cdef Schedule schedule              # delayed messages
     cdef RedirectBuffers redirect       # scratch for sends that are stored elsewhere first
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch
+    cdef int64_t batch_tags[DISPATCH_MAX]   # tag codes of the batch being stored
     cdef int64_t durable_seen           # `durable` at the end of the last turn
     cdef int64_t last_second            # of now_ms; once-a-second work
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted

@@ -27,3 +27,5 @@ cdef int buffer_pool_open(BufferPool* pool, uint64_t buffer_bytes, uint32_t coun
 cdef void buffer_pool_close(BufferPool* pool) noexcept nogil
 cdef void* buffer_pool_take(BufferPool* pool) noexcept nogil
 cdef void buffer_pool_release(BufferPool* pool, void* buffer) noexcept nogil
+# The same for a buffer whose bytes from keep_bytes on were not touched: spares a system call.
+cdef void buffer_pool_release_head(BufferPool* pool, void* buffer) noexcept nogil

@@ -72,6 +72,10 @@ cdef void buffer_pool_release(BufferPool* pool, void* buffer) noexcept nogil:
     if pool.keep_bytes != 0 and pool.keep_bytes < pool.buffer_bytes:
         madvise(<uint8_t*> buffer + pool.keep_bytes, pool.buffer_bytes - pool.keep_bytes,
                 MADV_DONTNEED)
+    buffer_pool_release_head(pool, buffer)
+
+
+cdef void buffer_pool_release_head(BufferPool* pool, void* buffer) noexcept nogil:
     (<void**> buffer)[0] = pool.free_head
     pool.free_head = buffer
     pool.in_use -= 1

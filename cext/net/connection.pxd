@@ -25,6 +25,7 @@ cdef enum PieceKind:
     IN_REPLY_BUFFER = 1
     IN_JUMBO = 2                    # the piece owns the whole jumbo buffer
     ON_HEAP = 3                     # malloc'd by the control thread's side
+    IN_JUMBO_HEAD = 4               # as IN_JUMBO, and beyond its keep_bytes nothing was touched
 
 cdef struct ReplyBuffer:            # lies at the start of a pool buffer; data follows
     uint32_t used                   # bytes of data written

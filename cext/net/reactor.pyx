@@ -7,11 +7,13 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_close,
     buffer_pool_open,
     buffer_pool_release,
+    buffer_pool_release_head,
     buffer_pool_take,
 )
 from cext.net.connection cimport (
     BORROWED,
     IN_JUMBO,
+    IN_JUMBO_HEAD,
     IN_REPLY_BUFFER,
     ON_HEAP,
     PIECES_PER_WRITE,
@@ -413,6 +415,8 @@ cdef class Reactor:
                 buffer_pool_release(&self.reply_pool, buffer)
         elif piece.kind == IN_JUMBO:
             buffer_pool_release(&self.jumbo_pool, piece.owner)
+        elif piece.kind == IN_JUMBO_HEAD:
+            buffer_pool_release_head(&self.jumbo_pool, piece.owner)
         elif piece.kind == ON_HEAP:
             free(piece.owner)
         buffer_pool_release(&self.piece_pool, piece)
