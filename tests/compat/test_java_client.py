@@ -72,6 +72,7 @@ ELSEWHERE = {
     "offset_after_broker_restart",
     "exchange_fill",
     "exchange_read",
+    "exchange_query",
     "live_open",
     "live_send",
     "live_close",
