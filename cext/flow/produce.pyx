@@ -247,6 +247,19 @@ cdef bint batch_waits(ShardState s, const SendRequest* r) noexcept nogil:
     return length < 0 or scan_properties(s.batch_ids, length, &outer) != OK or outer.wait_store_ok
 
 
+cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept nogil:
+    """What all messages of a batch share."""
+    out.sys_flag = r.sys_flag
+    out.reconsume_times = r.reconsume_times
+    out.born_timestamp_ms = r.born_timestamp_ms
+    out.prepared_offset = 0
+    out.born_host = c.address
+    out.born_host_bytes = c.address_bytes
+    out.plain_only = False          # looked at by measure_batch()
+    out.add_properties = False
+    out.own_tags_code = True
+
+
 cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame* f,
                        const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
     cdef const uint8_t* at = f.body
@@ -277,15 +290,7 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
             s.counters.busy_replies += 1
             return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
                           b"while: too many batches wait for the disk")
-    m.sys_flag = r.sys_flag
-    m.reconsume_times = r.reconsume_times
-    m.born_timestamp_ms = r.born_timestamp_ms
-    m.prepared_offset = 0
-    m.born_host = c.address
-    m.born_host_bytes = c.address_bytes
-    m.plain_only = False            # looked at by measure_batch()
-    m.add_properties = False
-    m.own_tags_code = True
+    fill_batch(r, c, &m)
     memset(&first, 0, sizeof(first))
     while done < records and batch_next(&at, f.body + f.body_bytes, &entry) == OK:
         m.body = entry.body
