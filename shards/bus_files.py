@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import stat
 from pathlib import Path
 
@@ -72,6 +71,8 @@ class BusDirectory:
         return text
 
     def new_token(self) -> str:
+        import secrets  # of the supervisor alone; it takes a shard's start some milliseconds
+
         token = secrets.token_urlsafe(32)
         self.write("token", token)
         return token

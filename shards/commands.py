@@ -13,6 +13,7 @@ when it is refused the permission comes back.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING
@@ -96,10 +97,9 @@ async def _shrink(supervisor: Supervisor, message: Shrink) -> Done:
         supervisor.shards[i] for i in range(len(supervisor.shards) - 1, message.shards - 1, -1)
     ]
     before = {shard.index: shard.drain for shard in going}
-    for shard in going:
-        if shard.runs or not message.discard:
-            await supervisor.drain(shard, True, refuse=True)
     try:
+        for shard in going:
+            await supervisor.drain(shard, True, refuse=True)
         if not message.discard:
             held = [text for shard in going if (text := _held(await supervisor.unconsumed(shard)))]
             if held:
@@ -107,7 +107,8 @@ async def _shrink(supervisor: Supervisor, message: Shrink) -> Done:
                 raise BusError(f"messages nobody has consumed would be out of reach: {what}")
     except BusError:
         for shard in going:
-            await supervisor.drain(shard, before[shard.index])
+            with contextlib.suppress(BusError):
+                await supervisor.drain(shard, before[shard.index])
         raise
     for shard in going:
         await supervisor.remove(shard)

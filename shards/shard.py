@@ -33,9 +33,9 @@ import msgspec
 from shards.bus_files import BusDirectory
 from shards.messages import ShardStatus
 from shards.placement import Place
+from shards.start_file import REFUSED, StartFile
 
 STABLE_S = 1.0
-REFUSED = 3  # exit code of a shard whose settings cannot be used
 PAUSES_S = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0, 5.0, 5.0)
 
 STARTING, SERVING, SILENT = "starting", "serving", "silent"
@@ -84,14 +84,10 @@ class Shard:
     def start(self, directory: BusDirectory, token: str) -> None:
         """A new process. OSError when the system has no room for one."""
         index = self.index
-        start = {
-            "values": self.values,
-            "token": token,
-            "digest": self.digest,
-            "cpus": list(self.place.cpus),
-            "node_cpus": list(self.place.node_cpus),
-            "node": self.place.node,
-        }
+        place = self.place
+        start = StartFile(
+            self.values, token, self.digest, list(place.cpus), list(place.node_cpus), place.node
+        )
         directory.write(f"shard-{index}.json", msgspec.json.encode(start).decode())
         directory.remove(f"shard-{index}.why")
         root = str(directory.path.parent)

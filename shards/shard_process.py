@@ -1,11 +1,7 @@
 """The process of one shard: python -m shards.shard_process STORE INDEX NAME (NAME for `ps` alone).
 
-What it is to be stands in STORE/bus/shard-INDEX.json, written by the supervisor:
-
-    values       its settings by RocketMQ's names, as text
-    token        the secret of the bus
-    digest       of all the rest, so that a new supervisor sees whether we are what it wants
-    cpus, node_cpus, node     where it runs (placement.py)
+What it is to be stands in STORE/bus/shard-INDEX.json, written by the supervisor (start_file.py):
+its settings, the secret of the bus, and where it runs (placement.py).
 
 Start: memory policy and affinity, store lock, recovery, threads; then the bus, and with what the
 other shards know the name servers. A start that fails leaves its reason in
@@ -29,27 +25,15 @@ import msgspec
 from rmq import logs
 from rmq.broker.broker import Broker
 from rmq.broker.shard import make_core
-from rmq.cli.node import report_text
 from rmq.cli.store_lock import StoreLock
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError
 from shards import pinning
 from shards.bus_files import BusDirectory
-from shards.shard import REFUSED
 from shards.siblings import BusSiblings
+from shards.start_file import FAILED, REFUSED, StartFile
 
 log = logging.getLogger("rmq.shard")
-
-FAILED = 4  # exit code, as REFUSED: it has said why
-
-
-class StartFile(msgspec.Struct, frozen=True):
-    values: dict[str, str]
-    token: str
-    digest: str
-    cpus: list[int]
-    node_cpus: list[int]
-    node: int
 
 
 def main(arguments: list[str]) -> int:
@@ -86,7 +70,8 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
         report = core.open()
     except OSError as error:
         raise ConfigError(error.strerror or str(error)) from None
-    log.info("store %s: %s", settings.storePathRootDir, report_text(report))
+    found = ", ".join(f"{name} {value}" for name, value in report.items())
+    log.info("store %s: %s", settings.storePathRootDir, found)
     try:
         core.start()
         await _pin(start.cpus)

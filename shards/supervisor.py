@@ -260,7 +260,8 @@ class Supervisor:
         if shard.serving_at is not None:
             shard.state = states.DRAINING if on else states.SERVING
         value = READ_ONLY if on else READ_WRITE
-        await self.hub.ask(shard.index, Permission(value, refuse), 5.0)
+        if self.hub.joined(shard.index) is not None:  # else it is told when it says hello
+            await self.hub.ask(shard.index, Permission(value, refuse), 5.0)
         self._progressed()
 
     async def unconsumed(self, shard: Shard) -> dict[str, int]:
