@@ -711,6 +711,7 @@ cdef class ShardCore:
             "log_ring_bytes": s.log.ring.size,
             "log_writes": s.log.writes,
             "log_rolls": s.log.rolls,
+            "ring_locked": int(s.log.ring_locked),
             "log_pooled": int(s.log.pooled),
             "log_committable": s.log.link.committable,
             "log_commits": s.committer.state.commits if s.log.pooled else 0,

@@ -7,8 +7,8 @@ reads as zeros.
 Example: an arena of 1 MiB; take(100, 64) -> base + 0, take(8, 64) -> base + 128, used 136;
 after arena_seal every take gives NULL and counts in `refusals`.
 
-One thread (the one that starts the shard) uses it. `arena_bind` is where the region is bound to
-the shard's NUMA node; today it only checks the node number.
+One thread (the one that starts the shard) uses it. `arena_bind` makes the region's pages come from
+a NUMA node, before any is touched.
 """
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 
@@ -22,7 +22,7 @@ cdef struct Arena:
 
 # OK | IO_ERROR (no address space)
 cdef int arena_open(Arena* arena, uint64_t size) noexcept nogil
-# Prefer `node` for pages touched from now on; -1: no preference. OK | MALFORMED
+# Prefer `node` for pages touched from now on; -1: no preference. OK | MALFORMED | IO_ERROR
 cdef int arena_bind(Arena* arena, int32_t node) noexcept nogil
 # `size` zeroed bytes at a multiple of `align` (a power of two), or NULL: full, sealed, bad align.
 cdef void* arena_take(Arena* arena, uint64_t size, uint64_t align) noexcept nogil

@@ -2,6 +2,7 @@
 from libc.string cimport memset
 
 from cext.base.status cimport Status
+from cext.memory.region cimport region_prefer_node
 
 cdef extern from "<sys/mman.h>" nogil:
     void* mmap(void* at, size_t size, int protection, int flags, int fd, long offset)
@@ -10,7 +11,6 @@ cdef extern from "<sys/mman.h>" nogil:
     void* MAP_FAILED
 
 cdef uint64_t PAGE_MASK = 4095
-cdef int32_t NODE_MAX = 1023             # the kernel's largest node number
 
 
 cdef int arena_open(Arena* arena, uint64_t size) noexcept nogil:
@@ -28,11 +28,11 @@ cdef int arena_open(Arena* arena, uint64_t size) noexcept nogil:
 
 
 cdef int arena_bind(Arena* arena, int32_t node) noexcept nogil:
-    # One node: the same code, no effect. The mbind system call belongs here, before any touch.
-    if node < -1 or node > NODE_MAX:
-        return Status.MALFORMED
-    arena.node = node
-    return Status.OK
+    cdef int error = 0
+    cdef int status = region_prefer_node(arena.base, arena.size, node, &error)
+    if status == Status.OK:
+        arena.node = node
+    return status
 
 
 cdef void* arena_take(Arena* arena, uint64_t size, uint64_t align) noexcept nogil:

@@ -51,6 +51,7 @@ cdef class CommitLog:
     cdef int active_fd              # borrowed from the flusher, who closes it when all is synced
     cdef bint opened                # set_end() was called
     cdef bint holds_flusher         # write_out() wakes nobody: the reactor sees to the sync itself
+    cdef readonly bint ring_locked  # the kernel may not swap the ring out
     cdef readonly bint pooled       # a committer writes, not write_out(); before set_end()
     cdef readonly uint64_t rolls    # counters
     cdef readonly uint64_t writes

@@ -8,6 +8,7 @@ class CommitLog:
     rolls: int
     writes: int
     pooled: bool
+    ring_locked: bool
     def __new__(
         cls,
         directory: str,

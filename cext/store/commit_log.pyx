@@ -28,6 +28,7 @@ from cext.base.status cimport Status, raise_status
 from cext.base.sysio cimport (
     close_file, event_open, event_signal, read_at, sync_data, write_at, zero_range)
 from cext.memory.mirror_ring cimport mirror_ring_at, mirror_ring_close, mirror_ring_open
+from cext.memory.region cimport region_lock
 from cext.store.log_link cimport (
     DROPS_MAX, HANDLES_MAX, LOG_PATH_MAX, OPERATION_WRITE, log_is_poisoned, log_offer, log_poison,
     log_push_commit, log_push_drop, log_push_handle, log_wake_flusher)
@@ -91,6 +92,8 @@ cdef class CommitLog:
         memcpy(self.link.spare_directory, <const char*>path, len(path))
         if mirror_ring_open(&self.ring, size) != Status.OK:
             raise StoreError(f"no memory for a tail of {size} bytes")
+        self.ring_locked = region_lock(self.ring.base, size, &error) == Status.OK
+        error = 0                           # the limit may be small; said at the start (rmq.broker)
         self.window_bytes = size // 2
         self.pinned_low = INT64_MAX
         segment_map_init(&self.map, self.link.directory, segment_bytes, mappings)
