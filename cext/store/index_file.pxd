@@ -9,7 +9,7 @@
 
 A file is as long as its shape says from the start, with holes. It is written with pwrite, never
 through a mapping: a full disk is then an errno, not a signal. Entries go out with each batch. The
-slots of the file being filled stay in memory (SlotTable) and go out every few seconds:
+slots of the file being filled stay in memory (SlotTable) and go out now and then:
 
     1 header with end ms = INT64_MAX   2 changed slots   3 header with the truth
 
@@ -80,8 +80,9 @@ cdef void index_close(IndexFile* file) noexcept nogil
 cdef int index_put(IndexFile* file, SlotTable* table, const IndexShape* shape,
                    const IndexKey* keys, int32_t count, uint8_t* scratch,
                    int* error) noexcept nogil
-# Slots and header to the page cache.
-cdef int index_flush(IndexFile* file, SlotTable* table, int* error) noexcept nogil
+# Slots and header to the page cache. `scratch` has `room` bytes, at least SLOT_PAGE * 4.
+cdef int index_flush(IndexFile* file, SlotTable* table, uint8_t* scratch, int64_t room,
+                     int* error) noexcept nogil
 # CORRUPT: a slot points behind the count. `scratch` has SLOT_PAGE * 4 bytes.
 cdef int index_load_slots(const IndexFile* file, SlotTable* table, uint8_t* scratch,
                           int* error) noexcept nogil

@@ -237,23 +237,34 @@ cdef int index_put(IndexFile* file, SlotTable* table, const IndexShape* shape,
     return Status.OK
 
 
-cdef int index_flush(IndexFile* file, SlotTable* table, int* error) noexcept nogil:
-    cdef uint8_t out[SLOT_PAGE * 4]
-    cdef int32_t page, first, count, i
+cdef int write_slots(const IndexFile* file, const SlotTable* table, int32_t first, int32_t count,
+                     uint8_t* scratch, int* error) noexcept nogil:
+    cdef int32_t i
+    for i in range(count):
+        store_i32(scratch + i * 4, table.values[first + i])
+    return write_at(file.fd, scratch, <uint64_t> count * 4,
+                    INDEX_HEAD_BYTES + <int64_t> first * 4, error, NULL)
+
+
+cdef int index_flush(IndexFile* file, SlotTable* table, uint8_t* scratch, int64_t room,
+                     int* error) noexcept nogil:
+    cdef int32_t pages = table.slots // SLOT_PAGE + 1
+    cdef int32_t most = <int32_t> (room // (SLOT_PAGE * 4))
+    cdef int32_t page = 0
+    cdef int32_t some
     cdef int status = write_head(file, INT64_MAX, error)
-    for page in range(table.slots // SLOT_PAGE + 1):
-        if status != Status.OK:
-            return status
-        if not table.changed[page]:
+    while page < pages and status == Status.OK:
+        some = 0
+        while page + some < pages and some < most and table.changed[page + some]:
+            some += 1
+        if some == 0:
+            page += 1
             continue
-        first = page * SLOT_PAGE
-        count = min(<int32_t> SLOT_PAGE, table.slots - first)
-        for i in range(count):
-            store_i32(out + i * 4, table.values[first + i])
-        status = write_at(file.fd, out, <uint64_t> count * 4,
-                          INDEX_HEAD_BYTES + <int64_t> first * 4, error, NULL)
+        status = write_slots(file, table, page * SLOT_PAGE,
+                             min(some * SLOT_PAGE, table.slots - page * SLOT_PAGE), scratch, error)
         if status == Status.OK:
-            table.changed[page] = 0
+            memset(table.changed + page, 0, <size_t> some)
+        page += some
     return write_head(file, file.end_ms, error) if status == Status.OK else status
 
 

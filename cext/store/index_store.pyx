@@ -241,7 +241,8 @@ cdef class IndexStore:
         cdef int status
         if not self.filling or not self.changed:
             return Status.OK
-        status = index_flush(&self.files[self.file_count - 1], &self.table, &error)
+        status = index_flush(&self.files[self.file_count - 1], &self.table, self.scratch,
+                             SCRATCH_BYTES, &error)
         if status != Status.OK:
             return self._failed(status, error)
         self.changed = False

@@ -14,7 +14,7 @@ class Indexer:
         *,
         slots: int = 5_000_000,
         entries: int = 20_000_000,
-        flush_ms: int = 3000,
+        flush_ms: int = 15_000,
         sync_ms: int = 60_000,
         idle_max_ms: int = 500,
     ) -> Indexer: ...

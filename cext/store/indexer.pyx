@@ -40,13 +40,16 @@ cdef enum:
     STOP_MS = 10_000            # the same at stop; what is left is done after the next start
     RETRY_US = 1_000_000        # after a failure
     STEP_KEYS = KEYS_MAX // 2   # gathered before they are put
+    FLUSH_ENTRIES = 2_000_000   # put since the last flush: time for the next
+    GENTLE_STEPS = 4            # after a start: so many steps, then a sleep of
+    GENTLE_MS = 1               # this length, until what the last process left is indexed
 
 ROWS = {1: "I1", 2: "I2", 3: "I3", 4: "I4", 5: "I5", 6: "I6"}
 
 
 cdef class Indexer:
     def __cinit__(self, CommitLog log not None, str directory, *, int32_t slots=5_000_000,
-                  int32_t entries=20_000_000, int64_t flush_ms=3000, int64_t sync_ms=60_000,
+                  int32_t entries=20_000_000, int64_t flush_ms=15_000, int64_t sync_ms=60_000,
                   int64_t idle_max_ms=500):
         cdef int error = 0
         self.wake_fd = -1
@@ -78,6 +81,8 @@ cdef class Indexer:
     cdef void run(self) noexcept nogil:
         cdef int64_t sleep_ms = BUSY_MS
         cdef int64_t give_up = 0
+        cdef int64_t backlog = load_acquire_i64(&self.log.marks.written)
+        cdef int steps = 0
         cdef bint stopping
         self._begin()
         while True:
@@ -88,6 +93,10 @@ cdef class Indexer:
             self._upkeep(monotonic_us())
             if self.step() > 0 and (give_up == 0 or monotonic_us() < give_up):
                 sleep_ms = BUSY_MS
+                steps += 1
+                # The broker is starting: who waits for it goes first.
+                if self.tail.position < backlog and not stopping and steps % GENTLE_STEPS == 0:
+                    event_wait(self.wake_fd, GENTLE_MS)
                 continue
             if stopping:
                 break
@@ -196,7 +205,9 @@ cdef class Indexer:
             if self.store.sync() != Status.OK:
                 self.retry_us = now_us + RETRY_US
             self.synced_us = self.flushed_us = now_us
-        elif now_us - self.flushed_us >= self.flush_us:
+        elif (now_us - self.flushed_us >= self.flush_us
+                or self.store.entries_put - self.flushed_entries >= FLUSH_ENTRIES):
+            self.flushed_entries = self.store.entries_put
             self.store.drop_below(self.log.min_offset())
             if self.store.flush() != Status.OK:
                 self.retry_us = now_us + RETRY_US
