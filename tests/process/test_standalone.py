@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.broker_process import broker_process, command, start_broker
+from support.sanitized import SLOWNESS
 
 
 def rmq(*arguments: str, namesrv: str = "", input: str = "") -> subprocess.CompletedProcess[str]:
@@ -34,7 +35,7 @@ def test_ready_line_names_addresses_and_what_to_try(tmp_path: Path) -> None:
         assert f"-n {broker.namesrv}" in broker.ready_line
         assert str(broker.store) in broker.ready_line
         assert "(ASYNC_FLUSH)" in broker.ready_line
-        assert broker.ready_seconds < 3
+        assert broker.ready_seconds < 3 * SLOWNESS
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
@@ -45,7 +46,7 @@ def test_messages_survive_a_clean_stop(tmp_path: Path, flush: str) -> None:
         assert done.stdout.count("SEND_OK") == 3
         assert bodies(broker.namesrv, "kept") == ["one", "three", "two"]
         assert broker.stop() == 0
-        assert broker.stop_seconds < 2
+        assert broker.stop_seconds < 2 * SLOWNESS
         assert not (broker.store / "abort").exists()
     with broker_process(tmp_path, ["--flush", flush]) as broker:
         assert bodies(broker.namesrv, "kept") == ["one", "three", "two"]
@@ -85,7 +86,7 @@ def test_taken_port_is_an_error_that_names_it(tmp_path: Path) -> None:
 def test_signals_stop_it_cleanly_in_less_than_two_seconds(tmp_path: Path, number: int) -> None:
     with broker_process(tmp_path) as broker:
         assert broker.stop(number) == 0
-        assert broker.stop_seconds < 2
+        assert broker.stop_seconds < 2 * SLOWNESS
         assert "Traceback" not in broker.log()
 
 
