@@ -139,6 +139,11 @@ class Hub:
         peer = self._shards.get(index)
         return time.monotonic() - peer.beat_at if peer is not None else None
 
+    def forgive(self) -> None:
+        """It was us who did not listen: what shards said meanwhile is still to be read."""
+        for peer in self._peers.values():
+            peer.beat_at = time.monotonic()
+
     def joined(self, index: int) -> Hello | None:
         peer = self._shards.get(index)
         return peer.hello if peer is not None and isinstance(peer.hello, Hello) else None

@@ -57,6 +57,7 @@ log = logging.getLogger("rmq.supervisor")
 
 SILENT_S = 3.0
 WATCH_S = 0.5
+STALL_S = 1.0  # a sleep that took so much longer: this process was stopped, or starved
 DRAINED_LOOK_S = 5.0
 STOP_S = 30.0
 READ_ONLY, READ_WRITE = 4, 6
@@ -273,7 +274,11 @@ class Supervisor:
     async def _watch(self) -> None:
         look_at = 0.0
         while True:
+            slept_at = time.monotonic()
             await asyncio.sleep(WATCH_S)
+            if time.monotonic() - slept_at > WATCH_S + STALL_S:
+                log.warning("the supervisor itself stood still for a while")
+                self.hub.forgive()
             for shard in list(self.shards.values()):
                 self._look_at(shard)
             if time.monotonic() >= look_at:

@@ -126,6 +126,27 @@ def test_stopped_shard_delays_no_send_on_another(tmp_path: Path) -> None:
         asyncio.run(run(broker))
 
 
+def test_shard_that_says_nothing_for_long_is_replaced(tmp_path: Path) -> None:
+    with machine(tmp_path, 2, ["--set", "rmqShardSilentSeconds=5"]) as broker:
+        pid = broker.pids[1]
+        os.kill(pid, signal.SIGSTOP)
+        broker.until(lambda shards: shards[1].state == "silent")
+        broker.until_serving(1, other_than=pid)
+        asyncio.run(sends(broker.ports[1], "t", 1))
+
+
+def test_supervisor_that_stood_still_itself_takes_no_shard_for_dead(tmp_path: Path) -> None:
+    with machine(tmp_path, 2, ["--set", "rmqShardSilentSeconds=5"]) as broker:
+        pids = broker.pids
+        broker.process.send_signal(signal.SIGSTOP)
+        asyncio.run(sends(broker.ports[0], "t", 5))
+        time.sleep(6)
+        broker.process.send_signal(signal.SIGCONT)
+        asyncio.run(eventually_topic(broker.ports[1], "t"))
+        time.sleep(1.5)
+        assert broker.pids == pids
+
+
 def test_shards_outlive_their_supervisor_and_the_next_one_adopts_them(tmp_path: Path) -> None:
     with machine(tmp_path, 2) as broker:
         pids = broker.pids
