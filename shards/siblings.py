@@ -106,7 +106,7 @@ class BusSiblings(seam.Siblings):
         self, broker: Broker, directory: BusDirectory, index: int, token: str, digest: str
     ) -> None:
         self._broker = broker
-        self._index = index
+        self._index = self.index = index
         self._token = token
         self._digest = digest  # of the settings this shard was started with
         self._link = Link(directory, self, index)

@@ -53,6 +53,7 @@ class Sampler:
         sample = Sample(
             cluster=settings.brokerClusterName,
             broker=settings.brokerName,
+            shard=broker.siblings.index,
             address=broker.address,
             version=VERSION_TEXT,
             pid=os.getpid(),

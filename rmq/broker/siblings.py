@@ -20,6 +20,8 @@ Stamp = tuple[int, int]  # (clock in ms that never stands still, shard): the lar
 class Siblings:
     """A broker alone."""
 
+    index = 0  # of this shard
+
     async def start(self) -> None:
         """Tables are loaded, clients are not told of this broker yet."""
 

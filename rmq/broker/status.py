@@ -1,6 +1,7 @@
-"""StatusServer: /metrics, /healthz and /readyz of one shard, when metricsExporterType=PROM.
+"""StatusServer: /metrics, /healthz and /readyz, when metricsExporterType=PROM.
 
-    /metrics    what Prometheus reads: rmq/observe/metrics.py
+    /metrics    what Prometheus reads (rmq/observe/metrics.py), of all shards of the machine that
+                answer within a second: ask one of them. /metrics/own is of this shard alone
     /healthz    200 while this process is worth keeping: the reactor takes turns and the log is
                 sound. 503 means: restart it
     /readyz     200 while clients are to be sent here: healthy, takes writes, and registered at a
@@ -17,7 +18,12 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+from rmq.codes import RequestCode
+from rmq.errors import ProtocolError
+from rmq.format import fastjson
+from rmq.format.remoting import Command
 from rmq.observe.http import Answer, HttpServer
+from rmq.observe.sample import Sample, decode
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
@@ -37,7 +43,12 @@ class StatusServer:
         self._server = HttpServer(
             settings.metricsPromExporterHost or "127.0.0.1",
             settings.metricsPromExporterPort,
-            {"/metrics": self.metrics, "/healthz": self.health, "/readyz": self.ready},
+            {
+                "/metrics": self.metrics,
+                "/metrics/own": self.own_metrics,
+                "/healthz": self.health,
+                "/readyz": self.ready,
+            },
         )
         self._turns = -1
         self._moved_at = time.monotonic()
@@ -71,7 +82,26 @@ class StatusServer:
         from rmq.observe.exposition import CONTENT_TYPE
         from rmq.observe.metrics import render
 
+        samples = [self._broker.sampler.take(), *await self._others()]
+        return Answer(200, render(sorted(samples, key=lambda each: each.shard)), CONTENT_TYPE)
+
+    async def own_metrics(self) -> Answer:
+        from rmq.observe.exposition import CONTENT_TYPE
+        from rmq.observe.metrics import render
+
         return Answer(200, render([self._broker.sampler.take()]), CONTENT_TYPE)
+
+    async def _others(self) -> list[Sample]:
+        """Samples of the other shards of this machine that answer in time."""
+        question = Command(code=RequestCode.GET_BROKER_RUNTIME_INFO, fields={"rmqDetail": "true"})
+        found = []
+        for reply in await self._broker.siblings.ask(question):
+            try:
+                table = fastjson.loads_object(reply.body).get("table") or {}
+                found.append(decode(str(table["rmqSample"])))
+            except (ProtocolError, KeyError, ValueError) as error:
+                log.warning("a shard's numbers cannot be read: %r", error)
+        return found
 
     async def health(self) -> Answer:
         return _verdict(self.illness())

@@ -8,8 +8,10 @@ from support.fake_core import control
 from support.name_server import in_loop
 
 from rmq.broker import status
+from rmq.broker.siblings import Siblings
 from rmq.broker.status import StatusServer
-from rmq.observe.sample import decode
+from rmq.format.remoting import Command
+from rmq.observe.sample import Sample, decode, encode
 
 
 @in_loop
@@ -91,6 +93,37 @@ async def test_a_shard_is_ready_when_it_takes_writes_and_is_registered(tmp_path:
         assert answer.status == 503 and b"name server" in answer.body
         monkeypatch.undo()
         del broker.registration._members["127.0.0.1:1"]
+
+
+class TwoOthers(Siblings):
+    """Shard 1 of 3: the others answer, one of them nonsense."""
+
+    index = 1
+
+    async def ask(self, command: Command) -> list[Command]:
+        assert (command.code, command.fields) == (28, {"rmqDetail": "true"})
+        told = encode(Sample(cluster="C", broker="b", shard=0, counters={"turns": 77})).decode()
+        return [
+            Command(code=0, body=json.dumps({"table": {"rmqSample": told}}).encode()),
+            Command(code=0, body=b'{"table":{"rmqSample":"7"}}'),
+            Command(code=1, body=b""),
+        ]
+
+
+@in_loop
+async def test_any_shard_tells_of_all_that_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with control(tmp_path) as broker:
+        broker.join(TwoOthers())
+        broker.core.counters["turns"] = 5
+        server = StatusServer(broker)
+        lines = (await server.metrics()).body.decode().splitlines()
+        turns = [line for line in lines if line.startswith("rmq_turns_total")]
+        assert [line.rpartition("shard=")[2] for line in turns] == ['"0"} 77', '"1"} 5']
+        assert caplog.text.count("numbers cannot be read") == 2
+        own = (await server.own_metrics()).body.decode()
+        assert 'shard="1"} 5' in own and 'shard="0"' not in own
 
 
 @in_loop
