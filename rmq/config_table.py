@@ -104,6 +104,9 @@ BROKER: tuple[Setting, ...] = (
     _int("startAcceptSendRequestTimeStamp", 0, 0, LONG_MAX),
     _bool("enablePropertyFilter", False),
     _bool("rejectTransactionMessage", False, run_time=True),
+    _int("transactionTimeOut", 6000, 0, LONG_MAX, run_time=True),
+    _int("transactionCheckMax", 15, 1, run_time=True),
+    _int("transactionCheckInterval", 30_000, 100, LONG_MAX, run_time=True),
     # --- sending and storing
     _int("maxMessageSize", 4 * MIB, 1, 15 * MIB),  # Apache: at run time too; buffers follow it here
     _int("maxTopicLength", 127, 1, 127),

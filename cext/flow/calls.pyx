@@ -13,9 +13,11 @@ from cext.flow.group_table cimport (
 )
 from cext.flow.held_pulls cimport wake_all
 from cext.flow.offset_table cimport GroupOffsets, offset_commit, offset_query, offsets_remove
+from cext.flow.open_halves cimport half_end, half_is_ended
 from cext.flow.schedule cimport schedule_open
 from cext.flow.shard_state cimport TEXT_MAX
 from cext.flow.topic_table cimport Topic, topic_put, topic_queue, topic_remove
+from cext.flow.transaction cimport end_half
 from cext.memory.name_map cimport NameEntry, name_map_find, name_map_next
 from cext.store.consume_queue cimport (
     UNIT_BYTES,
@@ -24,6 +26,9 @@ from cext.store.consume_queue cimport (
     queue_memory_offset,
 )
 from cext.wire.text cimport text_of
+
+cdef enum:
+    LOOKS_MAX = 65536               # half messages looked at in one call
 
 
 cdef void call_put_topic(ShardState s, Arguments* x) noexcept nogil:
@@ -258,6 +263,59 @@ cdef void call_delay_offsets(ShardState s, Arguments* x) noexcept nogil:
     if x.numbers[0] != 0:
         s.schedule.count = 0
     x.status = OK
+
+
+cdef void call_start_transactions(ShardState s, Arguments* x) noexcept nogil:
+    """numbers: offset of the half queue that everything open is at or above; whether transactions
+    are served from now on (control has marked what was ended)."""
+    if x.numbers[1] == 0:
+        s.halves.first = x.numbers[0]
+    s.halves.started = x.numbers[1] != 0
+    x.status = OK
+
+
+cdef void call_end_halves(ShardState s, Arguments* x) noexcept nogil:
+    """a: that many (numbers[0]) i64 offsets of the half queue (native order); numbers[1]: whether
+    an op message is to say so. results[0]: how many of them were open and are ended now."""
+    cdef const int64_t* offsets = <const int64_t*> x.a
+    cdef int64_t i
+    x.status = OK
+    for i in range(x.numbers[0]):
+        if half_is_ended(&s.halves, offsets[i]):
+            continue
+        if x.numbers[1] == 0:
+            half_end(&s.halves, offsets[i])
+        elif end_half(s, offsets[i]) != OK:
+            break
+        x.results[0] += 1
+
+
+cdef void call_open_halves(ShardState s, Arguments* x) noexcept nogil:
+    """numbers: offset to begin at, most offsets wanted. block: offsets of open halves; results:
+    everything below is ended; where to go on."""
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics,
+                                               <const uint8_t*> b"RMQ_SYS_TRANS_HALF_TOPIC", 24)
+    cdef Queue* queue = topic_queue(topic, s.queues, 0) if topic != NULL else NULL
+    cdef int64_t offset = x.numbers[0]
+    cdef int64_t count = 0, looks = 0
+    x.status = NOT_FOUND
+    if queue == NULL or x.numbers[1] <= 0 or x.numbers[1] > 65536:
+        return
+    x.block = <uint8_t*> malloc(8 * x.numbers[1])
+    x.status = OK if x.block != NULL else POOL_EMPTY
+    if x.block == NULL:
+        return
+    if offset < s.halves.first:
+        offset = s.halves.first
+    while offset < queue.max_offset and count < x.numbers[1] and looks < LOOKS_MAX:
+        if not half_is_ended(&s.halves, offset):
+            memcpy(x.block + 8 * count, &offset, 8)
+            count += 1
+        offset += 1
+        looks += 1
+    x.block_bytes = 8 * count
+    x.results[0] = s.halves.first
+    x.results[1] = offset
 
 
 cdef void call_drop_segment(ShardState s, Arguments* x) noexcept nogil:

@@ -23,7 +23,12 @@ from cext.flow.append cimport (
     record_bytes_max,
 )
 from cext.flow.dispatch cimport write_and_dispatch
-from cext.flow.redirect cimport NO_TRANSACTION, NOT_STARTED, append_redirected
+from cext.flow.redirect cimport (
+    NO_TRANSACTION,
+    NOT_STARTED,
+    TOO_MANY_OPEN,
+    append_redirected,
+)
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,
@@ -92,6 +97,11 @@ cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status)
         return refuse(s, c, h, NO_PERMISSION,
                       b"the broker takes no such transaction message: it rejects all of them, or "
                       b"TRAN_MSG or PGROUP is missing")
+    if status == TOO_MANY_OPEN:
+        s.counters.busy_replies += 1
+        return refuse(s, c, h, SYSTEM_BUSY,
+                      b"[REJECTREQUEST]system busy, start flow control for a while: too many "
+                      b"transactions are open")
     if status == NOT_STARTED:
         s.counters.busy_replies += 1
         return refuse(s, c, h, SYSTEM_BUSY,

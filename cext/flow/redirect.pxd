@@ -22,9 +22,12 @@ cdef enum:
     NO_TRANSACTION = -101
     # Delay levels are not known yet: the broker is starting.
     NOT_STARTED = -102
+    # More half messages than are kept account of lie behind the oldest open one.
+    TOO_MANY_OPEN = -103
 
 # After append_message() said SPECIAL. Stores the message where it has to wait. What make_room and
-# append_message return, or NO_TRANSACTION, NOT_STARTED, SPECIAL (a timer message: not served).
+# append_message return, or NO_TRANSACTION, NOT_STARTED, TOO_MANY_OPEN, SPECIAL (a timer message:
+# not served).
 # `committed`: a half message on its way to its topic; it is delayed or SPECIAL, never half again.
 cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
                            Appended* out) noexcept nogil

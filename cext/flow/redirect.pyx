@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from cext.base.status cimport OK, TOO_LARGE
 from cext.flow.append cimport SPECIAL, TRANSACTION_BITS, append_message, make_room, record_bytes_max
 from cext.flow.delay_level cimport REDIRECT_BYTES
+from cext.flow.open_halves cimport half_fits
 from cext.flow.topic_table cimport topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.wire.properties cimport (
@@ -72,6 +73,8 @@ cdef int half(ShardState s, const Topic* topic, const Queue* queue, Message* m,
     cdef uint32_t bytes
     if s.options.reject_transactions or found.producer_group.bytes == NULL:
         return NO_TRANSACTION
+    if not s.halves.started:
+        return NOT_STARTED
     bytes = copy_properties_without(s.redirect.before, length, LEFT_OUT + 4, 4, out)
     if found.uniq_key.bytes != NULL and found.uniq_key.length <= 64:
         bytes += append_property(out + bytes, b"__transactionId__", 17, found.uniq_key.bytes,
@@ -116,6 +119,8 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
     queue = topic_queue(topic, s.queues, queue_id) if topic != NULL else NULL
     if queue == NULL:
         return NOT_STARTED
+    if name_length == 24 and not half_fits(&s.halves, queue.next_offset):
+        return TOO_MANY_OPEN
     status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
     if status != OK:
         return status

@@ -51,6 +51,7 @@ from cext.flow.group_table cimport (
 )
 from cext.flow.observe cimport call_copy_topics, latencies_of, pools_of, read_topics
 from cext.flow.offset_table cimport offset_table_close, offset_table_open
+from cext.flow.open_halves cimport OP_BYTES_MAX, WINDOW_BITS
 from cext.flow.pull_job cimport PullJob
 from cext.flow.shard_state cimport (
     BATCH_IDS_BYTES,
@@ -121,6 +122,8 @@ cdef class ShardCore:
         free(self.s.timer_slots)
         free(self.s.batch_ids)
         header_shapes_close(&self.s.shapes)
+        free(self.s.halves.ended)
+        free(self.s.halves.ops)
         free(self.s.redirect.before)
         free(self.s.redirect.after)
 
@@ -134,7 +137,10 @@ cdef class ShardCore:
         s.batch_ids = <uint8_t*> malloc(BATCH_IDS_BYTES)
         s.redirect.before = <uint8_t*> malloc(REDIRECT_BYTES)
         s.redirect.after = <uint8_t*> malloc(REDIRECT_BYTES)
-        if (s.redirect.before == NULL or s.redirect.after == NULL
+        s.halves.ended = <uint64_t*> calloc(WINDOW_BITS // 64, 8)
+        s.halves.ops = <uint8_t*> malloc(OP_BYTES_MAX)
+        if (s.halves.ended == NULL or s.halves.ops == NULL
+                or s.redirect.before == NULL or s.redirect.after == NULL
                 or s.dispatches == NULL or s.timer_slots == NULL or s.batch_ids == NULL
                 or ack_queue_open(&s.await_written, ACKS_WAITING) != OK
                 or ack_queue_open(&s.await_durable, ACKS_WAITING) != OK
@@ -632,6 +638,49 @@ cdef class ShardCore:
         free(x.block)
         return out, x.results[0]
 
+    def start_transactions(self, int64_t first, int32_t serve):
+        """serve 0: all half messages below `first` are ended, control will mark more by
+        end_halves(); serve 1: half messages and their ends are taken from now on."""
+        cdef Arguments x
+        names(&x, b"", b"")
+        x.numbers[0] = first
+        x.numbers[1] = serve
+        self._call(<CallFn> call_start_transactions, &x)
+
+    def end_halves(self, list offsets, int32_t with_op):
+        """Marks half messages ended, with an op message or because there is one; how many of
+        them were open until now."""
+        cdef Arguments x
+        cdef int64_t of_one
+        cdef bytearray packed = bytearray(8 * len(offsets))
+        cdef char* at = packed
+        names(&x, b"", b"")
+        for offset in offsets:
+            of_one = offset
+            memcpy(at, &of_one, 8)
+            at += 8
+        x.a = <const uint8_t*> <char*> packed
+        x.numbers[0] = len(offsets)
+        x.numbers[1] = with_op
+        self._call(<CallFn> call_end_halves, &x)
+        return x.results[0]
+
+    def open_halves(self, int64_t after, int32_t limit):
+        """(everything below is ended, where to go on, offsets of open half messages)."""
+        cdef Arguments x
+        cdef int64_t offset
+        cdef uint64_t i
+        names(&x, b"", b"")
+        x.numbers[0] = after
+        x.numbers[1] = limit
+        raise_status(<int> self._call(<CallFn> call_open_halves, &x), "open transactions")
+        out = []
+        for i in range(x.block_bytes // 8):
+            memcpy(&offset, x.block + 8 * i, 8)
+            out.append(offset)
+        free(x.block)
+        return x.results[0], x.results[1], out
+
     def set_option(self, str name, int64_t value):
         """Changes one of the run-time changeable options; KeyError for any other."""
         cdef ShardState s = self.s
@@ -694,6 +743,9 @@ cdef class ShardCore:
             "turns": s.counters.turns,
             "write_outs": s.counters.write_outs,
             "delayed_delivered": s.schedule.delivered,
+            "transactions_committed": s.halves.committed,
+            "transactions_rolled_back": s.halves.rolled_back,
+            "transactions_repeated": s.halves.repeated,
             "delayed_fetches": s.schedule.fetches,
             "delayed_dropped": s.schedule.dropped,
             "connections": s.net.connection_count,

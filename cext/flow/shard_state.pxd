@@ -14,6 +14,7 @@ from cext.flow.control_link cimport ControlLink
 from cext.flow.delay_level cimport RedirectBuffers, Schedule
 from cext.flow.group_table cimport GroupTable
 from cext.flow.offset_table cimport OffsetTable
+from cext.flow.open_halves cimport OpenHalves
 from cext.flow.pull_job cimport PullJob
 from cext.flow.topic_table cimport Topic
 from cext.memory.buffer_pool cimport BufferPool
@@ -125,6 +126,7 @@ cdef class ShardState:
     cdef UniqueKeyMaker key_maker
     cdef HeaderShapes shapes            # of request headers, to spare parsing
     cdef Schedule schedule              # delayed messages
+    cdef OpenHalves halves              # transactions
     cdef RedirectBuffers redirect       # scratch for sends that are stored elsewhere first
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch
     cdef int64_t batch_tags[DISPATCH_MAX]   # tag codes of the batch being stored

@@ -31,6 +31,7 @@ from cext.flow.replying cimport (
     tell_event,
 )
 from cext.flow.schedule cimport deliver_due, schedule_clock, schedule_wait
+from cext.flow.transaction cimport end_transaction, write_ops
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
 from cext.net.connection cimport ON_HEAP, Connection
 from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
@@ -44,6 +45,7 @@ cdef enum:
     SEND_BATCH_MESSAGE = 320
     PULL_MESSAGE = 11
     LITE_PULL_MESSAGE = 361
+    END_TRANSACTION = 37
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
     GATHER_PASSES_MAX = 64      # before a sync
 
@@ -71,6 +73,8 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
         result = produce(s, c, &header, f, resubmitted)
     elif header.code == PULL_MESSAGE or header.code == LITE_PULL_MESSAGE:
         result = accept_pull(s, c, &header, f, resubmitted)
+    elif header.code == END_TRANSACTION:
+        result = end_transaction(s, c, &header, resubmitted)
     if result == 1:
         return hand_to_control(s, c, &header, f)
     return result
@@ -252,6 +256,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     if woken or not spsc_is_empty(&s.link.to_reactor):
         run_control(s)
     deliver_due(s)
+    write_ops(s)
     write_and_dispatch(s)
     wake_expired(s)
     collect_reads(s)

@@ -42,6 +42,7 @@ from rmq.broker.sends import TopicCreations
 from rmq.broker.siblings import Siblings
 from rmq.broker.status import StatusServer
 from rmq.broker.topics import TopicTable
+from rmq.broker.transactions import Transactions
 from rmq.config import Settings
 
 log = logging.getLogger("rmq.broker")
@@ -92,6 +93,7 @@ class Broker:
             core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
         )
         self.delays = DelayedMessages(settings, core, self.topics, config)
+        self.transactions = Transactions(self)
         self.creations = TopicCreations()
         self.samples = Samples()
         self.sampler = Sampler(self)
@@ -122,6 +124,7 @@ class Broker:
         self.groups.load()
         self.offsets.load()
         self.delays.load()
+        self.transactions.load()
         self.topics.on_change = self.registration.changed
         self.groups.on_forbid = lambda group: self.consumers.push_again(group, anew=True)
         loop = asyncio.get_running_loop()
@@ -134,6 +137,8 @@ class Broker:
             loop.create_task(self._by_the_clock("samples", lambda: SAMPLE_S, self._sample)),
             loop.create_task(self._by_the_clock("delay offsets", lambda: HOUSEKEEPING_S,
                                                 self.delays.save)),
+            loop.create_task(self._by_the_clock("transaction checks", self._check_interval,
+                                                self.transactions.check)),
             loop.create_task(self.retention.run()),
         ]  # fmt: skip
         self._readable()
@@ -221,6 +226,9 @@ class Broker:
 
     def _offsets_interval(self) -> float:
         return float(self.settings.flushConsumerOffsetInterval) / 1000
+
+    def _check_interval(self) -> float:
+        return float(self.settings.transactionCheckInterval) / 1000
 
     async def _by_the_clock(
         self, name: str, interval: Callable[[], float], work: Callable[[], Awaitable[Any]]

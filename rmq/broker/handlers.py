@@ -1,7 +1,7 @@
 """The one table of what this broker answers: request code -> handler.
 
 A code that is not here is answered with 3 and " request type <n> not supported". Codes of later
-pieces (transactions 37, recall 370, POP 200050 and up, access control 50-54 and 3001-3010,
+pieces (recall 370, POP 200050 and up, access control 50-54 and 3001-3010,
 replication 906-908) are left out on purpose: a client that gets 3 knows where it stands.
 """
 
@@ -23,6 +23,7 @@ from rmq.broker import (
     send_back,
     sends,
     topic_handlers,
+    transactions,
 )
 from rmq.broker.request import Handler, Reply, Request
 from rmq.codes import RequestCode as Code
@@ -49,6 +50,7 @@ HANDLERS: dict[int, Handler] = {
     Code.PULL_MESSAGE: pulls.pull,
     Code.LITE_PULL_MESSAGE: pulls.pull,
     Code.CONSUMER_SEND_MSG_BACK: send_back.send_back,
+    Code.END_TRANSACTION: transactions.end_transaction,
     # reading queues and messages
     Code.QUERY_MESSAGE: queries.query_message,
     Code.SEARCH_OFFSET_BY_TIMESTAMP: queries.search_offset,

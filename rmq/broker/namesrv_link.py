@@ -83,8 +83,6 @@ class NamesrvLink:
         if self._reader is not None and self._writer is not None and not self._writer.is_closing():
             return self._reader, self._writer
         host, port = parse_address(self.address)
-        reader, writer = await within(
-            asyncio.open_connection(host, port, limit=1 << 20), CONNECT_S
-        )
+        reader, writer = await within(asyncio.open_connection(host, port, limit=1 << 20), CONNECT_S)
         self._reader, self._writer = reader, writer
         return reader, writer

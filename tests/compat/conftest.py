@@ -92,6 +92,22 @@ def strict_target(kind: str, compat_folder: Path) -> Iterator[Target]:
     broker.stop()
 
 
+@pytest.fixture(scope="session")
+def types_target(kind: str, compat_folder: Path) -> Iterator[Target]:
+    """Short delays, and transactions that are asked about soon."""
+    settings = {
+        "messageDelayLevel": "1s 2s 1s 2s 3s",
+        "transactionTimeOut": "1000",
+        "transactionCheckInterval": "1000",
+        # Apache notes ends only so often and asks once more about what it has not noted.
+        "transactionOpBatchInterval": "100",
+    }
+    broker = make_target(kind, compat_folder / "types", settings)
+    broker.start()
+    yield broker
+    broker.stop()
+
+
 @pytest.fixture
 def private_target(kind: str, tmp_path: Path) -> Iterator[Target]:
     """A broker of the test's own, to be ended and started again."""

@@ -64,6 +64,8 @@ THE_REST = [
     "orderly_suspend",
     "offset_kept_by_client_restart",
 ]
+# These need a broker with short times (fixture types_target).
+TYPES = ["type_delay_levels", "type_transaction", "type_retry_to_dead_letter"]
 # These need a broker with other settings (fixture strict_target).
 STRICT = ["push_from_where_old", "error_topic_not_created"]
 # Used in pairs by other test files, or by them only.
@@ -83,8 +85,8 @@ ELSEWHERE = {
 def scenarios_of(client: str) -> list[str]:
     """Everything with JSON headers; with binary ones what does not repeat the same requests."""
     if client.endswith("binary"):
-        return SENDS_AND_PULLS
-    return SENDS_AND_PULLS + THE_REST + STRICT
+        return SENDS_AND_PULLS + TYPES
+    return SENDS_AND_PULLS + THE_REST + STRICT + TYPES
 
 
 CASES = [(client, scenario) for client in JAVA_CLIENTS for scenario in scenarios_of(client)]
@@ -106,8 +108,9 @@ def answers(
 
     def start(client: str, scenario: str) -> None:
         strict = scenario in STRICT
+        fixture = "strict_target" if strict else "types_target" if scenario in TYPES else "target"
         try:
-            broker: Target = request.getfixturevalue("strict_target" if strict else "target")
+            broker: Target = request.getfixturevalue(fixture)
         except RuntimeError as no_broker:  # must fail the scenarios that need it, and no other
             futures[client, scenario] = Future()
             futures[client, scenario].set_exception(no_broker)
@@ -145,4 +148,4 @@ def test_java_client_finds_what_it_expects(
 
 def test_every_java_scenario_is_in_a_test(java: Callable[[str], ScenarioRunner]) -> None:
     known = set(java("java-5.5.0-json").run("list")["scenarios"].split())
-    assert known == {*SENDS_AND_PULLS, *THE_REST, *STRICT, *ELSEWHERE}
+    assert known == {*SENDS_AND_PULLS, *THE_REST, *STRICT, *TYPES, *ELSEWHERE}

@@ -61,6 +61,10 @@ class FakeCore:
         self.counters: dict[str, int] = {"messages_in": 0, "bytes_in": 0, "messages_out": 0}
         self.delays_ms: list[int] = []
         self.delivered_to: list[int] = []  # next offset of each delay level
+        self.first_half = 0
+        self.serves_transactions = False
+        self.ended_halves: set[int] = set()
+        self.ops: list[int] = []  # half offsets that an op message was written for
         self.options: dict[str, int] = {}
         self.writable: tuple[int, bytes] = (1, b"")
         self.drops: list[tuple[int, int, int]] = []
@@ -252,6 +256,25 @@ class FakeCore:
 
     def delay_offsets(self, stop: int = 0) -> tuple[list[int], int]:
         return list(self.delivered_to), self.log_end
+
+    def start_transactions(self, first: int, serve: int) -> None:
+        if not serve:
+            self.first_half = first
+        self.serves_transactions = bool(serve)
+
+    def end_halves(self, offsets: list[int], with_op: int) -> int:
+        fresh = len(set(offsets) - self.ended_halves)
+        self.ended_halves.update(offsets)
+        self.ops += [offset for offset in offsets if with_op]
+        while self.first_half in self.ended_halves:
+            self.first_half += 1
+        return fresh
+
+    def open_halves(self, after: int, limit: int) -> tuple[int, int, list[int]]:
+        after = max(after, self.first_half)
+        end = len(self.queues.get((b"RMQ_SYS_TRANS_HALF_TOPIC", 0), []))
+        found = [n for n in range(after, end) if n not in self.ended_halves][:limit]
+        return self.first_half, found[-1] + 1 if len(found) == limit else max(after, end), found
 
     def stats(self) -> dict[str, int]:
         return dict(self.counters)

@@ -4,13 +4,13 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from support.broker_client import BrokerClient
 from support.live_broker import entries, live_broker, records, served
 from support.name_server import in_loop
+from support.waiting import until
 
 from rmq.format.message import tags_code
 
@@ -19,13 +19,6 @@ SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-async def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        await asyncio.sleep(0.005)
 
 
 @in_loop

@@ -52,6 +52,7 @@ public final class Main {
         ExchangeScenarios.register(SCENARIOS);
         QueryScenarios.register(SCENARIOS);
         LiveScenarios.register(SCENARIOS);
+        TypeScenarios.register(SCENARIOS);
         MqAdmin.register(SCENARIOS);
         ExecutorService pool = Executors.newFixedThreadPool(Integer.getInteger("rmqcompat.threads", 4));
         BufferedReader requests =

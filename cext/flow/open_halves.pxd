@@ -1,0 +1,46 @@
+"""Which half messages are still open: one bit each, from the first open one on.
+
+A half message is known by its offset in the half queue. Ended ones have their bit set; `first`
+moves over them, so the memory is that of a window: WINDOW_BITS messages may lie between the oldest
+open one and the newest (8 MiB, touched as far as used). More half messages are refused as busy.
+Those that nobody ends do not hold the window: a check back stores them anew at its end.
+
+Example: first 17; halves 17, 18, 19; 18 and 19 are committed: first stays 17, open() gives 17. When
+17 is rolled back, first is 20.
+"""
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+
+cdef enum:
+    WINDOW_BITS = 67108864          # half messages between the oldest open one and the newest
+    OP_BYTES_MAX = 65536            # offsets that wait for the turn's op message
+    OP_BODY_BYTES = 4096            # of one op message (transactionOpMsgMaxSize)
+
+cdef struct OpenHalves:
+    uint64_t* ended                 # owned, WINDOW_BITS bits; bit offset % WINDOW_BITS
+    int64_t first                   # every half below it is ended
+    bint started                    # control has said where to begin
+    uint8_t* ops                    # owned: "17,18," not yet in an op message
+    uint64_t op_bytes
+    uint64_t committed
+    uint64_t rolled_back
+    uint64_t repeated               # ends of what was ended before
+
+cdef inline bint half_is_ended(const OpenHalves* halves, int64_t offset) noexcept nogil:
+    cdef uint64_t bit = <uint64_t> offset & (WINDOW_BITS - 1)
+    return offset < halves.first or (halves.ended[bit >> 6] >> (bit & 63)) & 1 != 0
+
+# Whether the half with this offset fits in the window.
+cdef inline bint half_fits(const OpenHalves* halves, int64_t offset) noexcept nogil:
+    return offset - halves.first < WINDOW_BITS
+
+# Marks the half ended and moves `first`; nothing when it is ended or outside of the window.
+cdef inline void half_end(OpenHalves* halves, int64_t offset) noexcept nogil:
+    cdef uint64_t bit = <uint64_t> offset & (WINDOW_BITS - 1)
+    if offset < halves.first or offset - halves.first >= WINDOW_BITS:
+        return
+    halves.ended[bit >> 6] |= <uint64_t> 1 << (bit & 63)
+    bit = <uint64_t> halves.first & (WINDOW_BITS - 1)
+    while (halves.ended[bit >> 6] >> (bit & 63)) & 1:
+        halves.ended[bit >> 6] &= ~(<uint64_t> 1 << (bit & 63))
+        halves.first += 1
+        bit = <uint64_t> halves.first & (WINDOW_BITS - 1)

@@ -1,0 +1,278 @@
+"""Transactions that nobody ended: producers are asked, again and again, then they are set aside.
+
+Half messages and their ends are the reactor's (cext/flow/transaction.pxd). Every
+transactionCheckInterval (30 s) this looks at the half messages that are still open and older than
+transactionTimeOut (6 s), or than their own CHECK_IMMUNITY_TIME_IN_SECONDS:
+
+    checked fewer than transactionCheckMax (15) times
+        stored anew at the end of the half queue with TRANSACTION_CHECK_TIMES + 1, the old one
+        ended; 39 CHECK_TRANSACTION_STATE to a connected producer of its group, who answers by 37
+    more often, or older than fileReservedTime
+        stored in TRANS_CHECK_MAX_TIME_TOPIC, ended
+
+Progress is kept as Apache keeps it: offsets of the group CID_RMQ_SYS_TRANS in the half queue (all
+below is ended) and in the op queue (all below speaks of such). At the start the op messages from
+there on say again which half messages are ended.
+
+Example: half 17 is 10 s old and open: it is stored anew as 90 with TRANSACTION_CHECK_TIMES=1, an
+op message "17," is written, and the producer is asked about 90.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from rmq.broker import names
+from rmq.broker.data_version import now_ms
+from rmq.broker.delays import HOST_FLAGS
+from rmq.broker.queue_reader import Entry
+from rmq.broker.request import Refusal, Reply, Request
+from rmq.broker.topic_config import QUEUES_MAX, TopicConfig
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import ProtocolError
+from rmq.format.message import (
+    StoredMessage,
+    decode_message,
+    encode_host,
+    encode_message,
+    encode_properties,
+)
+from rmq.format.remoting import Command, field_texts
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+log = logging.getLogger("rmq.broker.transactions")
+
+GROUP = "CID_RMQ_SYS_TRANS"
+HALVES_AT_ONCE = 512
+OPS_AT_ONCE = 1000
+PASS_S = 60.0  # longest look at the open ones
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+OFFSET_DIGITS_MAX = 19
+
+
+class Transactions:
+    """Owned by the control thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._op_offset = 0  # op messages below it speak of nothing that may be open
+
+    # ---- start
+
+    def load(self) -> None:
+        """Tells the reactor which half messages are ended; from here on it takes more."""
+        core, queues = self._broker.core, self._broker.queues
+        minimum, maximum = queues.range(names.HALF_TOPIC, 0)
+        first = self._offset(names.HALF_TOPIC, minimum, maximum)
+        self._op_offset = self._offset(names.OP_HALF_TOPIC, *queues.range(names.OP_HALF_TOPIC, 0))
+        core.start_transactions(first, 0)
+        at = self._op_offset
+        while ops := self._ops(at):
+            core.end_halves([half for halves in ops for half in halves if half >= first], 0)
+            at += len(ops)
+        core.start_transactions(0, 1)
+        if first < maximum:
+            first, _, halves = core.open_halves(0, HALVES_AT_ONCE)
+            log.info("transactions open at the start: %d%s, from offset %d", len(halves),
+                     " or more" if len(halves) == HALVES_AT_ONCE else "", first)  # fmt: skip
+
+    def _offset(self, topic: str, minimum: int, maximum: int) -> int:
+        offset = self._broker.core.query_offset(GROUP.encode(), topic.encode(), 0)
+        return max(minimum, min(offset, maximum))
+
+    def _ops(self, offset: int) -> list[list[int]]:
+        """What the next op messages say: of each the offsets of ended half messages."""
+        view = self._broker.queues.view(names.OP_HALF_TOPIC, 0)
+        if view is None:
+            return []
+        return [
+            self._halves_of(entry)
+            for entry in self._broker.queues.entries(view, offset, OPS_AT_ONCE)
+        ]
+
+    def _halves_of(self, entry: Entry) -> list[int]:
+        record = self._broker.core.read_record(entry.physical_offset)
+        if record is None:
+            return []
+        try:
+            texts = decode_message(record)[0].body.decode().split(",")
+        except (ProtocolError, UnicodeDecodeError):
+            return []
+        return [int(t) for t in texts if t.isdecimal() and len(t) < OFFSET_DIGITS_MAX]
+
+    # ---- by the clock
+
+    async def check(self) -> None:
+        """Looks at every half message that is open, oldest first."""
+        core, loop = self._broker.core, asyncio.get_running_loop()
+        began_ms, end = now_ms(), loop.time() + PASS_S
+        at, asked = 0, 0
+        maximum = self._broker.queues.range(names.HALF_TOPIC, 0)[1]
+        while at < maximum and loop.time() < end:
+            _, at, halves = core.open_halves(at, HALVES_AT_ONCE)
+            for offset in halves:
+                if offset < maximum and await self._look(offset, began_ms):
+                    asked += 1
+                await asyncio.sleep(0)
+            if not halves:
+                await asyncio.sleep(0)
+        await self._save_progress()
+        if asked:
+            log.info("transactions stored anew and asked about: %d", asked)
+
+    async def _save_progress(self) -> None:
+        core = self._broker.core
+        first = core.open_halves(0, 1)[0]
+        while ops := self._ops(self._op_offset):
+            done = 0
+            while done < len(ops) and all(half < first for half in ops[done]):
+                done += 1
+            self._op_offset += done
+            if done < len(ops):
+                break
+            await asyncio.sleep(0)
+        for topic, offset in ((names.HALF_TOPIC, first), (names.OP_HALF_TOPIC, self._op_offset)):
+            if core.query_offset(GROUP.encode(), topic.encode(), 0) != offset:
+                core.commit_offset(GROUP.encode(), topic.encode(), 0, offset)
+
+    async def _look(self, offset: int, began_ms: int) -> bool:
+        """Whether the half message was stored anew and its producer asked."""
+        broker = self._broker
+        message = self._half(offset)
+        if message is None:
+            broker.core.end_halves([offset], 1)
+            return False
+        settings, age_ms = broker.settings, now_ms() - message.born_timestamp_ms
+        properties = message.properties
+        times = _number(properties.get(CHECK_TIMES, ""), 0)
+        if times >= settings.transactionCheckMax or age_ms > settings.fileReservedTime * 3_600_000:
+            await self._set_aside(offset, message)
+            return False
+        immune_ms = _number(properties.get(IMMUNITY, ""), -1) * 1000
+        if immune_ms < 0:
+            immune_ms = settings.transactionTimeOut
+        if message.store_timestamp_ms >= began_ms or 0 <= age_ms <= immune_ms:
+            return False
+        properties[CHECK_TIMES] = str(times + 1)
+        physical_offset, queue_offset = self._store(names.HALF_TOPIC, message, properties)
+        if broker.core.end_halves([offset], 1) == 0:
+            broker.core.end_halves([queue_offset], 1)  # its producer was quicker
+            return False
+        self._ask(message, properties, physical_offset, queue_offset)
+        return True
+
+    def _half(self, offset: int) -> StoredMessage | None:
+        """The half message, or None when it cannot be read (any more)."""
+        queues = self._broker.queues
+        view = queues.view(names.HALF_TOPIC, 0)
+        entry = queues.entry(view, offset) if view is not None else None
+        record = self._broker.core.read_record(entry.physical_offset) if entry is not None else None
+        if record is None:
+            log.error("half message %d cannot be read and is given up", offset)
+            return None
+        try:
+            return decode_message(record)[0]
+        except ProtocolError as error:
+            log.error("half message %d is given up: %s", offset, error)
+            return None
+
+    def _store(
+        self, topic: str, message: StoredMessage, properties: dict[str, str]
+    ) -> tuple[int, int]:
+        return self._broker.core.append(
+            topic.encode(),
+            0,
+            message.body,
+            encode_properties(properties),
+            message.flag,
+            message.sys_flag & ~HOST_FLAGS,
+            message.born_timestamp_ms,
+            encode_host(message.born_host),
+            message.reconsume_times,
+            0,
+        )
+
+    async def _set_aside(self, offset: int, message: StoredMessage) -> None:
+        topic = TopicConfig(names.TRANS_CHECK_MAX_TIME_TOPIC, 1, 1)
+        await self._broker.topics.create(topic)
+        properties = message.properties
+        self._store(topic.name, message, properties)
+        self._broker.core.end_halves([offset], 1)
+        log.error("transaction %s of group %s is set aside in %s after %s checks",
+                  properties.get("UNIQ_KEY"), properties.get("PGROUP"), topic.name,
+                  properties.get(CHECK_TIMES, "0"))  # fmt: skip
+
+    def _ask(
+        self,
+        message: StoredMessage,
+        properties: dict[str, str],
+        physical_offset: int,
+        queue_offset: int,
+    ) -> None:
+        """39 to any connected producer of the group, with the place of the new half message."""
+        group = properties.get("PGROUP", "")
+        clients = self._broker.producers.clients(group)
+        if not clients:
+            log.warning("no producer of group %.200s is connected to be asked", group)
+            return
+        queue_id = _number(properties.get("REAL_QID", ""), 0)
+        half = StoredMessage(
+            topic=properties.get("REAL_TOPIC", ""),
+            queue_id=queue_id,
+            body=message.body,
+            properties_bytes=encode_properties(properties),
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            queue_offset=queue_offset,
+            physical_offset=physical_offset,
+            born_timestamp_ms=message.born_timestamp_ms,
+            born_host=message.born_host,
+            store_timestamp_ms=message.store_timestamp_ms,
+            store_host=message.store_host,
+            reconsume_times=message.reconsume_times,
+        )
+        command = Command(
+            code=RequestCode.CHECK_TRANSACTION_STATE,
+            fields=field_texts(
+                {
+                    "topic": names.HALF_TOPIC,
+                    "tranStateTableOffset": queue_offset,
+                    "commitLogOffset": physical_offset,
+                    "msgId": properties.get("UNIQ_KEY", ""),
+                    "transactionId": properties.get("UNIQ_KEY", ""),
+                    "offsetMsgId": half.message_id,
+                    "bname": self._broker.settings.brokerName,
+                }
+            ),
+            body=encode_message(half),
+        )
+        self._broker.client_calls.one_way(random.choice(clients).connection, command)
+
+
+def end_transaction(broker: "Broker", request: Request) -> Awaitable[Reply]:
+    """37 that the reactor could not end: the half record is on the disk, or its topic is gone."""
+    offset = request.command.int_field("commitLogOffset", minimum=0)
+    record = broker.core.read_record(offset)  # and brings it into the page cache
+    if record is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+    message, _ = decode_message(record)
+    topic = message.properties.get("REAL_TOPIC", "")
+    queues = _number(message.properties.get("REAL_QID", ""), 0) + 1
+    if message.topic != names.HALF_TOPIC or names.topic_fault(topic) or queues > QUEUES_MAX:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+    return _end_again(broker, request, TopicConfig(topic, queues, queues))
+
+
+async def _end_again(broker: "Broker", request: Request, topic: TopicConfig) -> Reply:
+    await broker.topics.create(topic)
+    broker.core.resubmit(request.connection.number, request.frame)
+    return None
+
+
+def _number(text: str, otherwise: int) -> int:
+    return int(text) if text.isdecimal() and len(text) < OFFSET_DIGITS_MAX else otherwise

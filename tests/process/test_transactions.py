@@ -1,0 +1,104 @@
+"""Transactions and a broker process that is killed: nothing is lost, nothing committed twice."""
+
+import asyncio
+import collections
+import signal
+import time
+from pathlib import Path
+
+from support.broker_client import BrokerClient
+from support.broker_process import BrokerProcess, broker_process, start_broker
+from support.name_server import in_loop
+from support.waiting import until
+
+from rmq.format import fastjson
+from rmq.format.message import decode_message
+
+OPTIONS = ["--set", "mappedFileSizeCommitLog=67108864", "--set", "transactionTimeOut=1000",
+           "--set", "transactionCheckInterval=1000"]  # fmt: skip
+MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01{}\x02"
+
+
+def port_of(broker: BrokerProcess) -> int:
+    return int(broker.address.rpartition(":")[2])
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def become_producer(client: BrokerClient) -> None:
+    body = {"clientID": client.client_id, "consumerDataSet": [],
+            "producerDataSet": [{"groupName": "P"}]}  # fmt: skip
+    assert (await client.call(34, fastjson.dumps(body))).code == 0
+
+
+def test_a_kill_neither_loses_nor_repeats_a_transaction(tmp_path: Path) -> None:
+    """Of four a first is committed, a second rolled back, two are open when the broker is killed:
+    asked about after its restart, they are committed and rolled back."""
+    count = 400
+
+    @in_loop
+    async def begin() -> None:
+        async with BrokerClient(port_of(broker)) as client:
+            await client.send("t", b"make")
+            opaques = [
+                client.post_send("t", b"%d" % n, i=MARKS.format(n), f=4, g=now_ms())
+                for n in range(count)
+            ]
+            for n, opaque in enumerate(opaques):
+                half = await client.reply(opaque)
+                assert half.code == 0
+                if n % 4 < 2:
+                    client.post(
+                        37,
+                        one_way=n != count - 3,  # the last one is answered: all are ended
+                        producerGroup="P",
+                        tranStateTableOffset=half.fields["queueOffset"],
+                        commitLogOffset=int(half.fields["msgId"][-16:], 16),
+                        commitOrRollback=8 if n % 4 == 0 else 12,
+                        msgId="x",
+                    )
+            await client.call(30, topic="t", queueId=0)
+
+    broker = start_broker(tmp_path, OPTIONS)
+    begin()
+    broker.stop(signal.SIGKILL)
+    came: collections.Counter[int] = collections.Counter()
+    asked: collections.Counter[int] = collections.Counter()
+
+    @in_loop
+    async def finish() -> None:
+        async with BrokerClient(port_of(broker)) as client:
+            await become_producer(client)
+            await client.heartbeat("g", "t")
+
+            async def answer() -> None:
+                while True:
+                    ask = await client.asked(39)
+                    number = int(decode_message(ask.body)[0].body)
+                    asked[number] += 1
+                    client.post(
+                        37,
+                        one_way=True,
+                        producerGroup="P",
+                        tranStateTableOffset=ask.fields["tranStateTableOffset"],
+                        commitLogOffset=ask.fields["commitLogOffset"],
+                        commitOrRollback=8 if number % 4 == 2 else 12,
+                        fromTransactionCheck=True,
+                        msgId="x",
+                    )
+
+            answering = asyncio.create_task(answer())
+            await until(lambda: len(asked) == count // 2, timeout_s=30)
+            await asyncio.sleep(2.5)
+            answering.cancel()
+            offset = 1
+            while messages := await client.pulled("g", "t", offset=offset):
+                came.update(int(message.body) for message in messages)
+                offset += len(messages)
+
+    with broker_process(tmp_path, OPTIONS) as broker:
+        finish()
+    assert asked == {n: 1 for n in range(count) if n % 4 >= 2}
+    assert came == {n: 1 for n in range(count) if n % 4 in (0, 2)}

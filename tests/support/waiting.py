@@ -1,0 +1,12 @@
+"""Waiting for something to become true, in tests on an asyncio loop."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+
+async def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        await asyncio.sleep(0.005)

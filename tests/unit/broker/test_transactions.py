@@ -1,0 +1,133 @@
+"""Control's part of transactions, on a made-up core: what is asked, put back, set aside."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from support.fake_core import FakeCore, control
+from support.name_server import in_loop
+
+from rmq.format import fastjson
+from rmq.format.message import StoredMessage
+
+HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+GROUP = b"CID_RMQ_SYS_TRANS"
+
+
+def half(core: FakeCore, age_s: float = 60, more: bytes = b"", **change: Any) -> StoredMessage:
+    properties = b"REAL_TOPIC\1t\2REAL_QID\0011\2PGROUP\1P\2UNIQ_KEY\1U\2" + more
+    born = time.time_ns() // 1_000_000 - int(age_s * 1000)
+    fields: dict[str, Any] = {"born_timestamp_ms": born, "store_timestamp_ms": born, **change}
+    return core.store(HALF, 0, b"order", properties_bytes=properties, **fields)
+
+
+def group_offset(core: FakeCore, topic: str) -> int:
+    return core.query_offset(GROUP, topic.encode(), 0)
+
+
+@in_loop
+async def test_op_messages_say_at_the_start_what_is_ended(tmp_path: Path) -> None:
+    core = FakeCore()
+    for _ in range(6):
+        half(core)
+    core.commit_offset(GROUP, HALF.encode(), 0, 1)
+    core.commit_offset(GROUP, OP.encode(), 0, 1)
+    for body in (b"5,", b"2,0,", b"4", b"x,,-1,9999999999999999999999,3", b"\xff"):
+        core.store(OP, 0, body)
+    async with control(tmp_path, core) as broker:
+        assert core.serves_transactions
+        assert core.first_half == 1
+        assert core.ended_halves == {2, 3, 4}
+        assert core.ops == []
+        core.end_halves([1], 0)
+        await broker.transactions.check()
+        assert group_offset(core, HALF) == 6  # the last one was put back as number 6
+        assert group_offset(core, OP) == 5
+    assert core.first_half == 6
+
+
+@in_loop
+async def test_offsets_beyond_the_queues_are_not_believed(tmp_path: Path) -> None:
+    core = FakeCore()
+    half(core)
+    core.commit_offset(GROUP, HALF.encode(), 0, 17)
+    core.commit_offset(GROUP, OP.encode(), 0, 17)
+    async with control(tmp_path, core):
+        assert core.first_half == 1
+
+
+@in_loop
+async def test_only_what_is_old_enough_is_asked_about(tmp_path: Path) -> None:
+    core = FakeCore()
+    async with control(tmp_path, core) as broker:
+        client = core.client()
+        producers = {"clientID": "p", "consumerDataSet": [],
+                     "producerDataSet": [{"groupName": "P"}]}  # fmt: skip
+        await client.call(34, fastjson.dumps(producers))
+        half(core, 5.0)
+        half(core, 7.0)
+        half(core, 60.0, b"CHECK_IMMUNITY_TIME_IN_SECONDS\00190\2")
+        half(core, 60.0, b"CHECK_IMMUNITY_TIME_IN_SECONDS\00130\2")
+        half(core, 60.0, b"CHECK_IMMUNITY_TIME_IN_SECONDS\1soon\2")
+        await broker.transactions.check()
+        assert core.ended_halves == {1, 3, 4}
+        assert core.ops == [1, 3, 4]
+        asked = client.requests(39)
+        assert [request.fields["tranStateTableOffset"] for request in asked] == ["5", "6", "7"]
+        assert group_offset(core, HALF) == 0
+
+
+@in_loop
+async def test_a_half_message_ended_while_it_is_put_back_is_not_asked_about(tmp_path: Path) -> None:
+    core = FakeCore()
+    async with control(tmp_path, core) as broker:
+        half(core)
+        append = core.append
+
+        def slow_append(*arguments: Any) -> tuple[int, int]:
+            core.end_halves([0], 0)  # the producer's own end comes first
+            return append(*arguments)
+
+        core.append = slow_append  # type: ignore[method-assign]
+        await broker.transactions.check()
+        assert core.ended_halves == {0, 1}
+
+
+@in_loop
+async def test_what_is_too_old_or_asked_too_often_is_set_aside(tmp_path: Path) -> None:
+    core = FakeCore()
+    async with control(tmp_path, core, fileReservedTime=2) as broker:
+        half(core, 60, b"TRANSACTION_CHECK_TIMES\00115\2")
+        half(core, 3 * 3600)
+        half(core, 60, b"TRANSACTION_CHECK_TIMES\00114\2")
+        await broker.transactions.check()
+        assert len(core.queues[b"TRANS_CHECK_MAX_TIME_TOPIC", 0]) == 2
+        assert len(core.queues[HALF.encode(), 0]) == 4
+        assert core.ended_halves == {0, 1, 2}
+
+
+@in_loop
+async def test_an_unreadable_half_message_is_given_up(tmp_path: Path) -> None:
+    core = FakeCore()
+    async with control(tmp_path, core) as broker:
+        lost = half(core)
+        del core.records[lost.physical_offset]
+        await broker.transactions.check()
+        assert core.ended_halves == {0}
+        assert len(core.queues[HALF.encode(), 0]) == 1
+
+
+@in_loop
+async def test_an_end_that_the_reactor_hands_over_comes_back_to_it(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        core, client = broker.core, broker.core.client()
+        stored = half(core)
+        plain = core.store("t", 0)
+        fields = {"producerGroup": "P", "tranStateTableOffset": 0, "commitOrRollback": 8}
+        client.put(37, **fields, commitLogOffset=stored.physical_offset)
+        await core.until(client.given_back)
+        assert core.topics[b"t"][0] == 2
+        for offset in (plain.physical_offset, 12345, -1):
+            assert (await client.call(37, **fields, commitLogOffset=offset)).code == 1
+        assert len(client.given_back()) == 1

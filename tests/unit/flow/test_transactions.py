@@ -1,0 +1,309 @@
+"""Transactions: a real shard core and its control side, loopback sockets, times made short."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.broker_client import BrokerClient
+from support.live_broker import entries, records, served
+from support.name_server import in_loop
+from support.waiting import until
+
+from rmq.broker.broker import Broker
+from rmq.format import fastjson
+from rmq.format.message import decode_message, tags_code
+from rmq.format.remoting import Command
+
+HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+QUICK = {"transactionCheckInterval": 200, "transactionTimeOut": 300}
+MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02TAGS\x01a\x02"
+
+
+async def send_half(
+    client: BrokerClient, body: bytes, more: str = "", queue: int = 1, age_ms: int = 0
+) -> Command:
+    born = time.time_ns() // 1_000_000 - age_ms
+    reply = await client.send("t", body, queue, i=MARKS + more, f=4, h=7, g=born)
+    assert reply.code == 0, reply.remark
+    return reply
+
+
+def end(half: Command, decision: int, **change: Any) -> dict[str, Any]:
+    return {
+        "producerGroup": "P",
+        "tranStateTableOffset": half.fields["queueOffset"],
+        "commitLogOffset": int(half.fields["msgId"][-16:], 16),
+        "commitOrRollback": decision,
+        "fromTransactionCheck": False,
+        "msgId": "U",
+        **change,
+    }
+
+
+def ops(broker: Broker) -> list[bytes]:
+    return [message.body for message in records(broker, OP)]
+
+
+async def become_producer(client: BrokerClient, group: str = "P") -> None:
+    body = {"clientID": client.client_id, "consumerDataSet": [],
+            "producerDataSet": [{"groupName": group}]}  # fmt: skip
+    assert (await client.call(34, fastjson.dumps(body))).code == 0
+
+
+@in_loop
+async def test_a_committed_half_message_goes_to_its_topic_as_it_was(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"order", "REAL_TOPIC\x01lie\x02")
+        assert (half.fields["queueId"], half.fields["queueOffset"]) == ("1", "0")
+        assert half.fields["transactionId"] == "U"
+        assert records(broker, "t", 1) == []
+        stored = records(broker, HALF)[0]
+        assert half.fields["msgId"] == stored.message_id
+        assert (stored.sys_flag, stored.queue_id) == (0, 0)
+        kept = stored.properties
+        assert (kept["REAL_TOPIC"], kept["REAL_QID"]) == ("t", "1")
+        assert kept["__transactionId__"] == "U"
+        client.post(37, one_way=True, **end(half, 8))
+        await until(lambda: records(broker, "t", 1))
+        came = records(broker, "t", 1)[0]
+        assert (came.body, came.flag) == (b"order", 7)
+        assert came.born_timestamp_ms == stored.born_timestamp_ms
+        assert (came.born_host, came.reconsume_times) == (stored.born_host, 0)
+        assert came.prepared_offset == stored.physical_offset
+        assert came.sys_flag == 8
+        assert came.properties == kept
+        assert entries(broker, "t", 1)[0][2] == tags_code("a")
+        await until(lambda: ops(broker) == [b"0,"])
+        op = records(broker, OP)[0]
+        assert op.properties == {"TAGS": "d", "WAIT": "true"}
+        assert entries(broker, OP)[0][2] == tags_code("d")
+        assert broker.core.open_halves(0, 10) == (1, 1, [])
+
+
+@in_loop
+async def test_a_rolled_back_one_is_forgotten_and_an_end_counts_once(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        one, two = await send_half(client, b"1"), await send_half(client, b"2")
+        assert (await client.call(37, **end(one, 12))).code == 0
+        assert ops(broker) == [b"0,"]
+        assert (await client.call(37, **end(one, 8))).code == 0
+        for _ in range(3):
+            assert (await client.call(37, **end(two, 8))).code == 0
+        assert [message.body for message in records(broker, "t", 1)] == [b"2"]
+        assert ops(broker) == [b"0,", b"1,"]
+        stats = broker.core.stats()
+        names = ("transactions_committed", "transactions_rolled_back", "transactions_repeated")
+        assert [stats[name] for name in names] == [1, 1, 3]
+
+
+@in_loop
+async def test_the_ends_of_a_turn_share_op_messages(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        sends = [client.post_send("t", b"x", i=MARKS, f=4) for _ in range(1500)]
+        halves = [await client.reply(opaque) for opaque in sends]
+        for half in reversed(halves):
+            client.post(37, one_way=True, **end(half, 8))
+        await until(lambda: broker.core.stats()["transactions_committed"] == 1500)
+        await until(lambda: broker.core.open_halves(0, 9)[0] == 1500)
+        await asyncio.sleep(0.05)
+        said = b"".join(ops(broker))
+        assert sorted(map(int, said.rstrip(b",").split(b","))) == list(range(1500))
+        assert len(ops(broker)) < 1000
+        assert max(map(len, ops(broker))) <= 4096
+        assert len(records(broker, "t")) == 1501
+
+
+@pytest.mark.parametrize(
+    ("change", "remark"),
+    [
+        ({"producerGroup": "Q"}, "The producer group wrong"),
+        ({"producerGroup": "PP"}, "The producer group wrong"),
+        ({"tranStateTableOffset": 5}, "The transaction state table offset wrong"),
+        ({"commitLogOffset": 1 << 60}, "Find prepared transaction message failed"),
+        ({"commitLogOffset": -1}, "Find prepared transaction message failed"),
+        ({"commitLogOffset": 3}, "Find prepared transaction message failed"),
+        ({"commitLogOffset": 0}, "Find prepared transaction message failed"),
+        ({"commitLogOffset": "x"}, "the field commitLogOffset is missing or not a number"),
+        ({"commitOrRollback": None}, "the field commitOrRollback is missing or not a number"),
+        ({"producerGroup": None}, "the field producerGroup is missing or not a number"),
+    ],
+)
+def test_an_end_that_does_not_fit_its_half_message_is_refused(
+    tmp_path: Path, change: dict[str, Any], remark: str
+) -> None:
+    @in_loop
+    async def run() -> None:
+        async with served(tmp_path) as (broker, client):
+            await client.send("t", b"make")  # an ordinary record at offset 0
+            fields = {**end(await send_half(client, b"x"), 8), **change}
+            fields = {name: value for name, value in fields.items() if value is not None}
+            reply = await client.call(37, **fields)
+            assert (reply.code, reply.remark) == (1, remark)
+            assert broker.core.open_halves(0, 10) == (0, 1, [0])
+            assert ops(broker) == []
+            assert records(broker, "t", 1) == []
+
+    run()
+
+
+@in_loop
+async def test_what_is_no_transaction_message_is_refused(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        assert (await client.send("t", b"x", f=4)).code == 16
+        assert (await client.send("t", b"x", f=8, i="TRAN_MSG\x01true\x02")).code == 16
+        broker.settings_changed([])
+        broker.core.set_option("reject_transactions", 1)
+        assert (await client.send("t", b"x", f=4, i=MARKS)).code == 16
+        assert records(broker, HALF) == []
+
+
+@in_loop
+async def test_a_producers_own_limit_makes_a_late_end_illegal(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"x", "CHECK_IMMUNITY_TIME_IN_SECONDS\x011\x02", age_ms=2000)
+        assert (await client.call(37, **end(half, 8))).code == 604
+        assert records(broker, "t", 1) == []
+        assert (await client.call(37, **end(half, 8, fromTransactionCheck=True))).code == 0
+        assert len(records(broker, "t", 1)) == 1
+
+
+@in_loop
+async def test_a_delayed_transaction_waits_after_its_commit(tmp_path: Path) -> None:
+    async with served(tmp_path, messageDelayLevel="1s") as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"x", "DELAY\x011\x02")
+        assert (await client.call(37, **end(half, 8))).code == 0
+        assert len(records(broker, "SCHEDULE_TOPIC_XXXX")) == 1
+        assert records(broker, "t", 1) == []
+        await until(lambda: records(broker, "t", 1))
+        assert records(broker, "t", 1)[0].sys_flag == 8
+
+
+@in_loop
+async def test_an_open_one_is_stored_anew_and_its_producer_asked(tmp_path: Path) -> None:
+    async with served(tmp_path, **QUICK) as (broker, client):
+        await become_producer(client)
+        await client.send("t", b"make")
+        half = await send_half(client, b"order")
+        client.post(37, one_way=True, **end(half, 0))  # the producer does not know yet
+        for times in ("1", "2"):
+            ask = await client.asked(39)
+            assert ask.is_oneway
+            shown, _ = decode_message(ask.body)
+            assert (shown.topic, shown.queue_id, shown.body) == ("t", 1, b"order")
+            assert shown.properties["TRANSACTION_CHECK_TIMES"] == times
+            assert ask.fields["tranStateTableOffset"] == times
+            assert (ask.fields["msgId"], ask.fields["transactionId"]) == ("U", "U")
+            stored = records(broker, HALF)[int(times)]
+            assert int(ask.fields["commitLogOffset"]) == stored.physical_offset
+            assert ask.fields["offsetMsgId"] == stored.message_id
+        answer = {**end(half, 8), "fromTransactionCheck": True}
+        for name in ("tranStateTableOffset", "commitLogOffset"):
+            answer[name] = ask.fields[name]
+        assert (await client.call(37, **answer)).code == 0
+        assert [message.body for message in records(broker, "t", 1)] == [b"order"]
+        # The first answer, come late, has no second effect.
+        assert (await client.call(37, **end(half, 8))).code == 0
+        assert len(records(broker, "t", 1)) == 1
+        await asyncio.sleep(0.8)
+        assert len(records(broker, HALF)) == 3
+        group = b"CID_RMQ_SYS_TRANS"
+        assert broker.core.query_offset(group, HALF.encode(), 0) == 3
+        assert broker.core.query_offset(group, OP.encode(), 0) == len(ops(broker))
+
+
+@in_loop
+async def test_after_too_many_checks_it_is_set_aside(tmp_path: Path) -> None:
+    async with served(tmp_path, **QUICK, transactionCheckMax=2) as (broker, client):
+        await become_producer(client)
+        await client.send("t", b"make")
+        await send_half(client, b"order")
+        await until(lambda: records(broker, "TRANS_CHECK_MAX_TIME_TOPIC"))
+        aside = records(broker, "TRANS_CHECK_MAX_TIME_TOPIC")
+        assert [message.body for message in aside] == [b"order"]
+        assert aside[0].properties["TRANSACTION_CHECK_TIMES"] == "2"
+        await asyncio.sleep(0.8)
+        assert len(records(broker, "TRANS_CHECK_MAX_TIME_TOPIC")) == 1
+        assert len([request for request in client.requests if request.code == 39]) == 2
+        assert broker.core.open_halves(0, 10)[2] == []
+
+
+@in_loop
+async def test_a_half_message_with_its_own_time_is_not_asked_about_before(tmp_path: Path) -> None:
+    async with served(tmp_path, **QUICK) as (_broker, client):
+        await become_producer(client)
+        await client.send("t", b"make")
+        now = time.time_ns() // 1_000_000
+        own = "CHECK_IMMUNITY_TIME_IN_SECONDS\x012\x02"
+        await client.send("t", b"x", i=MARKS + own, f=4, g=now)
+        await asyncio.sleep(1.2)
+        assert client.requests == []
+        await client.asked(39)
+
+
+@in_loop
+async def test_any_live_producer_of_the_group_is_asked(tmp_path: Path) -> None:
+    async with served(tmp_path, **QUICK) as (broker, sender):
+        await sender.send("t", b"make")
+        await become_producer(sender, "other")
+        await send_half(sender, b"order")
+        await asyncio.sleep(0.7)
+        assert sender.requests == []
+        async with BrokerClient(broker.core.port, "second") as second:
+            await become_producer(second)
+            ask = await second.asked(39)
+            assert decode_message(ask.body)[0].body == b"order"
+
+
+@in_loop
+async def test_what_is_open_survives_a_restart_and_what_is_ended_stays_so(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        halves = [await send_half(client, b"%d" % n) for n in range(4)]
+        assert (await client.call(37, **end(halves[1], 8))).code == 0
+        assert (await client.call(37, **end(halves[0], 12))).code == 0
+        assert (await client.call(37, **end(halves[3], 12))).code == 0
+    async with served(tmp_path, **QUICK) as (broker, client):
+        assert broker.core.open_halves(0, 10)[2] == [2]
+        assert (await client.call(37, **end(halves[3], 8))).code == 0
+        assert [message.body for message in records(broker, "t", 1)] == [b"1"]
+        await become_producer(client)
+        ask = await client.asked(39)
+        assert decode_message(ask.body)[0].body == b"2"
+
+
+@in_loop
+async def test_a_deleted_topic_comes_back_for_a_commit(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"order", queue=2)
+        await broker.topics.delete("t")
+        assert (await client.call(37, **end(half, 8))).code == 0
+        assert [message.body for message in records(broker, "t", 2)] == [b"order"]
+
+
+@in_loop
+async def test_a_half_message_that_left_memory_is_committed_all_the_same(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"old order")
+        for _ in range(40):
+            assert (await client.send("fill", b"\0" * (1 << 20))).code == 0
+    for path in (tmp_path / "commitlog").iterdir():
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    async with served(tmp_path) as (broker, client):
+        before = broker.core.stats()["control_requests"]
+        reply = await client.call(37, **end(half, 8))
+        assert reply.code == 0, reply.remark
+        assert broker.core.stats()["control_requests"] == before + 1
+        assert [message.body for message in records(broker, "t", 1)] == [b"old order"]
