@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.broker_process import BrokerProcess, broker_process
+from support.machine import machine
 
 PROM = ("--set", "metricsExporterType=PROM", "--set", "metricsPromExporterPort=0")
 SMALL = ("--set", "mappedFileSizeCommitLog=4194304")
@@ -111,3 +112,24 @@ def test_json_logs_are_one_object_a_line(tmp_path: Path) -> None:
         assert {line["broker"] for line in lines} == {"broker-a"}
         assert any("serves at" in line["message"] for line in lines)
         assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+
+
+def test_any_shard_shows_the_numbers_of_all(tmp_path: Path) -> None:
+    with machine(tmp_path, 2, PROM) as both:
+        assert rmq("send", "t", *"abcdefgh", "-n", both.namesrv).returncode == 0
+        urls = re.findall(r"metrics at (http://\S+/metrics)", both.log())
+        assert len(set(urls)) == 2
+        for url in urls:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                text = answer.read().decode()
+            counts = [
+                value(text, "rocketmq_messages_in_total", topic="t", shard=shard) for shard in "01"
+            ]
+            assert sum(counts) == 8 and min(counts) > 0
+        done = rmq("broker", "status", "-n", both.namesrv)
+        assert done.returncode == 0
+        assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [
+            "broker-a", "broker-a-1",
+        ]  # fmt: skip
+        total = rmq("top", "--once", "--interval", "0.2", "-n", both.namesrv).stdout.splitlines()
+        assert total[-1].split()[:4] == ["total", "2", "of", "2"]
