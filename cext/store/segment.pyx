@@ -10,7 +10,7 @@ from cext.base.sysio cimport (
     allocate, close_file, file_size, open_file, sync_directory, sync_file, write_at)
 
 cdef extern from "<fcntl.h>" nogil:
-    enum: O_RDWR, O_RDONLY, O_CREAT, O_TRUNC
+    enum: O_RDWR, O_RDONLY, O_CREAT, O_TRUNC, O_DIRECTORY
 
 cdef extern from "<unistd.h>" nogil:
     int unlink(const char* path)
@@ -75,14 +75,12 @@ cdef int reused_file(const char* path, int64_t segment_bytes, int* fd, int* erro
     return status
 
 
-cdef int segment_prepare(const char* directory, const char* spare_directory, int64_t start,
-                         int64_t segment_bytes, int64_t spare_start, int* fd, int* error,
-                         bint* directory_sync_failed) noexcept nogil:
+cdef int prepare_in(int directory_fd, const char* directory, const char* spare_directory,
+                    int64_t start, int64_t segment_bytes, int64_t spare_start, int* fd, int* error,
+                    bint* directory_sync_failed) noexcept nogil:
     cdef char made[PATH_MAX]
     cdef char final[PATH_MAX]
     cdef int status = Status.NOT_FOUND
-    directory_sync_failed[0] = False
-    fd[0] = -1
     if (segment_path(final, PATH_MAX, directory, start) != Status.OK
             or snprintf(made, PATH_MAX, "%s/%s", spare_directory, UNFINISHED) >= PATH_MAX):
         error[0] = ENAMETOOLONG
@@ -103,11 +101,27 @@ cdef int segment_prepare(const char* directory, const char* spare_directory, int
         fd[0] = -1
         unlink(made)
         return Status.IO_ERROR
-    status = sync_directory(directory, error)
+    status = sync_file(directory_fd, error)
     if status != Status.OK:
         directory_sync_failed[0] = True
         close_file(fd[0])
         fd[0] = -1
+    return status
+
+
+cdef int segment_prepare(const char* directory, const char* spare_directory, int64_t start,
+                         int64_t segment_bytes, int64_t spare_start, int* fd, int* error,
+                         bint* directory_sync_failed) noexcept nogil:
+    # Opened before anything is changed: a lack of descriptors is no failed sync, and heals.
+    cdef int directory_fd = open_file(directory, O_RDONLY | O_DIRECTORY, error)
+    cdef int status
+    directory_sync_failed[0] = False
+    fd[0] = -1
+    if directory_fd < 0:
+        return Status.IO_ERROR
+    status = prepare_in(directory_fd, directory, spare_directory, start, segment_bytes,
+                        spare_start, fd, error, directory_sync_failed)
+    close_file(directory_fd)
     return status
 
 
