@@ -7,8 +7,8 @@ from cext.base.latency cimport latency_record
 from cext.base.status cimport OK, POISONED
 from cext.flow.acknowledge cimport refuse_all, settle
 from cext.flow.held_pulls cimport wake_waiters
-from cext.flow.replying cimport tell_event
 from cext.flow.shard_state cimport Dispatch
+from cext.flow.trouble cimport poison_remark, tell_poison
 from cext.store.log_link cimport OPERATION_WRITE, log_poison
 
 
@@ -62,10 +62,9 @@ cdef int give_up(ShardState s) noexcept nogil:
 
 
 cdef void handle_poison(ShardState s) noexcept nogil:
-    cdef const char* remark = b"the log is poisoned by a failed write or sync: " \
-                              b"nothing is acked until the broker is restarted"
+    cdef const char* remark = poison_remark(s)
     if not s.poison_told:
         s.poison_told = True
-        tell_event(s, NULL, remark)
+        tell_poison(s)
     refuse_all(s, &s.await_written, remark)
     refuse_all(s, &s.await_durable, remark)

@@ -42,6 +42,7 @@ from cext.flow.replying cimport (
 )
 from cext.flow.shard_state cimport BATCH_IDS_BYTES, DISPATCH_MAX
 from cext.flow.topic_table cimport Topic, topic_queue
+from cext.flow.trouble cimport poison_remark
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
@@ -73,13 +74,11 @@ cdef int refuse(ShardState s, Connection* c, const Header* h, int32_t code,
 cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
     """The log did not take the record: say why in RocketMQ's codes (wire.md 3.5)."""
     if status == POISONED:
-        return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
-                      b"the log is poisoned by a failed write or sync: nothing is acked until the "
-                      b"broker is restarted")
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s))
     if status == NO_SPACE:
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
-                      b"service not available now. The disk is full: no space for the next commit "
-                      b"log file; sends go on by themselves when space is freed")
+                      b"service not available now: the broker's disk is full, no space for the "
+                      b"next commit log file; sends go on by themselves when space is freed")
     if status == NOT_READY:
         s.counters.busy_replies += 1
         return refuse(s, c, h, SYSTEM_BUSY,

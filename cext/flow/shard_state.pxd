@@ -120,6 +120,10 @@ cdef class ShardState:
     cdef uint32_t random                # xorshift state: queueId < 0, uniq keys
     cdef int32_t stopping               # set by another thread
     cdef bint poison_told
+    cdef char poison_remark[512]        # what trouble.pyx made of the poison; empty: not yet
+    cdef int32_t prepare_status_told    # troubles that are in the log already (trouble.pyx)
+    cdef uint64_t queue_failures_told
+    cdef bint queue_trouble_told
     cdef bint writable                  # control may stop writes (disk full)
     cdef uint8_t refuse_reason[TEXT_MAX]
     cdef uint32_t refuse_reason_bytes

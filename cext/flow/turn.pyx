@@ -32,6 +32,7 @@ from cext.flow.replying cimport (
 )
 from cext.flow.schedule cimport deliver_due, schedule_clock, schedule_wait
 from cext.flow.transaction cimport end_transaction, write_ops
+from cext.flow.trouble cimport tell_troubles
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
 from cext.net.connection cimport ON_HEAP, Connection
 from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
@@ -199,6 +200,7 @@ cdef void once_a_second(ShardState s) noexcept nogil:
         snprintf(line, sizeof(line), b"no file descriptors: %u clients are connected, others wait; "
                  b"raise the limit (ulimit -n)", s.net.connection_count)
         tell_event(s, NULL, line)
+    tell_troubles(s)
     if s.events_dropped > 0:
         s.events_this_second = 0
         snprintf(line, sizeof(line), b"%llu more lines of this second were not logged",

@@ -2,7 +2,8 @@
 
 No call here holds the GIL; every one may block on the disk except read_units with no_wait, which
 asks the kernel (preadv2 with RWF_NOWAIT) to give up where it would have to read. File systems that
-do not know the flag answer EOPNOTSUPP, which is passed on as ABSENT: the disk reader then does it.
+do not know the flag (tmpfs, FUSE) answer EOPNOTSUPP: there a read is an ordinary one, which may
+wait. To call it ABSENT would be for ever, as a disk reader's bringing it in would not show.
 
 What is not promised: nothing here is synced. The files are derived from the commit log; whoever
 wants them durable syncs the file system and remembers how far (queue_store, checkpoint).
@@ -346,19 +347,23 @@ cdef class QueueFiles:
         cdef int fd = self.open_file(name, offset // self.entries_per_file)
         cdef iovec part
         cdef ssize_t got
+        cdef int flags = RWF_NOWAIT if no_wait else 0
         if fd < 0:
             return fd
         part.iov_base = out
         part.iov_len = <size_t> min(<int64_t> count, self.entries_per_file - index) * UNIT_BYTES
         while True:
-            got = preadv2(fd, &part, 1, index * UNIT_BYTES, RWF_NOWAIT if no_wait else 0)
+            got = preadv2(fd, &part, 1, index * UNIT_BYTES, flags)
             if got >= 0:
-                if got < UNIT_BYTES and no_wait and index * UNIT_BYTES < self.file_bytes:
+                if got < UNIT_BYTES and flags != 0 and index * UNIT_BYTES < self.file_bytes:
                     return Status.ABSENT
                 return <int> (got // UNIT_BYTES)
             if errno == EINTR:
                 continue
-            if no_wait and (errno == EAGAIN or errno == EOPNOTSUPP):
+            if flags != 0 and errno == EOPNOTSUPP:
+                flags = 0
+                continue
+            if flags != 0 and errno == EAGAIN:
                 return Status.ABSENT
             return self._fail()
 

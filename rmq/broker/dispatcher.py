@@ -59,9 +59,8 @@ class Dispatcher:
             elif kind == core_seam.WANT_TOPIC:
                 broker.delays.want_topic(payload.decode("utf-8", "replace"), number)
             else:
-                quiet.warning(
-                    f"core {payload[:24]!r}", "core: %s", payload.decode("utf-8", "replace")
-                )
+                text = payload.decode("utf-8", "replace")
+                quiet.warning(f"core {text}", "core: %s", text)
 
     async def for_sibling(self, frame: bytes) -> Command:
         """Answers a request (frame without its length bytes) that another shard passes on."""

@@ -71,8 +71,8 @@ class Retention:
     def _guard(self, ratio: float, warning: float, forcible: float) -> None:
         if self._writable and ratio > warning:
             self._writable = False
-            reason = f"the disk is full: {ratio:.1%} used, writes stop above {warning:.0%}"
-            self._core.set_writable(0, reason.encode())
+            reason = f"the broker's disk is full [{ratio:.1%}], writes stop above {warning:.0%}"
+            self._core.set_writable(0, f"service not available now: {reason}".encode())
             log.error("%s; sends are refused until it is below %.0f%%", reason, forcible * 100)
         elif not self._writable and ratio < forcible:
             self._writable = True

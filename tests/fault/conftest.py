@@ -1,5 +1,6 @@
-"""Fixtures of the fault tests: a disk that fails on demand (support/faults.py)."""
+"""Fixtures of the fault tests: a disk that fails on demand (support/faults.py), a small one."""
 
 from support.faults import fault_shim, faults
+from support.small_disk import small_disk
 
-__all__ = ["fault_shim", "faults"]
+__all__ = ["fault_shim", "faults", "small_disk"]

@@ -41,9 +41,10 @@ class BrokerClient:
         await asyncio.gather(self._task, return_exceptions=True)
         self._writer.close()
 
-    async def ended(self) -> None:
-        """Returns when the broker has closed the connection and all it sent has been read."""
-        await asyncio.gather(self._task, return_exceptions=True)
+    @property
+    def is_ended(self) -> bool:
+        """The broker has closed the connection and all it sent has been read."""
+        return self._task.done()
 
     def post(self, code: int, body: bytes = b"", one_way: bool = False, **fields: Any) -> int:
         """Sends a request; returns its opaque. ConnectionError when the broker has closed."""

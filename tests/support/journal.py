@@ -11,7 +11,6 @@ message. Bodies carry (round, producer, sequence), so order and doubles show.
 """
 
 import asyncio
-import contextlib
 import hashlib
 import random
 import struct
@@ -159,6 +158,8 @@ class Load:
         ]
         self.tasks: list[asyncio.Task[None]] = []
         self.failures: list[BaseException] = []
+        self.over = False
+        self.waiting = 0  # sends without an answer yet
 
     async def __aenter__(self) -> "Load":
         for client in self.clients:
@@ -180,12 +181,14 @@ class Load:
 
     async def __aexit__(self, *_: object) -> None:
         """After the broker was killed or the load should end: what was answered is written down."""
+        self.over = True  # a cancellation may get lost in wait_for (before Python 3.12)
         for task in self.tasks:
             task.cancel()
         results = await asyncio.gather(*self.tasks, return_exceptions=True)
-        for client in self.clients:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(client.ended(), 1)
+        end = asyncio.get_running_loop().time() + 5
+        while self.waiting > 0 and any(not client.is_ended for client in self.clients):
+            assert asyncio.get_running_loop().time() < end, f"{self.waiting} sends got no answer"
+            await asyncio.sleep(0.01)
         await asyncio.sleep(0)  # the last callbacks
         for client in self.clients:
             await client.__aexit__()
@@ -199,13 +202,14 @@ class Load:
     async def produce(self, client: BrokerClient, producer: int) -> None:
         room = asyncio.Semaphore(self.WINDOW)
         sequence = 0
-        while True:
+        while not self.over:
             await room.acquire()
             topic, queues = self.random.choice(self.TOPICS)
             queue_id = self.random.randrange(queues)
             count = self.random.choice((1, 1, 1, 1, 5))
             bodies = [self.body(producer, sequence + number) for number in range(count)]
             sequence += count
+            self.waiting += 1
             if count == 1:
                 opaque = client.post_send(topic, bodies[0], queue_id)
             else:
@@ -220,6 +224,7 @@ class Load:
         self, room: asyncio.Semaphore, topic: str, bodies: list[bytes], reply: Command
     ) -> None:
         room.release()
+        self.waiting -= 1
         try:
             self.journal.ack(topic, bodies, reply)
         except AssertionError as error:
@@ -228,7 +233,7 @@ class Load:
     async def watch(self, client: BrokerClient, topic: str, queue_id: int) -> None:
         """A consumer at the tail: what it was given once must stay what it is."""
         at = self.journal.checked[topic, queue_id]
-        while True:
+        while not self.over:
             reply = await client.pull(
                 GROUP, topic, queue_id, at, hold_ms=2000, commitOffset=at,
                 sysFlag=COMMIT | SUSPEND | WITH_SUBSCRIPTION, subscription="*",

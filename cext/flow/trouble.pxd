@@ -1,0 +1,17 @@
+"""What is wrong with the disk, in words: for the log, and for clients whose sends it refuses.
+
+    poisoned log         once, with operation, file, offset and the system's reason
+    next log file        when it cannot be made, and when it can again
+    consume-queue files  when they cannot be written, and when they can again
+
+Example: "the commit log is poisoned: fdatasync failed from offset 5000 on: Input/output error;
+nothing is acked until the broker is restarted"
+"""
+from cext.flow.shard_state cimport ShardState
+
+# Reactor. The cause of the poison as refused clients get it: no path. Good until the shard ends.
+cdef const char* poison_remark(ShardState s) noexcept nogil
+# Reactor. The same with the path, as a line of the log.
+cdef void tell_poison(ShardState s) noexcept nogil
+# Reactor, once a second: a line for each thing that went wrong, or is well again, since.
+cdef void tell_troubles(ShardState s) noexcept nogil

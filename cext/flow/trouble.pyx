@@ -1,0 +1,101 @@
+"""What is wrong with the disk, in words. See trouble.pxd."""
+from libc.stdint cimport int32_t, uint64_t
+from libc.stdio cimport snprintf
+
+from cext.base.atomics cimport load_acquire_i32
+from cext.base.status cimport OK
+from cext.flow.replying cimport tell_event
+from cext.store.log_link cimport (
+    OPERATION_SYNC,
+    OPERATION_SYNC_DIRECTORY,
+    OPERATION_WRITE,
+    Poison,
+)
+
+cdef extern from "<string.h>" nogil:
+    char* strerror_r(int error, char* out, size_t capacity)     # GNU's: the text may be elsewhere
+
+cdef enum:
+    REASON_MAX = 128
+
+
+cdef const char* operation_name(int32_t operation) noexcept nogil:
+    if operation == OPERATION_WRITE:
+        return b"pwrite"
+    if operation == OPERATION_SYNC:
+        return b"fdatasync"
+    if operation == OPERATION_SYNC_DIRECTORY:
+        return b"fsync of the directory"
+    return b"an operation"
+
+
+cdef const char* poison_remark(ShardState s) noexcept nogil:
+    cdef const Poison* poison = &s.log.link.poison
+    cdef char reason[REASON_MAX]
+    if load_acquire_i32(&poison.state) != 2:        # another thread is just filling it in
+        return b"the commit log is poisoned by a failed write or sync: nothing is acked until " \
+               b"the broker is restarted"
+    if s.poison_remark[0] == 0:
+        snprintf(s.poison_remark, sizeof(s.poison_remark),
+                 b"the commit log is poisoned: %s failed from offset %lld on: %s; nothing is "
+                 b"acked until the broker is restarted", operation_name(poison.operation),
+                 <long long> poison.offset, strerror_r(poison.error, reason, sizeof(reason)))
+    return s.poison_remark
+
+
+cdef void tell_poison(ShardState s) noexcept nogil:
+    cdef const Poison* poison = &s.log.link.poison
+    cdef char line[1000]
+    cdef char reason[REASON_MAX]
+    if load_acquire_i32(&poison.state) != 2:
+        tell_event(s, NULL, poison_remark(s))
+        return
+    snprintf(line, sizeof(line), b"the commit log is poisoned: %s of %.600s failed from offset "
+             b"%lld on: %s (errno %d); nothing is acked until the broker is restarted",
+             operation_name(poison.operation), poison.path, <long long> poison.offset,
+             strerror_r(poison.error, reason, sizeof(reason)), poison.error)
+    tell_event(s, NULL, line)
+
+
+cdef void tell_preparer(ShardState s) noexcept nogil:
+    cdef int32_t status = load_acquire_i32(&s.log.link.prepare_status)
+    cdef char line[1000]
+    cdef char reason[REASON_MAX]
+    if status == s.prepare_status_told:
+        return
+    s.prepare_status_told = status
+    if status == OK:
+        tell_event(s, NULL, b"the next commit log file is ready: sends are taken again")
+        return
+    snprintf(line, sizeof(line), b"the next commit log file in %.600s cannot be made: %s "
+             b"(errno %d); sends are refused at the end of the present one, until it can",
+             s.log.link.directory,
+             strerror_r(s.log.link.prepare_error, reason, sizeof(reason)),
+             s.log.link.prepare_error)
+    tell_event(s, NULL, line)
+
+
+cdef void tell_queue_files(ShardState s) noexcept nogil:
+    cdef uint64_t failures = <uint64_t> s.queues.counts.write_failures
+    cdef int error = <int> s.queues.counts.last_errno
+    cdef char line[1000]
+    cdef char reason[REASON_MAX]
+    if error == 0 or failures == s.queue_failures_told:
+        if error == 0 and s.queue_trouble_told:
+            s.queue_trouble_told = False
+            tell_event(s, NULL, b"consume queue files are written again")
+        return
+    s.queue_failures_told = failures
+    if s.queue_trouble_told:
+        return
+    s.queue_trouble_told = True
+    snprintf(line, sizeof(line), b"consume queue files under %.600s cannot be written: %s "
+             b"(errno %d); their units stay in memory and are tried again, the commit log is "
+             b"complete", s.queues.writer.files.directory,
+             strerror_r(error, reason, sizeof(reason)), error)
+    tell_event(s, NULL, line)
+
+
+cdef void tell_troubles(ShardState s) noexcept nogil:
+    tell_preparer(s)
+    tell_queue_files(s)

@@ -1,0 +1,208 @@
+"""Goal: a whole broker on a failing disk acks nothing that is not so, says what failed, and goes on
+serving what it has; what can heal heals without a restart, the rest by one.
+
+Method: a broker process behind the fault shim, loaded over sockets by clients that write down every
+ack and every message seen (support/journal.py). After the fault: replies, log lines, reads; then a
+restart on a sound disk. Cannot prove: errors of reads (the shim stands in front of writes only).
+"""
+
+import asyncio
+import errno
+import os
+import re
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from support.broker_client import BrokerClient
+from support.broker_process import BrokerProcess, broker_process
+from support.faults import Faults
+from support.journal import Journal, Load
+from support.tools import load_tool
+
+check_store = load_tool("check_store").check_store
+
+SMALL_FILES = [
+    "--set", "mappedFileSizeCommitLog=1048576",
+    "--set", f"mappedFileSizeConsumeQueue={20 * 400}",
+]  # fmt: skip
+SERVICE_NOT_AVAILABLE, SYSTEM_BUSY, SYSTEM_ERROR = 14, 2, 1
+CREATE_TOPIC = 17
+
+
+def load(broker: BrokerProcess, journal: Journal, number: int, until: Callable[[], bool]) -> None:
+    """Loads the broker until the condition holds, for 10 seconds at most."""
+
+    async def run() -> None:
+        async with Load(broker.port, journal, number, producers=3):
+            await wait_for(until)
+
+    asyncio.run(run())
+
+
+async def wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "what was waited for has not come"
+        await asyncio.sleep(0.01)
+
+
+def with_client(broker: BrokerProcess, work: Callable[[BrokerClient], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with BrokerClient(broker.port) as client:
+            await work(client)
+
+    asyncio.run(run())
+
+
+def serves_everything_after_a_restart(directory: Path, journal: Journal) -> None:
+    with broker_process(directory, SMALL_FILES) as broker:
+        asyncio.run(journal.check(broker.port, whole=True))
+        acked = len(journal.acked)
+        load(broker, journal, 100, lambda: len(journal.acked) > acked + 50)
+        asyncio.run(journal.check(broker.port, whole=True))
+        assert broker.stop() == 0
+    report = check_store(directory / "store", strict=True)
+    assert not report.problems, report.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("operation", "error", "flush", "path"),
+    [
+        ("pwrite", errno.EIO, "async", "/commitlog/"),
+        ("pwrite", errno.ENOSPC, "sync", "/commitlog/"),
+        ("fdatasync", errno.EIO, "sync", "/commitlog/"),
+        ("fdatasync", errno.ENOSPC, "async", "/commitlog/"),
+        ("fsync of the directory", errno.EIO, "async", "/commitlog$"),
+    ],
+)  # fmt: skip
+def test_a_failed_write_or_sync_poisons_the_broker_until_it_is_restarted(
+    tmp_path: Path, faults: Faults, operation: str, error: int, flush: str, path: str
+) -> None:
+    journal = Journal()
+    options = [*SMALL_FILES, "--flush", flush]
+    with broker_process(tmp_path, options, faults.environment()) as broker:
+        load(broker, journal, 1, lambda: len(journal.acked) > 100)
+        # Only one call fails: the disk is well again at once, the broker must not believe it.
+        faults.fail(operation.partition(" ")[0], error, path=path, count=1)
+        load(broker, journal, 2, lambda: len(journal.refused) > 20)
+        assert faults.hits(0) == 1
+        reason = os.strerror(error)
+        for reply in journal.refused:
+            assert reply.code == SERVICE_NOT_AVAILABLE
+            assert f"poisoned: {operation} failed from offset " in reply.remark
+            assert f": {reason};" in reply.remark
+        line = re.search(
+            rf"poisoned: {operation} of (\S+) failed from offset (\d+) on: {reason}", broker.log()
+        )
+        assert line is not None, broker.log()
+        assert line[1].startswith(f"{broker.store}/commitlog")
+        if operation == "pwrite" or flush == "sync":
+            highest = max(promise.physical_offset for promise in journal.acked.values())
+            assert highest < int(line[2]), "an ack beyond what the disk had taken"
+        acked = len(journal.acked)
+
+        async def refuses_and_reads(client: BrokerClient) -> None:
+            for number in range(5):
+                assert (await client.send("load-a", b"late %d" % number)).code == 14
+            await journal.check(broker.port, whole=True)
+
+        with_client(broker, refuses_and_reads)
+        assert len(journal.acked) == acked
+        assert broker.stop() == 0
+        assert (broker.store / "abort").exists(), "the next start has to recover"
+    serves_everything_after_a_restart(tmp_path, journal)
+
+
+@pytest.mark.parametrize(
+    ("operation", "error", "code", "text"),
+    [
+        ("fallocate", errno.ENOSPC, SERVICE_NOT_AVAILABLE, "the broker's disk is full"),
+        ("fallocate", errno.EIO, SYSTEM_BUSY, "the next commit log file is not ready yet"),
+        ("fsync", errno.EIO, SYSTEM_BUSY, "the next commit log file is not ready yet"),
+    ],
+)
+def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
+    tmp_path: Path, faults: Faults, operation: str, error: int, code: int, text: str
+) -> None:
+    journal = Journal()
+    with broker_process(tmp_path, SMALL_FILES, faults.environment()) as broker:
+        load(broker, journal, 1, lambda: len(journal.acked) > 100)
+        faults.fail(operation, error, path="commitlog.spare/")
+        load(broker, journal, 2, lambda: len(journal.refused) > 20)
+        # The other code is allowed for a moment: while the first try is still under way.
+        assert {reply.code for reply in journal.refused} <= {code, SYSTEM_BUSY}
+        assert any(reply.code == code and text in reply.remark for reply in journal.refused)
+        asyncio.run(wait_in_log(broker, "commitlog cannot be made: " + os.strerror(error)))
+        asyncio.run(journal.check(broker.port, whole=True))
+        faults.clear()
+        began = time.monotonic()
+        acked = len(journal.acked)
+        load(broker, journal, 3, lambda: len(journal.acked) > acked + 50)
+        assert time.monotonic() - began < 2
+        asyncio.run(wait_in_log(broker, "sends are taken again"))
+        asyncio.run(journal.check(broker.port, whole=True))
+        assert broker.stop() == 0
+    serves_everything_after_a_restart(tmp_path, journal)
+
+
+async def wait_in_log(broker: BrokerProcess, text: str) -> None:
+    await wait_for(lambda: text in broker.log(), 8)
+
+
+@pytest.mark.parametrize("end", ["heals", "killed"])
+def test_queue_files_that_cannot_be_written_cost_no_message(
+    tmp_path: Path, faults: Faults, end: str
+) -> None:
+    journal = Journal()
+    with broker_process(tmp_path, SMALL_FILES, faults.environment()) as broker:
+        load(broker, journal, 1, lambda: len(journal.acked) > 100)
+        faults.fail("pwrite", errno.EIO, path="/consumequeue/")
+        acked = len(journal.acked)
+        load(broker, journal, 2, lambda: len(journal.acked) > acked + 1000 and faults.hits(0) > 0)
+        assert not journal.refused
+        reason = os.strerror(errno.EIO)
+        asyncio.run(wait_in_log(broker, f"{broker.store}/consumequeue cannot be written: {reason}"))
+        asyncio.run(journal.check(broker.port, whole=True))
+        if end == "killed":
+            broker.stop(signal.SIGKILL)
+        else:
+            faults.clear()
+            asyncio.run(wait_in_log(broker, "consume queue files are written again"))
+            assert broker.stop() == 0
+            assert not check_store(broker.store, strict=True).problems
+    serves_everything_after_a_restart(tmp_path, journal)
+
+
+def test_a_config_file_that_cannot_be_saved_is_named_to_the_client_and_kept_whole(
+    tmp_path: Path, faults: Faults
+) -> None:
+    fields = {"topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False, "perm": 6}
+    sizes = {"readQueueNums": 3, "writeQueueNums": 3, "defaultTopic": "TBW102"}
+    with broker_process(tmp_path, SMALL_FILES, faults.environment()) as broker:
+
+        async def create(client: BrokerClient) -> None:
+            reply = await client.call(CREATE_TOPIC, topic="before", **sizes, **fields)
+            assert reply.code == 0
+            faults.fail("fsync", errno.ENOSPC, path="config/topics.json")
+            reply = await client.call(CREATE_TOPIC, topic="never", **sizes, **fields)
+            assert reply.code == SYSTEM_ERROR
+            assert "topics.json" in reply.remark
+            assert os.strerror(errno.ENOSPC) in reply.remark
+            assert "topics.json" in broker.log()
+            assert (await client.send("before", b"still served")).code == 0
+            faults.clear()
+            reply = await client.call(CREATE_TOPIC, topic="after", **sizes, **fields)
+            assert reply.code == 0
+
+        with_client(broker, create)
+        broker.stop(signal.SIGKILL)
+    with broker_process(tmp_path, SMALL_FILES) as broker:
+
+        async def known(client: BrokerClient) -> None:
+            assert (await client.send("before", b"x", 2)).code == 0
+            assert (await client.send("after", b"x", 2)).code == 0
+
+        with_client(broker, known)

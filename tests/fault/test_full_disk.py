@@ -1,0 +1,124 @@
+"""Goal: a full disk stops sends with RocketMQ's code and text, nothing else; they go on by
+themselves within two seconds after there is room, without a restart, and nothing acked is lost.
+
+Method: a broker process whose store is on a tmpfs of 48 MiB; somebody else's file fills it. Clients
+write down every ack. Cannot prove: file systems that allocate late (the log never does: it
+allocates whole files ahead).
+"""
+
+import asyncio
+import itertools
+import re
+import time
+
+import pytest
+from support.broker_client import BrokerClient
+from support.broker_process import BrokerProcess, broker_process
+from support.journal import IDENTITY, Journal, Load
+from support.small_disk import MIB, SmallDisk
+from support.tools import load_tool
+
+check_store = load_tool("check_store").check_store
+
+SETTINGS = [
+    "--set", "mappedFileSizeCommitLog=1048576",
+    "--set", f"mappedFileSizeConsumeQueue={20 * 400}",
+    "--set", "flushConsumerOffsetInterval=100",
+]  # fmt: skip
+KEEP_OLD = ["--set", "cleanFileForciblyEnable=false"]
+NUMBERS = itertools.count()
+TEXT = "service not available now: the broker's disk is full"
+
+
+async def load_until_refused(broker: BrokerProcess, journal: Journal, number: int) -> None:
+    refused = len(journal.refused)
+    async with Load(broker.port, journal, number, producers=3):
+        end = time.monotonic() + 10
+        while not any(reply.code == 14 for reply in journal.refused[refused:]):
+            assert time.monotonic() < end, "never refused"
+            await asyncio.sleep(0.005)
+
+
+async def seconds_until_taken(broker: BrokerProcess) -> float:
+    """How long one producer that tries again and again waits for its first ack."""
+    began = time.monotonic()
+    async with BrokerClient(broker.port) as client:
+        while time.monotonic() - began < 10:
+            if (await client.send("load-a", IDENTITY.pack(99, 0, next(NUMBERS)))).code == 0:
+                return time.monotonic() - began
+            await asyncio.sleep(0.01)
+    raise AssertionError("sends are not taken again")
+
+
+@pytest.mark.parametrize("leave", [3 * MIB, 64 << 10], ids=["nearly full", "not a byte left"])
+def test_sends_stop_on_a_full_disk_and_resume_when_it_has_room(
+    small_disk: SmallDisk, leave: int
+) -> None:
+    journal = Journal()
+    with broker_process(small_disk.path, [*SETTINGS, *KEEP_OLD]) as broker:
+
+        async def run() -> None:
+            async with Load(broker.port, journal, 1, producers=3):
+                while len(journal.acked) < 200:
+                    await asyncio.sleep(0.005)
+            small_disk.fill(leave)
+            await load_until_refused(broker, journal, 2)
+            assert {reply.code for reply in journal.refused} <= {14, 2}
+            assert any(TEXT in reply.remark for reply in journal.refused if reply.code == 14)
+            await journal.check(broker.port, whole=True)
+            small_disk.free()
+            assert await seconds_until_taken(broker) < 2
+            await journal.check(broker.port, whole=True)
+
+        asyncio.run(run())
+        assert "the broker's disk is full" in broker.log() or "cannot be made" in broker.log()
+        assert broker.stop() == 0
+    assert not check_store(broker.store, strict=True).problems
+    with broker_process(small_disk.path, SETTINGS) as broker:
+        asyncio.run(journal.check(broker.port, whole=True))
+
+
+def test_old_log_files_make_room_when_they_may_be_deleted(small_disk: SmallDisk) -> None:
+    journal = Journal()
+    with broker_process(small_disk.path, SETTINGS) as broker:
+
+        async def run() -> int:
+            async with Load(broker.port, journal, 1, producers=3):
+                while len(list((broker.store / "commitlog").iterdir())) < 20:
+                    await asyncio.sleep(0.01)
+            small_disk.fill(2 * MIB)
+            await load_until_refused(broker, journal, 2)
+            assert await seconds_until_taken(broker) < 5
+            async with BrokerClient(broker.port) as client:
+                first = await client.call(31, topic="load-a", queueId=0)
+                return int(first.fields["offset"])
+
+        first = asyncio.run(run())
+        assert re.search(
+            r"\d+ segments of the commit log deleted \(whatever their age", broker.log()
+        )
+        assert first > 0, "the queue still names messages that are gone"
+        assert broker.stop() == 0
+    assert not check_store(broker.store, strict=True).problems
+
+
+def test_a_start_on_a_full_disk_serves_what_is_there(small_disk: SmallDisk) -> None:
+    journal = Journal()
+    with broker_process(small_disk.path, [*SETTINGS, *KEEP_OLD]) as broker:
+
+        async def some() -> None:
+            async with Load(broker.port, journal, 1, producers=3):
+                while len(journal.acked) < 200:
+                    await asyncio.sleep(0.005)
+
+        asyncio.run(some())
+        assert broker.stop() == 0
+    small_disk.fill(0)
+    with broker_process(small_disk.path, [*SETTINGS, *KEEP_OLD]) as broker:
+
+        async def run() -> None:
+            await journal.check(broker.port, whole=True)
+            small_disk.free()
+            assert await seconds_until_taken(broker) < 2
+
+        asyncio.run(run())
