@@ -273,7 +273,6 @@ enableRocksDBLog=false
 enableRunningFlagsInFlush=false
 enableScheduleAsyncDeliver=false
 enableScheduleMessageStats=true
-enabledAppendPropCRC=false
 flushCommitLogTimed=true
 flushConsumeQueueLeastPages=2
 flushConsumeQueueThoroughInterval=60000

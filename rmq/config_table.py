@@ -134,6 +134,7 @@ BROKER: tuple[Setting, ...] = (
     _int("commitCommitLogLeastPages", 4, 0, 1 << 20),
     _int("commitCommitLogThoroughInterval", 200, 1, 60_000),
     _bool("checkCRCOnRecover", True),
+    _bool("enabledAppendPropCRC", False),
     _text("messageDelayLevel", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"),
     _bool("timerWheelEnable", True),
     # --- key index; whatever it lacks after a crash is made anew (messageIndexSafe, always)

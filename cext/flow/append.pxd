@@ -14,8 +14,9 @@ from cext.wire.text cimport Text
 
 cdef enum:
     # What the broker adds to the properties of a single send: its own (1024), a UNIQ_KEY (66) and
-    # a separator.
+    # a separator; and to any message's: the record's checksum and a separator.
     ADDED_PROPERTIES_MAX = 1024 + 66 + 1
+    CHECKSUM_BYTES_MAX = 20 + 1
     # append_message(): properties or sys flag ask for a delay, a timer or a transaction. Such a
     # message is stored under another topic first (redirect.pxd). Nothing was appended.
     SPECIAL = -100
@@ -57,7 +58,7 @@ cdef int append_scanned(ShardState s, Topic* topic, Queue* queue, const Message*
 
 cdef inline uint32_t record_bytes_max(const Message* m, uint32_t topic_length) noexcept nogil:
     return (RECORD_FIXED_BYTES_MAX + topic_length + m.body_bytes + m.properties.length
-            + (ADDED_PROPERTIES_MAX if m.add_properties else 0))
+            + CHECKSUM_BYTES_MAX + (ADDED_PROPERTIES_MAX if m.add_properties else 0))
 
 cdef inline bint is_special(const SendProperties* p) noexcept nogil:
     return p.has_delay or p.has_transaction or p.has_timer

@@ -7,6 +7,7 @@ from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.shard_state cimport DISPATCH_MAX, Dispatch
 from cext.store.queue_store cimport queue_room
 from cext.store.record cimport RecordFields, record_finish, record_start
+from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_write
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_unique_key
 from cext.wire.properties cimport (
     PROPERTIES_BYTES_MAX,
@@ -121,9 +122,16 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
         return SPECIAL
     if m.add_properties:
         length = add_own_properties(s, properties, length, &out.properties)
+    if s.options.record_crc:
+        if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
+            properties[length] = PROPERTY_SEPARATOR
+            length += 1
+        length += RECORD_CRC_BYTES
     if length > PROPERTIES_BYTES_MAX:
         return TOO_LARGE
     out.bytes = record_finish(at, length_at, length)
+    if s.options.record_crc:
+        record_crc_write(at, out.bytes - RECORD_CRC_BYTES)
     out.physical_offset = fields.physical_offset
     out.queue_offset = fields.queue_offset
     d = &s.dispatches[s.dispatch_count]

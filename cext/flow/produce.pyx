@@ -12,6 +12,7 @@ from cext.flow.ack_queue cimport (
     ack_queue_reserve,
 )
 from cext.flow.append cimport (
+    CHECKSUM_BYTES_MAX,
     SPECIAL,
     TRANSACTION_BITS,
     Appended,
@@ -224,7 +225,7 @@ cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t
         if scanned.tags.bytes != NULL:
             s.batch_tags[records[0]] = tags_code(scanned.tags.bytes, scanned.tags.length)
         bytes[0] += (RECORD_FIXED_BYTES_MAX + topic.name_length + entry.body_bytes
-                     + entry.properties_bytes)
+                     + entry.properties_bytes + CHECKSUM_BYTES_MAX)
         records[0] += 1
     return OK if records[0] > 0 else MALFORMED
 

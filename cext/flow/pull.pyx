@@ -1,8 +1,8 @@
 """Pulls. See pull.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport strlen
+from libc.string cimport memcmp, strlen
 
-from cext.base.byteorder cimport load_i64, load_u32
+from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.status cimport ABSENT, OK
 from cext.flow.group_table cimport (
     CODES_MAX,
@@ -166,21 +166,28 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
 
 # ------------------------------------------------------------------- looking into the queue
 
+cdef bint is_of_queue(const RecordView* view, const PullJob* job, int64_t offset) noexcept nogil:
+    return (view.queue_offset == offset and view.queue_id == job.queue_id
+            and view.topic_bytes == job.topic.name_length
+            and memcmp(view.topic, job.topic.name, view.topic_bytes) == 0)
+
+
 cdef bint check_record(ShardState s, const uint8_t* at, const QueueEntry* entry, Found* found,
-                       int64_t offset) noexcept nogil:
-    """On the way out: the record is the one its queue entry means, and its body is whole."""
+                       const PullJob* job, int64_t offset) noexcept nogil:
+    """On the way out: the record is the one its queue entry means, and it is whole."""
     cdef RecordView view
     cdef bint in_ring = (at >= s.log.ring.base and at < s.log.ring.base + 2 * s.log.ring.size)
     cdef int status
     if in_ring:
         # Written by this process in this run and never read back from anywhere.
-        if load_u32(at) == <uint32_t> entry.size and load_i64(at + 28) == entry.physical_offset:
+        if (load_u32(at) == <uint32_t> entry.size and load_i64(at + 28) == entry.physical_offset
+                and load_i64(at + 20) == offset and load_i32(at + 12) == job.queue_id):
             return True
         status = -7
     else:
         status = record_parse(at, entry.size, entry.physical_offset, True, &view)
         if status == OK and view.total_bytes == <uint32_t> entry.size \
-                and view.queue_offset == offset:
+                and is_of_queue(&view, job, offset):
             return True
     found.corrupt_offset = offset
     found.corrupt_physical = entry.physical_offset
@@ -240,7 +247,7 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
                         found.corrupt_physical = entries[i].physical_offset
                         found.corrupt_reason = status
                         return OK
-                elif not check_record(s, at, &entries[i], found, offset):
+                elif not check_record(s, at, &entries[i], found, job, offset):
                     return OK
                 else:
                     found.at[found.count] = at
@@ -494,7 +501,7 @@ cdef bint all_whole(ShardState s, PullJob* job, uint64_t* total, Found* found) n
     for i in range(job.read.done_count):
         if record_parse(job.read_buffer + at, job.read.sizes[i], job.read.offsets[i], False,
                         &view) != OK or view.total_bytes != job.read.sizes[i] \
-                or view.queue_offset != job.read_queue_offsets[i]:
+                or not is_of_queue(&view, job, job.read_queue_offsets[i]):
             found.corrupt_offset = job.read_queue_offsets[i]
             found.corrupt_physical = job.read.offsets[i]
             job.next_offset = job.read_queue_offsets[i]

@@ -174,6 +174,7 @@ cdef class ShardCore:
         s.options.auto_uniq_key = given["auto_uniq_key"]
         s.options.reject_transactions = given["reject_transactions"]
         s.options.pool_fail_fast = given["pool_fail_fast"]
+        s.options.record_crc = given["record_crc"]
         cdef bytes region = given["region"]
         cdef bytes extra = given["extra_properties"]
         if len(region) > TEXT_MAX or len(extra) > sizeof(s.options.extra_properties):

@@ -52,6 +52,7 @@ cpdef enum RecordProblem:
     BAD_LENGTHS = 5             # the fields do not add up to the total size
     BAD_POSITION = 6            # the record belongs to another offset: stale bytes of a reused file
     BAD_BODY_CRC = 7
+    BAD_RECORD_CRC = 8          # the checksum of the whole record (record_crc.pxd)
 
 # What a writer gives. Pointers are borrowed until record_start returns.
 cdef struct RecordFields:
@@ -117,7 +118,8 @@ cdef uint8_t* record_start(uint8_t* at, const RecordFields* fields) noexcept nog
 cdef uint32_t record_finish(uint8_t* at, uint8_t* properties_length_at,
                             uint32_t properties_bytes) noexcept nogil
 
-# Any thread. Parses the record at `at`, of which `available` bytes may be read. Status:
+# Any thread. `check_crc` checks the record's own checksum where it has one, else its body's.
+# Parses the record at `at`, of which `available` bytes may be read. Status:
 #   OK         out is complete, every length checked
 #   NOT_READY  AT_END: eight zero bytes (or fewer than eight bytes in all): no more data
 #   NOT_FOUND  AT_BLANK: the rest of this segment is filler

@@ -15,6 +15,7 @@ from cext.base.byteorder cimport (
     load_i32, load_i64, load_u16, load_u32, store_i32, store_i64, store_u16, store_u32)
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport Status
+from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_check
 
 
 cdef uint8_t* record_start(uint8_t* at, const RecordFields* fields) noexcept nogil:
@@ -164,7 +165,13 @@ cdef int record_parse(const uint8_t* at, uint64_t available, int64_t expected_ph
     status = parse_rest(at, out)
     if status != Status.OK:
         return status
-    if check_crc and out.body_bytes > 0 and body_crc(out.body, out.body_bytes) != out.body_crc:
+    if not check_crc:
+        return Status.OK
+    if out.properties_bytes >= RECORD_CRC_BYTES:
+        status = record_crc_check(at, out.total_bytes)
+        if status != Status.NOT_FOUND:
+            return Status.OK if status == Status.OK else bad(out, BAD_RECORD_CRC)
+    if out.body_bytes > 0 and body_crc(out.body, out.body_bytes) != out.body_crc:
         return bad(out, BAD_BODY_CRC)
     return Status.OK
 

@@ -61,7 +61,7 @@ from cext.store.tags_code cimport DELAY_LEVELS_MAX, DelayLevels, tags_code_of
 from rmq.errors import StoreError
 
 PROBLEMS = {1: "zeros", 2: "blank", 3: "bad magic", 4: "bad size", 5: "fields do not add up",
-            6: "record of another offset", 7: "body checksum"}
+            6: "record of another offset", 7: "body checksum", 8: "record checksum"}
 # 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h: RocketMQ's messageDelayLevel.
 DELAY_LEVELS_MS = (1_000, 5_000, 10_000, 30_000, *(m * 60_000 for m in range(1, 11)), 1_200_000,
                    1_800_000, 3_600_000, 7_200_000)

@@ -86,6 +86,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "trace_on": settings.traceOn,
         "auto_uniq_key": True,
         "reject_transactions": settings.rejectTransactionMessage,
+        "record_crc": settings.enabledAppendPropCRC,
         "extra_properties": _extra_properties(settings),
         **_buffers(settings),
     }

@@ -37,6 +37,9 @@ SYS_FLAG_TRANSACTION_MASK = 0xC
 SYS_FLAG_BORN_HOST_V6 = 0x10
 SYS_FLAG_STORE_HOST_V6 = 0x20
 
+RECORD_CRC_NAME = b"__CRC32#\x01"
+RECORD_CRC_BYTES = 20
+
 TOPIC_BYTES_MAX_V1 = 127
 TOPIC_BYTES_MAX = 255
 PROPERTIES_BYTES_MAX = 32767
@@ -112,6 +115,8 @@ def decode_message(
         raise ProtocolError(f"a record of {size} bytes whose fields end at {reader.at}")
     if check_crc and body_crc(body) != crc:
         raise ProtocolError(f"body does not match its CRC {crc:08X}")
+    if check_crc and not record_crc_fits(reader.record, properties):
+        raise ProtocolError("record does not match its CRC")
     message = StoredMessage(
         topic=topic.decode("utf-8", "replace"),
         body=body,
@@ -216,6 +221,22 @@ def encode_message(message: StoredMessage, version: int | None = None) -> bytes:
 def body_crc(body: bytes) -> int:
     """CRC-32 of zlib without the sign bit; 0 for no body."""
     return zlib.crc32(body) & 0x7FFFFFFF
+
+
+def record_crc_pair(record: bytes) -> bytes:
+    """The pair that may end a record's properties: the CRC-32 of all bytes before it (without the
+    sign bit), ten decimal digits, the least significant first."""
+    return RECORD_CRC_NAME + f"{body_crc(record):010d}"[::-1].encode() + b"\x02"
+
+
+def record_crc_fits(record: bytes, properties: bytes) -> bool:
+    """False when the record has a checksum of its own (or what is left of one) that is wrong."""
+    pair = properties[-RECORD_CRC_BYTES:]
+    marks, right = pair[:9] + pair[19:], RECORD_CRC_NAME + b"\x02"
+    flipped = int.from_bytes(marks, "big") ^ int.from_bytes(right, "big")
+    if len(pair) < RECORD_CRC_BYTES or flipped.bit_count() > 2:
+        return True
+    return pair == record_crc_pair(record[:-RECORD_CRC_BYTES])
 
 
 def encode_host(host: Host) -> bytes:

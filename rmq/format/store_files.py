@@ -32,6 +32,7 @@ from rmq.format.message import (
     MAGIC_V2,
     SYS_FLAG_BORN_HOST_V6,
     SYS_FLAG_STORE_HOST_V6,
+    record_crc_fits,
 )
 
 UNIT = struct.Struct(">qiq")
@@ -154,6 +155,8 @@ def record_at(data: mmap.mmap | bytes, at: int, offset: int) -> Record | Blank:
         raise ProtocolError("fields do not add up")
     if body and zlib.crc32(body) & 0x7FFFFFFF != crc:
         raise ProtocolError("body checksum")
+    if not record_crc_fits(data[at:end], properties):
+        raise ProtocolError("record checksum")
     body_at = end - at - len(properties) - 2 - len(topic) - (1 if magic == MAGIC_V1 else 2)
     return Record(offset, size, topic, queue_id, queue_offset, sys_flag, store_ms, properties,
                   body_at - len(body), len(body))  # fmt: skip

@@ -1,0 +1,66 @@
+"""The checksum of a whole record. Bytes and promises: record_crc.pxd.
+
+    >>> text = bytearray(b"some record" + bytes(20)); write_for_tests(text); text[11:20]
+    bytearray(b"__CRC32#\\x01")
+"""
+from libc.stdint cimport uint64_t
+from libc.string cimport memcmp, memcpy
+
+from cext.base.checksum cimport body_crc
+from cext.base.status cimport Status
+
+cdef extern from *:
+    """
+    #define rmq_flipped_bits(a, b) __builtin_popcountll((uint64_t)(a) ^ (uint64_t)(b))
+    """
+    int flipped_bits "rmq_flipped_bits" (uint64_t a, uint64_t b) noexcept nogil
+
+cdef enum:
+    NAME_BYTES = 8
+    DIGITS = 10
+    NEARLY = 2                  # so many flipped bits in the marks still make it a pair
+
+cdef uint64_t NAME              # "__CRC32#" as this machine loads it
+memcpy(&NAME, b"__CRC32#", NAME_BYTES)
+
+
+cdef inline void write_pair(uint8_t* to, uint32_t crc) noexcept nogil:
+    cdef int i
+    memcpy(to, &NAME, NAME_BYTES)
+    to[NAME_BYTES] = 1
+    for i in range(DIGITS):
+        to[NAME_BYTES + 1 + i] = 48 + crc % 10
+        crc //= 10
+    to[RECORD_CRC_BYTES - 1] = 2
+
+
+cdef void record_crc_write(uint8_t* at, uint32_t bytes) noexcept nogil:
+    write_pair(at + bytes, body_crc(at, bytes))
+
+
+cdef int record_crc_check(const uint8_t* at, uint32_t total) noexcept nogil:
+    cdef const uint8_t* pair = at + total - RECORD_CRC_BYTES
+    cdef uint8_t expected[RECORD_CRC_BYTES]
+    cdef uint64_t name
+    memcpy(&name, pair, NAME_BYTES)
+    if (flipped_bits(name, NAME) + flipped_bits(pair[NAME_BYTES], 1)
+            + flipped_bits(pair[RECORD_CRC_BYTES - 1], 2)) > NEARLY:
+        return Status.NOT_FOUND
+    write_pair(expected, body_crc(at, total - RECORD_CRC_BYTES))
+    return Status.OK if memcmp(pair, expected, RECORD_CRC_BYTES) == 0 else Status.CORRUPT
+
+
+# ---- for tests
+
+def write_for_tests(bytearray record not None) -> None:
+    """Fills the record's last 20 bytes."""
+    if len(record) < RECORD_CRC_BYTES:
+        raise ValueError("no room for the pair")
+    record_crc_write(<uint8_t*> <char*> record, <uint32_t> (len(record) - RECORD_CRC_BYTES))
+
+
+def check_for_tests(bytes record not None) -> int:
+    """Status of the check; the record is at least 20 bytes."""
+    if len(record) < RECORD_CRC_BYTES:
+        raise ValueError("no room for the pair")
+    return record_crc_check(<const uint8_t*> <char*> record, <uint32_t> len(record))
