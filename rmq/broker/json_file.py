@@ -12,6 +12,12 @@ load() reads the file, or the .bak when the file is missing, empty or damaged. I
 liberties (integer keys without quotes), so a file written by Apache RocketMQ loads unchanged.
 Both damaged is an error that names both: starting with an empty table would look like data loss.
 
+The last member is a checksum over all bytes before it, so that a flipped bit that leaves valid JSON
+(another offset, another name) is damage too. RocketMQ ignores the member and drops it when it
+writes the file; a file without it is believed. Who edits a file by hand removes the member.
+
+    ...\n  },\n  "rmqChecksum": "1c291ca3"\n}
+
 Example: JsonFile(Path("config/topics.json")).save({"dataVersion": {"counter": 1}})
 
 This module knows nothing of settings or of what is in the files.
@@ -19,7 +25,9 @@ This module knows nothing of settings or of what is in the files.
 
 import logging
 import os
+import re
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +39,8 @@ from rmq.format import fastjson
 log = logging.getLogger("rmq.broker.config_files")
 
 FILE_BYTES_MAX = 1 << 30
+CHECKSUM = "rmqChecksum"
+CHECKSUM_AT_END = re.compile(rb',\s*"rmqChecksum":\s*"([0-9a-f]{8})"\s*\}\s*\Z')
 
 
 class JsonFile:
@@ -64,7 +74,7 @@ class JsonFile:
 
     def save(self, content: Any) -> None:
         """Replaces the content; when this returns, a power cut does not bring the old one back."""
-        text = msgspec.json.format(msgspec.json.encode(content), indent=2)
+        text = _with_checksum(msgspec.json.format(msgspec.json.encode(content), indent=2))
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
@@ -107,10 +117,33 @@ def _read_object(path: Path) -> dict[Any, Any]:
         raise ProtocolError("the file is empty")
     if size > FILE_BYTES_MAX:
         raise ProtocolError(f"{size} bytes: more than {FILE_BYTES_MAX}")
-    content = fastjson.loads(path.read_bytes())
+    data = path.read_bytes()
+    _check(data)
+    content = fastjson.loads(data)
     if not isinstance(content, dict):
         raise ProtocolError("the file does not hold a JSON object")
+    content.pop(CHECKSUM, None)
     return content
+
+
+def _with_checksum(text: bytes) -> bytes:
+    """The JSON object with its checksum as its last member; an empty one stays as it is."""
+    if not text.endswith(b"\n}"):
+        return text
+    head = text[:-2]
+    return head + f',\n  "{CHECKSUM}": "{zlib.crc32(head):08x}"\n}}'.encode()
+
+
+def _check(data: bytes) -> None:
+    """ProtocolError when there is a checksum (or what is left of one) that does not fit."""
+    found = CHECKSUM_AT_END.search(data, max(0, len(data) - 256))
+    if found is not None and int(found[1], 16) == zlib.crc32(data[: found.start()]):
+        return
+    if found is not None or CHECKSUM.encode() in data[-256:]:
+        raise ProtocolError(
+            f"its content does not fit its {CHECKSUM}; who changed the file by hand has to remove "
+            "that member"
+        )
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
