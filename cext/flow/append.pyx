@@ -7,7 +7,7 @@ from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.shard_state cimport DISPATCH_MAX, Dispatch
 from cext.store.queue_store cimport queue_room
 from cext.store.record cimport RecordFields, record_finish, record_start
-from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_write
+from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_strip, record_crc_write
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_unique_key
 from cext.wire.properties cimport (
     PROPERTIES_BYTES_MAX,
@@ -68,6 +68,30 @@ cdef uint32_t add_own_properties(ShardState s, uint8_t* properties, uint32_t len
     return length + s.options.extra_properties_bytes
 
 
+cdef inline int32_t add_room_for_checksum(uint8_t* properties, int32_t length) noexcept nogil:
+    """The properties' length with the record's checksum behind them, which is not written yet."""
+    if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
+        properties[length] = PROPERTY_SEPARATOR
+        length += 1
+    return length + RECORD_CRC_BYTES
+
+
+cdef inline void add_dispatch(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                              const Appended* a) noexcept nogil:
+    cdef Dispatch* d = &s.dispatches[s.dispatch_count]
+    d.topic = topic
+    d.queue = queue
+    d.physical_offset = a.physical_offset
+    d.size = a.bytes
+    if m.own_tags_code:
+        d.tags_code = m.tags_code
+    elif a.properties.tags.bytes == NULL:
+        d.tags_code = 0
+    else:
+        d.tags_code = tags_code(a.properties.tags.bytes, a.properties.tags.length)
+    s.dispatch_count += 1
+
+
 cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil:
     return append_record(s, topic, queue, m, True, out)
@@ -86,7 +110,6 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
     cdef uint8_t* properties
     cdef int status = OK
     cdef int32_t length = 0
-    cdef Dispatch* d
     at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
     if at == NULL:
         return status if status != RING_FULL else NOT_READY
@@ -114,6 +137,7 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
         length = text_copy(&m.properties, properties, m.properties.length)
         if length < 0:
             return MALFORMED
+        length = <int32_t> record_crc_strip(properties, length)
     if not scan:
         memset(&out.properties, 0, sizeof(SendProperties))
     elif scan_properties(properties, length, &out.properties) != OK:
@@ -123,10 +147,7 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
     if m.add_properties:
         length = add_own_properties(s, properties, length, &out.properties)
     if s.options.record_crc:
-        if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
-            properties[length] = PROPERTY_SEPARATOR
-            length += 1
-        length += RECORD_CRC_BYTES
+        length = add_room_for_checksum(properties, length)
     if length > PROPERTIES_BYTES_MAX:
         return TOO_LARGE
     out.bytes = record_finish(at, length_at, length)
@@ -134,18 +155,7 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
         record_crc_write(at, out.bytes - RECORD_CRC_BYTES)
     out.physical_offset = fields.physical_offset
     out.queue_offset = fields.queue_offset
-    d = &s.dispatches[s.dispatch_count]
-    d.topic = topic
-    d.queue = queue
-    d.physical_offset = fields.physical_offset
-    d.size = out.bytes
-    if m.own_tags_code:
-        d.tags_code = m.tags_code
-    elif out.properties.tags.bytes == NULL:
-        d.tags_code = 0
-    else:
-        d.tags_code = tags_code(out.properties.tags.bytes, out.properties.tags.length)
-    s.dispatch_count += 1
+    add_dispatch(s, topic, queue, m, out)
     queue.next_offset += 1
     s.log.commit(out.bytes)
     s.counters.messages_in += 1

@@ -43,7 +43,7 @@ from cext.flow.replying cimport (
 )
 from cext.flow.shard_state cimport BATCH_IDS_BYTES, DISPATCH_MAX
 from cext.flow.topic_table cimport Topic, topic_queue
-from cext.flow.trouble cimport poison_remark
+from cext.flow.trouble cimport poison_remark, tell_troubles
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
@@ -77,6 +77,7 @@ cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status)
     if status == POISONED:
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s))
     if status == NO_SPACE:
+        tell_troubles(s)                # it may be over before the next look by the clock
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
                       b"service not available now: the broker's disk is full, no space for the "
                       b"next commit log file; sends go on by themselves when space is freed")

@@ -13,5 +13,6 @@ from cext.flow.shard_state cimport ShardState
 cdef const char* poison_remark(ShardState s) noexcept nogil
 # Reactor. The same with the path, as a line of the log.
 cdef void tell_poison(ShardState s) noexcept nogil
-# Reactor, once a second: a line for each thing that went wrong, or is well again, since.
+# Reactor, once a second and when a send is refused for it: a line for each thing that went wrong,
+# or is well again, since.
 cdef void tell_troubles(ShardState s) noexcept nogil

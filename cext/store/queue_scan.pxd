@@ -6,6 +6,10 @@ physical offsets, 12 to 14 small reads in a file of 300,000 units however full i
     blank blank | 100  350  600 ... 9,400 | 0 0 0 0          units of one file
                 ^ first with physical >= log min              ^ first that is not a unit: the end
 
+A search that meets a unit with a flipped bit takes it for the end. So the unit at an end is looked
+at: negative numbers, or a unit to its right that belongs below the end, and the queue is damaged. A
+torn write looks otherwise: its size is 0 and zeros follow.
+
 A blank unit (0, MAX31, 0) in the way answers as the next unit to its right would.
 
 Example: log min 400 -> min offset is the unit of 600; cut at 9,000 -> everything from the first
@@ -23,7 +27,8 @@ cdef struct QueueState:
     int64_t last_physical       # log offset of the last unit's record; -1 without units
     int64_t last_size           # its size in bytes
     int64_t odd_names           # entries of the directory that are not queue files
-    uint8_t damaged             # files missing in between, or of a wrong length: rebuild the queue
+    uint8_t damaged             # files missing, of a wrong length, or a garbled unit: rebuild it
+    int64_t garbled_offset      # of the garbled unit; -1: none
     uint8_t mended              # the last file was empty or short (crash while it was made)
 
 # Lowest index in [low, high) of `file` whose unit is no unit, or whose record lies at or above

@@ -110,7 +110,7 @@ cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) 
     cdef int64_t count, length, index
     cdef int status
     memset(state, 0, sizeof(QueueState))
-    state.last_physical = -1
+    state.last_physical = state.garbled_offset = -1
     status = files.list_files(name, &state.first_file, &state.last_file, &count, &state.odd_names)
     if status == Status.NOT_FOUND:
         return Status.OK
@@ -153,7 +153,34 @@ cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) 
     index = first_unit(files, name, state.last_file, 0, files.entries_per_file, ANY_OFFSET)
     if index < 0:
         return <int> index
+    status = is_garbled(files, name, state, index, ANY_OFFSET)
+    if status != 0:
+        return status if status < 0 else <int> Status.OK
     return note_end(files, name, state, state.last_file * files.entries_per_file + index)
+
+
+cdef int is_garbled(QueueFiles files, const QueueName* name, QueueState* state, int64_t index,
+                    int64_t log_offset) noexcept nogil:
+    """1 and `damaged` when the unit at this end of the last file is a garbled one; 0; a Status."""
+    cdef int64_t offset = state.last_file * files.entries_per_file + index
+    cdef QueueEntry entry
+    cdef bint garbled
+    cdef int got
+    if index >= files.entries_per_file:
+        return 0
+    got = load_one(files, name, offset, &entry)
+    if got != 1 or (entry.size == 0 and entry.physical_offset == 0):
+        return got if got < 0 else 0
+    garbled = entry.physical_offset < 0 or entry.size < 0
+    if not garbled and index + 1 < files.entries_per_file:
+        got = load_one(files, name, offset + 1, &entry)
+        if got < 0:
+            return got
+        garbled = got == 1 and not is_over(&entry, log_offset) and not unit_is_blank(&entry)
+    if garbled:
+        state.damaged = 1
+        state.garbled_offset = offset
+    return garbled
 
 
 cdef int note_end(QueueFiles files, const QueueName* name, QueueState* state,
@@ -186,6 +213,9 @@ cdef int cut_queue(QueueFiles files, const QueueName* name, QueueState* state, i
         index = first_unit(files, name, state.last_file, 0, files.entries_per_file, log_offset)
         if index < 0:
             return <int> index
+        status = is_garbled(files, name, state, index, log_offset)
+        if status != 0:
+            return status if status < 0 else <int> Status.OK
         if index > 0 or state.first_file == state.last_file:
             break
         status = files.remove_file(name, state.last_file)

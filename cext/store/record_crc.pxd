@@ -17,6 +17,10 @@ from libc.stdint cimport uint8_t, uint32_t
 cdef enum:
     RECORD_CRC_BYTES = 20
 
+# Any thread. The length of properties that are to be stored anew, without a pair at their end: it
+# is of another record (a message that is delayed, retried or copied), and would be taken for this
+# one's.
+cdef uint32_t record_crc_strip(const uint8_t* properties, uint32_t length) noexcept nogil
 # Any thread. Writes the pair behind the `bytes` bytes of the record at `at`: all but its last 20.
 cdef void record_crc_write(uint8_t* at, uint32_t bytes) noexcept nogil
 # Any thread. `total` bytes of a record whose properties have at least 20: OK | CORRUPT | NOT_FOUND

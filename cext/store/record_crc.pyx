@@ -34,6 +34,19 @@ cdef inline void write_pair(uint8_t* to, uint32_t crc) noexcept nogil:
     to[RECORD_CRC_BYTES - 1] = 2
 
 
+cdef inline bint is_pair(const uint8_t* pair) noexcept nogil:
+    cdef uint64_t name
+    memcpy(&name, pair, NAME_BYTES)
+    return (flipped_bits(name, NAME) + flipped_bits(pair[NAME_BYTES], 1)
+            + flipped_bits(pair[RECORD_CRC_BYTES - 1], 2)) <= NEARLY
+
+
+cdef uint32_t record_crc_strip(const uint8_t* properties, uint32_t length) noexcept nogil:
+    while length >= RECORD_CRC_BYTES and is_pair(properties + length - RECORD_CRC_BYTES):
+        length -= RECORD_CRC_BYTES
+    return length
+
+
 cdef void record_crc_write(uint8_t* at, uint32_t bytes) noexcept nogil:
     write_pair(at + bytes, body_crc(at, bytes))
 
@@ -41,10 +54,7 @@ cdef void record_crc_write(uint8_t* at, uint32_t bytes) noexcept nogil:
 cdef int record_crc_check(const uint8_t* at, uint32_t total) noexcept nogil:
     cdef const uint8_t* pair = at + total - RECORD_CRC_BYTES
     cdef uint8_t expected[RECORD_CRC_BYTES]
-    cdef uint64_t name
-    memcpy(&name, pair, NAME_BYTES)
-    if (flipped_bits(name, NAME) + flipped_bits(pair[NAME_BYTES], 1)
-            + flipped_bits(pair[RECORD_CRC_BYTES - 1], 2)) > NEARLY:
+    if not is_pair(pair):
         return Status.NOT_FOUND
     write_pair(expected, body_crc(at, total - RECORD_CRC_BYTES))
     return Status.OK if memcmp(pair, expected, RECORD_CRC_BYTES) == 0 else Status.CORRUPT

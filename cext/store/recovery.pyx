@@ -33,12 +33,13 @@ above it are cut and made anew from the log. Exactly one row gives the start (fi
     Q6  records say a lower offset than the queue   cut there: topic was    delete and create within
         has                                         made anew               the last seconds
     Q7  directory that is no legal topic            left alone, named       somebody's file
+    Q8  garbled unit where an end was found         as Q5                   flipped bit
 
 Where the log ends: rows E1-E5 in log_scan.pxd. Example: killed by -9 at log end 10,000,000,
 checkpoint says persisted 9,500,000 on this boot: S4, queues cut at 9,500,000, 500,000 bytes
 dispatched again.
 """
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
@@ -153,7 +154,7 @@ cdef class Recovery:
             if self.states[i].mended:
                 self.notes.append(f"Q3/Q4 last file mended: {self.name(queue)}")
             if self.states[i].damaged:
-                self.notes.append(f"Q5 files missing or of wrong length: {self.name(queue)}")
+                self.note_damage(queue, &self.states[i])
             elif self.states[i].last_physical >= 0:
                 if self.states[i].last_physical + self.states[i].last_size > self.highest:
                     self.highest = self.states[i].last_physical + self.states[i].last_size
@@ -168,6 +169,12 @@ cdef class Recovery:
             raise StoreError(f"consume queue {self.name(queue)} under "
                              f"{os.fsdecode(self.queues.directory)}: {os.strerror(errno)}")
         return 0
+
+    cdef note_damage(self, Queue* queue, const QueueState* state):
+        if state.garbled_offset < 0:
+            self.notes.append(f"Q5 files missing or of wrong length: {self.name(queue)}")
+        else:
+            self.notes.append(f"Q8 garbled unit: {self.name(queue)} offset {state.garbled_offset}")
 
     def queues_with_files(self) -> int:
         return sum(1 for i in range(self.state_count) if self.states[i].first_file >= 0)
@@ -257,21 +264,22 @@ cdef class Recovery:
             state = &self.states[i]
             name = name_of(queue)
             if state.damaged or self.everything or self.row == "S2":
-                with nogil:
-                    status = self.queues.sync_files.remove_queue(&name)
-                self.check(status, queue)
-                if not self.everything and self.start > self.log_min:
-                    self.scan_from = self.log_min
-                self.rebuilt += 1
-                memset(state, 0, sizeof(QueueState))
-                state.first_file = state.last_file = state.last_physical = -1
-                self.queues.set_range(queue, 0, 0, False)
-                queue.rebuilt_from = 0
+                self.rebuild(queue, state)
+                continue
+            if state.last_physical >= self.start and not self.thorough and not self.is_own(
+                    queue, state):
+                state.garbled_offset = state.end_offset - 1
+                self.note_damage(queue, state)
+                self.rebuild(queue, state)
                 continue
             end = state.end_offset
             with nogil:
                 status = cut_queue(self.queues.sync_files, &name, state, self.start, self.thorough)
             self.check(status, queue)
+            if state.damaged:
+                self.note_damage(queue, state)
+                self.rebuild(queue, state)
+                continue
             self.cut += end - state.end_offset
             with nogil:
                 low = self.lowest(&name, state)
@@ -279,6 +287,32 @@ cdef class Recovery:
             self.queues.set_range(queue, low, state.end_offset, state.first_file >= 0)
             # Without a file nothing below the start is there either.
             queue.rebuilt_from = self.start if state.first_file >= 0 else 0
+
+    cdef bint is_own(self, Queue* queue, const QueueState* state) noexcept nogil:
+        """Whether the last unit's record is what the unit says. On the same boot the log has every
+        record that any queue names: a unit beyond the start that names none is garbled, and to cut
+        it would lose the record it stood for."""
+        cdef RecordView view
+        return (self.scan.peek(state.last_physical, &view) == Status.OK
+                and view.queue_offset == state.end_offset - 1 and view.queue_id == queue.queue_id
+                and view.topic_bytes == <uint32_t> queue.topic_length
+                and memcmp(view.topic, queue.topic, view.topic_bytes) == 0)
+
+    cdef int rebuild(self, Queue* queue, QueueState* state) except -1:
+        """Q5, Q8: the queue's files go; it is dispatched from the log's start."""
+        cdef QueueName name = name_of(queue)
+        cdef int status
+        with nogil:
+            status = self.queues.sync_files.remove_queue(&name)
+        self.check(status, queue)
+        if not self.everything and self.start > self.log_min:
+            self.scan_from = self.log_min
+        self.rebuilt += 1
+        memset(state, 0, sizeof(QueueState))
+        state.first_file = state.last_file = state.last_physical = state.garbled_offset = -1
+        self.queues.set_range(queue, 0, 0, False)
+        queue.rebuilt_from = 0
+        return 0
 
     cdef int64_t lowest(self, const QueueName* name, QueueState* state) noexcept nogil:
         """First offset whose record is still in the log; old files go."""

@@ -68,6 +68,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             report = _open(core)
             stack.callback(core.stop)
             log.info("store %s: %s", broker.storePathRootDir, report_text(report))
+            _tell_damage(report)
         server: NameServer | None = None
         if namesrv is not None:
             from rmq.namesrv.server import NameServer
@@ -107,10 +108,10 @@ def _new_core(settings: Settings) -> Any:
     return make_core(settings)
 
 
-def _open(core: Any) -> dict[str, object]:
+def _open(core: Any) -> dict[str, Any]:
     """Recovers the store and takes the port; the report of the recovery."""
     try:
-        report: dict[str, object] = core.open()
+        report: dict[str, Any] = core.open()
     except OSError as error:
         raise ConfigError(error.strerror or str(error)) from None
     return report
@@ -159,6 +160,12 @@ def _age() -> float:
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
+
+
+def _tell_damage(report: dict[str, Any]) -> None:
+    from rmq.broker.store_report import tell_damage
+
+    tell_damage(report)
 
 
 def report_text(report: dict[str, object]) -> str:

@@ -520,3 +520,35 @@ def test_a_large_rebuild_fits_a_small_pool(image):
     _log, queues, report = open_store(image.root, pool_chunks=50)
     assert report["records_dispatched"] == 3000
     image.check(queues)
+
+
+# ---- flipped bits
+
+
+@pytest.mark.parametrize("boot", ["same boot", "other boot"])
+def test_q8_no_flipped_bit_of_a_unit_moves_a_queues_end_or_leads_elsewhere(tmp_path, boot):
+    image = StoreImage(tmp_path)
+    for number in range(PER_FILE + 40):
+        image.add(b"T", 0, b"%d" % number * 5)
+    image.write_log()
+    expected = image.expected()[b"T", 0]
+    other = {"boot_id": bytes(range(16))} if boot == "other boot" else {}
+    for unit in (0, 49, 60, PER_FILE + 39):
+        if unit == PER_FILE + 39 and boot == "other boot":
+            continue  # after a power cut units ahead of the log are ordinary, and cut
+        for bit in range(12 * 8):  # physical offset and size; the tag code decides about no end
+            image.write_queues().checkpoint_at(len(image.records), queue_count=1, **other)
+            path = image.queue_directory / "T" / "0" / f"{unit // PER_FILE * PER_FILE * 20:020d}"
+            data = bytearray(path.read_bytes())
+            data[unit % PER_FILE * 20 + bit // 8] ^= 1 << bit % 8
+            path.write_bytes(data)
+            log, queues, report = open_store(tmp_path)
+            low, high, _persisted, _units = queues.snapshot(b"T", 0)
+            assert (low, high) == (0, len(expected)), (unit, bit, report)
+            wrong = {}
+            for offset in range(low, high):
+                entry = queues.entries(b"T", 0, offset, 1)
+                if entry != [expected[offset]]:
+                    wrong[offset] = entry
+            assert wrong.keys() <= {unit}, (unit, bit, wrong)
+            log.close()

@@ -1,0 +1,21 @@
+"""What recovery found damaged, as lines of the log: one a place, with file and offset."""
+
+import logging
+from typing import Any
+
+log = logging.getLogger("rmq.broker.store")
+
+
+def tell_damage(report: dict[str, Any]) -> None:
+    """One line for each damaged place of the commit log, and for each odd queue file."""
+    for damage in report["damages"]:
+        log.error(
+            "%s:%d: damaged at log offset %d, %d bytes are not served: %s",
+            damage["file"], damage["offset"], damage["log_offset"], damage["length"],
+            damage["problem"],
+        )  # fmt: skip
+    more = report["damage_count"] - len(report["damages"])
+    if more > 0:
+        log.error("%d more damaged places; `rmq check` names them all", more)
+    for note in report["notes"]:
+        log.warning("store: %s", note)
