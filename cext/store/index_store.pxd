@@ -6,7 +6,8 @@ What is done with what is found at the start; the index is derived data, the log
     I1  no file                                      indexing from the log's start  new store; index
                                                                                     deleted or off
     I2  a file of another length, or with a header   it and all younger ones are    other settings;
-        that cannot be                               removed                        power cut
+        that cannot be, or with keys missing before  removed                        power cut; kill
+        it                                                                          of Apache
     I3  trusted, and the last header shows an end    its slots are read             clean stop;
         below the log's end                                                         kill -9
     I4  as I3, but a slot points behind the count;   the file is relinked           kill -9 while
@@ -78,6 +79,8 @@ cdef class IndexStore:
     cdef int drop_below(self, int64_t log_min) noexcept nogil
 
     cdef bint _add(self, const IndexFile* file) noexcept nogil
+    cdef int32_t _first_gap(self) noexcept nogil
+    cdef int64_t _first_with_keys(self, int64_t offset, bint behind) noexcept nogil
     cdef int64_t _load_last(self) noexcept nogil
     cdef int64_t _relink(self, int32_t at) noexcept nogil
     cdef int _cut_after(self, int32_t count) noexcept nogil

@@ -14,7 +14,8 @@ from cext.store.index_file cimport (
     INDEX_ENTRY_BYTES, IndexEntry, index_bytes, index_close, index_create,
     index_entry, index_first, index_flush, index_load_slots, index_open, index_put, index_relink,
     index_remove, slots_clear, slots_close, slots_open)
-from cext.store.index_key cimport TAG_KEY, hash_on, positive_hash, record_has_key
+from cext.store.index_key cimport (
+    TAG_KEY, KeyTexts, find_key_texts, hash_on, positive_hash, record_has_key)
 from cext.store.record cimport RecordView
 
 from cext.store.commit_log import make_durable_directory
@@ -99,6 +100,11 @@ cdef class IndexStore:
         cdef int32_t at
         cdef IndexFile* file
         cdef int64_t newest
+        at = self._first_gap()
+        if at < self.file_count:
+            self.row = 2
+            if self._cut_after(at) != Status.OK:
+                return Status.IO_ERROR
         for at in range(self.file_count):
             file = &self.files[at]
             if (file.end_ms == INT64_MAX or file.end_offset >= self.log_end
@@ -118,6 +124,32 @@ cdef class IndexStore:
             store_release_i64(&self.safe_ms, 0 if self.file_count == 0 else min(
                 self.index_ms, self.files[self.file_count - 1].end_ms))
         return newest
+
+    cdef int32_t _first_gap(self) noexcept nogil:
+        """The first file before which a record's keys are missing; file_count: none."""
+        cdef int64_t start = self.checker.log.min_offset()
+        cdef int64_t first
+        cdef int32_t at
+        for at in range(self.file_count):
+            if at > 0:
+                start = self.files[at - 1].end_offset
+            if self.files[at].count > 1 and self.files[at].begin_offset > start:
+                first = self._first_with_keys(start, at > 0)
+                if 0 <= first < self.files[at].begin_offset:
+                    return at
+        return self.file_count
+
+    cdef int64_t _first_with_keys(self, int64_t offset, bint behind) noexcept nogil:
+        """Log offset of the first record with keys at (or behind the one at) `offset`; -1: none."""
+        cdef RecordView view
+        cdef KeyTexts texts
+        if behind and self.checker.at(offset, &view) == Status.OK:
+            offset += view.total_bytes
+        self.checker.seek(offset)
+        while self.checker.next(&view) == Status.OK:
+            if find_key_texts(&view, &texts):
+                return view.physical_offset
+        return -1
 
     cdef int64_t _load_last(self) noexcept nogil:
         """The last file is whole: its slots are needed again, unless it is full. -1, or as

@@ -92,6 +92,17 @@ def test_i2_a_file_that_cannot_be_goes_with_all_younger_ones(keyed, which, damag
     is_as_if_built_at_once(keyed)
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_i2_a_file_before_which_keys_are_missing_goes_too(keyed, which):
+    """What Apache RocketMQ leaves: after a kill it indexes only as far back as it recovers."""
+    keyed.add_many(250)
+    run_once(keyed)
+    keyed.files()[which].unlink()
+    row, counters = run_once(keyed)
+    assert (row, counters["files_removed"]) == ("I2", 2 - which)
+    is_as_if_built_at_once(keyed)
+
+
 def test_other_settings_make_the_index_anew(keyed):
     keyed.add_many(250)
     run_once(keyed)
