@@ -151,7 +151,9 @@ final class TypeScenarios {
                 Context.equal("group", context.group("tx"), message.getProperty("PGROUP"));
                 Context.equal("transaction", message.getMsgId(), message.getTransactionId());
                 Context.equal("sys flag", 8, message.getSysFlag() & 12);
-                Context.check(message.getPreparedTransactionOffset() > 0, "prepared offset");
+                long half = message.getPreparedTransactionOffset(); // 0: the log's first record
+                Context.check(half < message.getCommitLogOffset(), "prepared offset " + half);
+                Context.check(half > 0 || i == 0, "prepared offset " + half + " of " + i);
             }
         }
     }
