@@ -8,8 +8,9 @@ It knows nothing of RocketMQ but frames, so that tests see what is on the wire.
 """
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rmq.format import fastjson
@@ -30,6 +31,7 @@ class BrokerClient:
         self._opaques = itertools.count(1)
         self._replies: dict[int, asyncio.Future[Command]] = {}
         self._news = asyncio.Event()
+        self._gathered: list[bytes] | None = None
 
     async def __aenter__(self) -> "BrokerClient":
         self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
@@ -56,8 +58,24 @@ class BrokerClient:
             fields=field_texts(fields), body=body, serialize_type=self.serialize_type,
         )  # fmt: skip
         self._replies[opaque] = asyncio.get_running_loop().create_future()
-        self._writer.write(encode(command))
+        self._write(encode(command))
         return opaque
+
+    @contextlib.contextmanager
+    def in_one_write(self) -> Iterator[None]:
+        """What is posted inside goes to the socket in one piece, at the end."""
+        self._gathered = []
+        try:
+            yield
+        finally:
+            frames, self._gathered = self._gathered, None
+            self._writer.write(b"".join(frames))
+
+    def _write(self, frame: bytes) -> None:
+        if self._gathered is not None:
+            self._gathered.append(frame)
+        else:
+            self._writer.write(frame)
 
     def on_reply(self, opaque: int, take: Callable[[Command], None]) -> None:
         """Has `take` called with the reply; never, when the connection ends before it comes."""

@@ -108,14 +108,15 @@ async def test_the_ends_of_a_turn_share_op_messages(tmp_path: Path) -> None:
         await client.send("t", b"make")
         sends = [client.post_send("t", b"x", i=MARKS, f=4) for _ in range(1500)]
         halves = [await client.reply(opaque) for opaque in sends]
-        for half in reversed(halves):
-            client.post(37, one_way=True, **end(half, 8))
+        with client.in_one_write():
+            for half in reversed(halves):
+                client.post(37, one_way=True, **end(half, 8))
         await until(lambda: broker.core.stats()["transactions_committed"] == 1500)
         await until(lambda: broker.core.open_halves(0, 9)[0] == 1500)
         await asyncio.sleep(0.05)
         said = b"".join(ops(broker))
         assert sorted(map(int, said.rstrip(b",").split(b","))) == list(range(1500))
-        assert len(ops(broker)) < 1500  # how many fewer depends on how the bytes come in
+        assert len(ops(broker)) < 1000
         assert max(map(len, ops(broker))) <= 4096
         assert len(records(broker, "t")) == 1501
 
