@@ -74,7 +74,7 @@ log = logging.getLogger("rmq.siblings")
 
 JOIN_WAIT_S = 1.0
 SHARE_WAIT_S = 0.25
-TOLD_WAIT_S = 0.08
+TOLD_WAIT_S = 0.08  # for name servers, after a change of another shard: it waits for us meanwhile
 ASK_MS = 1000
 PER_SHARD = frozenset({"brokerPermission"})
 # What one shard may be asked on behalf of another's client: reading only, and calls to clients.
@@ -105,6 +105,7 @@ class BusSiblings(seam.Siblings):
     def __init__(
         self, broker: Broker, directory: BusDirectory, index: int, token: str, digest: str
     ) -> None:
+        super().__init__(broker.registration)
         self._broker = broker
         self._index = self.index = index
         self._token = token
@@ -149,7 +150,7 @@ class BusSiblings(seam.Siblings):
             self._sending = asyncio.get_running_loop().create_task(self._send())
 
     async def shared(self) -> None:
-        waits = [self._broker.registration.settled(TOLD_WAIT_S)]
+        waits = [super().shared()]
         if self._link.joined and not self._supervisor_late and self._sending is not None:
             waits.append(self._sent())
         await asyncio.gather(*waits)

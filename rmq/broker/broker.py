@@ -103,7 +103,7 @@ class Broker:
         )
         self.registration = Registration(settings, self.topics, self._addresses)
         self.dispatcher = Dispatcher(self, HANDLERS)
-        self.siblings = Siblings()  # use join() to change it
+        self.join(Siblings(self.registration))
         self._watched: set[str] = set()  # topics that someone asked the rates of
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -113,7 +113,7 @@ class Broker:
         return self._addresses()[0]
 
     def join(self, siblings: Siblings) -> None:
-        """This broker is one shard of several; before start()."""
+        """Who else is told of changes here, see siblings.py; before start()."""
         self.siblings = self.topics.siblings = self.groups.siblings = siblings
         self.consumers.on_members = siblings.members_changed
 

@@ -8,12 +8,19 @@ speaks to the others (shards/siblings.py), a broker alone keeps this one and pay
     table.put("t")                stamp = siblings.stamp(): (1763726400000, 1), or None when alone
                                   siblings.changed(TOPIC, "t"): sent at the end of this loop turn
     await file                    ..
-    await siblings.shared()       the prompt ones have it; a slow or dead one is not waited for
+    await siblings.shared()       the prompt ones have it, the name servers know it; a slow or dead
+                                  one is not waited for
 """
+
+from typing import TYPE_CHECKING
 
 from rmq.format.remoting import Command
 
+if TYPE_CHECKING:
+    from rmq.broker.registration import Registration
+
 TOPIC, GROUP, FORBIDDEN = "topic", "group", "forbidden"
+TOLD_WAIT_S = 0.5  # for name servers, so that a route asked for next is right
 Stamp = tuple[int, int]  # (clock in ms that never stands still, shard): the larger one wins
 
 
@@ -21,6 +28,9 @@ class Siblings:
     """A broker alone."""
 
     index = 0  # of this shard
+
+    def __init__(self, registration: "Registration | None" = None) -> None:
+        self._registration = registration  # None: no name server hears of this broker
 
     async def start(self) -> None:
         """Tables are loaded, clients are not told of this broker yet."""
@@ -35,7 +45,9 @@ class Siblings:
         """This item has changed here and carries a new stamp."""
 
     async def shared(self) -> None:
-        """Waits, shortly, until the others have taken over what changed here so far."""
+        """Waits, shortly, until the others and the name servers have what changed here so far."""
+        if self._registration is not None:
+            await self._registration.settled(TOLD_WAIT_S)
 
     def settings_changed(self, changes: dict[str, str]) -> None:
         """Run-time settings were changed by a client of ours."""

@@ -1,9 +1,8 @@
 """Handlers of topics: 17 create or update, 18 many, 21 all, 215 delete, 305 system, 351 one.
 
 Names, permissions and numbers are checked before anything changes: illegal ones get 29 with the
-reason, attributes get 1. The reply to a change is sent when topics.json holds it and the name
-servers have been told, so that a route asked for next is right; one that does not answer is waited
-for no longer than TOLD_WAIT_S.
+reason, attributes get 1. The reply to a change is sent when topics.json holds it and the other
+shards and name servers have been told (siblings.py), so that a route asked for next is right.
 
 Example: 17 with topic "a b" is answered with code 29 and
 "the topic 'a b' holds characters outside ^[%|a-zA-Z0-9_-]+$".
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from rmq.broker.broker import Broker
 
 TOPICS_MAX = 10_000  # of one request 18; ours
-TOLD_WAIT_S = 0.5
 
 
 async def update_topic(broker: "Broker", request: Request) -> Reply:
@@ -56,7 +54,6 @@ async def update_topic(broker: "Broker", request: Request) -> Reply:
         ),
     )
     await broker.topics.update(config)
-    await broker.registration.settled(TOLD_WAIT_S)
     return command.reply()
 
 
@@ -72,7 +69,6 @@ async def update_topics(broker: "Broker", request: Request) -> Reply:
         _refuse_system(broker, topic.name)
         topics.append(topic)
     await broker.topics.update_all(topics)
-    await broker.registration.settled(TOLD_WAIT_S)
     return request.command.reply()
 
 
@@ -98,7 +94,6 @@ async def delete_topic(broker: "Broker", request: Request) -> Reply:
     _refuse_system(broker, topic)
     await broker.topics.delete(topic)
     broker.offsets.remove_topic(topic)
-    await broker.registration.settled(TOLD_WAIT_S)
     return request.command.reply()
 
 
