@@ -1,4 +1,4 @@
-"""All consume queues of a shard: found by (topic, queue id), appended to, read, persisted.
+"""All consume queues of a shard: appended to and persisted. queue_table.pxd: found and read.
 
 Reactor thread for everything, except where a line says otherwise.
 
@@ -22,13 +22,13 @@ record was written.
 Example: 10,000 queues at 300,000 messages/s of 400 bytes: a hand-over run each GiB (9 s) writes
 270 units per queue in one pwritev, 10,000 files in the writer thread, none in the reactor.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t
 
 from cext.base.status cimport Status
-from cext.memory.name_map cimport NameMap
 from cext.store.checkpoint cimport CheckpointFields
-from cext.store.consume_queue cimport (Chunk, ChunkPool, Queue, QueueEntry, UNIT_BYTES, unit_store)
+from cext.store.consume_queue cimport Queue
 from cext.store.queue_files cimport QueueFiles
+from cext.store.queue_table cimport QueueTable
 from cext.store.queue_writer cimport QueueJob, QueueWriter
 
 cdef enum:
@@ -36,47 +36,22 @@ cdef enum:
     RUN_INTERVAL_MS_MAX = 30_000
     RUN_LOG_BYTES_MAX = 1 << 30     # what a restart after a kill may have to dispatch again
 
-cdef struct QueueCounters:
-    int64_t jobs_written        # WRITE jobs that came back OK
-    int64_t units_persisted     # units confirmed by them
-    int64_t write_failures      # WRITE jobs that failed; units stay in memory, tried again
-    int64_t last_errno          # of the newest failure; 0 when none since the last good barrier
-    int64_t sync_writes         # times the reactor had to write a queue itself
-    int64_t chunks_reclaimed    # chunks taken back because the pool was empty
-    int64_t memory_reads        # reads answered from chunks
-    int64_t file_reads          # reads answered from the page cache
-    int64_t absent_reads        # reads that need a disk reader
-    int64_t corrupt_reads       # units of a file that cannot be right
-
 cdef struct Mark:
     int64_t log_offset          # all messages below it ...
     int64_t stamp_ms            # ... were stored before this time
     int64_t anchor              # log offset of the last of them; -1: none
 
-cdef class QueueStore:
-    cdef readonly bytes directory       # .../consumequeue
-    cdef readonly int64_t entries_per_file
-    cdef readonly int64_t log_end       # end of the newest record dispatched, bytes
+cdef class QueueStore(QueueTable):
     cdef readonly int64_t persisted_log_offset  # below it all units are in files (page cache)
     cdef readonly int64_t synced_log_offset     # below it they are on the disk, and the log too
     cdef int64_t last_physical          # log offset of the newest record dispatched; -1: none
-    cdef QueueCounters counts
-
-    cdef NameMap names                  # topic NUL queueId(4) -> Queue*
-    cdef Queue** queues                 # all queues, by Queue.index; NULL where one was removed
-    cdef Queue** dirty                  # appended to since the last run
-    cdef Queue** run                    # being handed over
-    cdef int64_t queue_slots            # capacity of the three arrays
-    cdef int64_t queue_top              # one above the highest index in use
-    cdef int64_t queue_count            # queues in the table
+    cdef Queue** dirty                  # appended to since the last run; queue_slots long
+    cdef Queue** run                    # being handed over; queue_slots long
     cdef int64_t file_count             # queues with at least one unit in a file
     cdef int64_t dirty_count, run_count, run_at
     cdef int64_t clock_hand             # where the last search for persisted chunks ended
-    cdef uint64_t next_serial
-    cdef ChunkPool pool
 
     cdef QueueWriter writer
-    cdef QueueFiles reader_files        # reactor's own, read only
     cdef QueueFiles sync_files          # reactor's own, for writes of last resort and recovery
     cdef QueueJob* job_memory           # owned
     cdef QueueJob* free_jobs
@@ -102,21 +77,11 @@ cdef class QueueStore:
     cdef public int64_t run_log_bytes       # most log bytes between two runs
     cdef public int64_t sync_interval_ms    # time between two syncs of the file system
 
-    # Finds or makes a queue; NULL when the name is no valid topic, queue_id < 0 or memory is out.
-    cdef Queue* open_queue(self, const char* topic, int32_t topic_length,
-                           int32_t queue_id) noexcept nogil
-    cdef Queue* find_queue(self, const char* topic, int32_t topic_length,
-                           int32_t queue_id) noexcept nogil
     # Adds a unit and moves max_offset. OK, or what make_room said.
     cdef int append(self, Queue* queue, int64_t physical_offset, int32_t size,
                     int64_t tags_code) noexcept nogil
     # Slow half of queue_room: OK | NO_SPACE | IO_ERROR | POOL_EMPTY.
     cdef int make_room(self, Queue* queue) noexcept nogil
-    # Entries from `offset` on: how many (0 outside [min_offset, max_offset)), ABSENT (neither in
-    # memory nor in the page cache), CORRUPT. An entry of size 0 is a blank: skip it. May return
-    # fewer than there are (end of a file, of the cached part, or just before damage).
-    cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
-                  QueueEntry* out) noexcept nogil
     # Once a turn: takes in what the writer finished, hands over what is due, wakes the writer.
     # now_ms: wall clock of the turn; log_durable: the log's durable watermark.
     cdef void turn(self, int64_t now_ms, int64_t log_durable) noexcept nogil
@@ -129,10 +94,8 @@ cdef class QueueStore:
     # Hands over everything, waits, writes the checkpoint. OK | IO_ERROR | NO_SPACE.
     cdef int flush_all(self, int64_t now_ms, int64_t log_durable, int timeout_ms) noexcept nogil
 
-    # With the GIL: (min, max, persisted, units from persisted to max in file form).
-    cdef tuple snapshot_queue(self, Queue* queue)
-    cdef Queue* _named(self, bytes topic, int queue_id) except NULL
-
+    # Also makes `dirty` and `run` longer.
+    cdef int grow(self, int64_t slots) noexcept nogil
     cdef void mark_dirty(self, Queue* queue) noexcept nogil
     cdef bint _hand_over(self, Queue* queue) noexcept nogil
     cdef void _complete(self, QueueJob* job) noexcept nogil
@@ -148,13 +111,8 @@ cdef class QueueStore:
     cdef int _reclaim(self, int64_t wanted) noexcept nogil
     cdef int _write_here(self) noexcept nogil
     cdef int _persist_here(self, Queue* queue) noexcept nogil
-    cdef int _read_memory(self, Queue* queue, int64_t offset, int32_t count,
-                          QueueEntry* out) noexcept nogil
-    cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
-                        QueueEntry* out) noexcept nogil
     cdef QueueJob* _take_job(self, int32_t kind, Queue* queue) noexcept nogil
     cdef void _push(self, QueueJob* job) noexcept nogil
-    cdef int _grow(self) noexcept nogil
     cdef void _free_queue(self, Queue* queue) noexcept nogil
     # Recovery only: where the files of a queue end and begin.
     cdef void set_range(self, Queue* queue, int64_t min_offset, int64_t end_offset,
@@ -178,12 +136,3 @@ cdef inline bint run_is_due(QueueStore store, int64_t now_ms) noexcept nogil:
         log_bytes = min(log_bytes * times, max(log_bytes, <int64_t> RUN_LOG_BYTES_MAX))
     return (now_ms - store.last_run_ms >= interval_ms
             or store.log_end - store.last_run_log_end >= log_bytes)
-
-
-cdef class QueueReader:
-    """Blocking reads of queue units from files, for one thread that may wait for the disk."""
-    cdef QueueFiles files
-    # `topic` closed by a NUL; `serial` as in Queue. Entries, 0, NOT_FOUND, IO_ERROR or CORRUPT.
-    cdef int read_blocking(self, const char* topic, int32_t queue_id, uint64_t serial,
-                           int64_t offset, int32_t max_entries, int64_t log_end,
-                           QueueEntry* out) noexcept nogil

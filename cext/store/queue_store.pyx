@@ -8,26 +8,24 @@ A failed write leaves the units in memory: the queue waits until no job of it is
 its units from persisted_offset on are handed over again by the next run. A barrier counts only when
 nothing failed and nothing waits, so persisted_log_offset never passes a unit that is not in a file.
 """
+import os
+
 from libc.errno cimport errno
-from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcmp, memset
 from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDWR, open
 from posix.unistd cimport close
-
-import os
 
 from cext.base.atomics cimport load_acquire_i64
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport raise_status
-from cext.memory.name_map cimport (name_map_close, name_map_find, name_map_open, name_map_put,
-                                   name_map_remove)
 from cext.store.checkpoint cimport checkpoint_read
 from cext.store.consume_queue cimport (
-    CHUNK_UNITS, TOPIC_BYTES_MAX, chunk_pool_close, chunk_pool_open, chunk_take, queue_add_chunk,
-    queue_chunk_at, queue_copy_units, queue_create, queue_destroy, queue_memory_offset,
-    queue_release, topic_is_valid, unit_load)
-from cext.store.queue_files cimport QueueName, check_entry, name_of
-from cext.store.queue_writer cimport (JOB_BARRIER, JOB_CHECKPOINT, JOB_DROP, JOB_TRIM, JOB_WRITE)
+    UNIT_BYTES, Chunk, QueueEntry, chunk_take, queue_add_chunk, queue_chunk_at, queue_destroy,
+    queue_release, unit_load, unit_store)
+from cext.store.queue_files cimport QueueName, name_of
+from cext.store.queue_table cimport QueueTable, queue_array_grow
+from cext.store.queue_writer cimport JOB_BARRIER, JOB_CHECKPOINT, JOB_DROP, JOB_TRIM, JOB_WRITE
 
 cdef enum:
     JOBS = 4096                     # ring capacity and number of job structs
@@ -36,71 +34,46 @@ cdef enum:
     TRIM_PER_TURN = 64
     KEEP_CHUNKS = 32                # persisted chunks a busy queue keeps for readers: 1,600 units
     RECLAIM_GOAL = 64               # chunks a search for persisted ones tries to find
-    READ_UNITS = 256                # most units one read takes from a file
     WRITER_FILES = 1024             # descriptors of the writer
-    READER_FILES = 256              # descriptors of the reactor
     SYNC_FILES = 64                 # descriptors for writes of last resort
     LAST_RESORT_WAIT_MS = 2000      # longest the reactor waits for the writer when all else failed
-    KEY_BYTES = TOPIC_BYTES_MAX + 5
 
 
-cdef uint32_t make_key(const char* topic, int32_t length, int32_t queue_id,
-                       uint8_t* key) noexcept nogil:
-    memcpy(key, topic, <size_t> length)
-    key[length] = 0
-    memcpy(key + length + 1, &queue_id, 4)
-    return <uint32_t> length + 5
-
-
-cdef class QueueStore:
+cdef class QueueStore(QueueTable):
     """Reactor thread; start, stop and the test entry points before or after it runs."""
 
     def __cinit__(self, directory, int64_t entries_per_file=300_000, int64_t pool_chunks=65_536,
                   checkpoint_path=None):
         self.checkpoint_fd = -1
-        self.directory = os.fsencode(directory)
-        self.entries_per_file = entries_per_file
-        self.next_serial = 1
+        self.job_memory = <QueueJob*> calloc(JOBS, sizeof(QueueJob))
+        if self.job_memory == NULL:
+            raise MemoryError("no memory for queue jobs")
         self.trim_at = -1
         self.last_physical = -1
         self.persisted_mark.anchor = self.synced_mark.anchor = -1
         self.run_interval_ms = 3_000
         self.run_log_bytes = 256 << 20
         self.sync_interval_ms = 60_000
-        if pool_chunks < 2 or chunk_pool_open(&self.pool, pool_chunks) != Status.OK:
-            raise MemoryError(f"no address space for {pool_chunks} queue chunks")
-        if name_map_open(&self.names) != Status.OK or self._grow() != Status.OK:
-            raise MemoryError("no memory for the queue table")
+        if (queue_array_grow(&self.dirty, self.queue_slots) != Status.OK
+                or queue_array_grow(&self.run, self.queue_slots) != Status.OK):
+            raise MemoryError("no memory for the lists of queues")
         if checkpoint_path is not None:
             self._open_checkpoint(os.fsencode(checkpoint_path))
-        os.makedirs(self.directory, exist_ok=True)
-        self.reader_files = QueueFiles(self.directory, entries_per_file, READER_FILES, False)
         self.sync_files = QueueFiles(self.directory, entries_per_file, SYNC_FILES, True)
         self.writer = QueueWriter(
             QueueFiles(self.directory, entries_per_file, WRITER_FILES, True), JOBS,
             self.checkpoint_fd)
-        self.job_memory = <QueueJob*> calloc(JOBS, sizeof(QueueJob))
-        if self.job_memory == NULL:
-            raise MemoryError("no memory for queue jobs")
         cdef int64_t i
         for i in range(JOBS):
             self.job_memory[i].next_free = self.free_jobs
             self.free_jobs = &self.job_memory[i]
 
     def __dealloc__(self):
-        cdef int64_t i
-        if self.queues != NULL:
-            for i in range(self.queue_top):
-                if self.queues[i] != NULL:
-                    queue_destroy(self.queues[i], &self.pool)
-        free(self.queues)
         free(self.dirty)
         free(self.run)
-        free(self.job_memory)
-        name_map_close(&self.names)
-        chunk_pool_close(&self.pool)
-        if self.checkpoint_fd >= 0:
+        if self.job_memory != NULL and self.checkpoint_fd >= 0:    # NULL: __cinit__ never ran
             close(self.checkpoint_fd)
+        free(self.job_memory)
 
     def _open_checkpoint(self, bytes path):
         self.checkpoint_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
@@ -124,64 +97,13 @@ cdef class QueueStore:
         with nogil:
             self._collect(self.log_end)
 
-    # ---- the table
+    # ---- the lists
 
-    cdef Queue* find_queue(self, const char* topic, int32_t topic_length,
-                           int32_t queue_id) noexcept nogil:
-        cdef uint8_t key[KEY_BYTES]
-        if topic_length <= 0 or topic_length > TOPIC_BYTES_MAX:
-            return NULL
-        return <Queue*> name_map_find(&self.names, key,
-                                      make_key(topic, topic_length, queue_id, key))
-
-    cdef Queue* open_queue(self, const char* topic, int32_t topic_length,
-                           int32_t queue_id) noexcept nogil:
-        cdef uint8_t key[KEY_BYTES]
-        cdef Queue* queue = self.find_queue(topic, topic_length, queue_id)
-        cdef int64_t at
-        if queue != NULL:
-            return queue
-        if queue_id < 0 or not topic_is_valid(topic, topic_length):
-            return NULL
-        if self.queue_top == self.queue_slots and self._grow() != Status.OK:
-            return NULL
-        queue = queue_create(topic, topic_length, queue_id, self.next_serial)
-        if queue == NULL:
-            return NULL
-        if name_map_put(&self.names, key, make_key(topic, topic_length, queue_id, key),
-                        queue) != Status.OK:
-            queue_destroy(queue, &self.pool)
-            return NULL
-        self.next_serial += 1
-        at = self.queue_top
-        if self.queue_count < self.queue_top:       # a removed queue left a gap
-            at = 0
-            while self.queues[at] != NULL:
-                at += 1
-        else:
-            self.queue_top += 1
-        self.queues[at] = queue
-        queue.index = <uint32_t> at
-        self.queue_count += 1
-        return queue
-
-    cdef int _grow(self) noexcept nogil:
-        cdef int64_t slots = 1024 if self.queue_slots == 0 else self.queue_slots * 2
-        cdef size_t size = <size_t> slots * sizeof(Queue*)
-        cdef void* memory = realloc(self.queues, size)
-        if memory == NULL:
+    cdef int grow(self, int64_t slots) noexcept nogil:
+        if (queue_array_grow(&self.dirty, slots) != Status.OK
+                or queue_array_grow(&self.run, slots) != Status.OK):
             return Status.POOL_EMPTY
-        self.queues = <Queue**> memory
-        memory = realloc(self.dirty, size)
-        if memory == NULL:
-            return Status.POOL_EMPTY
-        self.dirty = <Queue**> memory
-        memory = realloc(self.run, size)
-        if memory == NULL:
-            return Status.POOL_EMPTY
-        self.run = <Queue**> memory
-        self.queue_slots = slots
-        return Status.OK
+        return QueueTable.grow(self, slots)
 
     cdef void _free_queue(self, Queue* queue) noexcept nogil:
         self.reader_files.forget(queue.serial)
@@ -189,13 +111,9 @@ cdef class QueueStore:
         queue_destroy(queue, &self.pool)
 
     cdef void delete_queue(self, Queue* queue) noexcept nogil:
-        cdef uint8_t key[KEY_BYTES]
         cdef int64_t i
         cdef QueueJob* job
-        name_map_remove(&self.names, key, make_key(queue.topic, queue.topic_length,
-                                                   queue.queue_id, key))
-        self.queues[queue.index] = NULL
-        self.queue_count -= 1
+        self.take_out(queue)
         if queue.dirty:
             for i in range(self.dirty_count):
                 if self.dirty[i] == queue:
@@ -339,60 +257,6 @@ cdef class QueueStore:
             queue.has_file = 1
             self.file_count += 1
         return Status.OK
-
-    # ---- reading
-
-    cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
-                  QueueEntry* out) noexcept nogil:
-        cdef int64_t memory_offset
-        if max_entries <= 0 or offset < queue.min_offset or offset >= queue.max_offset:
-            return 0
-        memory_offset = queue_memory_offset(queue)
-        if offset >= memory_offset:
-            return self._read_memory(
-                queue, offset, <int32_t> min(<int64_t> max_entries, queue.max_offset - offset), out)
-        return self._read_file(
-            queue, offset, <int32_t> min(<int64_t> max_entries, memory_offset - offset), out)
-
-    cdef int _read_memory(self, Queue* queue, int64_t offset, int32_t count,
-                          QueueEntry* out) noexcept nogil:
-        cdef Chunk* chunk = queue_chunk_at(queue, offset)
-        cdef int64_t index = offset - chunk.first_offset
-        cdef int32_t i
-        self.counts.memory_reads += 1
-        for i in range(count):
-            if index == CHUNK_UNITS:
-                chunk = chunk.next
-                index = 0
-            unit_load(chunk.units + index * UNIT_BYTES, &out[i])
-            index += 1
-            if check_entry(&out[i], self.log_end) != Status.OK:
-                self.counts.corrupt_reads += 1
-                return i if i > 0 else <int> Status.CORRUPT
-        return count
-
-    cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
-                        QueueEntry* out) noexcept nogil:
-        cdef uint8_t units[READ_UNITS * UNIT_BYTES]
-        cdef QueueName name = name_of(queue)
-        cdef int got = self.reader_files.read_units(&name, offset, min(count, READ_UNITS), True,
-                                                    units)
-        cdef int i
-        if got == Status.ABSENT:
-            self.counts.absent_reads += 1
-            return got
-        if got == Status.NOT_FOUND or got == 0:
-            self.counts.corrupt_reads += 1
-            return Status.CORRUPT
-        if got < 0:
-            return got
-        self.counts.file_reads += 1
-        for i in range(got):
-            unit_load(units + i * UNIT_BYTES, &out[i])
-            if check_entry(&out[i], self.log_end) != Status.OK:
-                self.counts.corrupt_reads += 1
-                return i if i > 0 else <int> Status.CORRUPT
-        return got
 
     # ---- jobs
 
@@ -657,30 +521,7 @@ cdef class QueueStore:
             self.file_count -= 1
         queue.has_file = has_file
 
-    # ---- Python's view: control thread calls (between two turns) and tests
-
-    cdef tuple snapshot_queue(self, Queue* queue):
-        cdef int64_t count = queue.max_offset - queue.persisted_offset
-        cdef bytearray units = bytearray(count * UNIT_BYTES)
-        if count > 0:
-            queue_copy_units(queue, queue.persisted_offset, count, <uint8_t*> units)
-        return (queue.min_offset, queue.max_offset, queue.persisted_offset, bytes(units))
-
-    cdef Queue* _named(self, bytes topic, int queue_id) except NULL:
-        cdef Queue* queue = self.find_queue(topic, <int32_t> len(topic), queue_id)
-        if queue == NULL:
-            raise KeyError(f"no queue {topic.decode('latin-1')}/{queue_id}")
-        return queue
-
-    def snapshot(self, bytes topic, int queue_id) -> tuple:
-        """(min, max, persisted, units): units from persisted to max are not in a file yet."""
-        return self.snapshot_queue(self._named(topic, queue_id))
-
-    def queue_names(self) -> list:
-        """(topic, queue id) of all queues."""
-        cdef int64_t i
-        return [(self.queues[i].topic[:self.queues[i].topic_length], self.queues[i].queue_id)
-                for i in range(self.queue_top) if self.queues[i] != NULL]
+    # ---- Python's view: tests, tools, recovery
 
     def counters(self) -> dict:
         """All counters, the pool's filling and the marks."""
@@ -721,16 +562,6 @@ cdef class QueueStore:
         queue.next_offset = queue.max_offset
         return queue.max_offset
 
-    def entries(self, bytes topic, int queue_id, int64_t offset, int max_entries):
-        """What read gives: a list of (physical offset, size, tags code), or a negative status."""
-        cdef Queue* queue = self._named(topic, queue_id)
-        cdef QueueEntry out[READ_UNITS]
-        cdef int got = self.read(queue, offset, min(max_entries, READ_UNITS), out)
-        cdef int i
-        if got < 0:
-            return got
-        return [(out[i].physical_offset, out[i].size, out[i].tags_code) for i in range(got)]
-
     def run_turn(self, int64_t now_ms, int64_t log_durable) -> None:
         """One turn(), for tests and tools without a reactor."""
         with nogil:
@@ -758,39 +589,3 @@ cdef class QueueStore:
     def release_memory(self) -> int:
         """Gives back every chunk whose units are persisted; how many."""
         return self._reclaim(self.pool.capacity)
-
-
-cdef class QueueReader:
-    """One thread, which may wait for the disk."""
-
-    def __cinit__(self, directory, int64_t entries_per_file=300_000, int32_t capacity=64):
-        self.files = QueueFiles(os.fsencode(directory), entries_per_file, capacity, False)
-
-    cdef int read_blocking(self, const char* topic, int32_t queue_id, uint64_t serial,
-                           int64_t offset, int32_t max_entries, int64_t log_end,
-                           QueueEntry* out) noexcept nogil:
-        cdef uint8_t units[READ_UNITS * UNIT_BYTES]
-        cdef QueueName name
-        cdef int got, i
-        name.topic = topic
-        name.queue_id = queue_id
-        name.serial = serial
-        if max_entries <= 0 or offset < 0:
-            return 0
-        got = self.files.read_units(&name, offset, min(max_entries, READ_UNITS), False, units)
-        for i in range(got):
-            unit_load(units + i * UNIT_BYTES, &out[i])
-            if check_entry(&out[i], log_end) != Status.OK:
-                return i if i > 0 else <int> Status.CORRUPT
-        return got
-
-    def entries(self, bytes topic, int queue_id, int64_t offset, int max_entries, int64_t log_end):
-        """A list of (physical offset, size, tags code), or a negative status. For tests."""
-        cdef QueueEntry out[READ_UNITS]
-        cdef int got = self.read_blocking(topic, queue_id, 1, offset,
-                                          min(max_entries, READ_UNITS), log_end, out)
-        cdef int i
-        self.files.forget(1)
-        if got < 0:
-            return got
-        return [(out[i].physical_offset, out[i].size, out[i].tags_code) for i in range(got)]

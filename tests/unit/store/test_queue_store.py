@@ -14,7 +14,7 @@ import pytest
 
 from cext.base.status import Status
 from cext.store.checkpoint import decode_checkpoint
-from cext.store.queue_store import QueueReader, QueueStore
+from cext.store.queue_store import QueueStore
 
 UNIT = struct.Struct(">qiq")
 PER_FILE = 1000
@@ -137,20 +137,6 @@ def test_reads_below_memory_come_from_the_file(root):
     assert read_all(store, b"T", 0, 0, 2500) == entries
     store.add(b"T", 0, records(2500, 10))
     assert read_all(store, b"T", 0, 2490, 2510) == entries[2490:] + records(2500, 10)
-
-
-def test_blocking_reader_reads_what_is_in_files(root):
-    store = make(root)
-    entries = records(0, 1500)
-    store.add(b"T", 0, entries)
-    store.flush(1000, 0)
-    reader = QueueReader(os.fspath(root), PER_FILE)
-    assert reader.entries(b"T", 0, 995, 50, store.log_end) == entries[995:1000]
-    assert reader.entries(b"T", 0, 1000, 50, store.log_end) == entries[1000:1050]
-    assert reader.entries(b"T", 0, 5000, 50, store.log_end) == Status.NOT_FOUND
-    assert reader.entries(b"T", 9, 0, 50, store.log_end) == Status.NOT_FOUND
-    assert reader.entries(b"T", 0, 10, 5, entries[11][0]) == entries[10:11]
-    assert reader.entries(b"T", 0, 11, 5, entries[11][0]) == Status.CORRUPT
 
 
 @pytest.mark.parametrize(
@@ -441,3 +427,19 @@ def test_a_fuller_model_run_agrees_with_plain_lists(root):
     for (topic, queue_id), entries in model.items():
         assert file_units(root, topic.decode(), queue_id)[: len(entries)] == entries
     assert {Path(root, t.decode(), str(q)).exists() for t, q in model} == {True}
+
+
+def test_a_store_that_cannot_be_made_closes_nothing_of_others(root):
+    with pytest.raises(MemoryError, match="no address space for 1 queue chunks"):
+        make(root, pool_chunks=1)
+    os.fstat(0)  # the first descriptor: what a field that was never set would name
+
+
+def test_more_queues_than_the_first_lists_hold_are_all_kept_and_persisted(root):
+    store = make(root)
+    for number in range(1100):
+        store.add(b"T%d" % (number % 3), number, records(number, 1))
+    assert len(store.queue_names()) == store.counters()["queues"] == 1100
+    store.flush(1000, 0)
+    assert store.counters()["queues_with_files"] == 1100
+    assert store.entries(b"T1", 1099, 0, 5) == records(1099, 1)

@@ -1,0 +1,23 @@
+from os import PathLike
+
+Entry = tuple[int, int, int]
+
+class QueueTable:
+    @property
+    def directory(self) -> bytes: ...
+    @property
+    def entries_per_file(self) -> int: ...
+    @property
+    def log_end(self) -> int: ...
+    def __new__(
+        cls,
+        directory: str | bytes | PathLike[str],
+        entries_per_file: int = 300_000,
+        pool_chunks: int = 65_536,
+        checkpoint_path: str | bytes | PathLike[str] | None = None,
+    ) -> QueueTable: ...
+    def snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes]: ...
+    def queue_names(self) -> list[tuple[bytes, int]]: ...
+    def entries(
+        self, topic: bytes, queue_id: int, offset: int, max_entries: int
+    ) -> list[Entry] | int: ...
