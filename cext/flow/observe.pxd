@@ -1,8 +1,9 @@
-"""What an operator wants to see of a shard, as Python values: pools, latencies, topics, page cache.
+"""What an operator wants to see of a shard, as Python values: counters, pools, latencies, topics.
 
 ShardCore's methods of the same names hand out what these functions read. Nothing here runs in the
 reactor but call_copy_topics(), which copies a bounded number of topics per call.
 
+    counters_of(s)   {"messages_in": .., ..}: plain reads, each exact, not all of the same moment
     pools_of(s)      {"reply": (buffer bytes, buffers, in use, most in use, refusals), ..}
     latencies_of(s)  {"append": ([count per bucket of cext/base/latency], sum in us), "flush": ..}
 """
@@ -14,6 +15,7 @@ from cext.flow.shard_state cimport ShardState
 cdef enum:
     TOPICS_PER_CALL = 256
 
+cdef dict counters_of(ShardState s)
 cdef dict pools_of(ShardState s)
 cdef dict latencies_of(ShardState s)
 # numbers[0]: cursor, 0 at first. results[0]: cursor to go on with, 0 at the end. block: per topic

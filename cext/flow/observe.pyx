@@ -1,14 +1,69 @@
-"""A shard's pools, latencies and topics as Python values. See observe.pxd."""
+"""A shard's numbers as Python values. See observe.pxd."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
+from cext.base.atomics cimport load_acquire_i64
 from cext.base.latency cimport LATENCY_BUCKETS, Latency
 from cext.base.status cimport OK, POOL_EMPTY
 from cext.flow.topic_table cimport Topic
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameEntry, name_map_next
 from cext.store.consume_queue cimport Queue
+
+
+cdef dict counters_of(ShardState s):
+    return {
+        "messages_in": s.counters.messages_in,
+        "bytes_in": s.counters.bytes_in,
+        "messages_out": s.counters.messages_out,
+        "bytes_out": s.counters.bytes_out,
+        "sends_refused": s.counters.sends_refused,
+        "pulls": s.counters.pulls,
+        "pulls_found": s.counters.pulls_found,
+        "pulls_held": s.counters.pulls_held,
+        "pulls_empty": s.counters.pulls_empty,
+        "pulls_from_disk": s.counters.pulls_from_disk,
+        "pulls_waiting": s.held_count,
+        "corrupt_records": s.counters.corrupt_records,
+        "control_requests": s.counters.control_requests,
+        "busy_replies": s.counters.busy_replies,
+        "malformed_frames": s.counters.malformed_frames,
+        "turns": s.counters.turns,
+        "write_outs": s.counters.write_outs,
+        "delayed_delivered": s.schedule.delivered,
+        "transactions_committed": s.halves.committed,
+        "transactions_rolled_back": s.halves.rolled_back,
+        "transactions_repeated": s.halves.repeated,
+        "delayed_fetches": s.schedule.fetches,
+        "delayed_dropped": s.schedule.dropped,
+        "connections": s.net.connection_count,
+        "connections_accepted": s.net.counters.accepted,
+        "connections_refused": s.net.counters.refused_full,
+        "connections_closed_idle": s.net.counters.closed_idle,
+        "received_bytes": s.net.counters.received_bytes,
+        "sent_bytes": s.net.counters.sent_bytes,
+        "socket_stalls": s.net.counters.stalls,
+        "log_first": s.log.min_offset(),
+        "log_appended": s.log.marks.appended,
+        "log_written": load_acquire_i64(&s.log.marks.written),
+        "log_durable": load_acquire_i64(&s.log.marks.durable),
+        "log_dispatched": s.log.marks.dispatched,
+        "log_ring_bytes": s.log.ring.size,
+        "log_writes": s.log.writes,
+        "log_rolls": s.log.rolls,
+        "ring_locked": int(s.log.ring_locked),
+        "log_pooled": int(s.log.pooled),
+        "log_committable": s.log.link.committable,
+        "log_commits": s.committer.state.commits if s.log.pooled else 0,
+        "log_syncs": s.flusher.state.syncs,
+        "poisoned": int(s.log.poisoned()),
+        "writable": int(s.writable),
+        "topics": s.topics.live,
+        "queue_writes": s.queues.counts.jobs_written,
+        "queue_sync_writes": s.queues.counts.sync_writes,
+        "queue_write_failures": s.queues.counts.write_failures,
+    }
 
 
 cdef tuple pool_numbers(const BufferPool* pool):

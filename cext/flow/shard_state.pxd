@@ -15,6 +15,7 @@ from cext.flow.delay_level cimport RedirectBuffers, Schedule
 from cext.flow.group_table cimport GroupTable
 from cext.flow.offset_table cimport OffsetTable
 from cext.flow.open_halves cimport OpenHalves
+from cext.flow.options cimport TEXT_MAX, Options
 from cext.flow.pull_job cimport PullJob
 from cext.flow.topic_table cimport Topic
 from cext.memory.buffer_pool cimport BufferPool
@@ -35,32 +36,7 @@ cdef enum:
     POOL_DISPATCH_MAX = 1048576     # with a store pool: records appended and not committed yet
     TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
     TIMER_TICK_MS = 100
-    TEXT_MAX = 256
     BATCH_IDS_BYTES = 8388608       # room for the message ids of the largest batch
-
-cdef struct Options:
-    int64_t message_max_bytes       # maxMessageSize
-    int64_t frame_max_bytes
-    bint sync_flush                 # flushDiskType
-    int64_t sync_flush_timeout_ms
-    bint long_polling
-    int64_t short_polling_ms
-    int64_t suspend_max_ms
-    int32_t pull_max_messages       # maxTransferCountOnMessageInMemory
-    int64_t pull_max_bytes          # maxTransferBytesOnMessageInMemory
-    int32_t disk_max_messages       # maxTransferCountOnMessageInDisk
-    int64_t disk_max_bytes          # maxTransferBytesOnMessageInDisk
-    bint trace_on
-    bint auto_uniq_key
-    bint reject_transactions        # rejectTransactionMessage
-    bint pool_fail_fast             # fastFailIfNoBufferInStorePool
-    bint record_crc                 # enabledAppendPropCRC
-    uint8_t store_host[20]          # brokerIP1 + listenPort as a record holds them
-    uint32_t store_host_bytes
-    uint8_t region[TEXT_MAX]        # value of MSG_REGION
-    uint32_t region_bytes
-    uint8_t extra_properties[1024]  # MSG_REGION, TRACE_ON, CLUSTER in stored form
-    uint32_t extra_properties_bytes
 
 cdef struct Dispatch:               # one appended record on its way to its consume queue
     Topic* topic

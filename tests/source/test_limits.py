@@ -51,7 +51,7 @@ def cython_functions(path: Path) -> list[tuple[str, int]]:
     lines = path.read_text().split("\n")
     found = []
     for number, line in enumerate(lines):
-        head = re.match(r"(\s*)(?:cdef|cpdef|def)\s[^=]*?(\w+)\s*\(", line)
+        head = re.match(r"(\s*)(?:cdef|cpdef|def)\s(?!class\b)[^=]*?(\w+)\s*\(", line)
         if head is None:
             continue
         body = number

@@ -1,0 +1,54 @@
+"""A shard's options. See options.pxd."""
+from libc.string cimport memcpy
+
+from rmq.errors import ConfigError
+
+
+cdef int options_read(Options* options, dict given) except -1:
+    cdef bytes region = given["region"]
+    cdef bytes extra = given["extra_properties"]
+    options.message_max_bytes = given["message_max_bytes"]
+    options.frame_max_bytes = given["frame_max_bytes"]
+    options.sync_flush = given["sync_flush"]
+    options.sync_flush_timeout_ms = given["sync_flush_timeout_ms"]
+    options.long_polling = given["long_polling"]
+    options.short_polling_ms = given["short_polling_ms"]
+    options.suspend_max_ms = given["suspend_max_ms"]
+    options.pull_max_messages = given["pull_max_messages"]
+    options.pull_max_bytes = given["pull_max_bytes"]
+    options.disk_max_messages = min(given["disk_max_messages"], 64)
+    options.disk_max_bytes = given["disk_max_bytes"]
+    options.trace_on = given["trace_on"]
+    options.auto_uniq_key = given["auto_uniq_key"]
+    options.reject_transactions = given["reject_transactions"]
+    options.pool_fail_fast = given["pool_fail_fast"]
+    options.record_crc = given["record_crc"]
+    if len(region) > TEXT_MAX or len(extra) > sizeof(options.extra_properties):
+        raise ConfigError("regionId and brokerClusterName together are too long")
+    memcpy(options.region, <const char*> region, len(region))
+    options.region_bytes = len(region)
+    memcpy(options.extra_properties, <const char*> extra, len(extra))
+    options.extra_properties_bytes = len(extra)
+    return 0
+
+
+cdef int options_set(Options* options, str name, int64_t value) except -1:
+    if name == "message_max_bytes":
+        options.message_max_bytes = value
+    elif name == "sync_flush_timeout_ms":
+        options.sync_flush_timeout_ms = value
+    elif name == "long_polling":
+        options.long_polling = value != 0
+    elif name == "short_polling_ms":
+        options.short_polling_ms = value
+    elif name == "suspend_max_ms":
+        options.suspend_max_ms = value
+    elif name == "pull_max_messages":
+        options.pull_max_messages = <int32_t> value
+    elif name == "pull_max_bytes":
+        options.pull_max_bytes = value
+    elif name == "reject_transactions":
+        options.reject_transactions = value != 0
+    else:
+        raise KeyError(name)
+    return 0
