@@ -3,12 +3,9 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport load_acquire_u64
+from cext.base.status cimport IO_ERROR, OK
 from cext.memory.spsc_ring cimport spsc_close, spsc_open, spsc_pop, spsc_push, spsc_waiting
 from cext.net.socket_api cimport EFD_CLOEXEC, EFD_NONBLOCK, close, eventfd, write
-
-cdef enum:
-    OK = 0
-    IO_ERROR = -5
 
 
 cdef int link_open(ControlLink* link, uint64_t messages, uint64_t bytes_max,

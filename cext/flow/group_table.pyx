@@ -1,22 +1,22 @@
 """Consumer groups and their subscriptions. See group_table.pxd."""
-from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memcpy
+from libc.stdlib cimport free
+from libc.string cimport memcmp
 
+from cext.base.status cimport OK, POOL_EMPTY
 from cext.memory.name_map cimport (
+    PAIR_BYTES_MAX,
     NameEntry,
     name_map_close,
     name_map_find,
     name_map_next,
+    name_map_obtain,
     name_map_open,
-    name_map_put,
     name_map_remove,
+    name_pair,
 )
 
 cdef enum:
-    OK = 0
-    POOL_EMPTY = -2
-    TOO_LARGE = -9
-    PAIR_MAX = 1024         # group + topic; each is at most 255 bytes
+    SEPARATOR = 10          # between group and topic: a newline is in neither
 
 
 cdef int group_table_open(GroupTable* table) noexcept nogil:
@@ -42,14 +42,9 @@ cdef void group_table_close(GroupTable* table) noexcept nogil:
 
 cdef int group_put(GroupTable* table, const uint8_t* name, uint32_t length, bint consume_enable,
                    bint broadcast_enable) noexcept nogil:
-    cdef Group* group = <Group*> name_map_find(&table.groups, name, length)
+    cdef Group* group = <Group*> name_map_obtain(&table.groups, name, length, sizeof(Group))
     if group == NULL:
-        group = <Group*> calloc(1, sizeof(Group))
-        if group == NULL:
-            return POOL_EMPTY
-        if name_map_put(&table.groups, name, length, group) != OK:
-            free(group)
-            return POOL_EMPTY
+        return POOL_EMPTY
     group.consume_enable = consume_enable
     group.broadcast_enable = broadcast_enable
     return OK
@@ -63,32 +58,17 @@ cdef Group* group_find(GroupTable* table, const uint8_t* name, uint32_t length) 
     return <Group*> name_map_find(&table.groups, name, length)
 
 
-cdef int pair_name(uint8_t* out, const uint8_t* group, uint32_t group_length,
-                   const uint8_t* topic, uint32_t topic_length) noexcept nogil:
-    if group_length + topic_length + 1 > PAIR_MAX:
-        return TOO_LARGE
-    memcpy(out, group, group_length)
-    out[group_length] = 10
-    memcpy(out + group_length + 1, topic, topic_length)
-    return group_length + topic_length + 1
-
-
 cdef int subscription_put(GroupTable* table, const uint8_t* group, uint32_t group_length,
                           const uint8_t* topic, uint32_t topic_length,
                           const Subscription* value) noexcept nogil:
-    cdef uint8_t name[PAIR_MAX]
-    cdef int length = pair_name(name, group, group_length, topic, topic_length)
+    cdef uint8_t name[PAIR_BYTES_MAX]
+    cdef int length = name_pair(name, group, group_length, SEPARATOR, topic, topic_length)
     cdef Subscription* own
     if length < 0:
         return length
-    own = <Subscription*> name_map_find(&table.subscriptions, name, length)
+    own = <Subscription*> name_map_obtain(&table.subscriptions, name, length, sizeof(Subscription))
     if own == NULL:
-        own = <Subscription*> calloc(1, sizeof(Subscription))
-        if own == NULL:
-            return POOL_EMPTY
-        if name_map_put(&table.subscriptions, name, length, own) != OK:
-            free(own)
-            return POOL_EMPTY
+        return POOL_EMPTY
     own[0] = value[0]
     return OK
 
@@ -96,8 +76,8 @@ cdef int subscription_put(GroupTable* table, const uint8_t* group, uint32_t grou
 cdef Subscription* subscription_find(GroupTable* table, const uint8_t* group,
                                      uint32_t group_length, const uint8_t* topic,
                                      uint32_t topic_length) noexcept nogil:
-    cdef uint8_t name[PAIR_MAX]
-    cdef int length = pair_name(name, group, group_length, topic, topic_length)
+    cdef uint8_t name[PAIR_BYTES_MAX]
+    cdef int length = name_pair(name, group, group_length, SEPARATOR, topic, topic_length)
     if length < 0:
         return NULL
     return <Subscription*> name_map_find(&table.subscriptions, name, length)
@@ -108,7 +88,7 @@ cdef void subscriptions_remove(GroupTable* table, const uint8_t* group,
     cdef NameEntry* entry
     cdef uint64_t cursor = name_map_next(&table.subscriptions, 0, &entry)
     while cursor != 0:
-        if (entry.length > group_length and entry.name[group_length] == 10
+        if (entry.length > group_length and entry.name[group_length] == SEPARATOR
                 and memcmp(entry.name, group, group_length) == 0):
             free(name_map_remove(&table.subscriptions, entry.name, entry.length))
         cursor = name_map_next(&table.subscriptions, cursor, &entry)

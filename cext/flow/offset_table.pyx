@@ -1,22 +1,22 @@
 """Consumer offsets. See offset_table.pxd."""
-from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memchr, memcmp, memcpy
+from libc.stdlib cimport free, realloc
+from libc.string cimport memchr, memcmp
 
+from cext.base.status cimport OK, POOL_EMPTY, TOO_LARGE
 from cext.memory.name_map cimport (
+    PAIR_BYTES_MAX,
     NameEntry,
     name_map_close,
     name_map_find,
     name_map_next,
+    name_map_obtain,
     name_map_open,
-    name_map_put,
     name_map_remove,
+    name_pair,
 )
 
 cdef enum:
-    OK = 0
-    POOL_EMPTY = -2
-    TOO_LARGE = -9
-    PAIR_MAX = 1024
+    SEPARATOR = 64          # between topic and group: an @, as in RocketMQ's file
     QUEUES_MAX = 65536
     ENTRIES_MAX = 4194304   # pairs of topic and group; a client cannot grow the table further
 
@@ -41,36 +41,21 @@ cdef void offset_table_close(OffsetTable* table) noexcept nogil:
     name_map_close(&table.names)
 
 
-cdef int pair_name(uint8_t* out, const uint8_t* topic, uint32_t topic_length,
-                   const uint8_t* group, uint32_t group_length) noexcept nogil:
-    if topic_length + group_length + 1 > PAIR_MAX:
-        return TOO_LARGE
-    memcpy(out, topic, topic_length)
-    out[topic_length] = 64
-    memcpy(out + topic_length + 1, group, group_length)
-    return topic_length + group_length + 1
-
-
 cdef int offset_commit(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                        const uint8_t* group, uint32_t group_length, int32_t queue_id,
                        int64_t offset) noexcept nogil:
-    cdef uint8_t name[PAIR_MAX]
+    cdef uint8_t name[PAIR_BYTES_MAX]
     cdef int32_t slots
     cdef int64_t* offsets
     cdef GroupOffsets* entry
-    cdef int length = pair_name(name, topic, topic_length, group, group_length)
+    cdef int length = name_pair(name, topic, topic_length, SEPARATOR, group, group_length)
     if length < 0 or queue_id < 0 or queue_id >= QUEUES_MAX or offset < 0:
         return TOO_LARGE
-    entry = <GroupOffsets*> name_map_find(&table.names, name, length)
+    if table.names.live >= ENTRIES_MAX and name_map_find(&table.names, name, length) == NULL:
+        return POOL_EMPTY
+    entry = <GroupOffsets*> name_map_obtain(&table.names, name, length, sizeof(GroupOffsets))
     if entry == NULL:
-        if table.names.live >= ENTRIES_MAX:
-            return POOL_EMPTY
-        entry = <GroupOffsets*> calloc(1, sizeof(GroupOffsets))
-        if entry == NULL:
-            return POOL_EMPTY
-        if name_map_put(&table.names, name, length, entry) != OK:
-            free(entry)
-            return POOL_EMPTY
+        return POOL_EMPTY
     if queue_id >= entry.slots:
         slots = 8
         while slots <= queue_id:
@@ -91,9 +76,9 @@ cdef int offset_commit(OffsetTable* table, const uint8_t* topic, uint32_t topic_
 cdef int64_t offset_query(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                           const uint8_t* group, uint32_t group_length,
                           int32_t queue_id) noexcept nogil:
-    cdef uint8_t name[PAIR_MAX]
+    cdef uint8_t name[PAIR_BYTES_MAX]
     cdef GroupOffsets* entry
-    cdef int length = pair_name(name, topic, topic_length, group, group_length)
+    cdef int length = name_pair(name, topic, topic_length, SEPARATOR, group, group_length)
     if length < 0:
         return -1
     entry = <GroupOffsets*> name_map_find(&table.names, name, length)
@@ -109,7 +94,7 @@ cdef void offsets_remove(OffsetTable* table, const uint8_t* topic, uint32_t topi
     cdef uint32_t before, after
     cdef uint64_t cursor = name_map_next(&table.names, 0, &entry)
     while cursor != 0:
-        at = <uint8_t*> memchr(entry.name, 64, entry.length)
+        at = <uint8_t*> memchr(entry.name, SEPARATOR, entry.length)
         before = <uint32_t> (at - entry.name)
         after = entry.length - before - 1
         if ((topic_length == 0

@@ -1,6 +1,8 @@
 """Fixed-size buffers from one reserved region. See buffer_pool.pxd."""
 from libc.string cimport memset
 
+from cext.base.status cimport IO_ERROR, OK
+
 cdef extern from "<sys/mman.h>" nogil:
     void* mmap(void*, size_t, int, int, int, long)
     int munmap(void*, size_t)
@@ -24,8 +26,6 @@ cdef extern from * nogil:
 
 cdef enum:
     LINK_BYTES = 8
-    STATUS_OK = 0
-    STATUS_IO_ERROR = -5
 
 
 cdef int buffer_pool_open(BufferPool* pool, uint64_t buffer_bytes, uint32_t count,
@@ -39,9 +39,9 @@ cdef int buffer_pool_open(BufferPool* pool, uint64_t buffer_bytes, uint32_t coun
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
     if base == MAP_FAILED:
         pool.count = 0
-        return STATUS_IO_ERROR
+        return IO_ERROR
     pool.base = <uint8_t*> base
-    return STATUS_OK
+    return OK
 
 
 cdef void buffer_pool_close(BufferPool* pool) noexcept nogil:
@@ -87,7 +87,7 @@ def exercise(uint64_t buffer_bytes, uint32_t count, takes):
     cdef BufferPool pool
     cdef list held = []
     cdef void* buffer
-    if buffer_pool_open(&pool, buffer_bytes, count, 0) != STATUS_OK:
+    if buffer_pool_open(&pool, buffer_bytes, count, 0) != OK:
         raise MemoryError("no address space for the pool")
     for step in takes:
         if step > 0:

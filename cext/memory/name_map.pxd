@@ -9,6 +9,12 @@ cannot fill the table with colliding names of its choice on the hot path.
 Example: "TopicTest" -> Topic*; "TopicTest@group-a" -> GroupOffsets*.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from cext.base.status cimport Status
+
+cdef enum:
+    PAIR_BYTES_MAX = 1024   # two names and the byte between them; each is at most 255 bytes
 
 cdef struct NameEntry:
     uint64_t hash           # 0: the slot is empty
@@ -28,7 +34,24 @@ cdef void* name_map_find(NameMap* names, const uint8_t* name, uint32_t length) n
 # Sets the value (not NULL) of a name; OK or POOL_EMPTY when memory is out.
 cdef int name_map_put(NameMap* names, const uint8_t* name, uint32_t length,
                       void* value) noexcept nogil
+# The value of a name; when it has none, value_bytes of zeroed memory (free() it once it is removed)
+# become its value. NULL when memory is out.
+cdef void* name_map_obtain(NameMap* names, const uint8_t* name, uint32_t length,
+                           uint64_t value_bytes) noexcept nogil
 # Returns the value the name had, or NULL.
 cdef void* name_map_remove(NameMap* names, const uint8_t* name, uint32_t length) noexcept nogil
 # Walks the live entries: start with 0, pass back what comes; returns 0 at the end.
 cdef uint64_t name_map_next(NameMap* names, uint64_t cursor, NameEntry** entry) noexcept nogil
+
+# Makes one name of two, with a byte between them that is in neither; `out` holds PAIR_BYTES_MAX.
+# Its length, or TOO_LARGE.
+cdef inline int name_pair(uint8_t* out, const uint8_t* first, uint32_t first_length,
+                          uint8_t separator, const uint8_t* second,
+                          uint32_t second_length) noexcept nogil:
+    cdef uint64_t length = <uint64_t> first_length + second_length + 1
+    if length > PAIR_BYTES_MAX:
+        return Status.TOO_LARGE
+    memcpy(out, first, first_length)
+    out[first_length] = separator
+    memcpy(out + first_length + 1, second, second_length)
+    return <int> length

@@ -2,10 +2,10 @@
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
+from cext.base.status cimport OK, POOL_EMPTY
+
 cdef enum:
     FIRST_SLOTS = 64
-    STATUS_OK = 0
-    STATUS_POOL_EMPTY = -2
 
 
 cdef inline uint64_t hash_name(const uint8_t* name, uint32_t length) noexcept nogil:
@@ -32,9 +32,9 @@ cdef int name_map_open(NameMap* names) noexcept nogil:
     memset(names, 0, sizeof(NameMap))
     names.slots = <NameEntry*> calloc(FIRST_SLOTS, sizeof(NameEntry))
     if names.slots == NULL:
-        return STATUS_POOL_EMPTY
+        return POOL_EMPTY
     names.mask = FIRST_SLOTS - 1
-    return STATUS_OK
+    return OK
 
 
 cdef void name_map_close(NameMap* names) noexcept nogil:
@@ -71,7 +71,7 @@ cdef int grow(NameMap* names) noexcept nogil:
         size *= 2
     cdef NameEntry* slots = <NameEntry*> calloc(size, sizeof(NameEntry))
     if slots == NULL:
-        return STATUS_POOL_EMPTY
+        return POOL_EMPTY
     cdef uint64_t old, slot
     cdef NameEntry* entry
     for old in range(names.mask + 1):
@@ -89,19 +89,19 @@ cdef int grow(NameMap* names) noexcept nogil:
     names.slots = slots
     names.mask = size - 1
     names.used = names.live
-    return STATUS_OK
+    return OK
 
 
 cdef int name_map_put(NameMap* names, const uint8_t* name, uint32_t length,
                       void* value) noexcept nogil:
-    if names.used * 2 >= names.mask + 1 and grow(names) != STATUS_OK:
-        return STATUS_POOL_EMPTY
+    if names.used * 2 >= names.mask + 1 and grow(names) != OK:
+        return POOL_EMPTY
     cdef uint64_t h = hash_name(name, length)
     cdef NameEntry* entry = find_slot(names, h, name, length)
     if entry.hash == 0:
         entry.name = <uint8_t*> malloc(length if length > 0 else 1)
         if entry.name == NULL:
-            return STATUS_POOL_EMPTY
+            return POOL_EMPTY
         memcpy(entry.name, name, length)
         entry.length = length
         entry.hash = h
@@ -109,7 +109,18 @@ cdef int name_map_put(NameMap* names, const uint8_t* name, uint32_t length,
     if entry.value == NULL:
         names.live += 1
     entry.value = value
-    return STATUS_OK
+    return OK
+
+
+cdef void* name_map_obtain(NameMap* names, const uint8_t* name, uint32_t length,
+                           uint64_t value_bytes) noexcept nogil:
+    cdef void* value = name_map_find(names, name, length)
+    if value == NULL:
+        value = calloc(1, value_bytes)
+        if value != NULL and name_map_put(names, name, length, value) != OK:
+            free(value)
+            return NULL
+    return value
 
 
 cdef void* name_map_remove(NameMap* names, const uint8_t* name, uint32_t length) noexcept nogil:
@@ -137,7 +148,7 @@ def exercise(list steps):
     cdef uint64_t cursor
     cdef bytes name
     answers = []
-    if name_map_open(&names) != STATUS_OK:
+    if name_map_open(&names) != OK:
         raise MemoryError("no memory for the map")
     for step in steps:
         name = step[1]

@@ -3,6 +3,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memmove, memset
 
 from cext.base.clock cimport monotonic_us
+from cext.base.status cimport IO_ERROR, OK
 from cext.memory.buffer_pool cimport (
     buffer_pool_close,
     buffer_pool_open,
@@ -25,8 +26,6 @@ from cext.net.connection cimport (
 from cext.net.socket_api cimport *
 
 cdef enum:
-    STATUS_OK = 0
-    STATUS_IO_ERROR = -5
     EVENTS_PER_POLL = 256
     ACCEPTS_PER_TURN = 64
     JUMBO_KEEP_BYTES = 1048576      # memory a free jumbo buffer may go on holding
@@ -75,32 +74,32 @@ cdef class Reactor:
         self.jumbo_bytes = frame_max_bytes + 65536
         if (self.connections == NULL or self.free_slots == NULL or self.scratch == NULL
                 or self.events == NULL
-                or buffer_pool_open(&self.small_pool, SMALL_BYTES, connections_max, 0) != STATUS_OK
+                or buffer_pool_open(&self.small_pool, SMALL_BYTES, connections_max, 0) != OK
                 or buffer_pool_open(&self.jumbo_pool, self.jumbo_bytes, jumbo_count,
-                                    JUMBO_KEEP_BYTES) != STATUS_OK
-                or buffer_pool_open(&self.reply_pool, REPLY_BYTES, reply_count, 0) != STATUS_OK
+                                    JUMBO_KEEP_BYTES) != OK
+                or buffer_pool_open(&self.reply_pool, REPLY_BYTES, reply_count, 0) != OK
                 or buffer_pool_open(&self.piece_pool, sizeof(OutPiece), reply_count * 64,
-                                    0) != STATUS_OK):
-            return STATUS_IO_ERROR
+                                    0) != OK):
+            return IO_ERROR
         self.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
         self.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
         if self.epoll_fd < 0 or self.wake_fd < 0:
-            return STATUS_IO_ERROR
+            return IO_ERROR
         cdef epoll_event event
         cdef int i
         event.events = EPOLLIN
         event.data.ptr = &self.wake_fd
         if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.wake_fd, &event) != 0:
-            return STATUS_IO_ERROR
+            return IO_ERROR
         for i in range(self.told_count):
             event.data.ptr = &self.told_fds[i]
             if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.told_fds[i], &event) != 0:
-                return STATUS_IO_ERROR
+                return IO_ERROR
         event.data.ptr = &self.listen_fd
         if self.listen_fd >= 0 and epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, self.listen_fd,
                                              &event) != 0:
-            return STATUS_IO_ERROR
-        return STATUS_OK
+            return IO_ERROR
+        return OK
 
     cdef void add_wake_fd(self, int fd) noexcept nogil:
         if self.told_count < 4:
@@ -273,7 +272,7 @@ cdef class Reactor:
             # What was asked before the bad frame is still answered; nothing more is read.
             c.closing = True
             self.mark_dirty(c)
-        elif self.keep_rest(c, base + used, available - used, needed) != STATUS_OK:
+        elif self.keep_rest(c, base + used, available - used, needed) != OK:
             c.closing = True
             self.mark_dirty(c)
 
@@ -288,7 +287,7 @@ cdef class Reactor:
                 if jumbo == NULL:
                     self.counters.refused_frames += 1
                     if self.on_refused(self.owner, c, rest, rest_bytes, needed) < 0:
-                        return STATUS_IO_ERROR
+                        return IO_ERROR
                     c.skip_bytes = needed - rest_bytes
                     rest_bytes = 0
                 else:
@@ -298,7 +297,7 @@ cdef class Reactor:
             if c.small == NULL:
                 c.small = <uint8_t*> buffer_pool_take(&self.small_pool)
                 if c.small == NULL:
-                    return STATUS_IO_ERROR   # cannot be: one small buffer per connection
+                    return IO_ERROR   # cannot be: one small buffer per connection
             memcpy(c.small, rest, rest_bytes)
             if c.jumbo != NULL:
                 buffer_pool_release(&self.jumbo_pool, c.jumbo)
@@ -310,7 +309,7 @@ cdef class Reactor:
             buffer_pool_release(&self.jumbo_pool, c.jumbo)
             c.jumbo = NULL
         c.partial_bytes = rest_bytes
-        return STATUS_OK
+        return OK
 
     # ---------------------------------------------------------------- output
 
