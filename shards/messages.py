@@ -326,7 +326,7 @@ def decode(frame: bytes) -> Message:
         raise BusError(f"version {frame[:1].hex() or 'missing'} of the bus, not {PROTOCOL}")
     try:
         message: Message = _decoder.decode(frame[1:])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BusError(f"not a message: {error}") from None
     return message
 

@@ -254,7 +254,8 @@ class BusSiblings(seam.Siblings):
                     groups[item.name] = (members and GroupConfig.of(members), stamp)
                 else:
                     self._take_other(item, members, stamp)
-            except (ProtocolError, Refusal, ConfigError, msgspec.DecodeError) as error:
+            except (ProtocolError, Refusal, ConfigError, msgspec.DecodeError,
+                    UnicodeDecodeError) as error:  # fmt: skip
                 log.error("%s %.200r of shard %d is left out: %s", item.kind, item.name,
                           item.stamp.origin, error)  # fmt: skip
         self._broker.topics.take(topics)
