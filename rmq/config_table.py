@@ -187,6 +187,8 @@ BROKER: tuple[Setting, ...] = (
     _int("rmqRingBytes", 16 * MIB, MIB, 1 << 34),  # write buffer in front of the log, power of two
     _bool("rmqPinShards", True),  # several shards: each reactor on a core of its own
     _int("rmqShardFailuresMax", 10, 1),  # failed starts in a row after which one is given up
+    _int("rmqShardCrashesMax", 15, 1),  # so many ends of a shard that served, within
+    _int("rmqShardCrashMinutes", 10, 1, 1440),  # so many minutes: it is given up too
     _int("rmqShardSilentSeconds", 30, 5),  # a shard whose control side says nothing is killed
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
     _int("rmqReplyBuffers", 1024, 16, 1 << 20),  # reply buffers of the reactor, all connections

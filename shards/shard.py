@@ -8,9 +8,12 @@
 
 A run has failed when it ended before it served, or within STABLE_S after. Failed runs in a row are
 followed by growing pauses, none after the first; rmqShardFailuresMax (10) of them end the attempts.
-So a shard
-that is killed now and then is back at once, and one that cannot live leaves the machine in peace
-after about 20 seconds, with its reason in `rmq broker status`, while the others serve on.
+Runs that served for longer and then ended are crashes: each is followed by a start at once, and
+rmqShardCrashesMax (15) of them within rmqShardCrashMinutes (10) end the attempts as well. So a
+shard that is killed now and then is back at once, one that cannot live leaves the machine in peace
+after about 20 seconds, and one that dies of what it serves, say of one request that comes again and
+again, after ten minutes at the latest; the reason stands in `rmq broker status`, and the others
+serve on. A restart on request, by hand or by a new supervisor, begins to count anew.
 
 The process is watched through a pidfd, which works for processes of an earlier supervisor too. Who
 that was stands in <store>/bus/shard-1.pid as {"pid":..,"ticks":..,"digest":..}: ticks is the start
@@ -25,7 +28,8 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -66,6 +70,7 @@ class Shard:
     reason: str = ""
     restarts: int = 0
     failures: int = 0  # failed runs in a row
+    crashes: deque[float] = field(default_factory=deque)  # when it did, monotonic
     started_at: float = 0.0  # monotonic
     serving_at: float | None = None
     drain: bool = False
@@ -168,6 +173,14 @@ class Shard:
         self.process = None
         self.refused = code == REFUSED
         return reason
+
+    def crashed(self, window_s: float) -> int:
+        """It served, and ended without being asked to; how often it did within the window."""
+        now = time.monotonic()
+        self.crashes.append(now)
+        while now - self.crashes[0] > window_s:
+            self.crashes.popleft()
+        return len(self.crashes)
 
     def pause_s(self) -> float:
         """Before the next start, after this many failed runs."""

@@ -190,15 +190,24 @@ class Supervisor:
         if not self._started and shard.refused:
             shard.state = states.GIVEN_UP  # told at once, not after ten attempts
             return
-        if shard.failures >= self.settings.rmqShardFailuresMax:
-            shard.state = states.GIVEN_UP
-            shard.reason = f"given up after {shard.failures} failed starts in a row; last: {reason}"
-            log.error("shard %d: %s", shard.index, shard.reason)
-            self._progressed()
+        settings = self.settings
+        if shard.failures >= settings.rmqShardFailuresMax:
+            self._give_up(shard, f"{shard.failures} failed starts in a row; last: {reason}")
+            return
+        minutes = settings.rmqShardCrashMinutes
+        if not shard.failures and shard.crashed(60.0 * minutes) >= settings.rmqShardCrashesMax:
+            crashes = len(shard.crashes)
+            self._give_up(shard, f"{crashes} crashes within {minutes} minutes; last: {reason}")
             return
         shard.state = states.WAITING
         shard.restarts += 1
         asyncio.get_running_loop().call_later(shard.pause_s(), self._again, shard)
+
+    def _give_up(self, shard: Shard, why: str) -> None:
+        shard.state = states.GIVEN_UP
+        shard.reason = f"given up after {why}"
+        log.error("shard %d: %s", shard.index, shard.reason)
+        self._progressed()
 
     def _again(self, shard: Shard) -> None:
         if shard.state == states.WAITING and shard.wanted and not self._stopping:
@@ -207,6 +216,7 @@ class Supervisor:
     def restart(self, shard: Shard) -> None:
         """Stops it cleanly (or what is left of it) and starts it anew."""
         shard.failures = 0
+        shard.crashes.clear()
         if shard.runs:
             shard.state = states.STOPPING
             shard.signal(signal.SIGTERM)

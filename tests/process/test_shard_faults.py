@@ -222,6 +222,30 @@ def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(tmp_path: Pa
         asyncio.run(sends(broker.ports[1], "t", 1))
 
 
+def test_shard_that_keeps_crashing_after_it_served_is_given_up(tmp_path: Path) -> None:
+    limits = ["--set", "rmqShardCrashesMax=3", "--set", "rmqShardCrashMinutes=1"]
+    with machine(tmp_path, 2, limits) as broker:
+        for number in range(3):
+            shard = broker.until(lambda shards: shards[1].up_s > 1.1)[1]
+            assert shard.restarts == number
+            os.kill(shard.pid, signal.SIGSEGV)
+            broker.until(lambda shards, pid=shard.pid: shards[1].pid != pid)
+        shown = rmq("broker", "shards", "--json", "--store", str(broker.store))
+        assert shown.returncode == 1
+        rows = json.loads(shown.stdout)
+        assert [row["state"] for row in rows] == ["serving", "given up"]
+        assert rows[1]["reason"] == (
+            "given up after 3 crashes within 1 minutes; last: killed by signal 11 (SIGSEGV)"
+        )
+        asyncio.run(sends(broker.ports[0], "t", 5))
+        done = rmq("broker", "restart", "1", "--store", str(broker.store))
+        assert "serves at" in done.stdout, done.stderr
+        for _ in range(2):  # counted anew
+            pid = broker.until(lambda shards: shards[1].up_s > 1.1)[1].pid
+            os.kill(pid, signal.SIGKILL)
+            broker.until_serving(1, other_than=pid)
+
+
 def test_topic_deleted_while_a_shard_was_away_does_not_come_back(tmp_path: Path) -> None:
     async def delete(port: int, topic: str) -> None:
         async with BrokerClient(port) as client:

@@ -75,6 +75,14 @@ def test_run_that_served_for_a_while_counts_as_no_failure(directory: BusDirector
     assert not shard.runs
 
 
+def test_crashes_are_counted_within_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = [1000.0, 1001.0, 1060.0, 1060.5, 1061.5, 2000.0]
+    clock = iter(times)
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+    shard = new_shard()
+    assert [shard.crashed(60.0) for _ in times] == [1, 2, 3, 3, 3, 1]
+
+
 def test_reason_that_a_shard_left_behind_is_told(directory: BusDirectory) -> None:
     shard = new_shard()
     directory.write("shard-1.why", "the port is taken")
