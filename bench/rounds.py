@@ -25,7 +25,7 @@ class Outcome:
 
     name: str
     title: str
-    goal: float
+    goal: float | None  # None: told, not judged
     better: str = "<="  # how the value must stand to the goal
     unit: str = "x"
     possible: float | None = None  # a median beyond this cannot be: the rounds met different disks
@@ -40,9 +40,11 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """ok, MISSED, NOISE (the measurement contradicts itself) or error."""
+        """ok, MISSED, told, NOISE (the measurement contradicts itself) or error."""
         if self.error or not self.values:
             return "error"
+        if self.goal is None:
+            return "told"
         if self.possible is not None and self.median > self.possible:
             return "NOISE"
         good = self.median <= self.goal if self.better == "<=" else self.median >= self.goal
@@ -50,11 +52,16 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        return self.verdict == "ok"
+        return self.verdict in ("ok", "told")
+
+    @property
+    def wanted(self) -> str:
+        """The goal in words."""
+        return "-" if self.goal is None else f"{self.better} {self.goal:g}{self.unit}"
 
     def row(self) -> list[str]:
         """Title, goal, median, spread, verdict, notes."""
-        goal = f"{self.better} {self.goal:g}{self.unit}"
+        goal = self.wanted
         if self.error or not self.values:
             return [self.title, goal, "-", "-", "error", self.error or "nothing measured"]
         spread = f"{min(self.values):.2f} .. {max(self.values):.2f}"
@@ -65,7 +72,7 @@ class Outcome:
         return {
             "name": self.name,
             "title": self.title,
-            "goal": f"{self.better} {self.goal:g}{self.unit}",
+            "goal": self.wanted,
             "median": self.median if self.values else None,
             "values": self.values,
             "verdict": self.verdict,

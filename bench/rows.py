@@ -55,8 +55,10 @@ class Bench:
     def floor(self, sync: bool = False) -> Floor:
         return Floor(self.root / "floor", sync, self.floor_file_mb, self.places(sync))
 
-    def ours(self, flush: str = "async", name: str = "ours", **settings: str) -> Ours:
-        ours = Ours(self.root / name, flush, self.places(flush == "sync"), settings)
+    def ours(
+        self, flush: str = "async", name: str = "ours", shards: int = 1, **settings: str
+    ) -> Ours:
+        ours = Ours(self.root / name, flush, self.places(flush == "sync"), settings, shards)
         ours.await_ack()
         return ours
 
@@ -101,9 +103,10 @@ def sends(
     batch: int = 1,
     keys: tuple[str, ...] = (),
 ) -> Sliced:
-    """Sends to one server; refusals are an error here, not a number."""
+    """Sends to one server, over its shards in turn; refusals are an error here, not a number."""
     frames = send_frames(queues, SendShape(bench.body_bytes, batch=batch, keys=keys))
-    addresses = [server.address] * connections
+    own = server.addresses if isinstance(server, Ours) else [server.address]
+    addresses = [own[number % len(own)] for number in range(connections)]
     in_order = isinstance(server, Floor)
     return Sliced(bench, server, open_producer(frames, addresses, window, in_order=in_order))
 

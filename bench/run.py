@@ -21,11 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from machine_rows import MACHINE_ROWS
 from rounds import Outcome
-from rows import ROWS, Bench
+from rows import ROWS as BROKER_ROWS
+from rows import Bench
 from servers import ROOT, build_floor, place_generator
 
+COLOURS = {"ok": "green", "told": "blue", "MISSED": "red", "NOISE": "yellow", "error": "red"}
 HEADINGS = ("row", "goal", "median", "spread", "verdict", "measured")
+ROWS = {**BROKER_ROWS, **MACHINE_ROWS}
 RESULTS = ROOT / "build" / "bench" / "results.json"
 
 
@@ -69,7 +73,7 @@ def print_table(outcomes: list[Outcome]) -> None:
         return
     table = Table(*HEADINGS)
     for row in rows:
-        colour = {"ok": "green", "MISSED": "red", "NOISE": "yellow", "error": "red"}[row[4]]
+        colour = COLOURS[row[4]]
         table.add_row(*row[:4], f"[{colour}]{row[4]}[/]", row[5].replace("[", "\\["))
     console = Console()
     if not console.is_terminal:

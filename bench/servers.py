@@ -29,6 +29,7 @@ from rmq.errors import RmqError
 from rmq.format import remoting
 from rmq.load.cpu import with_descendants
 from rmq.load.frames import Queue, SendShape, send_frames
+from shards.placement import PORT_STEP
 
 ROOT = Path(__file__).resolve().parent.parent
 FLOOR = ROOT / "build" / "bench" / "floor"
@@ -62,9 +63,18 @@ def place_generator(placement: str) -> list[int]:
     return cpus[1:]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+def free_port(shards: int = 1) -> int:
+    """A free port for shard 0, such that those of the others, 10 apart, are free as well."""
+    for _ in range(100):
+        with contextlib.ExitStack() as opened:
+            listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+            port = int(listener.getsockname()[1])
+            with contextlib.suppress(OSError, OverflowError):
+                for index in range(1, shards):
+                    other = ("127.0.0.1", port + PORT_STEP * index)
+                    opened.enter_context(socket.create_server(other))
+                return port
+    raise StartError(f"no {shards} free ports")
 
 
 class Server:
@@ -160,7 +170,7 @@ class Probe:
 
 
 class Ours(Server):
-    """`rmq standalone`: name server and broker in one command."""
+    """`rmq standalone`: name server and broker in one command, with one shard or several."""
 
     def __init__(
         self,
@@ -168,12 +178,16 @@ class Ours(Server):
         flush: str,
         cpus: list[int],
         settings: dict[str, str] | None = None,
+        shards: int = 1,
     ) -> None:
-        self.port, name_port = free_port(), free_port()
-        self.address = f"127.0.0.1:{self.port}"
+        self.port, name_port = free_port(shards), free_port()
+        self.addresses = [f"127.0.0.1:{self.port + PORT_STEP * i}" for i in range(shards)]
+        self.address = self.addresses[0]
+        self.store = directory / "store"
         self.name_server = f"127.0.0.1:{name_port}"
-        command = [sys.executable, "-m", "rmq", "standalone", "--store", str(directory / "store")]
+        command = [sys.executable, "-m", "rmq", "standalone", "--store", str(self.store)]
         command += ["--namesrv-port", str(name_port), "--port", str(self.port), "--flush", flush]
+        command += ["--shards", str(shards)] if shards > 1 else []
         for key, value in (settings or {}).items():
             command += ["--set", f"{key}={value}"]
         super().__init__(command, directory, cpus)
@@ -183,10 +197,11 @@ class Ours(Server):
         super().__init__(self.command, self.directory, self.cpus)
 
     def await_ack(self) -> float:
-        """Seconds from exec until a client that asks for the route has its first send acked."""
+        """Seconds from exec until a client that asks for the route had an ack of each shard."""
         until = self.started + START_SECONDS_MAX
         frame = send_frames([Queue("first-ack", 0)], SendShape()).render_one(0, 10_000_000, 1)
         request = remoting.decode(frame[4:])
+        acked: set[str] = set()
         while time.monotonic() < until:
             self.check_alive()
             # Refused, not registered yet, not ready yet: what a client meets while a broker starts.
@@ -194,7 +209,9 @@ class Ours(Server):
                 for broker in cluster.masters():
                     connection = cluster.broker(broker.name)
                     connection.call(RequestCode.SEND_MESSAGE_V2, request.fields, request.body)
-                    return time.monotonic() - self.started
+                    acked.add(broker.name)
+                    if len(acked) == len(self.addresses):
+                        return time.monotonic() - self.started
             time.sleep(PROBE_SECONDS)
         raise StartError(f"no ack within {START_SECONDS_MAX:.0f} s; see {self.log}")
 

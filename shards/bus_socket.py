@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import zmq
 
@@ -22,6 +23,16 @@ log = logging.getLogger("rmq.bus")
 
 FRAMES_A_TURN = 64
 QUEUE_FRAMES = 10_000  # of one peer that does not read; then frames to it are dropped
+
+
+@dataclass
+class Traffic:
+    """What went through a socket, in whole messages."""
+
+    sent: int = 0
+    received: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
 
 
 class BusSocket:
@@ -40,6 +51,7 @@ class BusSocket:
         self._take = take
         self._loop: asyncio.AbstractEventLoop | None = None
         self._looking = False
+        self.traffic = Traffic()
 
     def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -60,6 +72,8 @@ class BusSocket:
             return False
         finally:
             self._look_soon()
+        self.traffic.sent += 1
+        self.traffic.bytes_sent += sum(map(len, frames))
         return True
 
     def _look_soon(self) -> None:
@@ -76,6 +90,8 @@ class BusSocket:
                 frames = self.raw.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
+            self.traffic.received += 1
+            self.traffic.bytes_received += sum(map(len, frames))
             try:
                 self._take(frames)
             except Exception:

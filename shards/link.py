@@ -94,6 +94,17 @@ class Link:
     def joined(self) -> bool:
         return self.epoch != 0
 
+    @property
+    def traffic(self) -> dict[str, int]:
+        """Messages and bytes over this shard's end of the bus, both ways, both sockets."""
+        ends = (self._dealer.traffic, self._news.traffic)
+        return {
+            "bus_messages_sent": sum(end.sent for end in ends),
+            "bus_messages_received": sum(end.received for end in ends),
+            "bus_bytes_sent": sum(end.bytes_sent for end in ends),
+            "bus_bytes_received": sum(end.bytes_received for end in ends),
+        }
+
     def start(self) -> None:
         token = self._owner.hello().token
         for socket, name in ((self._dealer, "requests"), (self._news, "news")):

@@ -177,8 +177,8 @@ class Stats(Message, frozen=True):
 
 class StatsReply(Message, frozen=True):
     """counters: ShardCore.stats() under its own names (messages_in, bytes_in, log_durable, ..).
-    gauges: what the control side knows (topics, groups, producers, consumers, connections,
-    control_waiting). Names are only ever added."""
+    gauges: what the control side knows (topics, groups, consumer_groups, connections, cpu_s,
+    bus_messages_sent, ..). Names are only ever added."""
 
     index: int
     name: str

@@ -315,6 +315,7 @@ class BusSiblings(seam.Siblings):
             "producer_groups": len(broker.producers.groups()),
             "connections": len(broker.connections),
             "bus_syncs": self._link.syncs,
+            **self._link.traffic,
             "cpu_s": time.process_time(),
         }
         return StatsReply(

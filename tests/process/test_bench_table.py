@@ -29,8 +29,9 @@ def test_a_quick_run_measures_every_row(tmp_path):
     assert run.returncode == 0
     assert {row["name"] for row in rows} == {
         "single", "many", "latency", "sync_one", "sync_many", "batch", "pull", "queues", "start",
-        "restart", "indexed", "query",
+        "restart", "indexed", "query", "shards", "bus", "shard_faults", "idle", "store_pool",
     }  # fmt: skip
-    assert all(row["median"] > 0 for row in rows)
+    may_be_none = "bus messages/s under full load, above those at rest"
+    assert all(row["median"] > 0 for row in rows if row["title"] != may_be_none)
     assert "verdict" in run.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]

@@ -1,0 +1,273 @@
+"""The rows about several shards on one machine, and about the store pool.
+
+Two shards share one core here when the machine has two: what is compared is CPU per message, which
+does not ask how many cores there are. Latencies of a sibling are measured with a shard on each core
+and the generator, which is paced and needs little, beside them.
+
+    outcomes = MACHINE_ROWS["shard_faults"](Bench(root=Path("/tmp/x"), rounds=5, seconds=2.0))
+"""
+
+import contextlib
+import os
+import signal
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+from rounds import Outcome, middle
+from rows import Bench, Row, compare_cpu, in_rounds, sends, topic_queues
+from servers import PROBE_SECONDS, START_SECONDS_MAX, Ours, StartError
+
+from cext.load.producer import Producer
+from rmq.client.connection import Connection
+from rmq.codes import RequestCode
+from rmq.errors import RmqError
+from rmq.format import remoting
+from rmq.load.cpu import CpuMeter, resident_bytes
+from rmq.load.frames import Queue, SendShape, send_frames
+from rmq.load.run import open_producer
+from shards.client import BusClient
+from shards.messages import AllStats, AllStatsReply, ShardStatus, Status, StatusReply
+
+POOL_BODY_BYTES = 4096
+POOL_FILE_BYTES = 64 << 20  # a log file; the pool has 5 of them, rounded down to a power of two
+PACED = 1000.0  # sends a second on the shard whose latency is watched
+LOAD = 5000.0  # on the one that is killed
+CHANGES = 200  # of a topic, one after the other
+QUESTIONS = 300
+MESSAGES_A_QUESTION = 6  # command -> supervisor -> 2 shards -> supervisor -> command
+
+
+def shards(bench: Bench) -> Outcome:
+    """Two connections with a window of 64 each, to one shard or one to each of two.
+
+    All servers have the same cores. The supervisor's cost and that of the second control thread
+    are in it.
+    """
+    outcome = Outcome("shards", "two shards against one, same load: CPU-s/M", 1.1)
+    with bench.ours() as one, bench.ours(name="two", shards=2) as two:
+        few, spread = (of_first_broker(topic_queues(each)) for each in (one, two))
+        rounds = in_rounds(
+            bench, sends(bench, one, few, 2, 64).slice, sends(bench, two, spread, 2, 64).slice
+        )
+    return compare_cpu(outcome, rounds, "one two")
+
+
+def of_first_broker(queues: list[Queue]) -> list[Queue]:
+    """A queue of one shard is on the others too: the same frames go to any of them."""
+    return [queue for queue in queues if queue.broker_name == queues[0].broker_name]
+
+
+# ---- the bus
+
+
+def bus(bench: Bench) -> list[Outcome]:
+    cost = Outcome("bus", "bus: CPU of a control message, all processes", None, unit=" us")
+    crossing = Outcome("bus", "bus messages/s under full load, above those at rest", 1.0)
+    crossing.unit = "/s"
+    with bench.ours() as alone, bench.ours(name="two", shards=2) as two:
+        queues = of_first_broker(topic_queues(two))
+        topic_queues(alone)
+        for _ in range(bench.rounds):
+            cost.values.append(question_cost(two))
+            for name, server in (("one_shard", alone), ("two_shards", two)):
+                cost.details.setdefault(name, []).append(change_cost(server))
+            crossing.values.append(bus_messages_of_sends(bench, two, queues, crossing))
+        cost.details["messages_a_change"] = bus_messages_of_changes(two)
+    both = [middle(cost.details[name]) for name in ("one_shard", "two_shards")]
+    cost.notes.append(
+        f"a topic change: {both[0]:.0f} us on one shard, {both[1]:.0f} us on two, "
+        f"{cost.details['messages_a_change']:.1f} messages at the shards' ends"
+    )
+    sent = sum(crossing.details["sends"])
+    crossing.notes.append(f"{sent:,.0f} sends, {middle(crossing.details['rest']):.1f}/s at rest")
+    return [cost, crossing]
+
+
+def question_cost(server: Ours) -> float:
+    """Microseconds of CPU of one bus message: all shards' numbers, asked for again and again."""
+    with BusClient(server.store) as client:
+        meter = CpuMeter(server.pids())
+        for _ in range(QUESTIONS):
+            client.ask(AllStats(), AllStatsReply)
+        return meter.seconds() / (QUESTIONS * MESSAGES_A_QUESTION) * 1e6
+
+
+def change_cost(server: Ours) -> float:
+    """Microseconds of CPU of one change of a topic, which is written, told and registered."""
+    meter = CpuMeter(server.pids())
+    change_topics(server, CHANGES)
+    return meter.seconds() / CHANGES * 1e6
+
+
+def change_topics(server: Ours, count: int) -> None:
+    with Connection(server.address) as connection:
+        for number in range(count):
+            fields = {
+                "topic": "changing", "defaultTopic": "TBW102", "readQueueNums": 4 + number % 2,
+                "writeQueueNums": 4, "perm": 6, "topicFilterType": "SINGLE_TAG",
+                "topicSysFlag": 0, "order": "false",
+            }  # fmt: skip
+            connection.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+
+
+def bus_messages_of_changes(server: Ours) -> float:
+    """Messages at the shards' ends of the bus for each change, when changes do not coincide."""
+    with BusClient(server.store) as client:
+        before = bus_messages(client)
+        change_topics(server, CHANGES)
+        return (bus_messages(client) - before) / CHANGES
+
+
+def bus_messages_of_sends(
+    bench: Bench, server: Ours, queues: list[Queue], outcome: Outcome
+) -> float:
+    """How many more bus messages a second there are while both shards are loaded."""
+    frames = send_frames(queues, SendShape(bench.body_bytes))
+    with BusClient(server.store) as client:
+        before = bus_messages(client)
+        time.sleep(bench.seconds)
+        rest = (bus_messages(client) - before) / bench.seconds
+        loop = open_producer(frames, server.addresses, 64)
+        before = bus_messages(client)
+        loop.run(int(bench.seconds * 1e6))
+        loaded = (bus_messages(client) - before) / bench.seconds
+        loop.finish(1_000_000)
+    outcome.details.setdefault("rest", []).append(rest)
+    outcome.details.setdefault("sends", []).append(loop.stats()["acked"])
+    return loaded - rest
+
+
+def bus_messages(client: BusClient) -> float:
+    names = ("bus_messages_sent", "bus_messages_received")
+    stats = client.ask(AllStats(), AllStatsReply).stats
+    return sum(each.gauges[name] for each in stats for name in names)
+
+
+# ---- faults
+
+
+def shard_faults(bench: Bench) -> list[Outcome]:
+    """Shard 1 is killed, then stopped, under load; shard 0's sends are timed from when they were
+    due. The same time without a fault tells what the machine does by itself."""
+    back = Outcome("shard_faults", "shard killed under load: serves again after", 1.0, unit=" s")
+    killed = Outcome("shard_faults", "sibling's p99 meanwhile: to the p99 without", 1.25)
+    stopped = Outcome("shard_faults", "sibling's p99 while a shard is stopped: to without", 1.25)
+    noise: list[float] = []
+    free = replace(bench, cpus=bench.all_cpus)
+    with free.ours(name="faults", shards=2, rmqShardCrashesMax="1000") as ours:
+        frames = send_frames(of_first_broker(topic_queues(ours)), SendShape(bench.body_bytes))
+        paced = open_producer(frames, ours.addresses[:1], 1000, rate=PACED)
+        paced.run(500_000)
+        with ThreadPoolExecutor(2) as threads:
+            for _ in range(bench.rounds):
+                loaded = open_producer(frames, ours.addresses[1:], 1000, rate=LOAD)
+                load = threads.submit(loaded.run, int((3 * bench.seconds + 1) * 1e6))
+                calm = p99_us(bench, paced)
+                again = p99_us(bench, paced)
+                noise.append(again / calm)
+                watched = threads.submit(p99_us, bench, paced)
+                back.values.append(kill_and_wait(ours, 1))
+                killed.values.append(watched.result() / again)
+                load.result()  # it ended with its connection
+                settle(bench, paced)
+                calm = p99_us(bench, paced)
+                stopped.values.append(p99_while_stopped(bench, ours, paced, threads) / calm)
+                back.details.setdefault("calm_us", []).append(calm)
+        paced.finish(1_000_000)
+        if paced.stats()["failures"]:
+            raise RuntimeError(f"sends to the sibling failed: {paced.stats()['failures']}")
+    killed.notes.append(
+        f"without any fault {middle(noise):.2f} ({min(noise):.2f} .. {max(noise):.2f}); "
+        f"p99 {middle(back.details['calm_us']):.0f} us"
+    )
+    killed.details = {"without_fault": noise}
+    return [back, killed, stopped]
+
+
+def p99_us(bench: Bench, loop: Producer) -> float:
+    """Of the sends that were due in this time, unanswered ones included."""
+    loop.reset_stats()
+    loop.run(int(bench.seconds * 1e6))
+    return float(loop.latency.percentile(99.0)) / 1e3
+
+
+def settle(bench: Bench, loop: Producer) -> None:
+    loop.run(int(max(0.5, bench.warmup) * 1e6))
+
+
+def kill_and_wait(server: Ours, index: int) -> float:
+    """Seconds from kill -9 to the first acknowledged send to the same port."""
+    os.kill(shard_status(server)[index].pid, signal.SIGKILL)
+    began = time.monotonic()
+    frame = send_frames([Queue("first-ack", 0)], SendShape()).render_one(0, 10_000_000, 1)
+    request = remoting.decode(frame[4:])
+    while time.monotonic() - began < START_SECONDS_MAX:
+        with contextlib.suppress(OSError, RmqError):
+            with Connection(server.addresses[index]) as connection:
+                connection.call(RequestCode.SEND_MESSAGE_V2, request.fields, request.body)
+            return time.monotonic() - began
+        time.sleep(PROBE_SECONDS)
+    raise StartError(f"shard {index} is not back; see {server.log}")
+
+
+def p99_while_stopped(
+    bench: Bench, server: Ours, loop: Producer, threads: ThreadPoolExecutor
+) -> float:
+    """The sibling's p99 from SIGSTOP of shard 1, which is under load, to its SIGCONT."""
+    pid = shard_status(server)[1].pid
+    frames = send_frames([Queue("first-ack", 0)], SendShape(bench.body_bytes))
+    loaded = open_producer(frames, server.addresses[1:], 1000, rate=LOAD)
+    load: Future[bool] = threads.submit(loaded.run, int(bench.seconds * 1e6))
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        return p99_us(bench, loop)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        load.result()
+        loaded.finish(1_000_000)
+
+
+def shard_status(server: Ours) -> list[ShardStatus]:
+    with BusClient(server.store) as client:
+        return client.ask(Status(), StatusReply).shards
+
+
+# ---- memory
+
+
+def idle(bench: Bench) -> Outcome:
+    title = "resident memory, idle: two shards, supervisor, name server"
+    outcome = Outcome("idle", title, 128.0, unit=" MiB")
+    for number in range(bench.rounds):
+        with bench.ours(name=f"idle-{number}", shards=2) as ours:
+            each = [resident_bytes(pid) / (1 << 20) for pid in ours.pids()]
+            outcome.values.append(sum(each))
+            outcome.details.setdefault("processes", []).append(each)
+    outcome.notes.append(" + ".join(f"{part:.1f}" for part in outcome.details["processes"][-1]))
+    return outcome
+
+
+def store_pool(bench: Bench) -> Outcome:
+    """It takes the kernel's waits off the reactor and gives a second thread the writing; the
+    reason for what it costs stands in ARCHITECTURE.md, Watermarks."""
+    outcome = Outcome("store_pool", "transientStorePool on to off, 4 KiB bodies: CPU-s/M", None)
+    large = replace(bench, body_bytes=POOL_BODY_BYTES, cpus=bench.all_cpus)
+    files = {"mappedFileSizeCommitLog": str(POOL_FILE_BYTES)}
+    with (
+        large.ours(name="off", **files) as off,
+        large.ours(name="on", transientStorePoolEnable="true", **files) as on,
+    ):
+        rounds = in_rounds(
+            large,
+            sends(large, off, topic_queues(off), 1, 16).slice,
+            sends(large, on, topic_queues(on), 1, 16).slice,
+        )
+    compare_cpu(outcome, rounds, "off on")
+    outcome.notes.append("a second thread to wake, a ring larger than the caches")
+    return outcome
+
+
+MACHINE_ROWS: dict[str, Row] = {
+    row.__name__: row for row in (shards, bus, shard_faults, idle, store_pool)
+}
