@@ -15,7 +15,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-compat test-slow bench lint debug clean
+.PHONY: help build run test test-compat test-slow soak bench lint debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -23,6 +23,7 @@ help:
 	@echo 'make test         all tests but the two sets below'
 	@echo 'make test-compat  official Java and Go clients, mqadmin, store exchange (downloads them)'
 	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
+	@echo 'make soak         500 rounds of kills and stops on two shards (RMQ_SOAK_ROUNDS), 15 minutes'
 	@echo 'make bench        our broker against a bare C loop, as ratios'
 	@echo 'make lint         ruff, mypy, cython-lint'
 	@echo 'make debug        AddressSanitizer and UBSan build in build/asan, tests under it'
@@ -65,7 +66,10 @@ test-compat: build
 	$(BIN)/python -m pytest -m 'compat' $(PYTEST_ARGS)
 
 test-slow: build
-	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py $(PYTEST_ARGS)
+
+soak: build
+	$(BIN)/python -m pytest -m slow -s tests/fault/test_soak.py $(PYTEST_ARGS)
 
 bench: build
 	$(BIN)/python bench/run.py

@@ -86,6 +86,16 @@ class BrokerClient:
     async def reply(self, opaque: int) -> Command:
         return await asyncio.wait_for(self._replies[opaque], TIMEOUT_S)
 
+    async def reply_or_end(self, opaque: int, timeout_s: float) -> Command:
+        """The reply; ConnectionError as soon as none can come any more, or not in time."""
+        reply = self._replies[opaque]
+        await asyncio.wait(
+            {reply, self._task}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not reply.done():
+            raise ConnectionResetError("the connection has ended" if self.is_ended else "no answer")
+        return self._replies.pop(opaque).result()
+
     async def call(self, code: int, body: bytes = b"", **fields: Any) -> Command:
         return await self.reply(self.post(code, body, **fields))
 

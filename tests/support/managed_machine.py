@@ -1,0 +1,184 @@
+"""A name server and a broker of several shards as a service manager runs them: apart, and started
+again when they end. What happens to the shards is the supervisor's matter alone.
+
+    machine = ManagedMachine(tmp_path, shards=2)
+    await machine.start(); ...; await machine.stop()
+    machine.signal("supervisor", SIGKILL), machine.signal("shard-1", SIGSTOP)
+
+Ports stay the same over all starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from rmq.client.cluster import Cluster
+from rmq.errors import RmqError
+from shards.client import BusClient
+from shards.messages import ShardStatus, Status, StatusReply
+
+# Below the range the kernel takes outgoing ports from: a client must not sit on a shard's port.
+PORTS = range(20000, 27990)
+RESTART_S = 0.2
+UP_S = 60.0
+
+
+class ManagedMachine:
+    """Owned by the test's loop."""
+
+    def __init__(self, directory: Path, shards: int = 2, *settings: str) -> None:
+        self.store = directory / "store"
+        self.log_path = directory / "machine.txt"
+        self.namesrv_port, first = free_ports(1), free_ports(shards)
+        self.namesrv = f"127.0.0.1:{self.namesrv_port}"
+        self.ports = [first + 10 * index for index in range(shards)]
+        common = ["--set", "mappedFileSizeCommitLog=16777216", "--set", "rmqShardCrashesMax=100000"]
+        config = directory / "namesrv"
+        config.mkdir()
+        self.commands = {
+            "namesrv": ["namesrv", "--port", str(self.namesrv_port),
+                        "--set", f"kvConfigPath={config / 'kv.json'}",
+                        "--set", f"configStorePath={config / 'namesrv.properties'}"],
+            "supervisor": ["broker", "--store", str(self.store), "--port", str(first),
+                           "--shards", str(shards), "-n", self.namesrv, *common, *settings],
+        }  # fmt: skip
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.restarts = dict.fromkeys(self.commands, 0)
+        self.seen: set[int] = set()  # processes of shards
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        for name in self.commands:
+            self._start(name)
+        self._keeper = asyncio.create_task(self._keep_up())
+        await self.until_up()
+
+    async def stop(self) -> dict[str, int]:
+        """Stops both by SIGTERM; their exit codes."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        codes = {}
+        for name in ("supervisor", "namesrv"):
+            self.processes[name].send_signal(signal.SIGCONT)
+            self.processes[name].terminate()
+            codes[name] = await asyncio.to_thread(self.processes[name].wait, 60)
+        return codes
+
+    def end(self) -> None:
+        """Nothing is left, whatever has happened."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        for pid in [*self.seen, *(self.pid(f"shard-{i}") for i in range(len(self.ports)))]:
+            if self._is_shard(pid):
+                os.kill(pid, signal.SIGKILL)
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace")
+
+    # ---- processes
+
+    def pid(self, name: str) -> int:
+        """0: it does not run. Shards are found without their supervisor."""
+        process = self.processes.get(name)
+        if process is not None:
+            return process.pid if process.poll() is None else 0
+        try:
+            pid = int(json.loads((self.store / "bus" / f"{name}.pid").read_text())["pid"])
+        except (OSError, ValueError, KeyError):
+            return 0
+        if not self._is_shard(pid):
+            return 0
+        self.seen.add(pid)
+        return pid
+
+    def signal(self, name: str, number: int) -> int:
+        """The process that was hit; 0 when it was gone already."""
+        pid = self.pid(name)
+        if pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return pid
+
+    def wake(self, name: str, pid: int) -> None:
+        """SIGCONT, if it is still the same process."""
+        if pid and self.pid(name) == pid:
+            self.signal(name, signal.SIGCONT)
+
+    def _is_shard(self, pid: int) -> bool:
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return b"shards.shard_process" in words and str(self.store).encode() in words
+
+    def _start(self, name: str) -> None:
+        with self.log_path.open("a") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "rmq", *self.commands[name]],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    async def _keep_up(self) -> None:
+        """What systemd does with Restart=on-failure."""
+        while True:
+            for name, process in list(self.processes.items()):
+                if process.poll() is not None:
+                    await asyncio.sleep(RESTART_S)
+                    self.restarts[name] += 1
+                    self._start(name)
+            await asyncio.sleep(0.02)
+
+    # ---- whether all is well
+
+    def shards(self) -> list[ShardStatus]:
+        """As the supervisor says; nothing when it does not answer."""
+        try:
+            with BusClient(self.store) as bus:
+                return bus.ask(Status(), StatusReply, 2.0).shards
+        except (RmqError, OSError):
+            return []
+
+    def routed(self, topic: str) -> set[str]:
+        """Brokers that the name server names for a topic."""
+        try:
+            with Cluster(self.namesrv) as cluster:
+                return {entry.broker_name for entry in cluster.route(topic).entries}
+        except (RmqError, OSError):
+            return set()
+
+    async def until_up(self, topic: str = "SELF_TEST_TOPIC") -> float:
+        """Waits until all shards serve and clients find them; for how long."""
+        began = time.monotonic()
+        while time.monotonic() - began < UP_S:
+            found = await asyncio.to_thread(self.shards)
+            serving = [shard.state for shard in found] == ["serving"] * len(self.ports)
+            if serving and len(await asyncio.to_thread(self.routed, topic)) == len(self.ports):
+                return time.monotonic() - began
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"not up again: {found}\n{self.log()[-5000:]}")
+
+
+def free_ports(count: int) -> int:
+    """The first of `count` free ports, each ten after the other."""
+    for _ in range(1000):
+        first = random.choice(PORTS)
+        with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+            for index in range(count):
+                opened.enter_context(socket.create_server(("127.0.0.1", first + 10 * index)))
+            return first
+    raise AssertionError("no free ports")
