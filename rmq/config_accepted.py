@@ -387,7 +387,6 @@ useReentrantLockWhenPutMessage=true
 useSeparateStorePathForRocksdbCQ=false
 wakeCommitWhenPutMessage=true
 wakeFlushWhenPutMessage=false
-warmMapedFileEnable=false
 writeWithoutMmap=false
 # BrokerIdentity
 isBrokerContainer=false

@@ -114,6 +114,7 @@ BROKER: tuple[Setting, ...] = (
     _text("storePathCommitLog", "", null=True),  # empty: <storePathRootDir>/commitlog
     _int("mappedFileSizeCommitLog", 1 << 30, 64 << 10, 1 << 31),
     _int("mappedFileSizeConsumeQueue", 6_000_000, 20),
+    _bool("warmMapedFileEnable", False),  # zeros are written into a new log file before its use
     _choice(
         "flushDiskType",
         "ASYNC_FLUSH",

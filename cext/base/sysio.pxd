@@ -43,6 +43,8 @@ cdef int sync_directory(const char* path, int* error) noexcept nogil
 
 # Reserves blocks and sets the size: fallocate, or zeros written where the file system cannot.
 cdef int allocate(int fd, int64_t size, int* error) noexcept nogil
+# Zeros written for real, so that the blocks count as written (and not only as allocated).
+cdef int write_zeros(int fd, int64_t offset, int64_t size, int* error) noexcept nogil
 # Makes [offset, offset + size) read as zeros, inside a file that is already that large.
 cdef int zero_range(int fd, int64_t offset, int64_t size, int* error) noexcept nogil
 # Size in bytes | IO_ERROR.

@@ -151,7 +151,7 @@ cdef class ShardCore(ShardCalls):
         self._set_store_host()
         s.log = CommitLog(given["commitlog_dir"], given["segment_bytes"],
                           given["pool_bytes"] or given["ring_bytes"], given["record_max_bytes"],
-                          pooled=given["pool_bytes"] > 0)
+                          pooled=given["pool_bytes"] > 0, warm=given["warm_segments"])
         s.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
                               given["queue_chunks"], given["checkpoint"])
         abort = pathlib.Path(given["root"], "abort")

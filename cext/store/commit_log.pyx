@@ -63,7 +63,7 @@ SEGMENT_NAME = re.compile(r"\d{20}")
 cdef class CommitLog:
     def __cinit__(self, str directory, int64_t segment_bytes=1 << 30, int64_t ring_bytes=16 << 20,
                   int64_t max_record_bytes=(4 << 20) + (64 << 10), int mappings=16,
-                  bint pooled=False):
+                  bint pooled=False, bint warm=False):
         cdef int error = 0
         cdef uint64_t size = 1 << 16
         cdef bytes path = os.fsencode(directory.rstrip("/"))
@@ -86,6 +86,7 @@ cdef class CommitLog:
         self.pooled = pooled
         self.link.marks = &self.marks
         self.link.segment_bytes = segment_bytes
+        self.link.warm = warm
         self.link.wanted_start = self.link.ready_start = -1
         memcpy(self.link.directory, <const char*>path, len(path))
         path += b".spare"
@@ -476,8 +477,8 @@ cdef class CommitLog:
             raise_status(status, f"{self.path_of(start)}: {os.strerror(error)}")
         if active >= self.active_end:
             status = segment_prepare(
-                self.link.directory, self.link.spare_directory, active, self.segment_bytes, -1, &fd,
-                &error, &directory_failed)
+                self.link.directory, self.link.spare_directory, active, self.segment_bytes, -1,
+                self.link.warm, &fd, &error, &directory_failed)
             raise_status(status, f"{self.path_of(active)}: {os.strerror(error)}")
         sync_path(self.directory)
         self.activate(active, fd)

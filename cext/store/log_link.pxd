@@ -63,6 +63,7 @@ cdef struct LogLink:
     # fixed after construction
     Watermarks* marks           # borrowed from the CommitLog that owns this struct
     int64_t segment_bytes
+    bint warm                   # new segments are written over before their use, see segment.pxd
     char directory[LOG_PATH_MAX]         # .../commitlog
     char spare_directory[LOG_PATH_MAX]   # .../commitlog.spare: files that are no segment (yet)
     Poison poison

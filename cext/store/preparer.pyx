@@ -55,7 +55,8 @@ cdef void prepare(PreparerState* state) noexcept nogil:
     cdef bint directory_failed = False
     cdef int64_t spare = state.spare_start
     cdef int status = segment_prepare(link.directory, link.spare_directory, wanted,
-                                      link.segment_bytes, spare, &fd, &error, &directory_failed)
+                                      link.segment_bytes, spare, link.warm, &fd, &error,
+                                      &directory_failed)
     state.spare_start = -1          # used up, whatever became of it
     link.prepare_error = error
     if status == Status.OK:

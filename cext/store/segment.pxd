@@ -5,7 +5,9 @@
 # not ready, is never seen under such a name: it is made in the spare directory (a sibling,
 # commitlog.spare, which Apache RocketMQ does not look at) and renamed into place.
 #
-# A new file: create -> fallocate -> fsync -> rename -> fsync of the directory. A recycled one:
+# A new file: create -> fallocate -> fsync -> rename -> fsync of the directory. With `warm` (RocketMQ's
+# warmMapedFileEnable) zeros are written after the fallocate: the first write to an allocated block
+# changes the file system's metadata, which each sync then has to commit as well. A recycled one:
 # its first page zeroed -> fsync -> rename -> fsync of the directory. Only after the last step may
 # anything in it count as durable. What is behind the zeroed page of a recycled file is stale: the
 # zeros after each write (commit_log) and the position in each record tell it from the living.
@@ -23,8 +25,8 @@ cdef int segment_path(char* out, size_t size, const char* directory, int64_t sta
 # NO_SPACE | IO_ERROR with *error. `spare_start` >= 0 names a spare file to recycle; it is gone
 # afterwards, whatever the outcome. *directory_sync_failed: the one failure that must poison.
 cdef int segment_prepare(const char* directory, const char* spare_directory, int64_t start,
-                         int64_t segment_bytes, int64_t spare_start, int* fd, int* error,
-                         bint* directory_sync_failed) noexcept nogil
+                         int64_t segment_bytes, int64_t spare_start, bint warm, int* fd,
+                         int* error, bint* directory_sync_failed) noexcept nogil
 
 # Preparer. Moves a segment out of the log to the spare directory. OK | IO_ERROR
 cdef int segment_set_aside(const char* directory, const char* spare_directory, int64_t start,

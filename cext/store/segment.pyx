@@ -7,7 +7,8 @@ from libc.stdint cimport uint8_t
 
 from cext.base.status cimport Status
 from cext.base.sysio cimport (
-    allocate, close_file, file_size, open_file, sync_directory, sync_file, write_at)
+    allocate, close_file, file_size, open_file, sync_data, sync_directory, sync_file, write_at,
+    write_zeros)
 
 cdef extern from "<fcntl.h>" nogil:
     enum: O_RDWR, O_RDONLY, O_CREAT, O_TRUNC, O_DIRECTORY
@@ -20,6 +21,7 @@ cdef extern from "<sys/stat.h>" nogil:
 
 cdef enum:
     PATH_MAX = 4096 + 64
+    WARM_STEP_BYTES = 4 << 20   # written between two syncs, so that other files' syncs get their turn
 
 # Name of a file that is not whole yet, in the spare directory.
 cdef const char* UNFINISHED = "preparing"
@@ -39,13 +41,28 @@ cdef int make_directory(const char* path, int* error) noexcept nogil:
     return Status.OK
 
 
-cdef int new_file(const char* path, int64_t segment_bytes, int* fd, int* error) noexcept nogil:
+cdef int write_whole(int fd, int64_t segment_bytes, int* error) noexcept nogil:
+    """Zeros over the whole file, on disk."""
+    cdef int64_t done = 0
+    cdef int status = Status.OK
+    while done < segment_bytes and status == Status.OK:
+        status = write_zeros(fd, done, min(<int64_t> WARM_STEP_BYTES, segment_bytes - done), error)
+        done += WARM_STEP_BYTES
+        if status == Status.OK:
+            status = sync_data(fd, error)
+    return status
+
+
+cdef int new_file(const char* path, int64_t segment_bytes, bint warm, int* fd,
+                  int* error) noexcept nogil:
     """A whole, synced file of zeros at `path`; nothing is left behind when it fails."""
     cdef int status
     fd[0] = open_file(path, O_RDWR | O_CREAT | O_TRUNC, error)
     if fd[0] < 0:
         return Status.IO_ERROR
     status = allocate(fd[0], segment_bytes, error)
+    if status == Status.OK and warm:
+        status = write_whole(fd[0], segment_bytes, error)
     if status == Status.OK:
         status = sync_file(fd[0], error)
     if status != Status.OK:
@@ -76,8 +93,8 @@ cdef int reused_file(const char* path, int64_t segment_bytes, int* fd, int* erro
 
 
 cdef int prepare_in(int directory_fd, const char* directory, const char* spare_directory,
-                    int64_t start, int64_t segment_bytes, int64_t spare_start, int* fd, int* error,
-                    bint* directory_sync_failed) noexcept nogil:
+                    int64_t start, int64_t segment_bytes, int64_t spare_start, bint warm, int* fd,
+                    int* error, bint* directory_sync_failed) noexcept nogil:
     cdef char made[PATH_MAX]
     cdef char final[PATH_MAX]
     cdef int status = Status.NOT_FOUND
@@ -92,7 +109,7 @@ cdef int prepare_in(int directory_fd, const char* directory, const char* spare_d
         status = reused_file(made, segment_bytes, fd, error)
     if status != Status.OK:
         snprintf(made, PATH_MAX, "%s/%s", spare_directory, UNFINISHED)
-        status = new_file(made, segment_bytes, fd, error)
+        status = new_file(made, segment_bytes, warm, fd, error)
     if status != Status.OK:
         return status
     if rename(made, final) != 0:
@@ -110,8 +127,8 @@ cdef int prepare_in(int directory_fd, const char* directory, const char* spare_d
 
 
 cdef int segment_prepare(const char* directory, const char* spare_directory, int64_t start,
-                         int64_t segment_bytes, int64_t spare_start, int* fd, int* error,
-                         bint* directory_sync_failed) noexcept nogil:
+                         int64_t segment_bytes, int64_t spare_start, bint warm, int* fd,
+                         int* error, bint* directory_sync_failed) noexcept nogil:
     # Opened before anything is changed: a lack of descriptors is no failed sync, and heals.
     cdef int directory_fd = open_file(directory, O_RDONLY | O_DIRECTORY, error)
     cdef int status
@@ -120,7 +137,7 @@ cdef int segment_prepare(const char* directory, const char* spare_directory, int
     if directory_fd < 0:
         return Status.IO_ERROR
     status = prepare_in(directory_fd, directory, spare_directory, start, segment_bytes,
-                        spare_start, fd, error, directory_sync_failed)
+                        spare_start, warm, fd, error, directory_sync_failed)
     close_file(directory_fd)
     return status
 

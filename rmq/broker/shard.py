@@ -53,6 +53,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "index_slots": settings.maxHashSlotNum,
         "index_entries": settings.maxIndexNum,
         "segment_bytes": settings.mappedFileSizeCommitLog,
+        "warm_segments": settings.warmMapedFileEnable,
         "queue_file_units": settings.mappedFileSizeConsumeQueue // UNIT_BYTES,
         "ring_bytes": settings.rmqRingBytes,
         # Half of the ring stays appendable while pulls look at the other half.

@@ -494,3 +494,15 @@ def test_using_a_closed_log_is_refused_not_a_crash(log):
     assert log.append_for_tests(b"x" * 100) in (Status.CLOSED, Status.POISONED)
     with pytest.raises((StoreError, ValueError)):
         log.set_end(1 << 40)
+
+
+def test_new_segments_of_a_warm_log_have_no_block_that_was_never_written(directory):
+    log = CommitLog(str(directory), segment_bytes=8 << 20, warm=True)  # two steps of the writing
+    log.load()
+    log.set_end(0)
+    append(log)
+    Preparer(log).step()
+    for start in (0, 8 << 20):
+        with (directory / f"{start:020d}").open("rb") as file:
+            assert os.lseek(file.fileno(), 0, os.SEEK_HOLE) == 8 << 20
+    log.close()
