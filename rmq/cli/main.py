@@ -28,6 +28,7 @@ COMMANDS = {
     "send": ("rmq.cli.send", "send", "Send messages to a topic."),
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
     "message": ("rmq.cli.message", "message", "Look messages up by key, tag or id."),
+    "trace": ("rmq.cli.trace", "trace", "Show what became of a message, by its id or key."),
     "bench": ("rmq.cli.bench", "bench", "Measure a RocketMQ broker: throughput, CPU, latency."),
 }  # fmt: skip
 
