@@ -99,7 +99,8 @@ BROKER: tuple[Setting, ...] = (
     _int("channelExpiredTimeout", 120_000, 1000, LONG_MAX),
     _bool("notifyConsumerIdsChangedEnable", True, run_time=True),
     _int("flushConsumerOffsetInterval", 5000, 100, run_time=True),
-    _bool("useServerSideResetOffset", True),
+    _bool("useServerSideResetOffset", True, run_time=True),
+    _bool("storeReplyMessageEnable", True, run_time=True),
     _text("configBlackList", "configBlackList;brokerConfigPath"),
     _int("startAcceptSendRequestTimeStamp", 0, 0, LONG_MAX),
     _bool("enablePropertyFilter", False),
@@ -108,6 +109,9 @@ BROKER: tuple[Setting, ...] = (
     _int("transactionCheckMax", 15, 1, run_time=True),
     _int("transactionCheckInterval", 30_000, 100, LONG_MAX, run_time=True),
     # --- sending and storing
+    _bool("brokerFastFailureEnable", True, run_time=True),
+    _int("waitTimeMillsInSendQueue", 200, 1, LONG_MAX, run_time=True),
+    _int("osPageCacheBusyTimeOutMills", 1000, 1, LONG_MAX, run_time=True),
     _int("maxMessageSize", 4 * MIB, 1, 15 * MIB),  # Apache: at run time too; buffers follow it here
     _int("maxTopicLength", 127, 1, 127),
     _text("storePathRootDir", "~/store"),

@@ -27,6 +27,7 @@ cdef struct PendingAck:
     int32_t version             # of the requester
     uint8_t serialize_type
     uint8_t uniq_key_bytes
+    uint8_t only_code           # the reply is a code and a remark: the request was not a send
     uint8_t uniq_key[UNIQ_KEY_MAX]
 
 cdef struct AckQueue:

@@ -45,6 +45,12 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
         s.net.close_connection(c)
         return
     drop_early_reply(s, ack)
+    if ack.only_code:
+        if remark == NULL:
+            remark = b""
+        if reply_error_to(s, c, ack.opaque, ack.serialize_type, code, remark) < 0:
+            s.net.close_connection(c)
+        return
     reply.opaque = ack.opaque
     reply.serialize_type = ack.serialize_type
     reply.code = code

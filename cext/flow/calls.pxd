@@ -28,10 +28,13 @@ cdef struct Arguments:
 cdef void call_put_topic(ShardState s, Arguments* x) noexcept nogil
 cdef void call_remove_topic(ShardState s, Arguments* x) noexcept nogil
 cdef void call_put_group(ShardState s, Arguments* x) noexcept nogil
+cdef void call_put_retries(ShardState s, Arguments* x) noexcept nogil
+cdef void call_lock_group(ShardState s, Arguments* x) noexcept nogil
 cdef void call_remove_group(ShardState s, Arguments* x) noexcept nogil
 cdef void call_put_subscription(ShardState s, Arguments* x) noexcept nogil
 cdef void call_remove_subscriptions(ShardState s, Arguments* x) noexcept nogil
 cdef void call_commit_offset(ShardState s, Arguments* x) noexcept nogil
+cdef void call_reset_offset(ShardState s, Arguments* x) noexcept nogil
 cdef void call_query_offset(ShardState s, Arguments* x) noexcept nogil
 cdef void call_copy_offsets(ShardState s, Arguments* x) noexcept nogil
 cdef void call_remove_offsets(ShardState s, Arguments* x) noexcept nogil

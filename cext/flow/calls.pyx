@@ -6,13 +6,22 @@ from cext.base.status cimport MALFORMED, NOT_FOUND, OK, POOL_EMPTY
 from cext.flow.append cimport Appended, Message, append_message, make_room, record_bytes_max
 from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.group_table cimport (
+    Group,
+    group_find,
     group_put,
+    group_put_retries,
     group_remove,
     subscription_put,
     subscriptions_remove,
 )
 from cext.flow.held_pulls cimport wake_all
-from cext.flow.offset_table cimport GroupOffsets, offset_commit, offset_query, offsets_remove
+from cext.flow.offset_table cimport (
+    GroupOffsets,
+    offset_commit,
+    offset_query,
+    offset_reset,
+    offsets_remove,
+)
 from cext.flow.open_halves cimport half_end, half_is_ended
 from cext.flow.schedule cimport schedule_open
 from cext.flow.shard_state cimport TEXT_MAX
@@ -29,6 +38,13 @@ from cext.wire.text cimport text_of
 
 cdef enum:
     LOOKS_MAX = 65536               # half messages looked at in one call
+
+
+cdef Queue* find_queue(ShardState s, Arguments* x) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, x.a, x.a_bytes)
+    if topic == NULL:
+        return NULL
+    return topic_queue(topic, s.queues, <int32_t> x.numbers[0])
 
 
 cdef void call_put_topic(ShardState s, Arguments* x) noexcept nogil:
@@ -69,6 +85,20 @@ cdef void call_put_group(ShardState s, Arguments* x) noexcept nogil:
     x.status = group_put(&s.groups, x.a, x.a_bytes, x.numbers[0] != 0, x.numbers[1] != 0)
 
 
+cdef void call_put_retries(ShardState s, Arguments* x) noexcept nogil:
+    """a: group; numbers: retry queues, most retries; b: a delay level per retry, a byte each."""
+    x.status = group_put_retries(&s.groups, x.a, x.a_bytes, <int32_t> x.numbers[0],
+                                 <int32_t> x.numbers[1], x.b, <int32_t> x.b_bytes)
+
+
+cdef void call_lock_group(ShardState s, Arguments* x) noexcept nogil:
+    """a: group; numbers: for how many ms its clients hold locks of queues."""
+    cdef Group* group = group_find(&s.groups, x.a, x.a_bytes)
+    x.status = OK if group != NULL else NOT_FOUND
+    if group != NULL:
+        group.locked_until_ms = s.now_ms + x.numbers[0]
+
+
 cdef void call_remove_group(ShardState s, Arguments* x) noexcept nogil:
     group_remove(&s.groups, x.a, x.a_bytes)
     subscriptions_remove(&s.groups, x.a, x.a_bytes)
@@ -90,6 +120,17 @@ cdef void call_commit_offset(ShardState s, Arguments* x) noexcept nogil:
     """a: topic; b: group; numbers: queue id, offset."""
     x.status = offset_commit(&s.offsets, x.a, x.a_bytes, x.b, x.b_bytes, <int32_t> x.numbers[0],
                              x.numbers[1])
+
+
+cdef void call_reset_offset(ShardState s, Arguments* x) noexcept nogil:
+    """As call_commit_offset; pulls that are held go back, so that the group's next one, which is
+    told to go there, comes at once."""
+    cdef Queue* queue
+    x.status = offset_reset(&s.offsets, x.a, x.a_bytes, x.b, x.b_bytes, <int32_t> x.numbers[0],
+                            x.numbers[1])
+    queue = find_queue(s, x)
+    if x.status == OK and queue != NULL:
+        wake_all(s, queue)
 
 
 cdef void call_query_offset(ShardState s, Arguments* x) noexcept nogil:
@@ -133,13 +174,6 @@ cdef void call_remove_offsets(ShardState s, Arguments* x) noexcept nogil:
     """a: topic or empty; b: group or empty."""
     offsets_remove(&s.offsets, x.a, x.a_bytes, x.b, x.b_bytes)
     x.status = OK
-
-
-cdef Queue* find_queue(ShardState s, Arguments* x) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, x.a, x.a_bytes)
-    if topic == NULL:
-        return NULL
-    return topic_queue(topic, s.queues, <int32_t> x.numbers[0])
 
 
 cdef void call_queue_range(ShardState s, Arguments* x) noexcept nogil:

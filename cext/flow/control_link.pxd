@@ -55,6 +55,7 @@ cdef struct ControlLink:
     uint64_t bytes_max
     uint64_t refused
     uint64_t messages_max       # messages that may wait; what is beyond is kept for CLOSED
+    uint64_t round              # grows when the control thread has caught up; reactor's own
 
 # Room for `messages` messages of any kind, and besides for one CLOSED_CONNECTION of each connection
 # that these or `connections` open ones may still bring: a close is never lost.

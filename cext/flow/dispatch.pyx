@@ -1,5 +1,5 @@
 """The middle of a turn. See dispatch.pxd."""
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memmove
 
 from cext.base.clock cimport monotonic_us
@@ -14,14 +14,19 @@ from cext.store.log_link cimport OPERATION_WRITE, log_poison
 
 cdef int write_and_dispatch(ShardState s) noexcept nogil:
     cdef Dispatch* d
+    cdef int64_t began, now
     cdef int32_t i
     cdef bint news = s.counters.messages_in != s.appends_seen
     if s.log.marks.appended > s.log.marks.written:
         s.counters.write_outs += news
+        began = monotonic_us()
         if s.log.write_out() != OK:
             return give_up(s)
+        now = monotonic_us()
+        if now - began > s.write_us:
+            s.write_us = now - began
         if news:
-            latency_record(&s.append_latency, monotonic_us() - s.net.now_us,
+            latency_record(&s.append_latency, now - s.net.now_us,
                            s.counters.messages_in - s.appends_seen)
             s.appends_seen = s.counters.messages_in
     i = s.dispatch_first

@@ -13,6 +13,7 @@ from cext.memory.name_map cimport NameMap
 
 cdef enum:
     CODES_MAX = 64          # tags of one subscription that are filtered in the broker
+    RETRY_LEVELS_MAX = 32   # retries with a delay level of their own; later ones have the last's
 
 cdef struct TagFilter:
     bint all                # no filter
@@ -22,6 +23,12 @@ cdef struct TagFilter:
 cdef struct Group:
     bint consume_enable
     bint broadcast_enable
+    bint retries_known              # the next fields have been set
+    int32_t retry_queues            # retryQueueNums; 0: what comes back is dropped
+    int32_t retry_times_max         # retryMaxTimes
+    int32_t retry_level_count       # 0: level 3, 4, .. as RocketMQ's clients expect
+    uint8_t retry_levels[RETRY_LEVELS_MAX]  # delay level of the first, second .. retry
+    int64_t locked_until_ms         # monotonic; until then clients of the group hold queue locks
 
 cdef struct Subscription:
     int64_t version         # subVersion of the heartbeat, ms
@@ -37,6 +44,10 @@ cdef int group_table_open(GroupTable* table) noexcept nogil
 cdef void group_table_close(GroupTable* table) noexcept nogil
 cdef int group_put(GroupTable* table, const uint8_t* name, uint32_t length, bint consume_enable,
                    bint broadcast_enable) noexcept nogil
+# How often and how late messages of the group come again. OK | NOT_FOUND.
+cdef int group_put_retries(GroupTable* table, const uint8_t* name, uint32_t length,
+                           int32_t queues, int32_t times_max, const uint8_t* levels,
+                           int32_t level_count) noexcept nogil
 cdef void group_remove(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil
 cdef Group* group_find(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil
 cdef int subscription_put(GroupTable* table, const uint8_t* group, uint32_t group_length,

@@ -1,8 +1,8 @@
 """Consumer groups and their subscriptions. See group_table.pxd."""
 from libc.stdlib cimport free
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 
-from cext.base.status cimport OK, POOL_EMPTY
+from cext.base.status cimport NOT_FOUND, OK, POOL_EMPTY
 from cext.memory.name_map cimport (
     PAIR_BYTES_MAX,
     NameEntry,
@@ -47,6 +47,22 @@ cdef int group_put(GroupTable* table, const uint8_t* name, uint32_t length, bint
         return POOL_EMPTY
     group.consume_enable = consume_enable
     group.broadcast_enable = broadcast_enable
+    return OK
+
+
+cdef int group_put_retries(GroupTable* table, const uint8_t* name, uint32_t length,
+                           int32_t queues, int32_t times_max, const uint8_t* levels,
+                           int32_t level_count) noexcept nogil:
+    cdef Group* group = <Group*> name_map_find(&table.groups, name, length)
+    if group == NULL:
+        return NOT_FOUND
+    if level_count > RETRY_LEVELS_MAX:
+        level_count = RETRY_LEVELS_MAX
+    memcpy(group.retry_levels, levels, level_count)
+    group.retry_level_count = level_count
+    group.retry_queues = queues
+    group.retry_times_max = times_max
+    group.retries_known = True
     return OK
 
 

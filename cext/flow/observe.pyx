@@ -31,6 +31,8 @@ cdef dict counters_of(ShardState s):
         "malformed_frames": s.counters.malformed_frames,
         "turns": s.counters.turns,
         "write_outs": s.counters.write_outs,
+        "sent_back": s.counters.sent_back,
+        "dead_letters": s.counters.dead_letters,
         "delayed_delivered": s.schedule.delivered,
         "transactions_committed": s.halves.committed,
         "transactions_rolled_back": s.halves.rolled_back,

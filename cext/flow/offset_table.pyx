@@ -23,12 +23,14 @@ cdef enum:
 
 cdef int offset_table_open(OffsetTable* table) noexcept nogil:
     table.version = 0
+    table.reset_count = 0
     return name_map_open(&table.names)
 
 
 cdef void free_offsets(GroupOffsets* entry) noexcept nogil:
     if entry != NULL:
         free(entry.offsets)
+        free(entry.resets)
         free(entry)
 
 
@@ -41,36 +43,90 @@ cdef void offset_table_close(OffsetTable* table) noexcept nogil:
     name_map_close(&table.names)
 
 
-cdef int offset_commit(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
-                       const uint8_t* group, uint32_t group_length, int32_t queue_id,
-                       int64_t offset) noexcept nogil:
-    cdef uint8_t name[PAIR_BYTES_MAX]
-    cdef int32_t slots
+cdef int grow(GroupOffsets* entry, int32_t queue_id) noexcept nogil:
+    """Makes room for the queue; OK or POOL_EMPTY."""
+    cdef int32_t slots = 8
     cdef int64_t* offsets
+    cdef uint8_t* resets
+    while slots <= queue_id:
+        slots *= 2
+    offsets = <int64_t*> realloc(entry.offsets, slots * sizeof(int64_t))
+    if offsets == NULL:
+        return POOL_EMPTY
+    entry.offsets = offsets
+    resets = <uint8_t*> realloc(entry.resets, slots)
+    if resets == NULL:
+        return POOL_EMPTY
+    entry.resets = resets
+    while entry.slots < slots:
+        offsets[entry.slots] = -1
+        resets[entry.slots] = 0
+        entry.slots += 1
+    return OK
+
+
+cdef int entry_of(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
+                  const uint8_t* group, uint32_t group_length, int32_t queue_id,
+                  GroupOffsets** out) noexcept nogil:
+    """The pair's entry with room for the queue, made when it is not there."""
+    cdef uint8_t name[PAIR_BYTES_MAX]
     cdef GroupOffsets* entry
     cdef int length = name_pair(name, topic, topic_length, SEPARATOR, group, group_length)
-    if length < 0 or queue_id < 0 or queue_id >= QUEUES_MAX or offset < 0:
+    if length < 0 or queue_id < 0 or queue_id >= QUEUES_MAX:
         return TOO_LARGE
     if table.names.live >= ENTRIES_MAX and name_map_find(&table.names, name, length) == NULL:
         return POOL_EMPTY
     entry = <GroupOffsets*> name_map_obtain(&table.names, name, length, sizeof(GroupOffsets))
     if entry == NULL:
         return POOL_EMPTY
-    if queue_id >= entry.slots:
-        slots = 8
-        while slots <= queue_id:
-            slots *= 2
-        offsets = <int64_t*> realloc(entry.offsets, slots * sizeof(int64_t))
-        if offsets == NULL:
-            return POOL_EMPTY
-        entry.offsets = offsets
-        while entry.slots < slots:
-            offsets[entry.slots] = -1
-            entry.slots += 1
-    if entry.offsets[queue_id] != offset:
+    out[0] = entry
+    return OK if queue_id < entry.slots else grow(entry, queue_id)
+
+
+cdef int offset_commit(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
+                       const uint8_t* group, uint32_t group_length, int32_t queue_id,
+                       int64_t offset) noexcept nogil:
+    cdef GroupOffsets* entry
+    cdef int status
+    if offset < 0:
+        return TOO_LARGE
+    status = entry_of(table, topic, topic_length, group, group_length, queue_id, &entry)
+    if status == OK and entry.offsets[queue_id] != offset and not entry.resets[queue_id]:
         entry.offsets[queue_id] = offset
         table.version += 1
-    return OK
+    return status
+
+
+cdef int offset_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
+                      const uint8_t* group, uint32_t group_length, int32_t queue_id,
+                      int64_t offset) noexcept nogil:
+    cdef GroupOffsets* entry
+    cdef int status
+    if offset < 0:
+        return TOO_LARGE
+    status = entry_of(table, topic, topic_length, group, group_length, queue_id, &entry)
+    if status == OK:
+        table.reset_count += not entry.resets[queue_id]
+        entry.resets[queue_id] = 1
+        entry.offsets[queue_id] = offset
+        table.version += 1
+    return status
+
+
+cdef int64_t offset_take_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
+                               const uint8_t* group, uint32_t group_length,
+                               int32_t queue_id) noexcept nogil:
+    cdef uint8_t name[PAIR_BYTES_MAX]
+    cdef GroupOffsets* entry
+    cdef int length = name_pair(name, topic, topic_length, SEPARATOR, group, group_length)
+    if length < 0:
+        return -1
+    entry = <GroupOffsets*> name_map_find(&table.names, name, length)
+    if entry == NULL or queue_id < 0 or queue_id >= entry.slots or not entry.resets[queue_id]:
+        return -1
+    entry.resets[queue_id] = 0
+    table.reset_count -= 1
+    return entry.offsets[queue_id]
 
 
 cdef int64_t offset_query(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
@@ -87,6 +143,12 @@ cdef int64_t offset_query(OffsetTable* table, const uint8_t* topic, uint32_t top
     return entry.offsets[queue_id]
 
 
+cdef void forget_resets(OffsetTable* table, const GroupOffsets* entry) noexcept nogil:
+    cdef int32_t i
+    for i in range(entry.slots):
+        table.reset_count -= entry.resets[i]
+
+
 cdef void offsets_remove(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                          const uint8_t* group, uint32_t group_length) noexcept nogil:
     cdef NameEntry* entry
@@ -101,6 +163,7 @@ cdef void offsets_remove(OffsetTable* table, const uint8_t* topic, uint32_t topi
              or (before == topic_length and memcmp(entry.name, topic, before) == 0))
                 and (group_length == 0
                      or (after == group_length and memcmp(at + 1, group, after) == 0))):
+            forget_resets(table, <GroupOffsets*> entry.value)
             free_offsets(<GroupOffsets*> name_map_remove(&table.names, entry.name, entry.length))
             table.version += 1
         cursor = name_map_next(&table.names, cursor, &entry)

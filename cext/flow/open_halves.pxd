@@ -24,6 +24,7 @@ cdef struct OpenHalves:
     uint64_t committed
     uint64_t rolled_back
     uint64_t repeated               # ends of what was ended before
+    int64_t set_aside               # transactions given up that control may still commit
 
 cdef inline bint half_is_ended(const OpenHalves* halves, int64_t offset) noexcept nogil:
     cdef uint64_t bit = <uint64_t> offset & (WINDOW_BITS - 1)

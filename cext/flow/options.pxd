@@ -20,6 +20,10 @@ cdef struct Options:
     int64_t pull_max_bytes          # maxTransferBytesOnMessageInMemory
     int32_t disk_max_messages       # maxTransferCountOnMessageInDisk
     int64_t disk_max_bytes          # maxTransferBytesOnMessageInDisk
+    int32_t broker_permission       # brokerPermission
+    bint fast_failure               # brokerFastFailureEnable
+    int64_t send_wait_ms            # waitTimeMillsInSendQueue
+    int64_t page_cache_busy_ms      # osPageCacheBusyTimeOutMills
     bint trace_on
     bint auto_uniq_key
     bint reject_transactions        # rejectTransactionMessage

@@ -18,6 +18,10 @@ cdef int options_read(Options* options, dict given) except -1:
     options.pull_max_bytes = given["pull_max_bytes"]
     options.disk_max_messages = min(given["disk_max_messages"], 64)
     options.disk_max_bytes = given["disk_max_bytes"]
+    options.broker_permission = given["broker_permission"]
+    options.fast_failure = given["fast_failure"]
+    options.send_wait_ms = given["send_wait_ms"]
+    options.page_cache_busy_ms = given["page_cache_busy_ms"]
     options.trace_on = given["trace_on"]
     options.auto_uniq_key = given["auto_uniq_key"]
     options.reject_transactions = given["reject_transactions"]
@@ -47,6 +51,18 @@ cdef int options_set(Options* options, str name, int64_t value) except -1:
         options.pull_max_messages = <int32_t> value
     elif name == "pull_max_bytes":
         options.pull_max_bytes = value
+    elif name == "disk_max_messages":
+        options.disk_max_messages = <int32_t> min(value, 64)
+    elif name == "disk_max_bytes":
+        options.disk_max_bytes = value
+    elif name == "broker_permission":
+        options.broker_permission = <int32_t> value
+    elif name == "fast_failure":
+        options.fast_failure = value != 0
+    elif name == "send_wait_ms":
+        options.send_wait_ms = value
+    elif name == "page_cache_busy_ms":
+        options.page_cache_busy_ms = value
     elif name == "reject_transactions":
         options.reject_transactions = value != 0
     else:

@@ -41,6 +41,7 @@ from cext.flow.replying cimport (
     SYSTEM_ERROR,
     reply_error,
 )
+from cext.flow.send_back cimport may_retry
 from cext.flow.shard_state cimport BATCH_IDS_BYTES, DISPATCH_MAX
 from cext.flow.topic_table cimport Topic, topic_queue
 from cext.flow.trouble cimport poison_remark, tell_troubles
@@ -115,6 +116,17 @@ cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status)
                   b"the message is illegal: its properties or its batch body are malformed")
 
 
+cdef int refuse_late(ShardState s, Connection* c, const Header* h) noexcept nogil:
+    """It came while the last write-out stood still: the client had better try another broker."""
+    cdef char remark[160]
+    cdef const char* why = b"PCBUSY_CLEAN_QUEUE" \
+        if s.stalled_ms >= s.options.page_cache_busy_ms else b"TIMEOUT_CLEAN_QUEUE"
+    s.counters.busy_replies += 1
+    snprintf(remark, sizeof(remark), b"[%s]broker busy, start flow control for a while, period in "
+             b"queue: %lldms, size of queue: %d", why, <long long> s.stalled_ms, s.net.event_count)
+    return refuse(s, c, h, SYSTEM_BUSY, remark)
+
+
 cdef int32_t choose_queue(ShardState s, Topic* topic) noexcept nogil:
     s.random ^= s.random << 13
     s.random ^= s.random >> 17
@@ -143,6 +155,7 @@ cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h
     ack.version = h.version
     ack.serialize_type = h.serialize_type
     ack.early_reply = NULL
+    ack.only_code = False
     ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
     ack.uniq_key_bytes = 0
     if a.properties.uniq_key.bytes != NULL and n <= UNIQ_KEY_MAX:
@@ -382,11 +395,14 @@ cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
                  r.bad_field)
         return refuse(s, c, h, SYSTEM_ERROR, remark)
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
-    if topic == NULL or (topic.is_retry and not resubmitted):
+    if topic == NULL or (topic.is_retry and not resubmitted
+                         and not may_retry(s, h, &r, topic)):
         if resubmitted:
             return refuse(s, c, h, SYSTEM_ERROR, b"the topic was deleted while the message was on "
                           b"its way; send again")
         return 1
+    if s.options.fast_failure and s.stalled_ms >= s.options.send_wait_ms and not resubmitted:
+        return refuse_late(s, c, h)
     # Of tens of thousands of queues this one is seldom in the cache: let it come meanwhile.
     if 0 <= r.queue_id < topic.queue_slots:
         prefetch(topic.queues[r.queue_id])

@@ -14,7 +14,7 @@ from cext.flow.group_table cimport (
     tag_filter_passes,
 )
 from cext.flow.held_pulls cimport defer, free_job, hold, make_ready
-from cext.flow.offset_table cimport offset_commit
+from cext.flow.offset_table cimport offset_commit, offset_take_reset
 from cext.flow.pull_job cimport JOB_READING, PATH_BYTES
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
@@ -110,6 +110,7 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
     cdef Topic* topic
     cdef Group* group
     cdef PullJob* job
+    cdef int64_t moved_to
     cdef int status
     cdef char remark[256]
     if read_pull_request(h, &r) != OK:
@@ -141,7 +142,11 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
         return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for "
                            b"a while: too many pulls are waiting")
     s.counters.pulls += 1
-    if r.sys_flag & SYS_COMMIT_OFFSET and r.commit_offset >= 0:
+    moved_to = -1
+    if s.offsets.reset_count > 0:
+        moved_to = offset_take_reset(&s.offsets, r.topic.bytes, r.topic.length,
+                                     r.consumer_group.bytes, r.consumer_group.length, r.queue_id)
+    if r.sys_flag & SYS_COMMIT_OFFSET and r.commit_offset >= 0 and moved_to < 0:
         offset_commit(&s.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
                       r.consumer_group.length, r.queue_id, r.commit_offset)
     job.connection = c
@@ -151,7 +156,8 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
     job.serialize_type = h.serialize_type
     job.topic = topic
     job.queue_id = r.queue_id
-    job.offset = r.queue_offset
+    job.offset = r.queue_offset if moved_to < 0 else moved_to
+    job.moved = moved_to >= 0
     job.max_messages = r.max_messages
     job.may_hold = (r.sys_flag & SYS_SUSPEND) != 0
     job.hold_ms = r.suspend_timeout_ms if s.options.long_polling else \
@@ -437,6 +443,9 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
                           b"the topic was deleted") < 0:
             s.net.close_connection(job.connection)
         free_job(s, job)
+        return
+    if job.moved:
+        answer_nothing(s, job, PULL_OFFSET_MOVED, b"OFFSET_RESET", job.offset)
         return
     queue = topic_queue(job.topic, s.queues, job.queue_id)
     if queue == NULL:

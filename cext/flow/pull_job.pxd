@@ -48,6 +48,7 @@ cdef struct PullJob:
     int64_t deadline_ms         # monotonic; when a held pull is answered with nothing
     int64_t next_offset         # READING: where to go on after what is being read
     int64_t hold_ms             # how long the request allows to be held
+    bint moved                  # an operator reset the group's offset to `offset`: say so
     TagFilter tags
     uint8_t* read_buffer        # READING: owned jumbo buffer
     ReadJob read

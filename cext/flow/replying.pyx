@@ -3,6 +3,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport strlen
 
 from cext.flow.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
+from cext.memory.spsc_ring cimport spsc_is_empty
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
 from cext.wire.text cimport Text, text_of
 
@@ -60,12 +61,27 @@ cdef void tell_event(ShardState s, Connection* c, const char* text) noexcept nog
     link_tell(&s.link, EVENT, 0 if c == NULL else c.id, <uint8_t*> line, length)
 
 
+cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept nogil:
+    """A connection may fill a quarter of what the control thread holds; the rest is for others. A
+    round ends when the control thread has caught up."""
+    if spsc_is_empty(&s.link.to_control):
+        s.link.round += 1
+    if c.handed_round != s.link.round:
+        c.handed_round = s.link.round
+        c.handed = 0
+        c.handed_bytes = 0
+    c.handed += 1
+    c.handed_bytes += bytes
+    return c.handed > 1 and (c.handed > s.link.messages_max // 4
+                             or c.handed_bytes > s.link.bytes_max // 4)
+
+
 cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
                          const Frame* f) noexcept nogil:
     cdef char peer[96]
     cdef int32_t length
-    cdef bint passed = True
-    if not c.introduced:
+    cdef bint passed = not takes_too_much(s, c, f.total_bytes)
+    if passed and not c.introduced:
         length = address_text(c, peer, sizeof(peer))
         passed = link_tell(&s.link, OPENED_CONNECTION, c.id, <uint8_t*> peer, length)
         c.introduced = passed

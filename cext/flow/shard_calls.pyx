@@ -156,6 +156,21 @@ cdef class ShardCalls:
         x.numbers[1] = broadcast_enable
         raise_status(<int> self._call(<CallFn> call_put_group, &x), f"group {name!r}")
 
+    def put_retries(self, bytes group, int32_t queues, int32_t times_max, bytes levels):
+        """How the group's messages come again: a delay level a retry; none: 3, 4, 5 .."""
+        cdef Arguments x
+        names(&x, group, levels)
+        x.numbers[0] = queues
+        x.numbers[1] = times_max
+        raise_status(<int> self._call(<CallFn> call_put_retries, &x), f"group {group!r}")
+
+    def lock_group(self, bytes group, int64_t ms):
+        """Clients of the group hold locks of queues for so long; 0: none does."""
+        cdef Arguments x
+        names(&x, group, b"")
+        x.numbers[0] = ms
+        self._call(<CallFn> call_lock_group, &x)
+
     def remove_group(self, bytes name):
         cdef Arguments x
         names(&x, name, b"")
@@ -191,6 +206,15 @@ cdef class ShardCalls:
         x.numbers[0] = queue_id
         x.numbers[1] = offset
         raise_status(<int> self._call(<CallFn> call_commit_offset, &x),
+                     f"offset {offset} of queue {queue_id}")
+
+    def reset_offset(self, bytes group, bytes topic, int32_t queue_id, int64_t offset):
+        """Moves the offset; the group's next pull of the queue is told to go there (21)."""
+        cdef Arguments x
+        names(&x, topic, group)
+        x.numbers[0] = queue_id
+        x.numbers[1] = offset
+        raise_status(<int> self._call(<CallFn> call_reset_offset, &x),
                      f"offset {offset} of queue {queue_id}")
 
     def query_offset(self, bytes group, bytes topic, int32_t queue_id):
@@ -386,6 +410,8 @@ cdef class ShardCalls:
         """Changes one of the run-time changeable options; KeyError for any other."""
         if name == "clock_skew_ms":         # tests move the clock that delays are counted by
             self.s.schedule.skew_ms = value
+        elif name == "transactions_set_aside":  # what was given up and may still be committed
+            self.s.halves.set_aside = value
         else:
             options_set(&self.s.options, name, value)
 

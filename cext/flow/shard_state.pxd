@@ -62,6 +62,8 @@ cdef struct Counters:
     uint64_t malformed_frames
     uint64_t turns
     uint64_t write_outs
+    uint64_t sent_back              # by consumers, to come again
+    uint64_t dead_letters           # by consumers, for the last time
 
 cdef class ShardState:
     cdef Reactor net
@@ -85,6 +87,8 @@ cdef class ShardState:
     cdef int32_t dispatch_first         # not 0 only with a store pool
     cdef int32_t dispatch_count         # those from dispatch_first up to here wait for `written`
     cdef uint64_t appends_seen          # messages_in at the last write-out
+    cdef int64_t write_us               # the longest write-out of this turn
+    cdef int64_t stalled_ms             # of the turn before: what came meanwhile waited so long
     cdef BufferPool job_pool            # PullJob
     cdef PullJob* ready_first           # pulls to answer at the end of this turn
     cdef PullJob* ready_last

@@ -27,7 +27,7 @@ cdef struct Topic:
     bint order
     bint removed
     bint refuses_sends      # a system topic that clients may not send to (wire.md 3.5)
-    bint is_retry           # %RETRY%group: sends to it are decided by the control thread
+    bint is_retry           # %RETRY%group: its group says who may send to it (send_back.pxd)
     int32_t queue_slots     # length of `queues`
     Queue** queues          # owned array; NULL until a queue is first used
     uint64_t messages_in

@@ -10,6 +10,9 @@ of RMQ_SYS_TRANS_OP_HALF_TOPIC with the tag "d", as Apache RocketMQ 5 writes it,
 with the committed messages in one write: after a kill a committed half is not open again. What was
 ended before has no second effect.
 
+A commit of what was given up after too many checks still counts: control stores the half message
+anew and gives the frame back with its new place.
+
 A half record that is not in memory, or a topic that is not there: the frame goes to control, which
 reads the record or makes the topic and gives the frame back. Check backs, put backs and what is
 given up after too many checks are control's work too (rmq/broker/transactions.py).

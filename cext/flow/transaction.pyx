@@ -2,7 +2,6 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memmove
 
-from cext.base.byteorder cimport load_u32
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, RING_FULL
 from cext.flow.append cimport (
     TRANSACTION_BITS,
@@ -13,6 +12,7 @@ from cext.flow.append cimport (
     record_bytes_max,
 )
 from cext.flow.dispatch cimport write_and_dispatch
+from cext.flow.log_view cimport view_record
 from cext.flow.open_halves cimport (
     OP_BODY_BYTES,
     OP_BYTES_MAX,
@@ -31,13 +31,7 @@ from cext.flow.replying cimport (
 from cext.flow.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
-from cext.store.record cimport (
-    BORN_HOST_V6,
-    RECORD_BYTES_MIN,
-    STORE_HOST_V6,
-    RecordView,
-    record_parse,
-)
+from cext.store.record cimport BORN_HOST_V6, STORE_HOST_V6, RecordView
 from cext.wire.end_transaction cimport (
     TRANSACTION_COMMIT,
     TRANSACTION_ROLLBACK,
@@ -58,30 +52,6 @@ cdef enum:
 
 
 # ------------------------------------------------------------------- the half record
-
-cdef int view_half(ShardState s, int64_t offset, RecordView* view) noexcept nogil:
-    """The checked half record at this log offset. OK, ABSENT (not in memory) or CORRUPT."""
-    cdef const uint8_t* at
-    cdef uint32_t bytes
-    cdef bint in_ring
-    cdef int status
-    if offset < s.log.min_offset() or offset + RECORD_BYTES_MIN > s.log.marks.written:
-        return CORRUPT
-    status = s.log.view(offset, RECORD_BYTES_MIN, &at)
-    if status != OK:
-        return ABSENT if status == ABSENT else CORRUPT
-    bytes = load_u32(at)
-    if bytes < RECORD_BYTES_MIN or bytes > s.log.max_record_bytes \
-            or offset + bytes > s.log.marks.written:
-        return CORRUPT
-    status = s.log.view(offset, bytes, &at)
-    if status != OK:
-        return ABSENT if status == ABSENT else CORRUPT
-    in_ring = at >= s.log.ring.base and at < s.log.ring.base + 2 * s.log.ring.size
-    if record_parse(at, bytes, offset, not in_ring, view) != OK:
-        return CORRUPT
-    return OK
-
 
 cdef bint same(const Text* sent, const Text* stored) noexcept nogil:
     if sent.bytes == NULL or stored.bytes == NULL:
@@ -251,7 +221,7 @@ cdef int end_transaction(ShardState s, Connection* c, const Header* h,
         return 0
     if not s.halves.started or not s.writable:
         return refuse_end(s, c, h, NOT_READY)
-    status = view_half(s, e.log_offset, &view)
+    status = view_record(s, e.log_offset, &view)
     if status == ABSENT:
         return refuse_end(s, c, h, NOT_READY) if resubmitted else 1
     fault = b"Find prepared transaction message failed"
@@ -263,6 +233,8 @@ cdef int end_transaction(ShardState s, Connection* c, const Header* h,
         return reply_error(s, c, h, ILLEGAL_OPERATION,
                            b"CHECK_IMMUNITY_TIME_IN_SECONDS has passed: wait for the check")
     if half_is_ended(&s.halves, e.queue_offset):
+        if s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT and not resubmitted:
+            return 1                        # control knows which were given up
         s.halves.repeated += 1
         return reply_error(s, c, h, SUCCESS, b"")
     if e.decision == TRANSACTION_COMMIT:

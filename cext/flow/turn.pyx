@@ -31,6 +31,7 @@ from cext.flow.replying cimport (
     tell_event,
 )
 from cext.flow.schedule cimport deliver_due, schedule_clock, schedule_wait
+from cext.flow.send_back cimport send_back
 from cext.flow.transaction cimport end_transaction, write_ops
 from cext.flow.trouble cimport tell_troubles
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
@@ -47,6 +48,7 @@ cdef enum:
     PULL_MESSAGE = 11
     LITE_PULL_MESSAGE = 361
     END_TRANSACTION = 37
+    CONSUMER_SEND_MSG_BACK = 36
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
     GATHER_PASSES_MAX = 64      # before a sync
 
@@ -76,6 +78,8 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
         result = accept_pull(s, c, &header, f, resubmitted)
     elif header.code == END_TRANSACTION:
         result = end_transaction(s, c, &header, resubmitted)
+    elif header.code == CONSUMER_SEND_MSG_BACK:
+        result = send_back(s, c, &header, resubmitted)
     if result == 1:
         return hand_to_control(s, c, &header, f)
     return result
@@ -252,6 +256,8 @@ cdef void run_turn(ShardState s) noexcept nogil:
     schedule_clock(s, wall)
     s.log.new_turn()
     s.counters.turns += 1
+    s.stalled_ms = s.write_us // 1000
+    s.write_us = 0
     s.log.holds_flusher = s.options.sync_flush
     s.net.receive_ready()
     woken = gather(s)

@@ -62,6 +62,8 @@ cdef struct Connection:
     uint32_t address_bytes          # 8 or 20
     int64_t active_ms               # when bytes last came or went (monotonic)
     # flow's own
-    int32_t parked_sends            # sends of this connection that are with the control thread
+    uint64_t handed_round           # round of the control link in which `handed` was counted
+    uint32_t handed                 # requests given to the control thread in that round
+    uint64_t handed_bytes           # and their bytes
     void* held_first                # pulls waiting on behalf of this connection
     uint64_t frames_in

@@ -51,12 +51,18 @@ HOUSEKEEPING_S = 10.0
 DRAIN_S = 0.5
 # Settings that the core follows while it runs -> the core's name of each.
 CORE_OPTIONS = {
+    "brokerFastFailureEnable": "fast_failure",
+    "brokerPermission": "broker_permission",
     "longPollingEnable": "long_polling",
+    "maxTransferBytesOnMessageInDisk": "disk_max_bytes",
     "maxTransferBytesOnMessageInMemory": "pull_max_bytes",
+    "maxTransferCountOnMessageInDisk": "disk_max_messages",
     "maxTransferCountOnMessageInMemory": "pull_max_messages",
+    "osPageCacheBusyTimeOutMills": "page_cache_busy_ms",
     "rejectTransactionMessage": "reject_transactions",
     "shortPollingTimeMills": "short_polling_ms",
     "syncFlushTimeout": "sync_flush_timeout_ms",
+    "waitTimeMillsInSendQueue": "send_wait_ms",
 }
 
 
@@ -88,7 +94,7 @@ class Broker:
             may_read=self.groups.may_read,
             wants_notice=self._wants_notice,
         )
-        self.locks = LockTable()
+        self.locks = LockTable(core)
         self.queues = QueueReader(
             core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
         )

@@ -20,37 +20,17 @@ from pathlib import Path
 
 from rmq.broker import names
 from rmq.broker.core_seam import Core
-from rmq.broker.data_version import DataVersion, now_ms
+from rmq.broker.data_version import DataVersion
 from rmq.broker.json_file import JsonFile
+from rmq.broker.retry_policy import parse_levels
 from rmq.broker.topic_config import QUEUES_MAX, TopicConfig
-from rmq.broker.topics import SCHEDULE_QUEUES, TopicTable
+from rmq.broker.topics import TopicTable
 from rmq.config import Settings
-from rmq.errors import ConfigError
-from rmq.format.message import (
-    SYS_FLAG_BORN_HOST_V6,
-    SYS_FLAG_STORE_HOST_V6,
-    StoredMessage,
-    encode_host,
-    encode_properties,
-)
+from rmq.format.message import SYS_FLAG_BORN_HOST_V6, SYS_FLAG_STORE_HOST_V6
 
 log = logging.getLogger("rmq.broker.delays")
 
-_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 HOST_FLAGS = SYS_FLAG_BORN_HOST_V6 | SYS_FLAG_STORE_HOST_V6  # the store sets them itself
-
-
-def parse_levels(text: str) -> list[int]:
-    """Milliseconds of each level of "1s 5s 10s"; ConfigError naming what is none."""
-    levels = []
-    for part in text.split():
-        number, unit = part[:-1], part[-1:]
-        if not number.isdecimal() or unit not in _UNIT_MS:
-            raise ConfigError(f"messageDelayLevel: {part!r} is not a number with s, m, h or d")
-        levels.append(int(number) * _UNIT_MS[unit])
-    if not 0 < len(levels) <= SCHEDULE_QUEUES:
-        raise ConfigError(f"messageDelayLevel: 1 to {SCHEDULE_QUEUES} levels, not {len(levels)}")
-    return levels
 
 
 class DelayedMessages:
@@ -131,30 +111,6 @@ class DelayedMessages:
         }
 
     # ---- what the reactor leaves to control
-
-    def put(self, message: StoredMessage, delay_level: int) -> tuple[int, int]:
-        """Stores the message to come to its topic and queue after the level's delay; returns
-        where (physical offset, offset in the level's queue). Written when it returns."""
-        level = min(delay_level, len(self._delays_ms))
-        properties = {
-            **message.properties,
-            "DELAY": str(level),
-            "REAL_TOPIC": message.topic,
-            "REAL_QID": str(message.queue_id),
-        }
-        return self._core.append(
-            names.SCHEDULE_TOPIC.encode(),
-            level - 1,
-            message.body,
-            encode_properties(properties),
-            message.flag,
-            message.sys_flag & ~HOST_FLAGS,
-            message.born_timestamp_ms,
-            encode_host(message.born_host),
-            message.reconsume_times,
-            message.prepared_offset,
-            now_ms() + self._delays_ms[level - 1],
-        )
 
     def want_topic(self, topic: str, queues: int) -> None:
         """A message is due whose topic was deleted: the topic comes back, the reactor waits."""

@@ -22,6 +22,7 @@ from rmq.broker.core_seam import Core
 from rmq.broker.data_version import DataVersion, now_ms
 from rmq.broker.json_file import JsonFile
 from rmq.broker.request import Refusal, bool_member, int_member, text_member
+from rmq.broker.retry_policy import parse_levels, retry_levels
 from rmq.broker.siblings import FORBIDDEN, GROUP, Siblings, Stamp
 from rmq.broker.stamps import Stamps
 from rmq.codes import ResponseCode
@@ -114,6 +115,7 @@ class GroupTable:
         self._core = core
         self._file = JsonFile(config_directory / "subscriptionGroup.json")
         self._saver = ConfigSaver(self._file, self.members)
+        self._delays_ms = parse_levels(settings.messageDelayLevel)
         self._groups: dict[str, GroupConfig] = {}
         self._forbidden: dict[str, dict[str, int]] = {}
         self.version = DataVersion()
@@ -294,6 +296,7 @@ class GroupTable:
         self._saver.changed()
 
     def _tell_core(self, group: GroupConfig) -> None:
-        self._core.put_group(
-            group.name.encode(), int(group.consume_enable), int(group.consume_broadcast_enable)
-        )
+        name = group.name.encode()
+        self._core.put_group(name, int(group.consume_enable), int(group.consume_broadcast_enable))
+        levels = retry_levels(group.retry_policy, self._delays_ms)
+        self._core.put_retries(name, group.retry_queues, group.retry_times_max, levels)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rmq.broker import names
+from rmq.broker.core_seam import Core
 from rmq.broker.request import Reply, Request, list_member, text_member
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
@@ -31,7 +32,8 @@ QUEUES_MAX = 100_000  # of one request; ours
 class LockTable:
     """Owned by the control thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, core: Core) -> None:
+        self._core = core
         self._locks: dict[str, dict[MessageQueue, tuple[str, float]]] = {}
 
     def lock(
@@ -46,8 +48,7 @@ class LockTable:
             if owner is None or owner[0] == client_id or now - owner[1] > LOCK_S:
                 table[queue] = (client_id, now)
                 held.append(queue)
-        if not table:
-            del self._locks[group]
+        self._tell_core(group)
         return held
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
@@ -56,13 +57,24 @@ class LockTable:
             owner = table.get(queue)
             if owner is not None and owner[0] == client_id:
                 del table[queue]
-        if not table:
-            self._locks.pop(group, None)
+        self._tell_core(group)
 
     def held_by_anyone(self, group: str) -> bool:
         """Whether the group has an unexpired lock: its consumers are orderly."""
         now = time.monotonic()
         return any(now - taken <= LOCK_S for _, taken in self._locks.get(group, {}).values())
+
+    def _tell_core(self, group: str) -> None:
+        """Until when the group has a lock: what clients send to its retry topic meanwhile goes to
+        the dead letters, and is handed over by the reactor for that (sends.py)."""
+        table = self._locks.get(group)
+        if not table:
+            self._locks.pop(group, None)
+            self._core.lock_group(group.encode(), 0)
+            return
+        newest = max(taken for _, taken in table.values())
+        left_s = newest + LOCK_S - time.monotonic()
+        self._core.lock_group(group.encode(), max(0, int(left_s * 1000)))
 
     def expire(self) -> None:
         """Forgets expired locks; to be called now and then."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from rmq.broker.connections import Connection
 from rmq.broker.data_version import now_ms
 
+IDS_MAX = 64  # client ids that one connection may call itself; ours
+
 
 @dataclass(slots=True)
 class Client:
@@ -39,6 +41,8 @@ class ProducerTable:
     def __init__(self) -> None:
         self._groups: dict[str, dict[int, Client]] = {}
         self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
+        self._ids_of: dict[int, dict[str, None]] = {}  # connection -> client ids, oldest first
+        self._by_id: dict[str, dict[int, Client]] = {}  # client id -> connection -> client
 
     def register(self, group: str, client: Client) -> bool:
         """Adds or refreshes; True when the client is new to the group."""
@@ -46,6 +50,11 @@ class ProducerTable:
         number = client.connection.number
         new = number not in members
         members[number] = client
+        self._by_id.setdefault(client.client_id, {})[number] = client
+        ids = self._ids_of.setdefault(number, {})
+        ids[client.client_id] = None
+        if len(ids) > IDS_MAX:
+            self._forget_id(next(iter(ids)), number)
         self._groups_of.setdefault(number, set()).add(group)
         return new
 
@@ -59,6 +68,7 @@ class ProducerTable:
         groups.discard(group)
         if not groups:
             self._groups_of.pop(connection.number, None)
+            self._forget_ids(connection.number)
 
     def connection_closed(self, connection: Connection) -> None:
         for group in tuple(self._groups_of.get(connection.number, ())):
@@ -81,9 +91,20 @@ class ProducerTable:
         return {group: list(members.values()) for group, members in self._groups.items()}
 
     def find(self, client_id: str) -> Client | None:
-        """Any connection of the client with this id."""
-        for members in self._groups.values():
-            for client in members.values():
-                if client.client_id == client_id:
-                    return client
-        return None
+        """The newest connection of the client with this id."""
+        known = self._by_id.get(client_id)
+        return known[next(reversed(known))] if known else None
+
+    def _forget_ids(self, number: int) -> None:
+        for client_id in list(self._ids_of.get(number, ())):
+            self._forget_id(client_id, number)
+
+    def _forget_id(self, client_id: str, number: int) -> None:
+        known = self._by_id.get(client_id, {})
+        known.pop(number, None)
+        if not known:
+            self._by_id.pop(client_id, None)
+        ids = self._ids_of.get(number, {})
+        ids.pop(client_id, None)
+        if not ids:
+            self._ids_of.pop(number, None)

@@ -1,39 +1,42 @@
-"""Handler of a message that a consumer could not consume: 36 CONSUMER_SEND_MSG_BACK.
+"""36 CONSUMER_SEND_MSG_BACK that the reactor could not do: what it misses is made or read here.
 
-    offset -> the stored message -> a copy of it, reconsumeTimes + 1, to
-        %RETRY%group, after delay level delayLevel (0: 3 + times so far)
-        %DLQ%group, at once, when it was retried retryMaxTimes times or delayLevel < 0
+The copy itself is the reactor's work (cext/flow/send_back.pxd). It hands a request over when it
+does not know the group or its retry or dead letter topic, when the message is not in memory, and
+when the broker takes no sends. Checks and their order are RocketMQ's:
 
-The copy keeps body, tags, keys and born fields, names its first topic in RETRY_TOPIC and its first
-id in ORIGIN_MESSAGE_ID. The answer goes out when the copy is written: a broker killed after it has
-the copy, still waiting or delivered.
+    1   group unknown and not to be made                                  26
+    2   broker not writable                                               16
+    3   the group has no retry queues: dropped                            0
+    4   no message starts at the offset                                   1
 
-Example: the first failure in group g gives reconsumeTimes 1, level 3: 10 s later the consumer gets
-it from %RETRY%g.
+Then the topics exist, the record has been read (and so is in the page cache), and the frame goes
+back; the reactor never hands the same frame over twice.
+
+Example: the first failed message of group g makes %RETRY%g; one that failed too often, %DLQ%g.
 """
 
-import random
+import asyncio
 from typing import TYPE_CHECKING
 
 from rmq.broker import names
-from rmq.broker.delays import HOST_FLAGS
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.topic_config import PERM_WRITE
 from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError
-from rmq.format.message import StoredMessage, decode_message, encode_host, encode_properties
+from rmq.format.message import decode_message
+from rmq.format.remoting import encode
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
 
 VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
-FIRST_LEVEL = 3
+_I32 = (-(2**31), 2**31 - 1)
 
 
 async def send_back(broker: "Broker", request: Request) -> Reply:
     command = request.command
     offset = command.int_field("offset", minimum=0)
-    delay_level = command.int_field("delayLevel", minimum=-(2**31), maximum=2**31 - 1)
+    delay_level = command.int_field("delayLevel", minimum=_I32[0], maximum=_I32[1])
     group = broker.groups.require(names.check_group(command.require("group")))
     if not broker.settings.brokerPermission & PERM_WRITE:
         raise Refusal(
@@ -44,64 +47,27 @@ async def send_back(broker: "Broker", request: Request) -> Reply:
         return command.reply()
     times_max = group.retry_times_max
     if command.version >= VERSION_RECONSUME:
-        times_max = command.int_field("maxReconsumeTimes", times_max)
+        times_max = command.int_field("maxReconsumeTimes", times_max, *_I32)
     unit_mode = command.bool_field("unitMode", False)
-    retry = await broker.topics.create_retry(group.name, group.retry_queues, unit_mode)
-    if not retry.perm & PERM_WRITE:
-        raise Refusal(ResponseCode.NO_PERMISSION, f"topic[{retry.name}] takes no messages")
-    source = _find(broker, offset)
-    copy = _copy(source)
-    if source.reconsume_times >= times_max or delay_level < 0:
-        topic = await broker.topics.create_dead_letter(group.name)
-        copy.topic, copy.queue_id = topic.name, 0
-        _append_now(broker, copy)
-        return command.reply()
-    queues = max(1, min(group.retry_queues, retry.queues))
-    copy.topic, copy.queue_id = retry.name, random.randrange(queues)
-    broker.delays.put(copy, delay_level or FIRST_LEVEL + source.reconsume_times)
-    return command.reply()
-
-
-def _find(broker: "Broker", offset: int) -> StoredMessage:
-    record = broker.core.read_record(offset)
+    await broker.topics.create_retry(group.name, group.retry_queues, unit_mode)
+    # Off the loop: the record may have to come from the disk.
+    record = await asyncio.to_thread(broker.core.read_record, offset)
     if record is None:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"no message starts at offset {offset} of the commit log"
         )
+    if delay_level < 0 or _times(record) >= times_max:
+        await broker.topics.create_dead_letter(group.name)
+    broker.groups.tell_core(group.name)
+    # The group's name as it is, should the client have escaped it.
+    command.fields = {**command.fields, "group": group.name}
+    broker.core.resubmit(request.connection.number, encode(command)[4:])
+    return None
+
+
+def _times(record: bytes) -> int:
+    """How often the message came before."""
     try:
-        return decode_message(record)[0]
+        return decode_message(record)[0].reconsume_times
     except ProtocolError as error:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, f"message at {offset}: {error}") from None
-
-
-def _copy(source: StoredMessage) -> StoredMessage:
-    properties = source.properties
-    properties.setdefault("RETRY_TOPIC", source.topic)
-    properties.setdefault("ORIGIN_MESSAGE_ID", source.message_id)
-    properties["WAIT"] = "false"
-    return StoredMessage(
-        topic=source.topic,
-        body=source.body,
-        properties_bytes=encode_properties(properties),
-        flag=source.flag,
-        sys_flag=source.sys_flag,
-        born_timestamp_ms=source.born_timestamp_ms,
-        born_host=source.born_host,
-        reconsume_times=source.reconsume_times + 1,
-    )
-
-
-def _append_now(broker: "Broker", message: StoredMessage) -> None:
-    properties = {**message.properties, "DELAY": "0"}
-    broker.core.append(
-        message.topic.encode(),
-        message.queue_id,
-        message.body,
-        encode_properties(properties),
-        message.flag,
-        message.sys_flag & ~HOST_FLAGS,
-        message.born_timestamp_ms,
-        encode_host(message.born_host),
-        message.reconsume_times,
-        message.prepared_offset,
-    )
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the message is damaged: {error}") from None

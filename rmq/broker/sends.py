@@ -1,8 +1,9 @@
 """Handlers of sends that the reactor handed over: 10, 310, 320.
 
-The reactor hands over what goes to a topic it does not know and everything for %RETRY% topics. The
-checks are RocketMQ's, in its order. When none fails the reactor is told what it did not know and
-gets the frame back (core.resubmit); it never hands the same frame over twice.
+The reactor hands over what goes to a topic it does not know, and to a %RETRY% topic what came too
+often or belongs to a group that consumes in order. The checks are RocketMQ's, in its order. When
+none fails the reactor is told what it did not know and gets the frame back (core.resubmit); it
+never hands the same frame over twice.
 
     1   before startAcceptSendRequestTimeStamp                          1
     2   broker not writable and the topic is ordered                    16
@@ -44,7 +45,8 @@ PROPERTIES_BYTES_MAX = 32767
 VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
 _I32 = (-(2**31), 2**31 - 1)
 _TIMER = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
-# long name -> short name of request 310 and 320
+_LONG_NAMES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
+# long name -> short name of requests 310, 320 and 325
 _SHORT = {
     "producerGroup": "a",
     "topic": "b",
@@ -56,6 +58,7 @@ _SHORT = {
     "flag": "h",
     "properties": "i",
     "reconsumeTimes": "j",
+    "unitMode": "k",
     "maxReconsumeTimes": "l",
     "batch": "m",
 }
@@ -107,7 +110,7 @@ class SendHeader:
 
 def spelling(command: Command, name: str) -> str:
     """The name this request uses for the field."""
-    return name if command.code == RequestCode.SEND_MESSAGE else _SHORT[name]
+    return name if command.code in _LONG_NAMES else _SHORT[name]
 
 
 class TopicCreations:
@@ -155,7 +158,7 @@ class TopicCreations:
 def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
     command = request.command
     header = SendHeader.of(command)
-    _check_broker(broker, header)
+    check_broker(broker, header)
     names.check_topic(header.topic)
     if header.topic in names.CLOSED_TO_CLIENTS:
         raise Refusal(
@@ -191,7 +194,7 @@ def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
     return None
 
 
-def _check_broker(broker: "Broker", header: SendHeader) -> None:
+def check_broker(broker: "Broker", header: SendHeader) -> None:
     settings = broker.settings
     if time.time() * 1000 < settings.startAcceptSendRequestTimeStamp:
         raise Refusal(
@@ -206,8 +209,8 @@ def _check_broker(broker: "Broker", header: SendHeader) -> None:
         )
 
 
-def _check_message(broker: "Broker", command: Command, header: SendHeader) -> None:
-    """Steps 8 to 10."""
+def check_sizes(broker: "Broker", command: Command, header: SendHeader) -> None:
+    """Step 9, and that nothing is asked that this broker does not know."""
     unknown_flags = command.int_field(spelling(command, "sysFlag"), 0, *_I32) & ~SYS_FLAGS_KNOWN
     if unknown_flags:
         raise Refusal(
@@ -226,6 +229,11 @@ def _check_message(broker: "Broker", command: Command, header: SendHeader) -> No
             ResponseCode.MESSAGE_ILLEGAL,
             f"the message properties are longer than {PROPERTIES_BYTES_MAX} bytes",
         )
+
+
+def _check_message(broker: "Broker", command: Command, header: SendHeader) -> None:
+    """Steps 8 to 10."""
+    check_sizes(broker, command, header)
     found = header.found()
     delayed = header.delay_level() > 0
     retry = header.topic.startswith(names.RETRY_PREFIX)

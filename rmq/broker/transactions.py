@@ -8,7 +8,8 @@ transactionTimeOut (6 s), or than their own CHECK_IMMUNITY_TIME_IN_SECONDS:
         stored anew at the end of the half queue with TRANSACTION_CHECK_TIMES + 1, the old one
         ended; 39 CHECK_TRANSACTION_STATE to a connected producer of its group, who answers by 37
     more often, or older than fileReservedTime
-        stored in TRANS_CHECK_MAX_TIME_TOPIC, ended
+        stored in TRANS_CHECK_MAX_TIME_TOPIC, ended; a commit that comes later still counts, and 323
+        RESUME_CHECK_HALF_MESSAGE has it checked again: either stores the half message anew
 
 Progress is kept as Apache keeps it: offsets of the group CID_RMQ_SYS_TRANS in the half queue (all
 below is ended) and in the op queue (all below speaks of such). At the start the op messages from
@@ -35,11 +36,12 @@ from rmq.errors import ProtocolError
 from rmq.format.message import (
     StoredMessage,
     decode_message,
+    decode_message_id,
     encode_host,
     encode_message,
     encode_properties,
 )
-from rmq.format.remoting import Command, field_texts
+from rmq.format.remoting import Command, encode, field_texts
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
@@ -49,10 +51,13 @@ log = logging.getLogger("rmq.broker.transactions")
 GROUP = "CID_RMQ_SYS_TRANS"
 HALVES_AT_ONCE = 512
 OPS_AT_ONCE = 1000
+SET_ASIDE_MAX = 65_536  # given up transactions that a late commit finds; the oldest go first
 PASS_S = 60.0  # longest look at the open ones
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 OFFSET_DIGITS_MAX = 19
+ASIDE_LOADED_MAX = 4096  # of TRANS_CHECK_MAX_TIME_TOPIC at the start
+_HALF_TOPICS = (names.HALF_TOPIC, names.TRANS_CHECK_MAX_TIME_TOPIC)
 
 
 class Transactions:
@@ -61,6 +66,7 @@ class Transactions:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._op_offset = 0  # op messages below it speak of nothing that may be open
+        self._aside: dict[str, None] = {}  # unique keys of what was given up, oldest first
 
     # ---- start
 
@@ -75,11 +81,48 @@ class Transactions:
         while ops := self._ops(at):
             core.end_halves([half for halves in ops for half in halves if half >= first], 0)
             at += len(ops)
+        self._load_aside()
         core.start_transactions(0, 1)
         if first < maximum:
             first, _, halves = core.open_halves(0, HALVES_AT_ONCE)
             log.info("transactions open at the start: %d%s, from offset %d", len(halves),
                      " or more" if len(halves) == HALVES_AT_ONCE else "", first)  # fmt: skip
+
+    def _load_aside(self) -> None:
+        """Remembers what TRANS_CHECK_MAX_TIME_TOPIC ends with; what was committed late may be
+        committed once more."""
+        queues = self._broker.queues
+        view = queues.view(names.TRANS_CHECK_MAX_TIME_TOPIC, 0)
+        if view is None:
+            return
+        first = max(view.min_offset, view.max_offset - ASIDE_LOADED_MAX)
+        for entry in queues.entries(view, first, ASIDE_LOADED_MAX):
+            record = self._broker.core.read_record(entry.physical_offset)
+            if record is not None:
+                self._remember_aside(decode_message(record)[0].properties.get("UNIQ_KEY"))
+
+    def _remember_aside(self, key: str | None) -> None:
+        if not key:
+            return
+        self._aside[key] = None
+        if len(self._aside) > SET_ASIDE_MAX:
+            del self._aside[next(iter(self._aside))]
+        self._broker.core.set_option("transactions_set_aside", len(self._aside))
+
+    def revive(self, message: StoredMessage) -> tuple[int, int] | None:
+        """Stores a half message that was given up anew; its place, None for any other."""
+        key = message.properties.get("UNIQ_KEY", "")
+        if key not in self._aside:
+            return None
+        del self._aside[key]
+        self._broker.core.set_option("transactions_set_aside", len(self._aside))
+        return self._store(names.HALF_TOPIC, message, message.properties)
+
+    def check_again(self, message: StoredMessage) -> None:
+        """323: the half message is open again and was never asked about."""
+        self._aside.pop(message.properties.get("UNIQ_KEY", ""), None)
+        self._broker.core.set_option("transactions_set_aside", len(self._aside))
+        self._store(names.HALF_TOPIC, message, {**message.properties, CHECK_TIMES: "0"})
 
     def _offset(self, topic: str, minimum: int, maximum: int) -> int:
         offset = self._broker.core.query_offset(GROUP.encode(), topic.encode(), 0)
@@ -203,6 +246,7 @@ class Transactions:
         properties = message.properties
         self._store(topic.name, message, properties)
         self._broker.core.end_halves([offset], 1)
+        self._remember_aside(properties.get("UNIQ_KEY"))
         log.error("transaction %s of group %s is set aside in %s after %s checks",
                   properties.get("UNIQ_KEY"), properties.get("PGROUP"), topic.name,
                   properties.get(CHECK_TIMES, "0"))  # fmt: skip
@@ -255,7 +299,8 @@ class Transactions:
 
 
 def end_transaction(broker: "Broker", request: Request) -> Awaitable[Reply]:
-    """37 that the reactor could not end: the half record is on the disk, or its topic is gone."""
+    """37 that the reactor could not end: the half record is on the disk, its topic is gone, or it
+    was given up before."""
     offset = request.command.int_field("commitLogOffset", minimum=0)
     record = broker.core.read_record(offset)  # and brings it into the page cache
     if record is None:
@@ -265,7 +310,34 @@ def end_transaction(broker: "Broker", request: Request) -> Awaitable[Reply]:
     queues = _number(message.properties.get("REAL_QID", ""), 0) + 1
     if message.topic != names.HALF_TOPIC or names.topic_fault(topic) or queues > QUEUES_MAX:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+    if message.properties.get("PGROUP") == request.command.require("producerGroup"):
+        place = broker.transactions.revive(message)
+        if place is not None:
+            request = _moved(request, *place)
     return _end_again(broker, request, TopicConfig(topic, queues, queues))
+
+
+def resume_check(broker: "Broker", request: Request) -> Reply:
+    """323: the half message with this offset id, mostly one set aside, is checked again."""
+    command = request.command
+    _, offset = decode_message_id(command.require("msgId"))
+    record = broker.core.read_record(offset)
+    message = decode_message(record)[0] if record is not None else None
+    if message is None or message.topic not in _HALF_TOPICS:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no half message starts at offset {offset}")
+    broker.transactions.check_again(message)
+    return command.reply()
+
+
+def _moved(request: Request, physical_offset: int, queue_offset: int) -> Request:
+    """The same end of the half message's new copy."""
+    command = request.command
+    command.fields = {
+        **command.fields,
+        "commitLogOffset": str(physical_offset),
+        "tranStateTableOffset": str(queue_offset),
+    }
+    return Request(request.connection, command, encode(command)[4:])
 
 
 async def _end_again(broker: "Broker", request: Request, topic: TopicConfig) -> Reply:

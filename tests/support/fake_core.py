@@ -49,6 +49,9 @@ class FakeCore:
         self.closed: list[int] = []
         self.topics: dict[bytes, tuple[int, int, int, int]] = {}
         self.groups: dict[bytes, tuple[int, int]] = {}
+        self.retries: dict[bytes, tuple[int, int, bytes]] = {}
+        self.group_locks: dict[bytes, int] = {}
+        self.resets: list[tuple[bytes, bytes, int, int]] = []
         self.subscriptions: dict[tuple[bytes, bytes], tuple[int, list[int] | None, int]] = {}
         self.offset_table: dict[bytes, dict[int, int]] = {}
         self.offsets_version = 0
@@ -133,8 +136,15 @@ class FakeCore:
     def put_group(self, name: bytes, consume_enable: int, broadcast_enable: int) -> None:
         self.groups[name] = (consume_enable, broadcast_enable)
 
+    def put_retries(self, group: bytes, queues: int, times_max: int, levels: bytes) -> None:
+        self.retries[group] = (queues, times_max, levels)
+
+    def lock_group(self, group: bytes, ms: int) -> None:
+        self.group_locks[group] = ms
+
     def remove_group(self, name: bytes) -> None:
         self.groups.pop(name, None)
+        self.retries.pop(name, None)
 
     def put_subscription(
         self, group: bytes, topic: bytes, version: int, codes: list[int] | None, broadcasting: int
@@ -144,6 +154,11 @@ class FakeCore:
     def remove_subscriptions(self, group: bytes) -> None:
         for key in [key for key in self.subscriptions if key[0] == group]:
             del self.subscriptions[key]
+
+    def reset_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None:
+        self.resets.append((group, topic, queue_id, offset))
+        self.offset_table.setdefault(topic + b"@" + group, {})[queue_id] = offset
+        self.offsets_version += 1
 
     def commit_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None:
         self.offset_table.setdefault(topic + b"@" + group, {})[queue_id] = offset

@@ -10,6 +10,7 @@ from support.name_server import in_loop
 
 from rmq.broker import client_call_handlers
 from rmq.broker.broker import Broker
+from rmq.broker.groups import GroupConfig
 from rmq.broker.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
@@ -114,11 +115,10 @@ async def test_status_is_asked_of_all_and_merged(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_reset_stores_offsets_and_tells_members(tmp_path: Path) -> None:
+async def test_a_reset_on_the_server_side_is_for_the_next_pulls(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         await broker.topics.create(TopicConfig("t", 2, 2))
         java = await join(broker, "c1")
-        cpp = await join(broker, "c2", language="CPP")
         tool = broker.core.client()
         for ms in (10, 20, 30):
             broker.core.store("t", 1, store_timestamp_ms=ms)
@@ -126,12 +126,7 @@ async def test_a_reset_stores_offsets_and_tells_members(tmp_path: Path) -> None:
         reply = await tool.call(222, **reset, timestamp=20)
         zero, one = (MessageQueue("t", "broker-a", n) for n in (0, 1))
         assert fastjson.loads(reply.body) == {"offsetTable": {zero: 0, one: 1}}
-        assert broker.offsets.of("g", "t") == {0: 0, 1: 1}
-        told = java.requests(220)[0]
-        assert told.is_oneway
-        assert fastjson.loads(told.body) == {"offsetTable": {zero: 0, one: 1}}
-        rows = json.loads(cpp.requests(220)[0].body)["offsetTable"]
-        assert rows[1] == {"brokerName": "broker-a", "offset": 1, "queueId": 1, "topic": "t"}
+        assert broker.core.resets == [(b"g", b"t", 0, 0), (b"g", b"t", 1, 1)]
         reply = await tool.call(222, **reset, timestamp=-1)
         assert broker.offsets.of("g", "t") == {0: 0, 1: 3}
         reply = await tool.call(222, **reset, timestamp=0, queueId=1, offset=2)
@@ -140,3 +135,35 @@ async def test_a_reset_stores_offsets_and_tells_members(tmp_path: Path) -> None:
         assert (await tool.call(222, **reset, timestamp=0, queueId=2)).code == 1
         assert (await tool.call(222, **{**reset, "topic": "no"}, timestamp=0)).code == 17
         assert (await tool.call(222, **{**reset, "group": "no"}, timestamp=0)).code == 26
+        assert java.requests(220) == []
+
+
+@in_loop
+async def test_a_reset_by_the_clients_tells_all_of_them(tmp_path: Path) -> None:
+    async with control(tmp_path, useServerSideResetOffset=False) as broker:
+        await broker.topics.create(TopicConfig("t", 2, 2))
+        await broker.groups.update(GroupConfig("g"))
+        tool = broker.core.client()
+        for ms in (10, 20, 30):
+            broker.core.store("t", 1, store_timestamp_ms=ms)
+        reset = {"topic": "t", "group": "g", "isForce": True}
+        assert (await tool.call(222, **reset, timestamp=20)).code == 1  # no offsets yet
+        for queue in (0, 1):
+            broker.offsets.commit("g", "t", queue, 0)
+        assert (await tool.call(222, **reset, timestamp=20)).code == 206
+        java = await join(broker, "c1")
+        cpp = await join(broker, "c2", language="CPP")
+        reply = await tool.call(222, **reset, timestamp=20)
+        zero, one = (MessageQueue("t", "broker-a", n) for n in (0, 1))
+        assert fastjson.loads(reply.body) == {"offsetTable": {zero: 0, one: 1}}
+        told = java.requests(220)[0]
+        assert (told.is_oneway, told.fields["timestamp"]) == (True, "20")
+        assert fastjson.loads(told.body) == {"offsetTable": {zero: 0, one: 1}}
+        rows = json.loads(cpp.requests(220)[0].body)["offsetTable"]
+        assert rows[1] == {"brokerName": "broker-a", "offset": 1, "queueId": 1, "topic": "t"}
+        assert broker.offsets.of("g", "t") == {0: 0, 1: 0}  # theirs to commit
+        reply = await tool.call(222, **{**reset, "isForce": False}, timestamp=-1)
+        assert fastjson.loads(reply.body) == {"offsetTable": {zero: 0, one: 0}}
+        broker.offsets.commit("g", "t", 1, 3)
+        reply = await tool.call(222, **{**reset, "isForce": False}, timestamp=20)
+        assert fastjson.loads(reply.body) == {"offsetTable": {zero: 0, one: 1}}

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.fake_core import control
+from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
 from rmq.broker import locks
@@ -19,7 +19,7 @@ QUEUE = MessageQueue("t", "b", 0)
 def test_a_lock_lasts_60_s_without_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(locks.time, "monotonic", lambda: now[0])
-    table = LockTable()
+    table = LockTable(FakeCore())
     assert table.lock("g", [QUEUE], "a") == [QUEUE]
     now[0] = 50.0
     assert table.lock("g", [QUEUE], "a") == [QUEUE]  # renewed
@@ -33,7 +33,7 @@ def test_a_lock_lasts_60_s_without_renewal(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_groups_do_not_share_locks_and_only_the_owner_unlocks() -> None:
-    table = LockTable()
+    table = LockTable(FakeCore())
     assert table.lock("g", [QUEUE], "a") == [QUEUE]
     assert table.lock("h", [QUEUE], "b") == [QUEUE]
     table.unlock("g", [QUEUE], "b")

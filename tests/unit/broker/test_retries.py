@@ -1,26 +1,19 @@
-"""What consumers send back, and how it comes into the delay queues. The delivery is the
-reactor's: tests/unit/flow."""
+"""What consumers send back, as far as it is the control thread's: topics, groups, retry policies,
+delayOffset.json. The copies and their delivery are the reactor's: tests/unit/flow."""
 
 import asyncio
 import json
-import struct
 from pathlib import Path
 
 import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker.delays import parse_levels
 from rmq.broker.groups import GroupConfig
+from rmq.broker.retry_policy import parse_levels, retry_levels
 from rmq.errors import ConfigError
-from rmq.format.message import StoredMessage, decode_message
 
 SCHEDULE = b"SCHEDULE_TOPIC_XXXX"
-
-
-def messages(core: FakeCore, topic: str, queue_id: int = 0) -> list[StoredMessage]:
-    units = core.queues.get((topic.encode(), queue_id), [])
-    return [decode_message(core.records[struct.unpack(">qiq", unit)[0]])[0] for unit in units]
 
 
 def test_levels_are_read() -> None:
@@ -31,62 +24,22 @@ def test_levels_are_read() -> None:
 
 
 @in_loop
-async def test_a_failed_message_waits_with_what_it_was(tmp_path: Path) -> None:
-    async with control(tmp_path, messageDelayLevel="1s 1s 5s 1h") as broker:
-        core, client = broker.core, broker.core.client()
-        source = core.store(
-            "t", 0, b"job", flag=7, born_timestamp_ms=11, properties_bytes=b"TAGS\1a\2KEYS\1k\2"
-        )
-        reply = await client.call(36, offset=source.physical_offset, group="g", delayLevel=0)
-        assert reply.code == 0
-        again = messages(core, SCHEDULE.decode(), 2)[0]
-        assert (again.body, again.flag, again.born_timestamp_ms) == (b"job", 7, 11)
-        assert again.reconsume_times == 1
-        kept = again.properties
-        assert (kept["TAGS"], kept["KEYS"], kept["RETRY_TOPIC"]) == ("a", "k", "t")
-        assert kept["ORIGIN_MESSAGE_ID"] == source.message_id
-        assert (kept["DELAY"], kept["REAL_TOPIC"], kept["REAL_QID"]) == ("3", "%RETRY%g", "0")
-        # The second failure of the same message keeps where it came from and waits longer.
-        delivered = core.store("%RETRY%g", 0, b"job", reconsume_times=1,
-                               properties_bytes=again.properties_bytes)  # fmt: skip
-        assert (
-            await client.call(36, offset=delivered.physical_offset, group="g", delayLevel=0)
-        ).code == 0
-        waiting = messages(core, SCHEDULE.decode(), 3)[0]
-        assert waiting.reconsume_times == 2
-        assert waiting.properties["ORIGIN_MESSAGE_ID"] == source.message_id
-        assert waiting.properties["RETRY_TOPIC"] == "t"
-
-
-@in_loop
-async def test_the_tags_code_of_a_waiting_message_is_when_it_is_due(tmp_path: Path) -> None:
-    async with control(tmp_path) as broker:
-        source = broker.core.store("t", 0)
-        client = broker.core.client()
-        await client.call(36, offset=source.physical_offset, group="g", delayLevel=4)
-        waiting = messages(broker.core, SCHEDULE.decode(), 3)[0]
-        due = struct.unpack(">qiq", broker.core.queues[SCHEDULE, 3][0])[2]
-        assert 29_000 <= due - waiting.store_timestamp_ms <= 31_000
-        await asyncio.sleep(0.05)
-        assert messages(broker.core, "%RETRY%g") == []
-
-
-@in_loop
-async def test_the_last_failure_goes_to_the_dead_letters(tmp_path: Path) -> None:
+async def test_what_the_reactor_misses_is_made_and_the_request_goes_back(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         core, client = broker.core, broker.core.client()
-        await broker.groups.update(GroupConfig("g", retry_times_max=2))
-        tired = core.store("%RETRY%g", 0, b"x", reconsume_times=2)
-        fresh = core.store("t", 0, b"y")
-        ask = {"offset": tired.physical_offset, "group": "g", "delayLevel": 0}
-        assert (await client.call(36, **ask)).code == 0
-        assert (await client.call(36, **{**ask, "offset": fresh.physical_offset,
-                                         "delayLevel": -1})).code == 0  # fmt: skip
-        dead = messages(core, "%DLQ%g")
-        assert [message.body for message in dead] == [b"x", b"y"]
-        assert dead[0].reconsume_times == 3
-        assert (await client.call(36, **ask, maxReconsumeTimes=16)).code == 0
-        assert len(messages(core, "%DLQ%g")) == 2
+        source = core.store("t", 0, b"job", reconsume_times=2)
+        ask = {"offset": source.physical_offset, "group": "g", "delayLevel": 0}
+        client.put(36, **ask)
+        await core.until(lambda: len(core.resubmitted) == 1)
+        assert core.retries[b"g"] == (1, 16, b"")
+        assert (b"%RETRY%g" in core.topics, b"%DLQ%g" in core.topics) == (True, False)
+        client.put(36, **ask, maxReconsumeTimes=2)
+        await core.until(lambda: len(core.resubmitted) == 2)
+        assert b"%DLQ%g" in core.topics
+        client.put(36, **{**ask, "group": "h", "delayLevel": -1})
+        await core.until(lambda: len(core.resubmitted) == 3)
+        assert b"%DLQ%h" in core.topics
+        assert [command.code for _, command in core.resubmitted] == [36] * 3
 
 
 @in_loop
@@ -100,9 +53,50 @@ async def test_wrong_requests_are_refused(tmp_path: Path) -> None:
         assert (await client.call(36, **{**ask, "offset": 1})).code == 1
         assert (await client.call(36, **{**ask, "offset": -1})).code == 1
         assert (await client.call(36, **{**ask, "group": "a/b"})).code == 29
+        broker.core.records[source.physical_offset] = b"not a record"
+        assert (await client.call(36, **ask)).code == 1
+        broker.settings.set("brokerPermission", "4")
+        assert (await client.call(36, **ask)).code == 16
+        broker.settings.set("brokerPermission", "6")
         await broker.groups.update(GroupConfig("g", retry_queues=0))
         assert (await client.call(36, **ask)).code == 0  # dropped, as the group wants it
-        assert messages(broker.core, SCHEDULE.decode(), 2) == []
+        assert broker.core.resubmitted == []
+
+
+STANDARD = parse_levels("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
+
+
+@pytest.mark.parametrize(
+    ("policy", "levels"),
+    [
+        ({"type": "CUSTOMIZED"}, []),
+        ({"type": "EXPONENTIAL"}, []),
+        ({}, []),
+        ({"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": []}}, []),
+        ({"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1, 2, 5000, 45_000, 1]}},
+         [2, 5, 1, 1]),
+        ({"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [3_600_001]}}, [18, 18]),
+        ({"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": ["x", True, -5, 10**30]}},
+         [1, 18, 18]),
+        ({"type": "EXPONENTIAL", "exponentialRetryPolicy":
+          {"initial": 5000, "max": 7_200_000, "multiplier": 2}},
+         [2, 3, 4, 5, 6, 7, 10, 15, 16, 17, 18, 18, 18]),
+        ({"type": "EXPONENTIAL", "exponentialRetryPolicy": {}},
+         [2, 3, 4, 5, 6, 7, 10, 15, 16, 17, 18]),
+        ({"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 99 * 86_400_000,
+          "max": 10**30, "multiplier": 10**30}}, [18, 18, 18]),
+    ],
+)  # fmt: skip
+def test_a_policy_becomes_delay_levels(policy: dict[str, object], levels: list[int]) -> None:
+    found = retry_levels(policy, STANDARD)
+    assert list(found[: len(levels)]) == levels
+    assert len(found) == (32 if levels else 0)
+    assert not levels or set(found[len(levels) :]) == {levels[-1]}
+
+
+def test_levels_need_not_be_in_order() -> None:
+    policy = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [2000]}}
+    assert retry_levels(policy, parse_levels("1h 1s 3s 1m"))[0] == 3
 
 
 @in_loop
@@ -177,17 +171,3 @@ async def test_a_topic_that_a_due_message_misses_is_made(tmp_path: Path) -> None
             broker.core.report(4, number, name)
         await asyncio.sleep(0.05)
         assert b"t" not in broker.core.topics
-
-
-@in_loop
-async def test_a_store_that_refuses_is_said_to_the_consumer(tmp_path: Path) -> None:
-    core = FakeCore()
-    source = core.store("t", 0)
-    async with control(tmp_path, core):
-        client = core.client()
-        core.refuse_appends = "no space"
-        ask = {"offset": source.physical_offset, "group": "g", "delayLevel": 1}
-        reply = await client.call(36, **ask)
-        assert (reply.code, "no space" in (reply.remark or "")) == (1, True)
-        core.refuse_appends = None
-        assert (await client.call(36, **ask)).code == 0

@@ -22,31 +22,53 @@ WAITING_MAX = 65_536  # messages to the control thread
 def test_more_requests_than_may_wait_are_refused_and_the_close_is_still_told(
     shard: Shard,
 ) -> None:
-    crowd, client = shard.connect(), shard.connect()
+    crowd, client = [shard.connect() for _ in range(5)], shard.connect()
     one_way = request(999, 1, one_way=True, kind=ROCKETMQ)
-    for _ in range(66):
-        crowd.put(one_way * 1000)
+    for _ in range(16):
+        for each in crowd:
+            each.put(one_way * 1000)
     counters = shard.until(
-        lambda counters: counters["control_requests"] + counters["busy_replies"] == 66_000
+        lambda counters: counters["control_requests"] + counters["busy_replies"] == 80_000
     )
-    assert counters["control_requests"] == WAITING_MAX - 1  # besides, the OPENED
+    requests = counters["control_requests"]
+    assert requests == WAITING_MAX - len(crowd)  # besides, the OPENED
     reply = client.ask(request(999, 7))
     assert (reply.opaque, reply.code) == (7, 2)
     assert "start flow control for a while" in (reply.remark or "")
     assert client.ask(send("t", b"served all the same", 8)).code == 0
-    crowd.close()
+    for each in crowd:
+        each.close()
     shard.until(lambda counters: counters["connections"] == 1)
-    assert len(shard.reports(REQUEST, WAITING_MAX - 1)) == WAITING_MAX - 1
-    assert len(shard.reports(CLOSED)) == len(shard.kept(OPENED)) == 1
+    assert len(shard.reports(REQUEST, requests)) == requests
+    assert len(shard.reports(CLOSED, len(crowd))) == len(shard.kept(OPENED)) == len(crowd)
     client.put(request(999, 9))
     assert len(shard.reports(REQUEST)) == 1
+
+
+def test_one_greedy_connection_leaves_room_for_others(shard: Shard) -> None:
+    greedy, client = shard.connect(), shard.connect()
+    one_way = request(999, 1, one_way=True, kind=ROCKETMQ)
+    for _ in range(40):
+        greedy.put(one_way * 1000)
+    counters = shard.until(
+        lambda counters: counters["control_requests"] + counters["busy_replies"] == 40_000
+    )
+    assert counters["control_requests"] == WAITING_MAX // 4
+    client.put(request(999, 7))
+    shard.until(lambda counters: counters["control_requests"] == WAITING_MAX // 4 + 1)
+    found = shard.reports(REQUEST, WAITING_MAX // 4 + 1)
+    assert decode(found[-1][1]).opaque == 7
+    greedy.put(request(999, 8))  # control has caught up: a new round
+    assert decode(shard.reports(REQUEST)[0][1]).opaque == 8
 
 
 def test_more_bytes_than_may_wait_are_refused(shard: Shard) -> None:
     client = shard.connect()
     large = request(999, 5, bytes(15 * MIB))
     for _ in range(4):
-        client.put(large)
+        other = shard.connect()
+        other.put(large)
+    shard.until(lambda counters: counters["control_requests"] == 4)
     reply = client.ask(large)
     assert (reply.opaque, reply.code) == (5, 2)
     for _, frame in shard.reports(REQUEST, 4):

@@ -239,6 +239,46 @@ async def test_after_too_many_checks_it_is_set_aside(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_late_commit_of_what_was_set_aside_still_counts(tmp_path: Path) -> None:
+    settings = {**QUICK, "transactionCheckMax": 1}
+    async with served(tmp_path, **settings) as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"late", "KEYS\x01k\x02")
+        await until(lambda: records(broker, "TRANS_CHECK_MAX_TIME_TOPIC"))
+        aside = records(broker, "TRANS_CHECK_MAX_TIME_TOPIC")[0]
+        assert records(broker, "t", 1) == []
+        assert (await client.call(37, **end(half, 8, producerGroup="Q"))).code == 1
+        assert (await client.call(37, **end(half, 8))).code == 0
+        came = records(broker, "t", 1)
+        assert [message.body for message in came] == [b"late"]
+        assert (came[0].sys_flag, came[0].properties["KEYS"]) == (8, "k")
+        assert (await client.call(37, **end(half, 8))).code == 0
+        assert len(records(broker, "t", 1)) == 1
+        await asyncio.sleep(0.5)
+        assert broker.core.open_halves(0, 10)[2] == []
+        # An operator may have it checked once more, by its id in the topic it was put into.
+        await become_producer(client)
+        client.requests.clear()
+        assert (await client.call(323, msgId=aside.message_id)).code == 0
+        asked = await client.asked(39)
+        assert asked.fields["transactionId"] == "U"
+        assert records(broker, HALF)[-1].properties["TRANSACTION_CHECK_TIMES"] == "1"
+        assert (await client.call(323, msgId=came[0].message_id)).code == 1
+
+
+@in_loop
+async def test_a_late_commit_counts_after_a_restart_too(tmp_path: Path) -> None:
+    settings = {**QUICK, "transactionCheckMax": 1}
+    async with served(tmp_path, **settings) as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"late")
+        await until(lambda: records(broker, "TRANS_CHECK_MAX_TIME_TOPIC"))
+    async with served(tmp_path, **settings) as (broker, client):
+        assert (await client.call(37, **end(half, 8))).code == 0
+        assert [message.body for message in records(broker, "t", 1)] == [b"late"]
+
+
+@in_loop
 async def test_a_half_message_with_its_own_time_is_not_asked_about_before(tmp_path: Path) -> None:
     async with served(tmp_path, **QUICK) as (_broker, client):
         await become_producer(client)

@@ -1,0 +1,12 @@
+"""A stored record that a request names by its log offset, parsed where it lies.
+
+Used by what makes a new message of an old one: a committed half message, one that a consumer sent
+back. The view is valid until the end of the turn, appends included.
+"""
+from libc.stdint cimport int64_t
+
+from cext.flow.shard_state cimport ShardState
+from cext.store.record cimport RecordView
+
+# The checked record at this log offset. OK, ABSENT (not in memory) or CORRUPT (none starts here).
+cdef int view_record(ShardState s, int64_t offset, RecordView* view) noexcept nogil

@@ -1,0 +1,23 @@
+"""CONSUMER_SEND_MSG_BACK (36): a consumer could not consume a message.
+
+Example: offset=40960, group=g, delayLevel=0, originMsgId=.., originTopic=t, maxReconsumeTimes=16:
+the message whose record starts at log offset 40960 is to come again, later each time, and to be
+given up after 16 times.
+
+Any thread, no state.
+"""
+from libc.stdint cimport int32_t, int64_t
+
+from cext.wire.header cimport Header
+from cext.wire.text cimport Text
+
+cdef struct SendBack:
+    Text group                      # borrowed from the frame, may be escaped
+    int64_t log_offset              # offset: where the record of the message is
+    int32_t delay_level             # 0: the broker chooses; negative: no more attempts
+    int32_t max_times               # maxReconsumeTimes, when has_max_times
+    bint has_max_times
+    const char* bad_field           # why read_send_back() is not OK
+
+# OK | MISSING_FIELD | MALFORMED, with bad_field.
+cdef int read_send_back(const Header* header, SendBack* out) noexcept nogil

@@ -1,0 +1,77 @@
+"""When a message that could not be consumed comes again: a delay level for each retry of a group.
+
+    messageDelayLevel            "1s 5s 10s .." -> the delays there are, level 1 first
+    groupRetryPolicy (5.x)       {"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[ms,..]}}
+                                 {"type":"EXPONENTIAL","exponentialRetryPolicy":
+                                   {"initial":ms,"max":ms,"multiplier":n}}
+
+A group without a policy of its own retries at level 3, 4, 5 .., as RocketMQ does. One with a policy
+gets, for each of its delays, the shortest level that is not shorter, else the longest there is.
+Retry n (from 0) of a customized policy waits next[n + 2], as RocketMQ reads it: its default list
+is the 18 levels. A client that names a level itself gets that one.
+
+Example: EXPONENTIAL, 5 s doubling, standard levels: 5s 10s 30s 1m 2m 3m 6m 20m 30m 1h 2h 2h ..
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rmq.errors import ConfigError
+
+LEVELS_MAX = 18
+RETRIES_MAX = 32  # with a level of their own; cext/flow/group_table.pxd
+DELAY_MS_MAX = 10 * 365 * 86_400_000
+_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_levels(text: str) -> list[int]:
+    """Milliseconds of each level of "1s 5s 10s"; ConfigError naming what is none."""
+    levels = []
+    for part in text.split():
+        number, unit = part[:-1], part[-1:]
+        if not number.isdecimal() or unit not in _UNIT_MS:
+            raise ConfigError(f"messageDelayLevel: {part!r} is not a number with s, m, h or d")
+        levels.append(int(number) * _UNIT_MS[unit])
+    if not 0 < len(levels) <= LEVELS_MAX:
+        raise ConfigError(f"messageDelayLevel: 1 to {LEVELS_MAX} levels, not {len(levels)}")
+    return levels
+
+
+def retry_levels(policy: Mapping[str, Any], delays_ms: list[int]) -> bytes:
+    """A byte per retry: its delay level; empty: no policy of the group's own."""
+    kind = policy.get("type")
+    if kind == "EXPONENTIAL":
+        waits = _exponential(policy.get("exponentialRetryPolicy"))
+    else:
+        waits = _customized(policy.get("customizedRetryPolicy"))
+    return bytes(_level(wait, delays_ms) for wait in waits)
+
+
+def _exponential(policy: Any) -> list[int]:
+    if not isinstance(policy, Mapping):
+        return []
+    initial = _whole(policy.get("initial"), 5_000)
+    longest = _whole(policy.get("max"), 7_200_000)
+    multiplier = _whole(policy.get("multiplier"), 2)
+    return [min(longest, initial * multiplier**n) for n in range(RETRIES_MAX)]
+
+
+def _customized(policy: Any) -> list[int]:
+    waits = policy.get("next") if isinstance(policy, Mapping) else None
+    if not isinstance(waits, list) or not waits:
+        return []
+    return [_whole(waits[min(n + 2, len(waits) - 1)], 0) for n in range(RETRIES_MAX)]
+
+
+def _level(wait_ms: int, delays_ms: list[int]) -> int:
+    enough = [(delay, level) for level, delay in enumerate(delays_ms, 1) if delay >= wait_ms]
+    if enough:
+        return min(enough)[1]
+    return max((delay, level) for level, delay in enumerate(delays_ms, 1))[1]
+
+
+def _whole(value: Any, otherwise: int) -> int:
+    """The number in range, whatever was in the file or on the wire."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return otherwise
+    return max(0, min(value, DELAY_MS_MAX))
