@@ -8,7 +8,12 @@ RmqError
 |   |-- StoreCorruptError    a file holds bytes that cannot be right
 |   `-- StorePoisonedError   a write or fsync failed; nothing is acked any more
 |-- RemoteError          a peer answered with a code other than SUCCESS
+|   `-- RouteError           no name server knows where the topic is (code 17)
 |-- UnreachableError     a peer cannot be reached, hung up, or does not answer in time
+|   `-- RequestTimeoutError  there was no answer in time; what was asked may have been done
+|-- MessageError         a message that no broker would take (also a ValueError)
+|-- BusyError            more is under way than allowed, and it did not get less in time
+|-- ClosedError          the client was closed, or not started
 `-- NotBuiltError        the compiled modules are missing or from another version
 """
 
@@ -50,8 +55,28 @@ class RemoteError(RmqError):
         self.remark = remark
 
 
+class RouteError(RemoteError):
+    """No name server knows where the topic is."""
+
+
 class UnreachableError(RmqError):
     """A peer cannot be reached, hung up, or does not answer in time; the text names it."""
+
+
+class RequestTimeoutError(UnreachableError):
+    """There was no answer in time. What was asked for may have been done nevertheless."""
+
+
+class MessageError(RmqError, ValueError):
+    """A message that no broker would take: its topic, body or a property; the text says why."""
+
+
+class BusyError(RmqError):
+    """More is under way than allowed, and it did not get less in time: back-pressure."""
+
+
+class ClosedError(RmqError):
+    """The client was closed, or not started yet."""
 
 
 class NotBuiltError(RmqError):

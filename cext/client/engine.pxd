@@ -1,0 +1,43 @@
+"""Engine: the client's network thread. One per process is enough; it never takes the GIL.
+
+    engine = Engine(); engine.start()
+    link = engine.link("10.0.0.7", 10911)          # a number; connects with its first frame
+    reply = engine.call(link, frame, 3000)         # waits; Reply, or UnreachableError
+    engine.submit(link, frame, 3000, mailbox, done)   # done(reply, error) when mailbox.deliver()
+    engine.post(link, frame)                       # one-way
+    engine.notices.deliver(...)                    # what brokers ask us, and lost connections
+
+Frames come from cext/client/request.pyx (any request, any header) with an opaque of 0; it is set
+here. All methods of Python may be called from any thread. `enqueue` is the door for senders of
+other modules: lock held, slot taken, frame written, link marked, lock released, then `wake`.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.client.mailbox cimport Mailbox
+from cext.client.state cimport Batch, EngineState, Link, Slot
+
+
+# A slot for a Python caller, waiting for one until `until_us` (GIL released); NULL: none came free.
+# Returns with the engine's lock held unless NULL. may_wait False: NULL at once.
+cdef Slot* claim_slot(EngineState* state, int64_t until_us, bint may_wait)
+
+# Lock held: True when the thread sleeps beyond until_us (0: at all); then call engine_wake, lock
+# released.
+cdef bint needs_wake(EngineState* state, int64_t until_us) noexcept nogil
+cdef void engine_wake(EngineState* state) noexcept nogil
+
+# Lock held: the batch's frame goes into its link's buffer and its time starts. OK | POOL_EMPTY.
+cdef int seal_batch(EngineState* state, Batch* batch, int64_t now_us) noexcept nogil
+
+
+cdef class Engine:
+    cdef EngineState* state
+    cdef readonly Mailbox notices    # ASKED and DROPPED
+    cdef dict numbers                # (host, port) -> link
+    cdef list names                  # link -> "host:port"
+
+    cdef void stop_thread(self)
+    cdef Link* link_of(self, int32_t number) except NULL
+    cdef object refusal(self)        # the exception when claim_slot gave none
+    cdef str name_of(self, int32_t link)
+    cdef object failure(self, int outcome, int32_t link, int32_t code, int64_t waited_us)

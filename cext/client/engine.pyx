@@ -1,0 +1,620 @@
+"""The thread of the client (engine.pxd; the structs and who may touch them: state.pxd).
+
+A turn: batches that are due are sealed, links with something to send send it, requests whose time
+is over are told so, mailboxes are filled and woken; then the thread sleeps until a socket, a caller
+or the clock has something. Whatever number of messages moves in a turn, a link costs one send and
+one recv, and a mailbox one wake-up.
+"""
+import errno as errors
+import os
+import socket as sockets
+import threading
+
+cimport cython
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+from cext.base.atomics cimport load_acquire_i32, store_release_i32
+from cext.base.byteorder cimport store_u16, store_u32
+from cext.base.clock cimport monotonic_us, wall_ms
+from cext.base.native_thread cimport native_thread_join, native_thread_start
+from cext.base.status cimport Status
+from cext.base.sysio cimport close_file, event_drain, event_open, event_signal
+from cext.client.link cimport (
+    link_connect, link_connected, link_drop, link_flush, link_free, link_mark, link_next_frame,
+    link_open, link_receive, link_room,
+)
+from cext.client.locking cimport (
+    condition_close, condition_open, condition_wait, lock_close, lock_open, lock_release, lock_take,
+)
+from cext.client.mailbox cimport Mailbox, Waiter
+from cext.client.reply cimport keep_send_answer
+from cext.client.slots cimport (
+    post_staged, slot_of, slot_on_heap, slot_release, slot_stage, slot_take, slots_open,
+)
+from cext.client.state cimport (
+    ANSWERED, ASKED, DROPPED, KEEP_FRAME, KEEP_SEND, LATE, LINK_CONNECTING, LINK_IDLE, LINKS_MAX,
+    LOST, SLOTS, STOPPED, Batch, EngineState, Link, Slot,
+)
+from cext.net.socket_api cimport (
+    AF_INET6, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll_create1,
+    epoll_ctl, epoll_event, epoll_wait,
+)
+from cext.wire.frame cimport Frame
+from cext.wire.header cimport Header, parse_header
+
+from rmq.errors import BusyError, ClosedError, RequestTimeoutError, UnreachableError
+
+cdef enum:
+    EVENTS = 64
+    WAIT_MS_MAX = 1000
+    FOREVER_US = 0x7FFFFFFFFFFFFFFF
+    BINARY_OPAQUE_AT = 13            # in a frame with a binary header
+    JSON_OPAQUE_AT = 18              # in a frame of cext/client/request.pyx with a JSON header
+    BORN_DIGITS = 13
+
+
+# ---------------------------------------------------------------- turns of the thread
+
+cdef void break_link(EngineState* state, Link* link, int32_t error) noexcept nogil:
+    """Everything that waits for an answer from it is lost; the next frame connects anew."""
+    cdef Slot* slot
+    cdef int32_t i
+    lock_take(&state.lock)
+    link_drop(state, link)
+    for i in range(SLOTS):
+        slot = &state.slots[i]
+        if slot.opaque != 0 and slot.framed and slot.link == link.index:
+            slot_stage(state, slot, LOST, error)
+    lock_release(&state.lock)
+    slot = slot_on_heap(DROPPED, link.index)
+    if slot != NULL:
+        slot.mailbox = state.notices
+        slot_stage(state, slot, DROPPED, error)
+
+
+cdef void send_out(EngineState* state, Link* link, int64_t now_us) noexcept nogil:
+    cdef int error = 0
+    cdef int status = Status.OK
+    if link.state == LINK_IDLE:
+        status = link_connect(state, link, now_us, &error)
+    elif link.state != LINK_CONNECTING:
+        status = link_flush(state, link, &error)
+    if status == Status.IO_ERROR:
+        break_link(state, link, error)
+
+
+cdef bint keep_frame(Slot* slot, const Frame* frame, uint8_t** large) noexcept nogil:
+    """The whole frame for the slot: taken over when it has memory of its own, else copied."""
+    if large[0] != NULL:
+        slot.frame = large[0]
+        large[0] = NULL
+    else:
+        slot.frame = <uint8_t*>malloc(frame.total_bytes)
+        if slot.frame == NULL:
+            return False
+        memcpy(slot.frame, frame.header - 8, frame.total_bytes)
+    slot.frame_bytes = frame.total_bytes
+    return True
+
+
+cdef void take_frame(EngineState* state, Link* link, const Frame* frame,
+                     uint8_t** large) noexcept nogil:
+    cdef Header header
+    cdef Slot* slot
+    cdef int status = parse_header(frame.header, frame.header_bytes, frame.serialize_type, &header)
+    state.frames_received += 1
+    if status != Status.OK and status != Status.TOO_LARGE:
+        return
+    if header.flag & 1 == 0:
+        slot = slot_on_heap(ASKED, link.index)
+        if slot != NULL:
+            slot.mailbox = state.notices
+            keep_frame(slot, frame, large)
+            slot_stage(state, slot, ASKED, 0)
+        return
+    slot = slot_of(state, header.opaque)
+    if slot == NULL or slot.link != link.index:
+        state.stale_answers += 1
+        return
+    if slot.keep == KEEP_SEND and keep_send_answer(slot, &header):
+        slot_stage(state, slot, ANSWERED, header.code)
+    elif keep_frame(slot, frame, large):
+        slot_stage(state, slot, ANSWERED, header.code)
+    else:
+        slot_stage(state, slot, LOST, errors_ENOMEM)
+
+
+cdef void receive(EngineState* state, Link* link, int64_t now_us) noexcept nogil:
+    cdef Frame frame
+    cdef uint8_t* large
+    cdef int error = 0
+    cdef int status = link_receive(link, &error)
+    if status == Status.IO_ERROR:
+        break_link(state, link, error)
+    if status != Status.OK:
+        return
+    link.last_heard_us = now_us
+    while True:
+        status = link_next_frame(link, &frame, &large)
+        if status != Status.OK:
+            break
+        take_frame(state, link, &frame, &large)
+        free(large)
+    if status != Status.NOT_READY:
+        break_link(state, link, errors_EPROTO)
+
+
+cdef void serve(EngineState* state, Link* link, uint32_t events, int64_t now_us) noexcept nogil:
+    cdef int error = 0
+    if link.fd < 0:
+        return
+    if link.state == LINK_CONNECTING:
+        if link_connected(state, link, &error) != Status.OK:
+            break_link(state, link, error)
+            return
+        events |= EPOLLOUT
+    if events & EPOLLOUT:
+        send_out(state, link, now_us)
+    if link.fd >= 0 and events & (EPOLLIN | EPOLLHUP | EPOLLERR):
+        receive(state, link, now_us)
+
+
+cdef void unlink_batch(EngineState* state, Batch* batch) noexcept nogil:
+    cdef Batch** at = &state.open_first
+    while at[0] != NULL:
+        if at[0] == batch:
+            at[0] = batch.next
+            return
+        at = &at[0].next
+
+
+cdef int seal_batch(EngineState* state, Batch* batch, int64_t now_us) noexcept nogil:
+    cdef Slot* slot = batch.slot
+    cdef Link* link = state.links[slot.link]
+    cdef uint32_t total = batch.head_bytes + batch.used
+    cdef uint8_t* out = link_room(link, total)
+    cdef int64_t born = wall_ms()
+    cdef int i
+    unlink_batch(state, batch)
+    batch.sealed = True
+    if out == NULL:
+        slot.framed = True
+        slot.deadline_us = 0         # told as late in the engine's next turn
+        state.next_deadline_us = 0
+        return Status.POOL_EMPTY
+    memcpy(out, batch.head, batch.head_bytes)
+    store_u32(out, total - 4)
+    store_u32(out + BINARY_OPAQUE_AT, <uint32_t>slot.opaque)
+    for i in range(BORN_DIGITS - 1, -1, -1):
+        out[batch.born_at + i] = <uint8_t>(48 + born % 10)
+        born //= 10
+    memcpy(out + batch.head_bytes, batch.bytes, batch.used)
+    link.fill_used += total
+    free(batch.bytes)
+    batch.bytes = NULL
+    slot.framed = True
+    slot.started_us = now_us
+    slot.deadline_us = now_us + <int64_t>batch.timeout_ms * 1000
+    state.next_deadline_us = min(state.next_deadline_us, slot.deadline_us)
+    state.frames_sent += 1
+    link_mark(state, link)
+    return Status.OK
+
+
+cdef void send_dirty(EngineState* state, int64_t now_us) noexcept nogil:
+    cdef Batch* batch
+    cdef Batch* following
+    cdef Link* link
+    cdef Link* next_link
+    lock_take(&state.lock)
+    batch = state.open_first
+    while batch != NULL:
+        following = batch.next
+        if batch.due_us <= now_us:
+            seal_batch(state, batch, now_us)
+        batch = following
+    link = state.dirty_first
+    state.dirty_first = NULL
+    lock_release(&state.lock)
+    while link != NULL:
+        next_link = link.next_dirty
+        send_out(state, link, now_us)
+        link = next_link
+
+
+cdef void tell_late(EngineState* state, int64_t now_us) noexcept nogil:
+    cdef int64_t nearest = FOREVER_US
+    cdef Slot* slot
+    cdef Link* link
+    cdef int32_t i
+    lock_take(&state.lock)
+    if state.next_deadline_us <= now_us:
+        for i in range(SLOTS):
+            slot = &state.slots[i]
+            if slot.opaque == 0 or not slot.framed:
+                continue
+            if slot.deadline_us <= now_us:
+                slot_stage(state, slot, LATE, 0)
+            else:
+                nearest = min(nearest, slot.deadline_us)
+        state.next_deadline_us = nearest
+    lock_release(&state.lock)
+    for i in range(load_acquire_i32(&state.link_count)):
+        link = state.links[i]
+        if link.state == LINK_CONNECTING and link.connect_until_us <= now_us:
+            break_link(state, link, errors_ETIMEDOUT)
+
+
+cdef int patience(EngineState* state) noexcept nogil:
+    """Milliseconds to sleep; 0 when there is something to send already."""
+    cdef int64_t until
+    cdef int64_t now_us = monotonic_us()
+    cdef Batch* batch
+    cdef int32_t i
+    lock_take(&state.lock)
+    until = state.next_deadline_us
+    batch = state.open_first
+    while batch != NULL:
+        until = min(until, batch.due_us)
+        batch = batch.next
+    for i in range(state.link_count):
+        if state.links[i].state == LINK_CONNECTING:
+            until = min(until, state.links[i].connect_until_us)
+    if state.dirty_first != NULL:
+        until = now_us
+    state.sleeping = until > now_us
+    state.sleep_until_us = until
+    lock_release(&state.lock)
+    if until <= now_us:
+        return 0
+    return <int>min((until - now_us + 999) // 1000, <int64_t>WAIT_MS_MAX)
+
+
+cdef void stop_all(EngineState* state) noexcept nogil:
+    cdef int32_t i
+    lock_take(&state.lock)
+    state.closed = True
+    state.open_first = NULL
+    for i in range(SLOTS):
+        if state.slots[i].opaque != 0:
+            slot_stage(state, &state.slots[i], STOPPED, 0)
+    for i in range(state.link_count):
+        link_drop(state, state.links[i])
+    state.dirty_first = NULL
+    lock_release(&state.lock)
+    post_staged(state)
+
+
+cdef void body(void* argument) noexcept nogil:
+    cdef EngineState* state = <EngineState*>argument
+    cdef epoll_event events[EVENTS]
+    cdef int64_t now_us
+    cdef int count, i
+    while not load_acquire_i32(&state.stopping):
+        now_us = monotonic_us()
+        send_dirty(state, now_us)
+        tell_late(state, now_us)
+        post_staged(state)
+        count = epoll_wait(state.epoll_fd, events, EVENTS, patience(state))
+        lock_take(&state.lock)
+        state.sleeping = False
+        lock_release(&state.lock)
+        now_us = monotonic_us()
+        for i in range(max(count, 0)):
+            if events[i].data.ptr == NULL:
+                event_drain(state.wake_fd)
+            else:
+                serve(state, <Link*>events[i].data.ptr, events[i].events, now_us)
+        post_staged(state)
+    stop_all(state)
+
+
+# ---------------------------------------------------------------- for callers in cext
+
+cdef bint needs_wake(EngineState* state, int64_t until_us) noexcept nogil:
+    if state.sleeping and until_us < state.sleep_until_us:
+        state.sleeping = False
+        return True
+    return False
+
+
+cdef void engine_wake(EngineState* state) noexcept nogil:
+    event_signal(state.wake_fd)
+
+
+cdef Slot* claim_slot(EngineState* state, int64_t until_us, bint may_wait):
+    cdef Slot* slot
+    while True:
+        lock_take(&state.lock)
+        if state.closed:
+            lock_release(&state.lock)
+            return NULL
+        slot = slot_take(state)
+        if slot != NULL:
+            return slot
+        if not may_wait or monotonic_us() >= until_us:
+            lock_release(&state.lock)
+            return NULL
+        # Never without the GIL and with the lock into the GIL: others hold it and want the lock.
+        with nogil:
+            state.slot_waiters += 1
+            condition_wait(&state.slots_freed, &state.lock, until_us)
+            state.slot_waiters -= 1
+            lock_release(&state.lock)
+
+
+cdef extern from "<errno.h>" nogil:
+    enum:
+        errors_ENOMEM "ENOMEM"
+        errors_EPROTO "EPROTO"
+        errors_ETIMEDOUT "ETIMEDOUT"
+
+
+# ---------------------------------------------------------------- Python's side
+
+own = threading.local()              # the mailbox of each thread that waits for its calls
+
+
+@cython.no_gc_clear                  # the thread uses `notices` until __dealloc__ has joined it
+cdef class Engine:
+    def __cinit__(self, int connect_timeout_ms=3000):
+        cdef int error = 0
+        cdef epoll_event event
+        self.numbers = {}
+        self.names = []
+        self.state = <EngineState*>calloc(1, sizeof(EngineState))
+        if self.state == NULL:
+            raise MemoryError()
+        self.state.epoll_fd = self.state.wake_fd = -1
+        lock_open(&self.state.lock)
+        condition_open(&self.state.slots_freed)
+        self.state.next_deadline_us = FOREVER_US
+        self.state.connect_timeout_us = <int64_t>connect_timeout_ms * 1000
+        if slots_open(self.state) != Status.OK:
+            raise MemoryError()
+        self.notices = Mailbox(self)
+        self.state.notices = self.notices.state
+        self.state.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
+        self.state.wake_fd = event_open(&error)
+        event.events = EPOLLIN
+        event.data.ptr = NULL
+        if (self.state.epoll_fd < 0 or self.state.wake_fd < 0
+                or epoll_ctl(self.state.epoll_fd, EPOLL_CTL_ADD, self.state.wake_fd, &event) != 0):
+            raise OSError(error, "no descriptors left for the client's engine")
+
+    def __dealloc__(self):
+        cdef int32_t i
+        if self.state == NULL:
+            return
+        self.stop_thread()
+        for i in range(self.state.link_count):
+            link_free(self.state.links[i])
+        if self.state.epoll_fd >= 0:
+            close_file(self.state.epoll_fd)
+        if self.state.wake_fd >= 0:
+            close_file(self.state.wake_fd)
+        condition_close(&self.state.slots_freed)
+        lock_close(&self.state.lock)
+        free(self.state.slots)
+        free(self.state)
+
+    cdef void stop_thread(self):
+        if not self.state.thread.running:
+            return
+        store_release_i32(&self.state.stopping, 1)
+        event_signal(self.state.wake_fd)
+        with nogil:
+            native_thread_join(&self.state.thread)
+
+    def start(self):
+        cdef int error = 0
+        if self.state.closed or self.state.thread.running:
+            raise ClosedError("an engine starts once")
+        if native_thread_start(&self.state.thread, &body, self.state, b"rmq-client",
+                               &error) != Status.OK:
+            raise OSError(error, os.strerror(error))
+
+    def stop(self):
+        """Ends the thread; what was under way is told that it was stopped."""
+        self.stop_thread()
+
+    @property
+    def is_running(self):
+        return self.state.thread.running and not self.state.closed
+
+    # ---- links
+
+    def link(self, str host not None, int port):
+        """The number of the link to this address; a name is looked up once, here."""
+        cdef Link* link
+        number = self.numbers.get((host, port))
+        if number is not None:
+            return number
+        address = resolve(host, port)
+        if self.state.link_count == LINKS_MAX:
+            raise UnreachableError(f"{host}:{port}: more than {LINKS_MAX} addresses")
+        link = <Link*>malloc(sizeof(Link))
+        if link == NULL:
+            raise MemoryError()
+        if link_open(link, self.state.link_count) != Status.OK:
+            link_free(link)
+            raise MemoryError()
+        memcpy(link.address, <const char*>address, len(address))
+        link.address_bytes = <uint32_t>len(address)
+        number = link.index
+        lock_take(&self.state.lock)
+        self.state.links[number] = link
+        store_release_i32(&self.state.link_count, number + 1)
+        lock_release(&self.state.lock)
+        self.numbers[(host, port)] = number
+        self.names.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+        return number
+
+    def give(self, int number, int fd):
+        """Makes an open descriptor (non-blocking) the link's connection; the engine owns it."""
+        cdef Link* link = self.link_of(number)
+        lock_take(&self.state.lock)
+        if link.given_fd >= 0:
+            close_file(link.given_fd)
+        link.given_fd = fd
+        lock_release(&self.state.lock)
+
+    def is_open(self, int number):
+        """Whether the link has a connection (it may break the next moment)."""
+        return self.link_of(number).fd >= 0
+
+    def link_name(self, int number):
+        """"host:port" of the link."""
+        return self.name_of(number)
+
+    cdef Link* link_of(self, int32_t number) except NULL:
+        if not 0 <= number < self.state.link_count:
+            raise ValueError(f"link {number} of {self.state.link_count}")
+        return self.state.links[number]
+
+    cdef str name_of(self, int32_t link):
+        return self.names[link] if 0 <= link < len(self.names) else f"link {link}"
+
+    # ---- requests
+
+    def submit(self, int link, bytes frame not None, int timeout_ms, Mailbox mailbox not None,
+               done):
+        """Sends a request; its end is told to done(reply, error) by mailbox.deliver()."""
+        cdef EngineState* state = self.state
+        cdef int64_t now_us = monotonic_us()
+        cdef int64_t until_us = now_us + <int64_t>max(timeout_ms, 1) * 1000
+        cdef Slot* slot
+        cdef bint wake
+        self.link_of(link)
+        slot = claim_slot(state, until_us, not mailbox.delivering)
+        if slot == NULL:
+            raise self.refusal()
+        slot.link = link
+        slot.keep = KEEP_FRAME
+        if not write_frame(state, state.links[link], frame, slot.opaque):
+            slot_release(state, slot)
+            lock_release(&state.lock)
+            raise MemoryError()
+        slot.mailbox = mailbox.state
+        slot.owner = <void*>mailbox
+        slot.token = <void*>done
+        slot.message = slot.callback = NULL
+        Py_INCREF(mailbox)
+        Py_INCREF(done)
+        slot.attempts = 0
+        slot.framed = True
+        slot.started_us = now_us
+        slot.deadline_us = until_us
+        state.next_deadline_us = min(state.next_deadline_us, until_us)
+        wake = needs_wake(state, 0)
+        lock_release(&state.lock)
+        if wake:
+            engine_wake(state)
+
+    def post(self, int link, bytes frame not None):
+        """Sends a request nobody waits for: one-way, or an answer to the broker."""
+        cdef bint wake, written
+        self.link_of(link)
+        lock_take(&self.state.lock)
+        if self.state.closed:
+            lock_release(&self.state.lock)
+            raise ClosedError("the client is closed")
+        written = write_frame(self.state, self.state.links[link], frame, 0)
+        wake = needs_wake(self.state, 0)
+        lock_release(&self.state.lock)
+        if not written:
+            raise MemoryError()
+        if wake:
+            engine_wake(self.state)
+
+    def call(self, int link, bytes frame not None, int timeout_ms):
+        """Sends a request and waits for its Reply, whatever its code."""
+        cdef Waiter waiter = Waiter()
+        cdef Mailbox mailbox = getattr(own, "mailbox", None)
+        if mailbox is None or mailbox.engine is not self:
+            mailbox = own.mailbox = Mailbox(self)
+        self.submit(link, frame, timeout_ms, mailbox, waiter)
+        while not waiter.done:
+            mailbox.tell(mailbox.take(monotonic_us() + 100_000))
+            PyErr_CheckSignals()
+        if waiter.error is not None:
+            raise waiter.error
+        return waiter.reply
+
+    cdef object refusal(self):
+        if self.state.closed:
+            return ClosedError("the client is closed")
+        return BusyError(f"{SLOTS} requests are under way and none has ended in time")
+
+    cdef object failure(self, int outcome, int32_t link, int32_t code, int64_t waited_us):
+        """The exception for a request that got no answer."""
+        name = self.name_of(link)
+        if outcome == LATE:
+            return RequestTimeoutError(f"{name}: no answer within {waited_us / 1e6:.3g} s")
+        if outcome == STOPPED:
+            return ClosedError(f"{name}: the client was closed before the answer came")
+        if code == errors.EPROTO:
+            return UnreachableError(f"{name}: what came is not RocketMQ's protocol; disconnected")
+        if code in (errors.ECONNREFUSED, errors.ETIMEDOUT, errors.EHOSTUNREACH, errors.ENETUNREACH):
+            return UnreachableError(f"{name}: cannot connect ({os.strerror(code).lower()})")
+        why = os.strerror(code).lower() if code else "the peer closed the connection"
+        return UnreachableError(f"{name}: connection lost ({why})")
+
+    def stats(self):
+        """Counters, by name."""
+        return {
+            "under_way": SLOTS - self.state.free_count,
+            "frames_sent": self.state.frames_sent,
+            "frames_received": self.state.frames_received,
+            "stale_answers": self.state.stale_answers,
+            "links": self.state.link_count,
+        }
+
+
+cdef extern from "Python.h":
+    int PyErr_CheckSignals() except -1
+
+
+cdef bint write_frame(EngineState* state, Link* link, bytes frame, int32_t opaque) noexcept:
+    """Lock held. An opaque of 0 leaves the frame as it is."""
+    cdef const uint8_t* data = <const uint8_t*><const char*>frame
+    cdef uint64_t size = <uint64_t>len(frame)
+    cdef uint8_t* out
+    cdef int i
+    out = link_room(link, size)
+    if out == NULL:
+        return False
+    memcpy(out, data, size)
+    if opaque and size >= 28:
+        if out[4] == 1:
+            store_u32(out + BINARY_OPAQUE_AT, <uint32_t>opaque)
+        else:
+            for i in range(9, -1, -1):
+                out[JSON_OPAQUE_AT + i] = 48 + opaque % 10 if opaque or i == 9 else 32
+                opaque //= 10
+    link.fill_used += size
+    state.frames_sent += 1
+    link_mark(state, link)
+    return True
+
+
+def resolve(str host not None, int port):
+    """The address as the kernel takes it (sockaddr_in or sockaddr_in6)."""
+    cdef uint8_t address[28]
+    try:
+        found = sockets.getaddrinfo(host, port, type=sockets.SOCK_STREAM)
+    except OSError as error:
+        raise UnreachableError(f"{host}:{port}: no such host ({error.strerror})") from None
+    family, _, _, _, where = min(found, key=lambda each: each[0] != sockets.AF_INET)
+    memset(address, 0, sizeof(address))
+    packed = sockets.inet_pton(family, where[0].partition("%")[0])
+    (<unsigned short*>address)[0] = <unsigned short>family
+    store_u16(address + 2, <unsigned short>where[1])
+    if family == AF_INET6:
+        memcpy(address + 8, <const char*>packed, 16)
+        return (<char*>address)[:28]
+    memcpy(address + 4, <const char*>packed, 4)
+    return (<char*>address)[:16]

@@ -1,0 +1,36 @@
+"""Mailbox: where the ends of requests wait for a Python thread or an event loop.
+
+    mailbox.deliver(timeout_ms)      a thread that runs callbacks: waits, then tells all that came
+    loop.add_reader(mailbox.fileno(), mailbox.deliver)        an event loop
+
+Telling is: for a send, its Target (cext/client/sender); for anything else, token(reply, error).
+Whoever is told runs in the thread that called deliver; what it raises goes to `on_error`.
+"""
+from libc.stdint cimport int64_t
+
+from cext.client.state cimport MailboxState, Slot
+
+
+cdef class Mailbox:
+    cdef MailboxState* state
+    cdef object engine               # Engine (untyped: it cimports this module)
+    cdef public object on_error      # on_error(exception), in deliver
+    cdef public object on_notice     # on_notice(link, Reply | None, errno), in deliver
+    cdef readonly int delivering     # threads inside deliver's telling part
+    cdef unsigned long thread        # of the last deliver
+
+    cdef Slot* take(self, int64_t until_us)      # all that is there, a chain; waits without the GIL
+    cdef int tell(self, Slot* chain) except -1   # number told
+    cdef int tell_one(self, Slot* slot) except -1
+
+
+cdef class Waiter:
+    """A caller that waits for one request itself."""
+    cdef readonly object reply
+    cdef readonly object error
+    cdef readonly bint done
+
+
+# Base of what a send's slot refers to; the sender's Target fills it.
+cdef class Told:
+    cdef int told(self, Slot* slot) except -1

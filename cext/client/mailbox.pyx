@@ -1,0 +1,159 @@
+"""Mailboxes, and the telling of what lies in them (mailbox.pxd).
+
+The references a slot carries are given back here, exactly once, whatever the told code does.
+"""
+from cpython.ref cimport PyObject, Py_XDECREF
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+
+from cext.base.clock cimport monotonic_us
+from cext.base.sysio cimport close_file, event_drain, event_open
+from cext.client.engine cimport Engine
+from cext.client.locking cimport (
+    condition_close, condition_open, condition_wait, lock_close, lock_open, lock_release, lock_take,
+)
+from cext.client.reply cimport Reply, reply_take
+from cext.client.slots cimport slot_on_heap, slot_post, slot_release
+from cext.client.state cimport ANSWERED, ASKED, DROPPED, MailboxState, Slot
+
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident() nogil
+
+
+cdef class Waiter:
+    pass
+
+
+cdef class Told:
+    cdef int told(self, Slot* slot) except -1:
+        raise NotImplementedError
+
+
+cdef class Mailbox:
+    def __cinit__(self, engine not None):
+        self.state = <MailboxState*>calloc(1, sizeof(MailboxState))
+        if self.state == NULL:
+            raise MemoryError()
+        self.engine = engine
+        lock_open(&self.state.lock)
+        condition_open(&self.state.filled)
+        self.state.event_fd = -1
+
+    def __dealloc__(self):
+        if self.state == NULL:
+            return
+        if self.state.event_fd >= 0:
+            close_file(self.state.event_fd)
+        condition_close(&self.state.filled)
+        lock_close(&self.state.lock)
+        free(self.state)
+
+    def fileno(self):
+        """A descriptor that is readable when deliver has something to tell."""
+        cdef int error = 0
+        if self.state.event_fd < 0:
+            self.state.event_fd = event_open(&error)
+            if self.state.event_fd < 0:
+                raise OSError(error, "no descriptor for a mailbox")
+        return self.state.event_fd
+
+    cdef Slot* take(self, int64_t until_us):
+        cdef MailboxState* state = self.state
+        cdef Slot* chain
+        with nogil:
+            lock_take(&state.lock)
+            while state.first == NULL and monotonic_us() < until_us:
+                state.waiters += 1
+                condition_wait(&state.filled, &state.lock, until_us)
+                state.waiters -= 1
+            chain = state.first
+            state.first = state.last = NULL
+            if state.signalled:
+                state.signalled = False
+                event_drain(state.event_fd)
+            lock_release(&state.lock)
+        return chain
+
+    cdef int tell(self, Slot* chain) except -1:
+        cdef Engine engine = self.engine
+        cdef Slot* slot
+        cdef Slot* following = chain
+        cdef int count = 0
+        while following != NULL:
+            slot = following
+            following = slot.next
+            try:
+                self.tell_one(slot)
+            except Exception as error:
+                if self.on_error is not None:
+                    self.on_error(error)
+            count += 1
+        # Given back together: one lock, and no caller woken before all are told.
+        release_chain(engine, chain)
+        return count
+
+    cdef int tell_one(self, Slot* slot) except -1:
+        cdef Engine engine = self.engine
+        cdef Reply reply
+        if slot.outcome == ASKED or slot.outcome == DROPPED:
+            if self.on_notice is not None and slot.link >= 0:
+                reply = reply_take(slot) if slot.frame != NULL else None
+                self.on_notice(slot.link, reply, slot.code)
+            return 0
+        token = <object>slot.token
+        if isinstance(token, Told):
+            return (<Told>token).told(slot)
+        error = reply = None
+        if slot.outcome == ANSWERED:
+            reply = reply_take(slot)
+        else:
+            error = engine.failure(slot.outcome, slot.link, slot.code,
+                                   slot.deadline_us - slot.started_us)
+        if isinstance(token, Waiter):
+            (<Waiter>token).reply = reply
+            (<Waiter>token).error = error
+            (<Waiter>token).done = True
+        elif token is not None:
+            token(reply, error)
+        return 0
+
+    def wake(self):
+        """Lets one deliver that waits return at once."""
+        cdef Slot* slot = slot_on_heap(DROPPED, -1)
+        if slot != NULL:
+            slot.mailbox = self.state
+            slot_post(slot, DROPPED, 0)
+
+    def deliver(self, timeout_ms=0):
+        """Tells everything that has come, after waiting for it for so long; how many it were."""
+        cdef Slot* chain = self.take(monotonic_us() + <int64_t>(timeout_ms * 1000)
+                                     if timeout_ms else 0)
+        if chain == NULL:
+            return 0
+        self.delivering += 1
+        self.thread = PyThread_get_thread_ident()
+        try:
+            return self.tell(chain)
+        finally:
+            self.delivering -= 1
+
+
+cdef int release_chain(Engine engine, Slot* chain) except -1:
+    cdef Slot* slot = chain
+    cdef Slot* following
+    while slot != NULL:
+        Py_XDECREF(<PyObject*>slot.token)
+        Py_XDECREF(<PyObject*>slot.message)
+        Py_XDECREF(<PyObject*>slot.callback)
+        Py_XDECREF(<PyObject*>slot.owner)
+        slot.token = slot.message = slot.callback = slot.owner = NULL
+        slot = slot.next
+    slot = chain
+    if slot != NULL:
+        lock_take(&engine.state.lock)
+        while slot != NULL:
+            following = slot.next
+            slot_release(engine.state, slot)
+            slot = following
+        lock_release(&engine.state.lock)
+    return 0

@@ -1,0 +1,168 @@
+"""The client engine's memory (declarations; no .pyx). Read this page first.
+
+    Python thread (has the GIL)                engine thread (never has it)
+      takes a Slot, writes the frame             out = fill; send(); recv(); find frame, header;
+      into its Link's fill buffer     -- lock -->  slot of that opaque; result into the slot
+      ... later takes finished slots <- mailbox -  slot into its Mailbox, wakes who waits there
+      callbacks, then the slot is free again
+
+A slot is one request under way: of one message, of a batch, or of anything else. Its number and a
+count make the opaque of the request:
+
+    opaque = generation << 14 | index        slot 5, third use: 3 << 14 | 5 = 49157
+
+Slots are reused first in, first out, so that an answer that comes after its time finds another
+generation and is dropped. What a slot refers to in Python (token, message, callback, owner) is
+counted: the submitter gives a reference, the taker gives it back; the engine only carries it.
+
+`lock` of the engine guards: the free list, fill buffers and dirty links, open batches, `sleeping`.
+It is held for the time of a copy, and never while a system call runs. Everything else of a Link
+belongs to the engine thread alone. A mailbox has a lock of its own, taken last.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.base.native_thread cimport NativeThread
+from cext.client.locking cimport Condition, Lock
+
+cdef enum:
+    SLOT_BITS = 14
+    SLOTS = 1 << SLOT_BITS           # requests under way at most, over all links
+    SLOT_MASK = SLOTS - 1
+    LINKS_MAX = 4096                 # addresses one process talks to, ever
+    FRAME_BYTES_MAX = 32 << 20       # an answer longer than that closes the connection
+    SLOT_ID_BYTES = 32               # an offset message id that fits beside the slot
+
+cdef enum:  # what is kept of the answer
+    KEEP_FRAME = 0                   # all of it
+    KEEP_SEND = 1                    # id and offset of a stored message; all of any other answer
+
+cdef enum:  # how a request ended
+    ANSWERED = 1
+    LOST = 2                         # no connection, or it broke; code is the errno
+    LATE = 3                         # no answer in time
+    STOPPED = 4                      # the engine was stopped
+    ASKED = 5                        # not ended: the broker asks us; frame and link are set
+    DROPPED = 6                      # not ended: a connection broke; link and code (errno) are set
+
+cdef enum:  # states of a link
+    LINK_IDLE = 0                    # not connected; the next frame connects it
+    LINK_CONNECTING = 1
+    LINK_OPEN = 2
+
+
+cdef struct Slot:
+    Slot* next                       # in the free list, in a mailbox, or in the engine's stage
+    MailboxState* mailbox            # where the end of it is told; borrowed from owner
+    void* owner                      # PyObject*: the Mailbox
+    void* token                      # PyObject*: Waiter, callable, or the Target of a send
+    void* message                    # PyObject*: the message of a single send
+    void* callback                   # PyObject*: of a single send
+    Batch* batch                     # owned; the messages of a batch send
+    uint8_t* frame                   # owned (malloc); NULL when nothing was kept
+    uint32_t frame_bytes
+    int32_t opaque                   # 0: free, or not a request (ASKED, DROPPED)
+    int32_t generation
+    int32_t index
+    int32_t link
+    int64_t deadline_us
+    int64_t started_us
+    int64_t queue_offset             # KEEP_SEND
+    int32_t code                     # of the answer, or an errno
+    int32_t queue_id                 # KEEP_SEND
+    uint8_t keep
+    uint8_t outcome
+    uint8_t attempts                 # tries before this one
+    uint8_t id_bytes                 # KEEP_SEND: 0 when the frame has to be asked
+    bint framed                      # its frame is in a buffer or beyond; an open batch's is not
+    bint on_heap                     # malloc'ed for ASKED or DROPPED, not one of the table
+    uint8_t id[SLOT_ID_BYTES]
+
+
+cdef struct MailboxState:
+    Lock lock
+    Condition filled
+    Slot* first
+    Slot* last
+    Slot* staged_first               # engine thread only
+    Slot* staged_last
+    MailboxState* next_staged        # engine thread only
+    int event_fd                     # signalled when filled; -1: nobody polls
+    int waiters                      # threads asleep in `filled`
+    bint is_staged                   # engine thread only
+    bint signalled                   # event_fd was written and not yet drained
+
+
+cdef struct Batch:
+    Batch* next                      # open batches
+    Slot* slot
+    uint8_t* bytes                   # owned: messages as cext/wire/batch.pxd has them
+    uint32_t used
+    uint32_t capacity
+    uint32_t limit                   # sealed at this size
+    const uint8_t* head              # frame and header; borrowed from the Target (slot.token)
+    uint32_t head_bytes
+    uint32_t born_at                 # where the 13 digits of the born timestamp stand in head
+    int32_t timeout_ms
+    int64_t due_us                   # sealed then at the latest
+    void** items                     # owned array of PyObject*: message, callback, message, ...
+    uint32_t count                   # messages
+    uint32_t items_capacity          # messages
+    uint64_t body_bytes
+    bint sealed
+
+
+cdef struct Link:
+    int32_t index
+    int fd                           # -1: none
+    int state
+    uint8_t address[128]             # sockaddr
+    uint32_t address_bytes
+    int64_t connect_until_us
+    bint wants_room                  # EPOLLOUT is asked for
+    bint dirty                       # lock: something in fill or out; the engine looks after it
+    Link* next_dirty                 # lock
+    uint8_t* fill                    # lock: frames not yet taken over
+    uint64_t fill_used
+    uint64_t fill_capacity
+    uint8_t* out                     # frames being sent
+    uint64_t out_start
+    uint64_t out_end
+    uint64_t out_capacity
+    uint8_t* input
+    uint64_t input_start
+    uint64_t input_end
+    uint64_t input_capacity
+    uint8_t* large                   # a long frame, received where it stays; NULL: none
+    uint32_t large_bytes
+    uint32_t large_have
+    int given_fd                     # lock: an open descriptor to take over, -1: none
+    int64_t last_heard_us
+
+
+cdef struct EngineState:
+    Lock lock
+    Condition slots_freed            # lock
+    NativeThread thread
+    int epoll_fd
+    int wake_fd
+    int32_t stopping                 # atomic
+    bint sleeping                    # lock: the thread must be woken
+    int64_t sleep_until_us           # lock: when it wakes by itself
+    bint closed                      # lock: nothing is taken any more
+    Slot* slots                      # owned: SLOTS of them
+    Slot* free_first                 # lock
+    Slot* free_last                  # lock
+    uint32_t free_count              # lock
+    uint32_t slot_waiters            # lock
+    Link* links[LINKS_MAX]           # owned
+    int32_t link_count               # lock
+    Link* dirty_first                # lock
+    Batch* open_first                # lock
+    MailboxState* notices            # borrowed from the Engine; where ASKED and DROPPED go
+    void* notices_owner              # PyObject*, borrowed from the Engine
+    MailboxState* staged_first       # engine thread only
+    int64_t next_deadline_us         # lock: no slot's deadline is earlier
+    int64_t connect_timeout_us
+    uint64_t frames_sent
+    uint64_t frames_received
+    uint64_t stale_answers           # to requests that nobody waits for any more

@@ -1,0 +1,90 @@
+"""Which name servers there are: a list, the environment, a file, or an address server.
+
+    source = NameServerSource(parameters)
+    source.addresses()          # ["10.0.0.7:9876", "10.0.0.8:9876"], newly read when it is time
+
+In this order: the parameter namesrv_addr, the environment's NAMESRV_ADDR, namesrv_file,
+namesrv_http, 127.0.0.1:9876. A file or a URL is read again every two minutes; while it cannot be
+read the last list stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+import urllib.request
+from pathlib import Path
+
+from rmq.client.parameters import ClientParameters
+from rmq.errors import ConfigError, UnreachableError
+
+log = logging.getLogger("rmq.client")
+
+READ_AGAIN_S = 120.0
+HTTP_TIMEOUT_S = 3.0
+HTTP_BYTES_MAX = 64 << 10
+DEFAULT_ADDRESS = "127.0.0.1:9876"
+
+
+def split_list(text: str) -> list[str]:
+    """The addresses in "a:1;b:2" (also separated by commas or white space), each once."""
+    found = dict.fromkeys(text.replace(";", " ").replace(",", " ").split())
+    return [each.removeprefix("http://") for each in found]
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """("host", port) of "host:port", also of "[::1]:port"; ConfigError when it is neither."""
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ConfigError(f"{address}: not an address of the form host:port")
+    return host.strip("[]"), int(port)
+
+
+class NameServerSource:
+    """Reads the list; used under the client instance's lock."""
+
+    def __init__(self, parameters: ClientParameters) -> None:
+        self._fixed = parameters.namesrv_addr or os.environ.get("NAMESRV_ADDR")
+        self._file = parameters.namesrv_file
+        self._url = parameters.namesrv_http
+        if self._url and not self._url.startswith(("http://", "https://")):
+            raise ConfigError(f"namesrv_http={self._url}: a URL of http or https is wanted")
+        self._list: list[str] = []
+        self._read_at = -READ_AGAIN_S
+        if self._fixed or not (self._file or self._url):
+            self._list = split_list(self._fixed or DEFAULT_ADDRESS)
+            for address in self._list:
+                split_address(address)
+            if not self._list:
+                raise ConfigError("no name server given: host:port, several separated by ';'")
+
+    @property
+    def text(self) -> str:
+        """What tells two sources apart."""
+        return self._fixed or self._file or self._url or DEFAULT_ADDRESS
+
+    def addresses(self) -> list[str]:
+        """At least one; UnreachableError when file or address server never gave any."""
+        if self._fixed or not (self._file or self._url):
+            return self._list
+        if time.monotonic() - self._read_at >= READ_AGAIN_S:
+            try:
+                found = split_list(self._read())
+                for address in found:
+                    split_address(address)
+                self._list = found or self._list
+                self._read_at = time.monotonic()
+            except (OSError, ValueError, ConfigError) as error:
+                log.warning("list of name servers %s: %s", self.text, error)
+        if not self._list:
+            raise UnreachableError(f"{self.text} gives no list of name servers")
+        return self._list
+
+    def _read(self) -> str:
+        if self._file:
+            return Path(self._file).read_text()
+        assert self._url is not None
+        with urllib.request.urlopen(self._url, timeout=HTTP_TIMEOUT_S) as answer:
+            data: bytes = answer.read(HTTP_BYTES_MAX)
+        return data.decode()

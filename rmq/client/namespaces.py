@@ -1,0 +1,33 @@
+"""Namespaces: `namespace%name` on the wire, `name` for the user.
+
+    wrap("ns", "orders") == "ns%orders"        wrap("ns", "%RETRY%g") == "%RETRY%ns%g"
+    unwrap("ns", "ns%orders") == "orders"
+
+System topics are in no namespace.
+"""
+
+from __future__ import annotations
+
+PREFIXES = ("%RETRY%", "%DLQ%")
+SYSTEM = ("rmq_sys_", "RMQ_SYS_", "SCHEDULE_TOPIC_XXXX", "TBW102", "SELF_TEST_TOPIC",
+          "CLIENT_INNER_PRODUCER", "TOOLS_CONSUMER", "CID_RMQ_SYS_")  # fmt: skip
+
+
+def wrap(namespace: str | None, name: str) -> str:
+    """The name brokers know."""
+    if not namespace or name.startswith(SYSTEM):
+        return name
+    for prefix in PREFIXES:
+        if name.startswith(prefix):
+            return prefix + wrap(namespace, name[len(prefix) :])
+    return name if name.startswith(f"{namespace}%") else f"{namespace}%{name}"
+
+
+def unwrap(namespace: str | None, name: str) -> str:
+    """The name the user knows."""
+    if not namespace:
+        return name
+    for prefix in PREFIXES:
+        if name.startswith(prefix):
+            return prefix + unwrap(namespace, name[len(prefix) :])
+    return name.removeprefix(f"{namespace}%")

@@ -1,0 +1,239 @@
+"""Parameters of the client by RocketMQ's names, in snake_case, with their defaults and meaning.
+
+    class ProducerParameters(ClientParameters):
+        send_msg_timeout: int = parameter(3000, "...")
+
+A client takes them as keywords, or a whole object: `Producer("g", send_msg_timeout=1000)`,
+`Producer("g", parameters=ProducerParameters(send_msg_timeout=1000))`. They can be changed as
+attributes of `client.parameters` until it is started. The reference page docs/client-parameters.md
+is written from this module by `python -m rmq.client.parameters`; a test compares the two.
+
+Times are milliseconds, sizes bytes, unless the text says otherwise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rmq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmq.client.hooks import RpcHook
+
+P = TypeVar("P", bound="ClientParameters")
+
+
+def parameter(default: Any, text: str, java: str = "") -> Any:
+    """A field with its meaning; `java` where the name in Java is not the camel case of ours."""
+    return field(default=default, metadata={"text": text, "java": java})
+
+
+@dataclass(kw_only=True)
+class ClientParameters:
+    """What producers, consumers and Admin have in common."""
+
+    namesrv_addr: str | None = parameter(
+        None, "name servers, `host:port`, several separated by `;`. Unset: the environment's "
+        "NAMESRV_ADDR, then `namesrv_file`, then `namesrv_http`, then 127.0.0.1:9876",
+    )  # fmt: skip
+    namesrv_file: str | None = parameter(
+        None, "a file whose text is the list of name servers; read again every two minutes "
+        "(not in Java)",
+    )  # fmt: skip
+    namesrv_http: str | None = parameter(
+        None, "URL of an address server, whose answer is the list of name servers; asked every "
+        "two minutes. Java's is http://jmenv.tbsite.net:8080/rocketmq/nsaddr",
+    )  # fmt: skip
+    client_ip: str | None = parameter(
+        None, "address of this machine in the client id and in message ids; found out when unset",
+        "clientIP",
+    )  # fmt: skip
+    instance_name: str = parameter(
+        "DEFAULT", "clients of one process with equal name, name servers and unit share their "
+        "connections; DEFAULT becomes the process id in the client id",
+    )  # fmt: skip
+    client_callback_executor_threads: int = parameter(
+        2, "threads that run the callbacks of asynchronous requests"
+    )
+    poll_name_server_interval: int = parameter(30_000, "how often routes are read again")
+    heartbeat_broker_interval: int = parameter(30_000, "how often brokers get a heartbeat")
+    persist_consumer_offset_interval: int = parameter(
+        5_000, "how often consumers tell brokers how far they are"
+    )
+    pull_time_delay_mills_when_exception: int = parameter(
+        1_000, "pause before the pull after one that failed"
+    )
+    unit_mode: bool = parameter(False, "the unit flag of sends and heartbeats")
+    unit_name: str | None = parameter(None, "part of the client id, to keep units apart")
+    namespace: str | None = parameter(
+        None, "put before topics and groups as `namespace%name`, and taken off what is received"
+    )
+    access_channel: str = parameter("LOCAL", "where traces go: LOCAL or CLOUD")
+    language: str = parameter("PYTHON", "what brokers are told of this client (Java: JAVA)")
+    vip_channel_enabled: bool = parameter(
+        False, "connect to the brokers' second port (listenPort - 2)"
+    )
+    use_tls: bool = parameter(False, "encrypt all connections", "useTLS")
+    tls_ca_file: str | None = parameter(
+        None, "certificates that are trusted; unset: the system's (not in Java)"
+    )
+    tls_verify: bool = parameter(
+        True, "check the peer's certificate and name (Java's default does not; not in Java)"
+    )
+    mq_client_api_timeout: int = parameter(3_000, "patience with name servers and admin requests")
+    decode_read_body: bool = parameter(True, "accepted; bodies are read when asked for")
+    decode_decompress_body: bool = parameter(True, "unpack bodies that were sent packed")
+    socks_proxy_config: str = parameter("{}", "accepted; refused when not empty")
+    detect_timeout: int = parameter(200, "patience when a slow broker is probed")
+    detect_interval: int = parameter(2_000, "how often slow brokers are probed")
+    start_detector_enable: bool = parameter(False, "probe brokers that were slow or failed")
+    send_latency_enable: bool = parameter(
+        False, "avoid brokers for a while after slow or failed sends (latency fault tolerance)"
+    )
+    enable_stream_request_type: bool = parameter(False, "accepted without effect")
+    enable_heartbeat_channel_event_listener: bool = parameter(
+        True, "a lost connection is followed by a heartbeat at once"
+    )
+    enable_concurrent_heartbeat: bool = parameter(
+        False, "accepted; heartbeats to all brokers are always under way together"
+    )
+    concurrent_heartbeat_thread_pool_size: int = parameter(2, "accepted without effect")
+    enable_trace: bool = parameter(False, "send a trace of each message to the trace topic")
+    trace_topic: str | None = parameter(None, "its name; unset: RMQ_SYS_TRACE_TOPIC")
+    trace_msg_batch_num: int = parameter(10, "traces that are sent together")
+    max_page_size_in_get_metadata: int = parameter(2_000, "topics or groups of one admin answer")
+    rpc_hook: RpcHook | None = parameter(
+        None, "sees every request before it is sent and every answer (signatures of accounts)"
+    )
+
+    def changed(self: P, changes: dict[str, Any]) -> P:
+        """A copy with these changes; ConfigError for a name or a value that cannot be."""
+        known = {each.name: each for each in dataclasses.fields(self)}
+        for name in changes:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise ConfigError(f"no parameter {name} of {type(self).__name__}{hint}")
+        copy = dataclasses.replace(self, **changes)
+        copy.check()
+        return copy
+
+    def check(self) -> None:
+        """ConfigError when a value is of another type than its default, or negative."""
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            wanted = type(each.default)
+            if each.default is None or each.default is dataclasses.MISSING or wanted is object:
+                continue
+            if wanted is int and (not isinstance(value, int) or isinstance(value, bool)):
+                raise ConfigError(f"{each.name}={value!r}: a whole number is wanted")
+            if wanted is int and value < min(each.default, 0):
+                raise ConfigError(f"{each.name}={value}: at least {min(each.default, 0)}")
+            if wanted in (bool, str) and not isinstance(value, wanted):
+                raise ConfigError(f"{each.name}={value!r}: a {wanted.__name__} is wanted")
+        if self.socks_proxy_config not in ("", "{}"):
+            raise ConfigError("socks_proxy_config: proxies are not supported")
+
+
+@dataclass(kw_only=True)
+class ProducerParameters(ClientParameters):
+    """Of Producer and TransactionProducer."""
+
+    producer_group: str = parameter(
+        "DEFAULT_PRODUCER", "producers that send the same kind of messages; brokers ask any of "
+        "them about an open transaction",
+    )  # fmt: skip
+    topics: tuple[str, ...] = parameter((), "topics whose route is read at the start")
+    create_topic_key: str = parameter(
+        "TBW102", "topic whose settings an automatically created one takes"
+    )
+    default_topic_queue_nums: int = parameter(4, "queues of an automatically created topic")
+    send_msg_timeout: int = parameter(3_000, "time for a send with all its retries")
+    send_msg_max_timeout_per_request: int = parameter(
+        -1, "time for one try; -1: what is left of send_msg_timeout"
+    )
+    compress_msg_body_over_howmuch: int = parameter(4_096, "bodies of this size on are packed")
+    compress_level: int = parameter(5, "1 fast .. 9 small")
+    compress_type: str = parameter("ZLIB", "ZLIB, LZ4 or ZSTD; clients before 4.9.4 read ZLIB only")
+    retry_times_when_send_failed: int = parameter(2, "further tries of send, on other brokers")
+    retry_times_when_send_async_failed: int = parameter(
+        2, "further tries of send_async, on other brokers"
+    )
+    retry_another_broker_when_not_store_ok: bool = parameter(
+        False, "try another broker when one stored it but not as safely as wished",
+        "retryAnotherBrokerWhenNotStoreOK",
+    )  # fmt: skip
+    max_message_size: int = parameter(4 << 20, "of one body, or one batch")
+    auto_batch: bool = parameter(False, "gather asynchronous sends of a topic into batches")
+    batch_max_delay_ms: int = parameter(-1, "a batch waits so long for more; -1: 10")
+    batch_max_bytes: int = parameter(-1, "a batch is sent at this size; -1: 32768")
+    total_batch_max_bytes: int = parameter(-1, "of all batches under way; -1: 32 MiB")
+    enable_backpressure_for_async_mode: bool = parameter(
+        False, "send_async waits while as much as the next two say is under way; otherwise the "
+        "limits are 65535 messages and 100 MiB",
+    )  # fmt: skip
+    back_pressure_for_async_send_num: int = parameter(1_024, "messages under way")
+    back_pressure_for_async_send_size: int = parameter(100 << 20, "bytes under way")
+
+
+@dataclass(kw_only=True)
+class TransactionProducerParameters(ProducerParameters):
+    """Of TransactionProducer."""
+
+    transaction_listener: Any = parameter(
+        None, "executes local transactions and answers checks (transaction_check_listener of old)"
+    )
+    check_thread_pool_min_size: int = parameter(1, "threads that answer checks")
+    check_thread_pool_max_size: int = parameter(1, "threads that answer checks, at most")
+    check_request_hold_max: int = parameter(2_000, "checks that wait; more are dropped")
+
+
+def rows(of: type[ClientParameters]) -> list[tuple[str, str, str, str]]:
+    """(name, name in Java, default, meaning) of the parameters that `of` adds to its base."""
+    base = of.__mro__[1]
+    inherited = {each.name for each in dataclasses.fields(base)} if dataclasses.is_dataclass(
+        base) else set()  # fmt: skip
+    found = []
+    for each in dataclasses.fields(of):
+        if each.name not in inherited:
+            first, *others = each.name.split("_")
+            java = each.metadata["java"] or first + "".join(map(str.title, others))
+            found.append((each.name, java, f"{each.default!r}", each.metadata["text"]))
+    return found
+
+
+def page() -> str:
+    """The reference page, as Markdown."""
+    lines = ["# Parameters of the Python client", "", PAGE_HEAD, ""]
+    for of in tables():
+        lines += [f"## {of.__name__}", "", of.__doc__ or "", ""]
+        lines += ["| parameter | RocketMQ's name | default | meaning |", "|---|---|---|---|"]
+        for name, java, default, text in rows(of):
+            lines.append(
+                f"| `{name}` | {java} | `{default}` | {text.replace('|', chr(92) + '|')} |"
+            )
+        lines.append("")
+    return "\n".join(lines)
+
+
+PAGE_HEAD = """Written by `python -m rmq.client.parameters` from `rmq/client/parameters.py`.
+Times are milliseconds, sizes bytes, unless the text says otherwise. All are keywords of the class
+they belong to: `Producer("group", send_msg_timeout=1000)`."""
+
+
+def tables() -> list[type[ClientParameters]]:
+    """The classes of the page, in its order."""
+    return [ClientParameters, ProducerParameters, TransactionProducerParameters]
+
+
+def main(write: Callable[[str], object] = print) -> None:
+    write(page())
+
+
+if __name__ == "__main__":
+    main()

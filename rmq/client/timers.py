@@ -1,0 +1,94 @@
+"""Things to be done later, or again and again, in one thread.
+
+    timers = Timers("rmq-timers"); timers.start()
+    timer = timers.every(30_000, refresh)      # first after 30 s; timers.every(.., first_ms=0)
+    timers.after(1_000, retry)
+    timer.cancel(); timers.stop()
+
+A function that raises is logged and asked again next time. Functions should not take long: the
+others wait.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+log = logging.getLogger("rmq.client")
+
+
+class Timer:
+    """One entry; `cancel` from any thread."""
+
+    def __init__(self, function: Callable[[], object], interval_ms: int | None) -> None:
+        self.function = function
+        self.interval_ms = interval_ms
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Timers:
+    """The thread and its heap of (due, number, timer)."""
+
+    def __init__(self, name: str) -> None:
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._numbers = itertools.count()
+        self._news = threading.Condition()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when the function under way has ended (unless it is the caller's own thread)."""
+        with self._news:
+            self._stopping = True
+            self._news.notify()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def every(
+        self, interval_ms: int, function: Callable[[], object], first_ms: int | None = None
+    ) -> Timer:
+        timer = Timer(function, max(interval_ms, 1))
+        self._add(interval_ms if first_ms is None else first_ms, timer)
+        return timer
+
+    def after(self, delay_ms: float, function: Callable[[], object]) -> Timer:
+        timer = Timer(function, None)
+        self._add(delay_ms, timer)
+        return timer
+
+    def _add(self, delay_ms: float, timer: Timer) -> None:
+        with self._news:
+            due = time.monotonic() + delay_ms / 1000
+            heapq.heappush(self._heap, (due, next(self._numbers), timer))
+            self._news.notify()
+
+    def _next(self) -> Timer | None:
+        """Waits for the next that is due; None at the end."""
+        with self._news:
+            while not self._stopping:
+                wait = self._heap[0][0] - time.monotonic() if self._heap else None
+                if wait is not None and wait <= 0:
+                    return heapq.heappop(self._heap)[2]
+                self._news.wait(wait)
+        return None
+
+    def _run(self) -> None:
+        while (timer := self._next()) is not None:
+            if timer.cancelled:
+                continue
+            try:
+                timer.function()
+            except Exception:
+                log.exception("%s", timer.function)
+            if timer.interval_ms is not None and not timer.cancelled:
+                self._add(timer.interval_ms, timer)

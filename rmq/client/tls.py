@@ -1,0 +1,83 @@
+"""Encrypted connections: a thread between the engine's socket and the peer's.
+
+    fd = dial("10.0.0.7", 10911, parameters)      # the engine reads and writes plain frames there
+
+The engine knows no TLS. `dial` connects, shakes hands with the standard library's ssl, and gives
+one end of a socket pair to the engine; a thread moves bytes between the other end and the peer
+until one of them closes. One thread a connection, and two more copies of the bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import threading
+
+from rmq.client.parameters import ClientParameters
+from rmq.errors import UnreachableError
+
+PIECE_BYTES = 64 << 10
+
+
+def context_of(parameters: ClientParameters) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=parameters.tls_ca_file)
+    if not parameters.tls_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def dial(host: str, port: int, parameters: ClientParameters) -> int:
+    """A descriptor for Engine.give; UnreachableError when there is no such connection."""
+    timeout = parameters.mq_client_api_timeout / 1000
+    try:
+        plain = socket.create_connection((host, port), timeout)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer = context_of(parameters).wrap_socket(plain, server_hostname=host)
+    except (OSError, ValueError) as error:
+        raise UnreachableError(f"{host}:{port}: cannot connect with TLS ({error})") from None
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    peer.setblocking(False)
+    thread = threading.Thread(target=_move, args=(theirs, peer), name="rmq-tls", daemon=True)
+    thread.start()
+    return ours.detach()
+
+
+def _move(plain: socket.socket, peer: ssl.SSLSocket) -> None:
+    """Both ways until one side ends. `outward` goes to the peer, `inward` to the engine."""
+    outward, inward = bytearray(), bytearray()
+    with contextlib.suppress(OSError), plain, peer:
+        while True:
+            readers: list[socket.socket] = []
+            if len(outward) < PIECE_BYTES:
+                readers.append(plain)
+            if len(inward) < PIECE_BYTES:
+                readers.append(peer)
+            writers: list[socket.socket] = [plain] if inward else []
+            if outward:
+                writers.append(peer)
+            wait = 0.0 if peer in readers and peer.pending() else 60.0
+            readable, _, _ = select.select(readers, writers, [], wait)
+            if plain in readable:
+                data = plain.recv(PIECE_BYTES)
+                if not data:
+                    return
+                outward += data
+            if len(inward) < PIECE_BYTES:
+                try:
+                    data = peer.recv(PIECE_BYTES)
+                    if not data:
+                        return
+                    inward += data
+                except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    pass
+            if outward:
+                with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    del outward[: peer.send(outward)]
+            if inward:
+                with contextlib.suppress(BlockingIOError):
+                    del inward[: plain.send(inward)]

@@ -1,0 +1,228 @@
+"""The client's engine against scripted peers: every request ends exactly once, and says how."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from support.scripted_peer import ScriptedPeer
+
+from cext.client.engine import Engine
+from cext.client.mailbox import Mailbox
+from cext.client.reply import Reply, reply_of
+from cext.client.request import encode_answer, encode_request
+from rmq.errors import (
+    BusyError,
+    ClosedError,
+    ProtocolError,
+    RemoteError,
+    RequestTimeoutError,
+    UnreachableError,
+)
+from rmq.format import remoting
+from rmq.format.remoting import Command
+
+SLOTS = 1 << 14
+ECHO = {30: lambda request: request.reply(0, None, request.fields, request.body)}
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    engine = Engine()
+    engine.start()
+    yield engine
+    engine.stop()
+
+
+def link_to(engine: Engine, peer: ScriptedPeer) -> int:
+    host, _, port = peer.address.rpartition(":")
+    return engine.link(host, int(port))
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.mark.parametrize("code", [30, 200050])
+def test_fields_and_body_arrive_as_they_were_given(engine: Engine, code: int) -> None:
+    fields = {"topic": 'a\u00e4\u4e2d"\\', "n": 7, "yes": True, "none": None}
+    with ScriptedPeer({code: lambda request: request.reply(0, "ok", request.fields, b"\0" * 99)}) \
+            as peer:  # fmt: skip
+        reply = engine.call(link_to(engine, peer), encode_request(code, fields, b"body"), 3000)
+        assert peer.requests[0].body == b"body"
+        assert peer.requests[0].language == "PYTHON"
+        assert peer.requests[0].serialize_type == (1 if code == 30 else 0)
+    assert reply.fields == {"topic": 'a\u00e4\u4e2d"\\', "n": "7", "yes": "true"}
+    assert (reply.code, reply.remark, reply.body) == (0, "ok", b"\0" * 99)
+
+
+def test_answers_in_any_order_reach_their_requests(engine: Engine) -> None:
+    held: list[Command] = []
+
+    def answer(request: Command) -> bytes | None:
+        held.append(request)
+        if len(held) < 50:
+            return None
+        return b"".join(remoting.encode(each.reply(0, each.fields["i"])) for each in held[::-1])
+
+    with ScriptedPeer({30: answer}) as peer:
+        mailbox, link, got = Mailbox(engine), link_to(engine, peer), {}
+        for i in range(50):
+
+            def done(reply: Reply | None, error: Exception | None, i: int = i) -> None:
+                got[i] = reply.remark if reply else error
+
+            engine.submit(link, encode_request(30, {"i": i}), 5000, mailbox, done)
+        while len(got) < 50:
+            assert mailbox.deliver(5000)
+    assert got == {i: str(i) for i in range(50)}
+
+
+def test_bodies_of_all_sizes_come_whole(engine: Engine) -> None:
+    with ScriptedPeer(ECHO) as peer:
+        link = link_to(engine, peer)
+        for size in (0, 1, 65_000, 65_536, 262_144, 300_000, 5_000_000):
+            body = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
+            assert engine.call(link, encode_request(30, {}, body), 10_000).body == body
+
+
+def test_silence_ends_in_time_and_a_late_answer_reaches_nobody(engine: Engine) -> None:
+    def answer(request: Command) -> Command:
+        if request.fields["wait"] == "true":
+            time.sleep(0.3)
+        return request.reply(0, request.fields["wait"])
+
+    with ScriptedPeer({30: answer}) as peer:
+        link = link_to(engine, peer)
+        with pytest.raises(RequestTimeoutError, match=f"{peer.address}: no answer within 0.1 s"):
+            engine.call(link, encode_request(30, {"wait": True}), 100)
+        assert engine.call(link, encode_request(30, {"wait": False}), 5000).remark == "false"
+        assert engine.stats()["stale_answers"] == 1
+        assert engine.stats()["under_way"] == 0
+
+
+def test_refused_lost_and_foreign_connections_say_so_and_are_made_anew(engine: Engine) -> None:
+    port = free_port()
+    link = engine.link("127.0.0.1", port)
+    with pytest.raises(UnreachableError, match="cannot connect"):
+        engine.call(link, encode_request(30), 3000)
+    with ScriptedPeer(ECHO | {31: lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9}) as peer:
+        link = link_to(engine, peer)
+        with pytest.raises(UnreachableError, match="not RocketMQ's protocol"):
+            engine.call(link, encode_request(31), 3000)
+        assert engine.call(link, encode_request(30), 3000).code == 0
+    with pytest.raises(UnreachableError):
+        engine.call(link, encode_request(30), 3000)
+
+
+def test_requests_of_the_peer_come_as_notices_and_can_be_answered(engine: Engine) -> None:
+    answers: list[Command] = []
+    asked = threading.Event()
+
+    def ask_back(request: Command) -> bytes:
+        question = Command(code=39, opaque=77, fields={"topic": "t"}, body=b"half")
+        return remoting.encode(question) + remoting.encode(request.reply())
+
+    def on_notice(link: int, request: Reply | None, error: int) -> None:
+        if request is not None:
+            assert (request.code, request.fields, request.body) == (39, {"topic": "t"}, b"half")
+            engine.post(link, encode_answer(request, 0, {"a": 1}, b"yes"))
+            asked.set()
+
+    engine.notices.on_notice = on_notice
+    with ScriptedPeer({30: ask_back, 0: lambda command: answers.append(command)}) as peer:
+        engine.call(link_to(engine, peer), encode_request(30), 3000)
+        assert engine.notices.deliver(3000) == 1
+        assert asked.wait(3)
+        until = time.monotonic() + 5
+        while not answers and time.monotonic() < until:
+            time.sleep(0.01)
+    assert (answers[0].opaque, answers[0].is_response, answers[0].body) == (77, True, b"yes")
+
+
+def test_more_requests_than_slots_are_refused_in_time_and_none_is_lost(engine: Engine) -> None:
+    with ScriptedPeer({30: lambda _: None}) as peer:
+        mailbox, link, ends = Mailbox(engine), link_to(engine, peer), []
+        frame = encode_request(30)
+        for _ in range(SLOTS):
+            engine.submit(link, frame, 60_000, mailbox, lambda *end: ends.append(end))
+        with pytest.raises(BusyError):
+            engine.submit(link, frame, 50, mailbox, lambda *end: ends.append(end))
+        engine.stop()
+        while mailbox.deliver():
+            pass
+    assert len(ends) == SLOTS
+    assert all(reply is None and isinstance(error, ClosedError) for reply, error in ends)
+    with pytest.raises(ClosedError):
+        engine.submit(link, frame, 50, mailbox, None)
+
+
+def test_a_callback_that_raises_is_reported_and_the_others_are_told(engine: Engine) -> None:
+    with ScriptedPeer(ECHO) as peer:
+        mailbox, link, told, problems = Mailbox(engine), link_to(engine, peer), [], []
+        mailbox.on_error = problems.append
+        for i in range(3):
+
+            def done(reply: Reply | None, error: Exception | None, i: int = i) -> None:
+                told.append(i)
+                if i == 1:
+                    raise KeyError("mine")
+
+            engine.submit(link, encode_request(30), 3000, mailbox, done)
+        while len(told) < 3:
+            assert mailbox.deliver(3000)
+    assert told == [0, 1, 2]
+    assert [repr(each) for each in problems] == ["KeyError('mine')"]
+
+
+def test_many_threads_call_over_one_link(engine: Engine) -> None:
+    wrong: list[object] = []
+
+    def calls(number: int) -> None:
+        for i in range(50):
+            reply = engine.call(link, encode_request(30, {"i": f"{number}.{i}"}), 10_000)
+            if reply.fields != {"i": f"{number}.{i}"}:
+                wrong.append(reply.fields)
+
+    with ScriptedPeer(ECHO) as peer:
+        link = link_to(engine, peer)
+        threads = [threading.Thread(target=calls, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+
+
+def test_a_reply_reads_like_the_other_codec() -> None:
+    command = Command(code=17, flag=1, opaque=9, remark='no "topic"', fields={"n": "1", "x": "y"})
+    for kind in (remoting.JSON, remoting.ROCKETMQ):
+        command.serialize_type = kind
+        reply = reply_of(remoting.encode(command))
+        assert (reply.code, reply.opaque, reply.remark, reply.fields) == (
+            17, 9, "no \"topic\"", {"n": "1", "x": "y"})  # fmt: skip
+        assert reply.int_field("n") == 1
+        assert reply.int_field("absent", 5) == 5
+        with pytest.raises(ProtocolError, match="field x is 'y', not a number"):
+            reply.int_field("x")
+        with pytest.raises(ProtocolError, match="field absent is missing"):
+            reply.int_field("absent")
+        with pytest.raises(RemoteError, match="code 17"):
+            reply.check()
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0\0\0\4", b'\0\0\0\x09\0\0\0\x05{"a"', b"\xff" * 40])
+def test_what_is_no_frame_is_refused(frame: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        reply_of(frame)
+
+
+def test_requests_are_what_the_other_codec_reads() -> None:
+    for code in (10, 200051):
+        command = remoting.decode(encode_request(code, {"a": "b", "c": False}, b"x", 2)[4:])
+        assert (command.code, command.flag, command.fields, command.body) == (
+            code, 2, {"a": "b", "c": "false"}, b"x")  # fmt: skip
