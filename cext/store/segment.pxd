@@ -5,12 +5,13 @@
 # not ready, is never seen under such a name: it is made in the spare directory (a sibling,
 # commitlog.spare, which Apache RocketMQ does not look at) and renamed into place.
 #
-# A new file: create -> fallocate -> fsync -> rename -> fsync of the directory. With `warm` (RocketMQ's
-# warmMapedFileEnable) zeros are written after the fallocate: the first write to an allocated block
-# changes the file system's metadata, which each sync then has to commit as well. A recycled one:
-# its first page zeroed -> fsync -> rename -> fsync of the directory. Only after the last step may
-# anything in it count as durable. What is behind the zeroed page of a recycled file is stale: the
-# zeros after each write (commit_log) and the position in each record tell it from the living.
+# A new file: create -> fallocate -> fsync -> rename -> fsync of the directory. With `warm`
+# (RocketMQ's warmMapedFileEnable) zeros are written after the fallocate: the first write to an
+# allocated block changes the file system's metadata, which each sync then has to commit as well.
+# A recycled one: its first page zeroed -> fsync -> rename -> fsync of the directory. Only after the
+# last step may anything in it count as durable. What is behind the zeroed page of a recycled file
+# is stale: the zeros after each write (commit_log) and the position in each record tell it from the
+# living.
 
 from libc.stdint cimport int64_t
 

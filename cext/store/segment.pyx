@@ -21,7 +21,7 @@ cdef extern from "<sys/stat.h>" nogil:
 
 cdef enum:
     PATH_MAX = 4096 + 64
-    WARM_STEP_BYTES = 4 << 20   # written between two syncs, so that other files' syncs get their turn
+    WARM_STEP_BYTES = 4 << 20   # between two syncs, so that those of other files get their turn
 
 # Name of a file that is not whole yet, in the spare directory.
 cdef const char* UNFINISHED = "preparing"
