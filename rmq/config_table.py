@@ -142,6 +142,12 @@ BROKER: tuple[Setting, ...] = (
     _bool("enabledAppendPropCRC", False),
     _text("messageDelayLevel", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"),
     _bool("timerWheelEnable", True),
+    # Any number of years; Apache: what its wheel of 7 days and its rolling allow.
+    _int("timerMaxDelaySec", 259_200, 1, run_time=True),
+    # Of TIMER_OUT_MS only: messages are delivered to the millisecond.
+    _int("timerPrecisionMs", 1000, 1, 1000),
+    _int("timerRollWindowSlot", 172_800, 1),
+    _bool("recallMessageEnable", False, run_time=True),
     # --- key index; whatever it lacks after a crash is made anew (messageIndexSafe, always)
     _bool("messageIndexEnable", True),
     # A change removes the index files; they are made anew from the log.

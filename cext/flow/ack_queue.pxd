@@ -28,6 +28,7 @@ cdef struct PendingAck:
     uint8_t serialize_type
     uint8_t uniq_key_bytes
     uint8_t only_code           # the reply is a code and a remark: the request was not a send
+    uint8_t has_recall_handle   # a timed message: the reply says how to recall it
     uint8_t uniq_key[UNIQ_KEY_MAX]
 
 cdef struct AckQueue:

@@ -6,6 +6,7 @@ nothing acked; in SYNC_FLUSH it is also synced, so a power cut loses nothing ack
 from libc.string cimport strlen
 
 from cext.flow.ack_queue cimport ack_queue_first, ack_queue_pop
+from cext.flow.recall_handle cimport HANDLE_BYTES_MAX, write_recall_handle
 from cext.flow.replying cimport (
     FLUSH_DISK_TIMEOUT,
     SERVICE_NOT_AVAILABLE,
@@ -31,6 +32,8 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
     cdef Connection* c = ack.connection
     cdef SendReply reply
     cdef uint8_t message_id[MESSAGE_ID_BYTES_MAX]
+    cdef uint8_t handle[HANDLE_BYTES_MAX]
+    cdef uint32_t handle_bytes = 0
     cdef uint8_t* at
     if c.id != ack.connection_id:
         drop_early_reply(s, ack)
@@ -63,6 +66,9 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
     reply.transaction_id = text_of(ack.uniq_key if ack.uniq_key_bytes > 0 else NULL,
                                    ack.uniq_key_bytes)
     reply.region = text_of(s.options.region, s.options.region_bytes)
+    if ack.has_recall_handle:
+        handle_bytes = write_recall_handle(s, ack.physical_offset, handle)
+    reply.recall_handle = text_of(handle if handle_bytes > 0 else NULL, handle_bytes)
     reply.trace_on = s.options.trace_on
     at = s.net.reserve_reply(c, <uint32_t> send_reply_bytes_max(&reply))
     if at == NULL:

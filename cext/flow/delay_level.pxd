@@ -39,6 +39,7 @@ cdef struct Schedule:
     int32_t count               # levels configured; 0 until control has said which
     int32_t first               # level the next turn begins with
     int64_t clock_ms            # wall clock of this turn, as it is: may go back
+    bint clock_unsure           # it may have been set since the last turn: nothing is delivered
     int64_t clock_base          # wall minus boot clock of the turn before; a step is a jump
     int64_t skew_ms             # added to the wall clock; tests set it
     int32_t fetch_state         # FetchState

@@ -6,6 +6,7 @@ from libc.string cimport memcpy
 from cext.base.atomics cimport load_acquire_i64
 from cext.base.latency cimport LATENCY_BUCKETS, Latency
 from cext.base.status cimport OK, POOL_EMPTY
+from cext.flow.timer_open cimport timer_counters
 from cext.flow.topic_table cimport Topic
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameEntry, name_map_next
@@ -65,6 +66,7 @@ cdef dict counters_of(ShardState s):
         "queue_writes": s.queues.counts.jobs_written,
         "queue_sync_writes": s.queues.counts.sync_writes,
         "queue_write_failures": s.queues.counts.write_failures,
+        **timer_counters(s),
     }
 
 

@@ -33,6 +33,8 @@ cdef struct Options:
     uint32_t store_host_bytes
     uint8_t region[TEXT_MAX]        # value of MSG_REGION
     uint32_t region_bytes
+    uint8_t broker_name[TEXT_MAX]   # of recall handles
+    uint32_t broker_name_bytes
     uint8_t extra_properties[1024]  # MSG_REGION, TRACE_ON, CLUSTER in stored form
     uint32_t extra_properties_bytes
 

@@ -7,6 +7,7 @@ from rmq.errors import ConfigError
 cdef int options_read(Options* options, dict given) except -1:
     cdef bytes region = given["region"]
     cdef bytes extra = given["extra_properties"]
+    cdef bytes broker_name = given["broker_name"]
     options.message_max_bytes = given["message_max_bytes"]
     options.frame_max_bytes = given["frame_max_bytes"]
     options.sync_flush = given["sync_flush"]
@@ -29,6 +30,8 @@ cdef int options_read(Options* options, dict given) except -1:
     options.record_crc = given["record_crc"]
     if len(region) > TEXT_MAX or len(extra) > sizeof(options.extra_properties):
         raise ConfigError("regionId and brokerClusterName together are too long")
+    options.broker_name_bytes = min(len(broker_name), TEXT_MAX)
+    memcpy(options.broker_name, <const char*> broker_name, options.broker_name_bytes)
     memcpy(options.region, <const char*> region, len(region))
     options.region_bytes = len(region)
     memcpy(options.extra_properties, <const char*> extra, len(extra))

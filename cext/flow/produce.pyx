@@ -24,9 +24,12 @@ from cext.flow.append cimport (
     record_bytes_max,
 )
 from cext.flow.dispatch cimport write_and_dispatch
+from cext.flow.recall_handle cimport has_recall_handle
 from cext.flow.redirect cimport (
     NO_TRANSACTION,
     NOT_STARTED,
+    TIMER_ILLEGAL,
+    TIMER_OFF,
     TOO_MANY_OPEN,
     append_redirected,
 )
@@ -75,6 +78,7 @@ cdef int refuse(ShardState s, Connection* c, const Header* h, int32_t code,
 
 cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
     """The log did not take the record: say why in RocketMQ's codes (wire.md 3.5)."""
+    cdef char remark[256]
     if status == POISONED:
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s))
     if status == NO_SPACE:
@@ -93,8 +97,16 @@ cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status)
                       b"batch does not fit")
     if status == SPECIAL:
         return refuse(s, c, h, MESSAGE_ILLEGAL,
-                      b"the message is illegal: timed messages are not served by this version, and "
-                      b"a batch may neither be delayed nor transactional nor go to a retry topic")
+                      b"the message is illegal: a batch may neither be delayed nor timed nor "
+                      b"transactional nor go to a retry topic")
+    if status == TIMER_ILLEGAL:
+        snprintf(remark, sizeof(remark), b"timer message illegal, the delay time should not be "
+                 b"bigger than the max delay %lldms; or if set del msg, the delay time should be "
+                 b"bigger than the current time", <long long> s.timers.max_delay_ms)
+        return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
+    if status == TIMER_OFF:
+        return refuse(s, c, h, SYSTEM_ERROR, b"accurate timer message is not enabled, "
+                      b"timerWheelEnable is false")
     if status == NO_TRANSACTION:
         return refuse(s, c, h, NO_PERMISSION,
                       b"the broker takes no such transaction message: it rejects all of them, or "
@@ -158,6 +170,7 @@ cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h
     ack.only_code = False
     ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
     ack.uniq_key_bytes = 0
+    ack.has_recall_handle = has_recall_handle(a)
     if a.properties.uniq_key.bytes != NULL and n <= UNIQ_KEY_MAX:
         memcpy(ack.uniq_key, a.properties.uniq_key.bytes, n)
         ack.uniq_key_bytes = <uint8_t> n

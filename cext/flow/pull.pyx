@@ -30,6 +30,7 @@ from cext.flow.replying cimport (
     tell_event,
 )
 from cext.flow.schedule cimport schedule_read_done
+from cext.flow.timer_fetch cimport timer_read_done
 from cext.flow.topic_table cimport PERM_READ, Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.name_map cimport name_map_find
@@ -563,5 +564,7 @@ cdef void collect_reads(ShardState s) noexcept nogil:
             return
         if (<ReadJob*> done).owner == <void*> &s.schedule:
             schedule_read_done(s)
+        elif (<ReadJob*> done).owner == <void*> &s.timers.fetch:
+            timer_read_done(s)
         else:
             finish_read(s, <PullJob*> (<ReadJob*> done).owner)

@@ -1,6 +1,8 @@
 """Sends that are stored under another topic first: delayed ones and half messages.
 
     DELAY=n (> 0)      SCHEDULE_TOPIC_XXXX, queue n - 1; the entry's tags code is the time it is due
+    TIMER_..           rmq_sys_wheel_timer, queue 0, with TIMER_OUT_MS (timer.pxd); when it is due
+                       already, its own topic after all
     TRAN_MSG=true      RMQ_SYS_TRANS_HALF_TOPIC, queue 0, transaction bits of the sys flag cleared;
                        __transactionId__ is the UNIQ_KEY
 
@@ -24,10 +26,13 @@ cdef enum:
     NOT_STARTED = -102
     # More half messages than are kept account of lie behind the oldest open one.
     TOO_MANY_OPEN = -103
+    # The delay is no number, or longer than timerMaxDelaySec; or a deletion comes too late.
+    TIMER_ILLEGAL = -104
+    # timerWheelEnable=false
+    TIMER_OFF = -105
 
 # After append_message() said SPECIAL. Stores the message where it has to wait. What make_room and
-# append_message return, or NO_TRANSACTION, NOT_STARTED, TOO_MANY_OPEN, SPECIAL (a timer message:
-# not served).
-# `committed`: a half message on its way to its topic; it is delayed or SPECIAL, never half again.
+# append_message return, or one of the above.
+# `committed`: a half message on its way to its topic; it is delayed or timed, never half again.
 cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
                            Appended* out) noexcept nogil

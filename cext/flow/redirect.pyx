@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.base.status cimport OK, TOO_LARGE
-from cext.flow.append cimport SPECIAL, TRANSACTION_BITS, append_message, make_room, record_bytes_max
+from cext.flow.append cimport TRANSACTION_BITS, append_message, make_room, record_bytes_max
 from cext.flow.delay_level cimport REDIRECT_BYTES
 from cext.flow.open_halves cimport half_fits
 from cext.flow.topic_table cimport topic_queue
@@ -14,12 +14,14 @@ from cext.wire.properties cimport (
     scan_properties,
 )
 from cext.wire.property_edit cimport copy_properties_without
-from cext.wire.text cimport text_copy, text_of
+from cext.wire.text cimport text_copy, text_i64, text_of
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
+    DUE_ALREADY = 1             # timed(): an ordinary message
+    TIME_BITS = 50              # of a time in ms: 35,000 years
     ADDED_BYTES_MAX = 600       # the names and values that are added here, topic 255, ids 64
 
 # What a delayed message does not keep of its sender's properties; a half message from the third on.
@@ -32,6 +34,12 @@ LEFT_OUT[4] = "REAL_TOPIC"
 LEFT_OUT[5] = "REAL_QID"
 LEFT_OUT[6] = "__transactionId__"
 LEFT_OUT[7] = "TRANSACTION_CHECK_TIMES"
+# What a timed message does not keep.
+cdef const char* NOT_TIMED[4]
+NOT_TIMED[0] = "REAL_TOPIC"
+NOT_TIMED[1] = "REAL_QID"
+NOT_TIMED[2] = "TIMER_OUT_MS"
+NOT_TIMED[3] = "TIMER_ROLL_TIMES"
 
 
 cdef uint32_t add_number(uint8_t* out, const char* name, uint32_t name_length,
@@ -85,6 +93,50 @@ cdef int half(ShardState s, const Topic* topic, const Queue* queue, Message* m,
     return OK
 
 
+cdef int64_t asked_ms(ShardState s, const SendProperties* found) noexcept nogil:
+    """When a timed message is due by the wall clock; -1: what it says is no time."""
+    cdef int64_t limit = <int64_t> 1 << TIME_BITS
+    cdef int64_t value = 0
+    if found.timer_delay_sec.bytes != NULL:
+        if text_i64(&found.timer_delay_sec, &value) != OK:
+            return -1
+        value = min(max(value, <int64_t> 0), limit // 1000) * 1000 + s.schedule.clock_ms
+    elif found.timer_delay_ms.bytes != NULL:
+        if text_i64(&found.timer_delay_ms, &value) != OK:
+            return -1
+        value = min(max(value, <int64_t> 0), limit) + s.schedule.clock_ms
+    elif text_i64(&found.timer_deliver_ms, &value) != OK:
+        return -1
+    return max(value, <int64_t> 0)
+
+
+cdef int timed(ShardState s, const Topic* topic, const Queue* queue, Message* m,
+               const SendProperties* found, uint32_t length) noexcept nogil:
+    """Builds a timed message's properties. OK, DUE_ALREADY or why it is refused."""
+    cdef uint8_t* out = s.redirect.after
+    cdef int64_t precision_ms = s.timers.precision_ms
+    cdef int64_t due_ms = asked_ms(s, found)
+    cdef uint32_t bytes
+    if not s.timers.enabled:
+        return TIMER_OFF
+    if due_ms < 0:
+        return TIMER_ILLEGAL
+    if due_ms <= s.schedule.clock_ms:
+        return DUE_ALREADY if found.timer_delete_key.bytes == NULL else TIMER_ILLEGAL
+    if due_ms - s.schedule.clock_ms > s.timers.max_delay_ms:
+        return TIMER_ILLEGAL
+    if not s.timers.started:
+        return NOT_STARTED
+    bytes = copy_properties_without(s.redirect.before, length, NOT_TIMED, 4, out)
+    bytes += add_number(out + bytes, b"TIMER_OUT_MS", 12,
+                        (due_ms - 1) // precision_ms * precision_ms)
+    bytes += add_target(out + bytes, topic, queue)
+    m.properties = text_of(out, bytes)
+    m.own_tags_code = True
+    m.tags_code = due_ms
+    return OK
+
+
 cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
                            Appended* out) noexcept nogil:
     cdef SendProperties found
@@ -111,7 +163,12 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
     elif found.has_delay:
         status = delay(s, topic, queue, m, &found, length, &queue_id)
     else:
-        return SPECIAL
+        status = timed(s, topic, queue, m, &found, length)
+        name = b"rmq_sys_wheel_timer"
+        if status == DUE_ALREADY:
+            m.plain_only = False
+            status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
+            return status if status != OK else append_message(s, topic, queue, m, out)
     if status != OK:
         return status
     m.plain_only = False

@@ -19,6 +19,7 @@ from cext.flow.delay_level cimport (
     Schedule,
 )
 from cext.flow.replying cimport tell_event
+from cext.flow.timer_turn cimport timer_clock_set
 from cext.flow.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
@@ -91,7 +92,8 @@ cdef void schedule_clock(ShardState s, int64_t wall) noexcept nogil:
     cdef Queue* queue
     cdef int32_t i
     s.schedule.clock_ms = wall + s.schedule.skew_ms
-    if wall_ms() - wall > 1:
+    s.schedule.clock_unsure = wall_ms() - wall > 1 or wall_ms() < wall
+    if s.schedule.clock_unsure:
         return                          # interrupted between the two clocks: no base to compare
     wall += s.schedule.skew_ms
     by_ms = wall - boot - s.schedule.clock_base
@@ -100,6 +102,7 @@ cdef void schedule_clock(ShardState s, int64_t wall) noexcept nogil:
             queue = level_queue(s, i)
             if queue != NULL and queue.next_offset > s.schedule.levels[i].next_offset:
                 add_jump(&s.schedule.levels[i], queue.next_offset, by_ms)
+        timer_clock_set(s, by_ms)
     s.schedule.clock_base = wall - boot
 
 
@@ -412,7 +415,7 @@ cdef void deliver_due(ShardState s) noexcept nogil:
     cdef int32_t messages = DELIVER_MAX
     cdef int64_t bytes = DELIVER_BYTES_MAX
     cdef int32_t n, i
-    if s.schedule.count == 0 or load_acquire_i32(&s.stopping):
+    if s.schedule.count == 0 or s.schedule.clock_unsure or load_acquire_i32(&s.stopping):
         return
     for n in range(s.schedule.count):
         i = (s.schedule.first + n) % s.schedule.count

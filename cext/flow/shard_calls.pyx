@@ -24,6 +24,7 @@ from cext.flow.delay_level cimport DELAY_LEVELS_MAX
 from cext.flow.group_table cimport CODES_MAX, Subscription
 from cext.flow.observe cimport call_copy_topics, read_topics
 from cext.flow.options cimport options_set
+from cext.flow.timer_open cimport timer_option
 from cext.memory.spsc_ring cimport spsc_pop, spsc_push
 from cext.net.socket_api cimport read, write
 
@@ -412,7 +413,7 @@ cdef class ShardCalls:
             self.s.schedule.skew_ms = value
         elif name == "transactions_set_aside":  # what was given up and may still be committed
             self.s.halves.set_aside = value
-        else:
+        elif not timer_option(self.s, name, value):
             options_set(&self.s.options, name, value)
 
     def drop_segments(self, int64_t before_ms, int32_t max_count, int32_t force):

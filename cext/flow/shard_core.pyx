@@ -43,6 +43,7 @@ from cext.flow.shard_state cimport (
     Dispatch,
     ShardState,
 )
+from cext.flow.timer_open cimport timers_close, timers_open, timers_start, timers_stop
 from cext.flow.turn cimport connect_callbacks, run_turns
 from cext.memory.buffer_pool cimport buffer_pool_close, buffer_pool_open
 from cext.memory.name_map cimport name_map_close, name_map_open
@@ -100,6 +101,7 @@ cdef class ShardCore(ShardCalls):
         free(self.s.halves.ops)
         free(self.s.redirect.before)
         free(self.s.redirect.after)
+        timers_close(self.s)
 
     # ---------------------------------------------------------------- building
 
@@ -179,6 +181,7 @@ cdef class ShardCore(ShardCalls):
             s.committer = Committer(s.log, least_pages=given["commit_least_pages"],
                                     interval_ms=given["commit_interval_ms"],
                                     thorough_ms=given["commit_thorough_ms"])
+        timers_open(s, given)
         connect_callbacks(s)
         return self.report
 
@@ -215,6 +218,7 @@ cdef class ShardCore(ShardCalls):
             self.s.committer.start()
         self.s.readers.start()
         self.s.queues.start()
+        timers_start(self.s)
         if self.indexer is not None:
             self.indexer.start()
         if native_thread_start(&self.reactor_thread, <NativeBody> run_turns, <void*> self.s,
@@ -239,6 +243,7 @@ cdef class ShardCore(ShardCalls):
             s.committer.stop()                  # writes all that is in the pool
             write_and_dispatch(s)
         s.flusher.stop()                        # syncs all that is written
+        timers_stop(s)
         if self.indexer is not None:
             self.indexer.stop()
         if not s.log.poisoned():

@@ -17,6 +17,7 @@ from cext.flow.offset_table cimport OffsetTable
 from cext.flow.open_halves cimport OpenHalves
 from cext.flow.options cimport TEXT_MAX, Options
 from cext.flow.pull_job cimport PullJob
+from cext.flow.timer cimport Timers
 from cext.flow.topic_table cimport Topic
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameMap
@@ -28,6 +29,7 @@ from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
 from cext.store.preparer cimport Preparer
 from cext.store.queue_store cimport QueueStore
+from cext.store.timer_keeper cimport TimerKeeper
 from cext.wire.header_shapes cimport HeaderShapes
 from cext.wire.message_id cimport UniqueKeyMaker
 
@@ -111,6 +113,9 @@ cdef class ShardState:
     cdef UniqueKeyMaker key_maker
     cdef HeaderShapes shapes            # of request headers, to spare parsing
     cdef Schedule schedule              # delayed messages
+    cdef Timers timers                  # timed messages
+    cdef TimerKeeper wall_keeper        # None without them
+    cdef TimerKeeper steady_keeper
     cdef OpenHalves halves              # transactions
     cdef RedirectBuffers redirect       # scratch for sends that are stored elsewhere first
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch

@@ -187,7 +187,7 @@ cdef int commit(ShardState s, const EndTransaction* e, const RecordView* view,
     m.add_properties = False
     m.own_tags_code = False
     m.tags_code = 0
-    if found.has_delay:
+    if found.has_delay or found.has_timer:
         return append_redirected(s, topic, queue, &m, True, &appended)
     status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
     if status == OK:

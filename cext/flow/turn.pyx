@@ -32,6 +32,7 @@ from cext.flow.replying cimport (
 )
 from cext.flow.schedule cimport deliver_due, schedule_clock, schedule_wait
 from cext.flow.send_back cimport send_back
+from cext.flow.timer_turn cimport timer_deliver, timer_wait, timer_written
 from cext.flow.transaction cimport end_transaction, write_ops
 from cext.flow.trouble cimport tell_troubles
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
@@ -191,8 +192,8 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
     if s.ready_first != NULL or s.net.dirty_first != NULL:
         return 0
     if s.held_count > 0 or s.await_durable.head != s.await_durable.tail or s.stopping:
-        return schedule_wait(s, 50)
-    return schedule_wait(s, 500)
+        return timer_wait(s, schedule_wait(s, 50))
+    return timer_wait(s, schedule_wait(s, 500))
 
 
 cdef void once_a_second(ShardState s) noexcept nogil:
@@ -264,8 +265,10 @@ cdef void run_turn(ShardState s) noexcept nogil:
     if woken or not spsc_is_empty(&s.link.to_reactor):
         run_control(s)
     deliver_due(s)
+    timer_deliver(s)
     write_ops(s)
     write_and_dispatch(s)
+    timer_written(s)
     wake_expired(s)
     collect_reads(s)
     answer_pulls(s)

@@ -45,11 +45,13 @@ cdef struct SendProperties:
     Text inner_count             # INNER_NUM
     Text born_host               # __BORNHOST
     Text message_type            # MSG_TYPE
+    Text timer_out_ms            # TIMER_OUT_MS: stored as a timed message before
+    Text timer_roll_times        # TIMER_ROLL_TIMES: stored anew so often
     # What follows from them.
     int32_t delay_level          # 0 when DELAY is absent
     bint has_delay               # delay_level > 0
     bint has_transaction         # TRAN_MSG is true: a half message
-    bint has_timer               # any of TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS
+    bint has_timer               # TIMER_DELAY_SEC, _DELAY_MS or _DELIVER_MS, and no TIMER_OUT_MS
     bint wait_store_ok           # WAIT absent or true
     bint terminated              # empty, or ends with 0x02: another pair may be appended as it is
 

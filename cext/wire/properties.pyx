@@ -44,6 +44,8 @@ name_table_add(&names, b"INNER_MULTI_DISPATCH")
 name_table_add(&names, b"INNER_NUM")
 name_table_add(&names, b"__BORNHOST")
 name_table_add(&names, b"MSG_TYPE")
+name_table_add(&names, b"TIMER_OUT_MS")
+name_table_add(&names, b"TIMER_ROLL_TIMES")
 
 
 cdef struct PairCursor:
@@ -90,7 +92,7 @@ cdef int conclude(SendProperties* out) noexcept nogil:
     out.has_delay = out.delay_level > 0
     out.has_transaction = text_is_true(&out.transaction)
     out.has_timer = (out.timer_delay_sec.bytes != NULL or out.timer_delay_ms.bytes != NULL
-                     or out.timer_deliver_ms.bytes != NULL)
+                     or out.timer_deliver_ms.bytes != NULL) and out.timer_out_ms.bytes == NULL
     out.wait_store_ok = out.wait.bytes == NULL or text_is_true(&out.wait)
     return Status.OK
 
@@ -241,7 +243,7 @@ def scanned(bytes data not None) -> dict[str, object]:
             "TIMER_DEL_UNIQKEY": value_of(&found.timer_delete_key),
             "MSG_TYPE": value_of(&found.message_type), "DELAY": value_of(&found.delay),
         },
-        "last_member_is_last_name": &first[names.count - 1] == &found.message_type,
+        "last_member_is_last_name": &first[names.count - 1] == &found.timer_roll_times,
     }
 
 

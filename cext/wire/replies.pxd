@@ -39,6 +39,7 @@ cdef struct SendReply:
     Text message_ids                # offset message ids, joined by commas in a batch; required
     Text transaction_id             # the message's UNIQ_KEY; bytes NULL: not written
     Text region                     # MSG_REGION; bytes NULL: not written
+    Text recall_handle              # recallHandle of a timed message; bytes NULL: not written
 
 
 cdef struct PullReply:
@@ -66,4 +67,4 @@ cdef inline uint64_t send_reply_bytes_max(const SendReply* reply) noexcept nogil
     """Room that write_send_reply may need: six bytes for a character that JSON must escape."""
     return SEND_REPLY_FIXED_BYTES + 6 * (
         <uint64_t>reply.remark.length + reply.message_ids.length
-        + reply.transaction_id.length + reply.region.length)
+        + reply.transaction_id.length + reply.region.length + reply.recall_handle.length)

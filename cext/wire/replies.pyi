@@ -10,6 +10,7 @@ def send_reply(
     transaction_id: bytes | None = None,
     region: bytes | None = None,
     trace_on: bool = True,
+    recall_handle: bytes | None = None,
 ) -> bytes: ...
 def pull_reply_header(
     *,

@@ -217,6 +217,8 @@ cdef uint32_t write_send_reply(uint8_t* out, const SendReply* reply) noexcept no
     if reply.region.bytes != NULL:
         put_text_field(&writer, b"MSG_REGION", &reply.region)
     put_text_field(&writer, b"TRACE_ON", &trace_on)
+    if reply.recall_handle.bytes != NULL:
+        put_text_field(&writer, b"recallHandle", &reply.recall_handle)
     return end(&writer, 0)
 
 
@@ -249,7 +251,7 @@ cdef Text text_or_none(object value):
 
 def send_reply(*, int code, int opaque, int queue_id, int64_t queue_offset, uint8_t serialize_type,
                bytes message_ids not None, bytes remark=None, bytes transaction_id=None,
-               bytes region=None, bint trace_on=True) -> bytes:
+               bytes region=None, bint trace_on=True, bytes recall_handle=None) -> bytes:
     cdef SendReply reply
     memset(&reply, 0, sizeof(reply))
     reply.code = code
@@ -262,6 +264,7 @@ def send_reply(*, int code, int opaque, int queue_id, int64_t queue_offset, uint
     reply.message_ids = text_or_none(message_ids)
     reply.transaction_id = text_or_none(transaction_id)
     reply.region = text_or_none(region)
+    reply.recall_handle = text_or_none(recall_handle)
     out = bytearray(send_reply_bytes_max(&reply))
     cdef uint32_t written = write_send_reply(<uint8_t*><char*>out, &reply)
     return bytes(out[:written])

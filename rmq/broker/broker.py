@@ -62,6 +62,7 @@ CORE_OPTIONS = {
     "rejectTransactionMessage": "reject_transactions",
     "shortPollingTimeMills": "short_polling_ms",
     "syncFlushTimeout": "sync_flush_timeout_ms",
+    "timerMaxDelaySec": "timer_max_delay_sec",
     "waitTimeMillsInSendQueue": "send_wait_ms",
 }
 

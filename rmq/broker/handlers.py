@@ -1,7 +1,7 @@
 """The one table of what this broker answers: request code -> handler.
 
 A code that is not here is answered with 3 and " request type <n> not supported". Codes of later
-pieces (recall 370, POP 200050 and up, access control 50-54 and 3001-3010,
+pieces (POP 200050 and up, access control 50-54 and 3001-3010,
 replication 906-908) are left out on purpose: a client that gets 3 knows where it stands.
 """
 
@@ -20,6 +20,7 @@ from rmq.broker import (
     offset_resets,
     pulls,
     queries,
+    recall,
     reply_messages,
     runtime_info,
     send_back,
@@ -53,6 +54,7 @@ HANDLERS: dict[int, Handler] = {
     Code.LITE_PULL_MESSAGE: pulls.pull,
     Code.CONSUMER_SEND_MSG_BACK: send_back.send_back,
     Code.END_TRANSACTION: transactions.end_transaction,
+    Code.RECALL_MESSAGE: recall.recall,
     Code.RESUME_CHECK_HALF_MESSAGE: transactions.resume_check,
     Code.SEND_REPLY_MESSAGE: reply_messages.send_reply,
     Code.SEND_REPLY_MESSAGE_V2: reply_messages.send_reply,

@@ -15,8 +15,7 @@ never hands the same frame over twice.
                       reconsumed too often, or group is orderly -> to %DLQ%group instead
     8   batch: retry topic, delayed, transactional, long topic          13
     9   no body, body or properties too long                            13
-    10  timer messages                                                  13 (a later piece)
-        transaction messages while rejectTransactionMessage is set      16
+    10  transaction messages while rejectTransactionMessage is set      16
 
 Sends that wait for their topic's creation are given back in the order of their arrival.
 
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 PROPERTIES_BYTES_MAX = 32767
 VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
 _I32 = (-(2**31), 2**31 - 1)
-_TIMER = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
 _LONG_NAMES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 # long name -> short name of requests 310, 320 and 325
 _SHORT = {
@@ -247,8 +245,6 @@ def _check_message(broker: "Broker", command: Command, header: SendHeader) -> No
             ResponseCode.NO_PERMISSION,
             f"the broker[{broker.settings.brokerIP1}] takes no transaction messages",
         )
-    if not delayed and any(name in found for name in _TIMER):
-        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "this version of rmq has no timed messages yet")
 
 
 def _is_dead(

@@ -90,11 +90,24 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "page_cache_busy_ms": settings.osPageCacheBusyTimeOutMills,
         "trace_on": settings.traceOn,
         "auto_uniq_key": True,
+        "broker_name": settings.brokerName.encode(),
+        "timers": settings.timerWheelEnable,
+        "timer_max_delay_ms": settings.timerMaxDelaySec * 1000,
+        "timer_precision_ms": settings.timerPrecisionMs,
+        "timer_roll_ms": roll_ms(settings),
         "reject_transactions": settings.rejectTransactionMessage,
         "record_crc": settings.enabledAppendPropCRC,
         "extra_properties": _extra_properties(settings),
         **_buffers(settings),
     }
+
+
+def roll_ms(settings: Settings) -> int:
+    """How long a timed message waits in one log file: RocketMQ's timerRollWindowSlot, and no
+    longer than two thirds of the time that log files are kept."""
+    kept_ms = settings.fileReservedTime * 3_600_000 * 2 // 3
+    window_ms = settings.timerRollWindowSlot * settings.timerPrecisionMs
+    return int(max(60_000, min(window_ms, kept_ms)))
 
 
 def pool_bytes(settings: Settings) -> int:

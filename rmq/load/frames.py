@@ -53,15 +53,18 @@ class SendShape:
     batch: int = 1
     producer_group: str = "bench-producer"
     keys: tuple[str, ...] = ()  # a template for each: KEYS of a message is one of them
+    more: str = ""  # further properties in stored form, such as "DELAY\x011\x02"
+    sys_flag: int = 0
 
 
-def properties(tags: str | None, key: str = "") -> tuple[str, int]:
+def properties(tags: str | None, key: str = "", more: str = "") -> tuple[str, int]:
     """The property string of one message and where the varying part of its UNIQ_KEY starts."""
     text = f"UNIQ_KEY\x01{UNIQUE_FIXED}{UNIQUE_ZERO}\x02WAIT\x01true\x02"
     if key:
         text += f"KEYS\x01{key}\x02"
     if tags:
         text += f"TAGS\x01{tags}\x02"
+    text += more
     return text, len("UNIQ_KEY\x01") + len(UNIQUE_FIXED)
 
 
@@ -73,7 +76,7 @@ def body_pattern(length: int) -> bytes:
 
 def batch_body(shape: SendShape) -> tuple[bytes, list[int]]:
     """The body of a batch send and where each message's UNIQ_KEY varies (layout: wire.md 3.2)."""
-    text, unique_at = properties(shape.tags)
+    text, unique_at = properties(shape.tags, more=shape.more)
     property_bytes = text.encode()
     body = body_pattern(shape.body_bytes)
     size = 22 + len(body) + len(property_bytes)
@@ -112,14 +115,16 @@ def pull_frames(
 
 
 def _send_frame(queue: Queue, shape: SendShape, body_bytes: int, key: str = "") -> FrameTuple:
-    text, unique_at = properties(*((None, "") if shape.batch > 1 else (shape.tags, key)))
+    text, unique_at = (
+        properties(None) if shape.batch > 1 else properties(shape.tags, key, shape.more)
+    )
     fields = {
         "a": shape.producer_group,
         "b": queue.topic,
         "c": "TBW102",
         "d": "4",
         "e": str(queue.queue_id),
-        "f": "0",
+        "f": str(shape.sys_flag),
         "g": str(time.time_ns() // 1_000_000),
         "h": "0",
         "i": text,

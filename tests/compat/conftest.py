@@ -101,6 +101,7 @@ def types_target(kind: str, compat_folder: Path) -> Iterator[Target]:
         "transactionCheckInterval": "1000",
         # Apache notes ends only so often and asks once more about what it has not noted.
         "transactionOpBatchInterval": "100",
+        "recallMessageEnable": "true",
     }
     broker = make_target(kind, compat_folder / "types", settings)
     broker.start()

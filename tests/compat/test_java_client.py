@@ -65,6 +65,7 @@ THE_REST = [
     "offset_kept_by_client_restart",
 ]
 # These need a broker with short times (fixture types_target).
+NEW_TYPES = ["type_timed", "type_recall"]  # 5.x only
 TYPES = ["type_delay_levels", "type_transaction", "type_retry_to_dead_letter"]
 # These need a broker with other settings (fixture strict_target).
 STRICT = ["push_from_where_old", "error_topic_not_created"]
@@ -84,9 +85,10 @@ ELSEWHERE = {
 
 def scenarios_of(client: str) -> list[str]:
     """Everything with JSON headers; with binary ones what does not repeat the same requests."""
+    types = TYPES + (NEW_TYPES if "5.5.0" in client else [])
     if client.endswith("binary"):
-        return SENDS_AND_PULLS + TYPES
-    return SENDS_AND_PULLS + THE_REST + STRICT + TYPES
+        return SENDS_AND_PULLS + types
+    return SENDS_AND_PULLS + THE_REST + STRICT + types
 
 
 CASES = [(client, scenario) for client in JAVA_CLIENTS for scenario in scenarios_of(client)]
@@ -108,7 +110,8 @@ def answers(
 
     def start(client: str, scenario: str) -> None:
         strict = scenario in STRICT
-        fixture = "strict_target" if strict else "types_target" if scenario in TYPES else "target"
+        types = scenario in TYPES + NEW_TYPES
+        fixture = "strict_target" if strict else "types_target" if types else "target"
         try:
             broker: Target = request.getfixturevalue(fixture)
         except RuntimeError as no_broker:  # must fail the scenarios that need it, and no other
@@ -148,4 +151,6 @@ def test_java_client_finds_what_it_expects(
 
 def test_every_java_scenario_is_in_a_test(java: Callable[[str], ScenarioRunner]) -> None:
     known = set(java("java-5.5.0-json").run("list")["scenarios"].split())
-    assert known == {*SENDS_AND_PULLS, *THE_REST, *STRICT, *TYPES, *ELSEWHERE}
+    assert known == {
+        *SENDS_AND_PULLS, *THE_REST, *STRICT, *TYPES, *NEW_TYPES, *ELSEWHERE,
+    }

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, in tests on an asyncio loop."""
+"""Waiting for something to become true, in tests on an asyncio loop and in others."""
 
 import asyncio
 import time
@@ -10,3 +10,11 @@ async def until(condition: Callable[[], object], timeout_s: float = 10.0) -> Non
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         await asyncio.sleep(0.005)
+
+
+def wait_until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    """The same without a loop."""
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)

@@ -82,7 +82,6 @@ async def test_a_known_topic_is_told_to_the_reactor_again(tmp_path: Path) -> Non
         ({"queueId": 4}, 29),
         ({"defaultTopicQueueNums": -1}, 29),
         ({"topic": "%RETRY%" + "g" * 121}, 26),
-        ({"properties": "TIMER_DELAY_SEC\x013\x02"}, 13),
         ({"properties": "p\x01" + "x" * 32767}, 13),
         ({"queueId": "none"}, 1),
         ({"queueId": 1 << 31}, 1),

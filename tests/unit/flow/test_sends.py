@@ -108,7 +108,7 @@ def test_a_good_beginning_does_not_save_a_bad_batch(shard: Shard) -> None:
         ({"f": "-2147483648"}, 13, "unknown system flags 0x80000000"),
         ({"f": "4"}, 16, "TRAN_MSG or PGROUP is missing"),
         ({"i": "DELAY\x011\x02"}, 2, "the broker is starting"),
-        ({"i": "TIMER_DELAY_SEC\x011\x02"}, 13, "timed messages are not served"),
+        ({"i": "TIMER_DELAY_SEC\x01999999\x02"}, 13, "the max delay 259200000ms"),
         ({"i": "a\x01" + "b" * 32768 + "\x02"}, 13, "longer than 32767"),
     ],
 )

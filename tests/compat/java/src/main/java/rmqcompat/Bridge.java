@@ -6,6 +6,8 @@ import java.util.HashMap;
 import java.util.Map;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /** What has another package or another signature in 4.9 and in 5.x, reached by reflection. */
@@ -49,6 +51,23 @@ final class Bridge {
             owned += queue.getTopic().equals(topic) ? 1 : 0;
         }
         return owned;
+    }
+
+    /** One of Message's setDelayTimeSec, setDelayTimeMs, setDeliverTimeMs, which 5.x has. */
+    static void setTime(Message message, String setter, long value) throws Exception {
+        call(method(Message.class, setter, 1), message, value);
+    }
+
+    /** What a send of 5.x says about recalling the message; null when it says nothing. */
+    static String recallHandle(SendResult result) throws Exception {
+        return (String) method(SendResult.class, "getRecallHandle", 0).invoke(result);
+    }
+
+    /** recallMessage of 5.x: the unique key of the recalled message. */
+    static String recall(DefaultMQProducer producer, String topic, String handle)
+        throws Exception {
+        return (String) method(DefaultMQProducer.class, "recallMessage", 2)
+            .invoke(producer, topic, handle);
     }
 
     private static Method method(Class<?> type, String name, int parameters) throws Exception {

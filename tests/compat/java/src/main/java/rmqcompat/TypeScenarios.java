@@ -10,7 +10,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
@@ -35,6 +37,8 @@ final class TypeScenarios {
 
     static void register(Map<String, Scenario> table) {
         table.put("type_delay_levels", TypeScenarios::delay);
+        table.put("type_timed", TypeScenarios::timed);
+        table.put("type_recall", TypeScenarios::recall);
         table.put("type_transaction", TypeScenarios::transaction);
         table.put("type_retry_to_dead_letter", TypeScenarios::retry);
     }
@@ -84,6 +88,77 @@ final class TypeScenarios {
             }
             Context.check(message.getBornTimestamp() <= sent[i] + 1000, "born");
         }
+    }
+
+    /** By delay and by time; a broker of Apache is exact to its wheel's second. */
+    private static void timed(Context context) throws Exception {
+        String topic = context.topic("t");
+        List<MessageQueue> queues = context.createTopic(topic, 2);
+        Map<Integer, MessageExt> received = receive(context, topic);
+        long[] due = new long[12];
+        for (int i = 0; i < 12; i++) {
+            Message message = context.message(topic, "tag", i);
+            long now = System.currentTimeMillis();
+            due[i] = now + 2000;
+            if (i % 3 == 0) {
+                Bridge.setTime(message, "setDelayTimeSec", 2);
+            } else if (i % 3 == 1) {
+                Bridge.setTime(message, "setDelayTimeMs", 2000);
+            } else {
+                Bridge.setTime(message, "setDeliverTimeMs", due[i]);
+            }
+            SendResult result = context.producer().send(message, queues.get(i % 2));
+            context.checkSent(result);
+            Context.check(Bridge.recallHandle(result) != null, "no recall handle");
+        }
+        Context.waitFor(30, "12 timed messages", () -> received.size() == 12);
+        for (int i = 0; i < 12; i++) {
+            MessageExt message = received.get(i);
+            long late = message.getStoreTimestamp() - due[i];
+            Context.check(late >= 0, i + " came " + -late + " ms early");
+            Context.check(late < 3000, i + " came " + late + " ms late");
+            Context.equal("body", "body-" + i, Context.text(message.getBody()));
+            Context.equal("keys", "k" + i, message.getKeys());
+            Context.equal("queue", i % 2, message.getQueueId());
+            Context.equal("topic", topic, message.getTopic());
+            Context.equal("real topic", topic, message.getProperty("REAL_TOPIC"));
+            Context.equal("real queue", String.valueOf(i % 2), message.getProperty("REAL_QID"));
+            long out = Long.parseLong(message.getProperty("TIMER_OUT_MS"));
+            Context.equal("whole seconds", 0L, out % 1000);
+            Context.check(message.getStoreTimestamp() > out, "before its slot");
+            Context.check(message.getProperty("TIMER_DEQUEUE_MS") != null, "no dequeue time");
+            Context.check(message.getProperty("TIMER_ENQUEUE_MS") != null, "no enqueue time");
+        }
+        Message far = context.message(topic, "tag", 99);
+        Bridge.setTime(far, "setDelayTimeSec", 4 * 86400);
+        try {
+            context.producer().send(far, queues.get(0));
+            Context.check(false, "four days were accepted");
+        } catch (MQBrokerException refused) {
+            Context.equal("code", 13, refused.getResponseCode());
+            Context.check(refused.getErrorMessage().contains("the max delay 259200000ms"),
+                refused.getErrorMessage());
+        }
+    }
+
+    private static void recall(Context context) throws Exception {
+        String topic = context.topic("t");
+        List<MessageQueue> queues = context.createTopic(topic, 2);
+        Map<Integer, MessageExt> received = receive(context, topic);
+        for (int i = 0; i < 10; i++) {
+            Message message = context.message(topic, "tag", i);
+            Bridge.setTime(message, "setDelayTimeSec", 5);
+            SendResult result = context.producer().send(message, queues.get(i % 2));
+            context.checkSent(result);
+            if (i % 2 == 0) {
+                Context.equal("recalled", result.getMsgId(),
+                    Bridge.recall(context.producer(), topic, Bridge.recallHandle(result)));
+            }
+        }
+        Context.waitFor(30, "5 messages", () -> received.size() == 5);
+        Thread.sleep(2000);
+        Context.equal("those not recalled", "[1, 3, 5, 7, 9]",
+            new TreeMap<>(received).keySet().toString());
     }
 
     private static int plan(int number) {

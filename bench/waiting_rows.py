@@ -1,0 +1,217 @@
+"""Rows of messages that wait: delay levels, timed messages, transactions, and 50 M pending timers.
+
+A message that waits is stored twice: where it waits and, when it is due or committed, in its topic.
+So the server's CPU is counted until the last one is there, and divided by the messages; a plain
+send of the same client (1 connection, window 64) is the measure.
+
+    outcome = WAITING_ROWS["delay"](bench)
+"""
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rounds import Outcome, middle
+from rows import Bench, Row, messages_held, topic_queues
+from servers import Ours
+
+from cext.store.commit_log import CommitLog
+from cext.store.timer_keeper import TimerKeeper, TimersForTests
+from rmq.format.remoting import Command, encode, field_texts
+from rmq.load.cpu import CpuMeter, resident_bytes
+from rmq.load.frames import Queue, SendShape, send_frames
+from rmq.load.run import open_producer
+
+DELAYED, TIMED, HALVES = "bench-delayed", "bench-timed", "bench-halves"
+HALF_QUEUE = Queue("RMQ_SYS_TRANS_HALF_TOPIC", 0)
+PATIENCE = 60.0
+QUEUE_FILES_SECONDS = 5.0  # entries of queues are in their files after so long
+HEAP_ENTRIES = 131_072
+YEAR_MS = 365 * 86_400_000
+UNIT = struct.Struct(">qiq")
+
+Finish = Callable[[int], None]
+
+
+def cost(bench: Bench, ours: Ours, names: list[Queue], shape: SendShape, finish: Finish) -> float:
+    """CPU-s/M of sends for bench.seconds, with what finish(acked) waits for."""
+    loop = open_producer(send_frames(names, shape), [ours.address], 64)
+    meter = CpuMeter(ours.pids())
+    loop.run(int(bench.seconds * 1e6))
+    loop.finish(5_000_000)
+    stats = loop.stats()
+    if stats["failures"] or not stats["acked"]:
+        raise RuntimeError(f"{shape.more!r}: {stats}")
+    finish(int(stats["acked"]))
+    return meter.seconds() / stats["acked"] * 1e6
+
+
+def await_held(ours: Ours, names: list[Queue], messages: int) -> None:
+    end = time.monotonic() + PATIENCE
+    while messages_held(ours, names) < messages:
+        ours.check_alive()
+        if time.monotonic() > end:
+            raise RuntimeError(f"{messages_held(ours, names):,} of {messages:,} came")
+        time.sleep(0.1)
+
+
+def came_after(ours: Ours, names: list[Queue], before: int) -> Finish:
+    """Waits until so many more than `before` are there."""
+    return lambda acked: await_held(ours, names, before + acked)
+
+
+def against_plain(bench: Bench, outcome: Outcome, topic: str, shape: SendShape) -> Outcome:
+    """Rounds of plain sends and of sends to `topic`, which must all come there."""
+    plain: list[float] = []
+    waiting: list[float] = []
+    with bench.ours() as ours:
+        names = topic_queues(ours)
+        targets = topic_queues(ours, name=topic)
+        for _ in range(bench.rounds):
+            plain.append(cost(bench, ours, names, SendShape(bench.body_bytes), lambda _: None))
+            finish = came_after(ours, targets, messages_held(ours, targets))
+            waiting.append(cost(bench, ours, targets, shape, finish))
+    return told(outcome, plain, waiting)
+
+
+def told(outcome: Outcome, plain: list[float], waiting: list[float]) -> Outcome:
+    outcome.values = [b / a for a, b in zip(plain, waiting, strict=True)]
+    outcome.notes.append(f"{middle(waiting):.3g} CPU-s/M, plain {middle(plain):.3g}")
+    outcome.details = {"plain": plain, "waiting": waiting}
+    return outcome
+
+
+def delay(bench: Bench) -> Outcome:
+    outcome = Outcome("delay", "delay level 1, sent and delivered: CPU-s/M to plain", 2.5)
+    return against_plain(
+        bench, outcome, DELAYED, SendShape(bench.body_bytes, more="DELAY\x011\x02")
+    )
+
+
+def timed(bench: Bench) -> Outcome:
+    """There is no goal but that of delay levels; the files of timers take part."""
+    outcome = Outcome("timed", "TIMER_DELAY_MS=1000, sent and delivered: to plain", 3.5)
+    more = "TIMER_DELAY_MS\x011000\x02"
+    return against_plain(bench, outcome, TIMED, SendShape(bench.body_bytes, more=more))
+
+
+# ------------------------------------------------------------------- transactions
+
+
+def half_places(ours: Ours, first: int, count: int) -> list[int]:
+    """Log offsets of half messages, from the files of their queue."""
+    folder = ours.directory / "store" / "consumequeue" / HALF_QUEUE.topic / "0"
+    data = b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+    units = data[first * UNIT.size : (first + count) * UNIT.size]
+    return [offset for offset, size, _ in UNIT.iter_unpack(units) if size]
+
+
+def commits(first: int, places: list[int], group: str) -> bytes:
+    """One-way END_TRANSACTION requests, as Java sends them; the last one is answered."""
+    frames = []
+    for number, place in enumerate(places):
+        fields = field_texts({
+            "producerGroup": group, "tranStateTableOffset": first + number,
+            "commitLogOffset": place, "commitOrRollback": 8, "fromTransactionCheck": False,
+            "msgId": "x", "transactionId": "x",
+        })  # fmt: skip
+        last = number == len(places) - 1
+        frames.append(encode(Command(code=37, flag=0 if last else 2, opaque=1, language="JAVA",
+                                     fields=fields)))  # fmt: skip
+    return b"".join(frames)
+
+
+def transaction(bench: Bench) -> Outcome:
+    outcome = Outcome("transaction", "half message and commit: CPU-s/M to plain", 3.5)
+    group = "bench-producer"
+    shape = SendShape(
+        bench.body_bytes, more=f"TRAN_MSG\x01true\x02PGROUP\x01{group}\x02", sys_flag=4
+    )
+    plain: list[float] = []
+    waiting: list[float] = []
+    with bench.ours() as ours:
+        names = topic_queues(ours)
+        targets = topic_queues(ours, name=HALVES)
+
+        def end_all(acked: int) -> None:
+            time.sleep(QUEUE_FILES_SECONDS)
+            places = half_places(ours, ended, acked)
+            if len(places) != acked:
+                raise RuntimeError(f"{len(places):,} of {acked:,} half messages are in files")
+            with socket.create_connection(("127.0.0.1", ours.port)) as connection:
+                connection.sendall(commits(ended, places, group))
+                await_held(ours, targets, ended + acked)
+
+        ended = 0
+        for _ in range(bench.rounds):
+            plain.append(cost(bench, ours, names, SendShape(bench.body_bytes), lambda _: None))
+            waiting.append(cost(bench, ours, targets, shape, end_all))
+            ended = messages_held(ours, targets)
+    return told(outcome, plain, waiting)
+
+
+# ------------------------------------------------------------------- pending timers
+
+
+def pend(directory: Path, scratch: Path, count: int) -> None:
+    """So many timers at chance times within three years from tomorrow on, through the keeper."""
+    scratch.mkdir()
+    log = CommitLog(str(scratch), 1 << 20, 1 << 20, 1 << 16)
+    log.load()
+    log.set_end(0)
+    keeper = TimerKeeper(log, str(directory), HEAP_ENTRIES)
+    keeper.open(0, 0, 0)
+    timers = TimersForTests(keeper)
+    tomorrow = time.time_ns() // 1_000_000 + 86_400_000
+    done = 0
+    while done < count:
+        timers.load()
+        some = min(HEAP_ENTRIES - len(timers), count - done)
+        timers.push_many(some, tomorrow, 3 * YEAR_MS, done * 400)
+        done += some
+        while not timers.seal(0, 0):
+            keeper.step()
+    keeper.finish()
+    while keeper.step() == 0:
+        pass
+    keeper.finish()
+
+
+def pending(bench: Bench) -> list[Outcome]:
+    """The broker's files hold the timers; it is killed with others under way, and serves."""
+    millions = bench.pending_timers / 1e6
+    memory = Outcome("pending", f"{millions:g} M pending timers: resident, with name server", 256.0)
+    memory.unit = " MiB"
+    again = Outcome("pending", f"{millions:g} M pending timers: kill -9 to first ack", 2.0)
+    again.unit = " s"
+    with bench.ours(name="pending") as ours:
+        targets = topic_queues(ours, name=TIMED)
+        ours.stop()
+        store = ours.directory / "store"
+        began = time.monotonic()
+        pend(store / "rmqTimers" / "wall", ours.directory / "scratch", bench.pending_timers)
+        took = time.monotonic() - began
+        files = list((store / "rmqTimers" / "wall").glob("*.run"))
+        size = sum(path.stat().st_size for path in files)
+        ours.restart()
+        ours.await_ack()
+        shape = SendShape(bench.body_bytes, more="TIMER_DELAY_MS\x011000\x02")
+        for _ in range(bench.rounds):
+            wanted = messages_held(ours, targets)
+            cost(bench, ours, targets, shape, came_after(ours, targets, wanted))
+            memory.values.append(sum(resident_bytes(pid) for pid in ours.pids()) / (1 << 20))
+            open_producer(send_frames(targets, shape), [ours.address], 64).run(200_000)
+            ours.kill()
+            ours.restart()
+            again.values.append(ours.await_ack())
+    memory.notes.append(
+        f"{len(files)} files, {size / 1e9:.2f} GB, made in {took:.0f} s; others come meanwhile"
+    )
+    return [memory, again]
+
+
+WAITING_ROWS: dict[str, Row] = {
+    row.__name__: row for row in (delay, timed, transaction, pending)
+}

@@ -1,0 +1,90 @@
+"""Timed messages: TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, to the millisecond.
+
+    send      redirect.pxd stores the message in rmq_sys_wheel_timer, queue 0, in Apache's form
+    feed      timer_feed.pxd reads that queue, whoever wrote it, and puts entries into a heap
+    files     what the heap does not hold is in files (cext/store/timer_keeper.pxd)
+    deliver   timer_deliver.pxd appends what is due to REAL_TOPIC, a bounded number a turn
+
+The queue is the truth: all else is made from it. So a send costs one record, a message fed twice is
+delivered once (equal keys come out in a row), and a heap that is full only leaves the queue longer.
+
+Two clocks, each with a heap and a keeper. A message with TIMER_DELIVER_MS waits for the wall clock,
+whatever it is set to. One with TIMER_DELAY_SEC or _MS waits for the steady clock, which is the wall
+clock minus the steps it was set by: it keeps its remaining time. The steps are kept over a restart
+on the same boot of the kernel.
+
+Position (cext/store/timer_position.pxd): all before a key is delivered, except what was fed later;
+written after the turn's write. After a kill at most the last turn's messages come twice, after a
+clean stop none.
+
+Example: TIMER_DELAY_SEC=10 sent at 12:00:00.123: TIMER_OUT_MS is 12:00:10.000 (Apache's precision),
+the queue's entry has the tags code 12:00:10.123, which is when it is delivered. At 12:00:04 the
+clock is set to 13:00:04: it is delivered at 13:00:10.123.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from cext.store.disk_reader cimport ReadJob
+from cext.store.timer_heap cimport TimerHeap, TimerKey
+from cext.store.timer_position cimport PositionFile, TimerPosition
+
+cdef enum:
+    TIMER_CLOCKS = 2
+    CLOCK_WALL = 0
+    CLOCK_STEADY = 1
+    HEAP_ENTRIES = 131072           # of each clock: 3 MiB
+    TIMER_PATH_BYTES = 4160
+
+# Messages that were recalled and are not due yet, or were a second ago: hashes of topic and key.
+cdef struct RecalledKey:
+    uint64_t hash_a, hash_b         # both 0: free
+    int64_t due_ms                  # of the deletion
+
+cdef struct RecallTable:
+    RecalledKey* keys               # owned; NULL until the first
+    int64_t capacity                # a power of two
+    int64_t count
+    int64_t last_ms                 # when the last of them is due
+
+cdef struct TimerClock:
+    int64_t now_ms
+    TimerHeap heap                  # owned
+    RecallTable recalled
+    TimerKey last                   # delivered last
+    TimerKey parked                 # first of those that wait for their topic
+    int64_t parked_count
+
+# The one read of the disk that is under way, for feeding or for delivering.
+cdef struct TimerFetch:
+    bint busy                       # a disk reader owns `read` and `buffer`
+    uint8_t* buffer                 # owned jumbo buffer while busy or while records are in it
+    ReadJob read
+    int64_t unreadable              # log offset of a record the disk does not give; -1
+    char path[TIMER_PATH_BYTES]
+
+cdef struct Timers:
+    bint enabled                    # timerWheelEnable
+    bint started                    # control has said so
+    bint ready                      # all that was in the queue at the start is fed
+    bint clock_moved                # the position has to be written
+    TimerClock clocks[TIMER_CLOCKS]
+    int64_t fed                     # entries of the queue below it are fed
+    TimerPosition recovered         # where the last run ended
+    TimerPosition position          # as written last
+    PositionFile file
+    int64_t shift_ms                # steady clock minus wall clock
+    int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
+    int64_t unsealed                # entries fed since the last seal
+    int64_t last_seal_ms            # monotonic
+    uint64_t done_seen              # counters at the newest position
+    bint file_failed                # told once
+    TimerFetch fetch
+    # Settings.
+    int64_t max_delay_ms            # timerMaxDelaySec
+    int64_t precision_ms            # timerPrecisionMs, of TIMER_OUT_MS
+    int64_t roll_ms                 # stored anew after so long (timerRollWindowSlot)
+    # Counters.
+    uint64_t delivered
+    uint64_t recalled
+    uint64_t rolled
+    uint64_t dropped
+    uint64_t fetches

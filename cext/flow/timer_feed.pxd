@@ -1,0 +1,36 @@
+"""From the queue of timed messages to the heaps: when is each due, and by which clock.
+
+    TIMER_OUT_MS    as Apache RocketMQ writes it: the due time cut down to whole seconds
+                    (timerPrecisionMs); the message is due in the second that follows
+    tags code       of the queue's entry: the exact due time, when this broker stored it and the
+                    queue was not made anew since; else what the sender asked for says it, from the
+                    time the record was stored on, as far as it is within that second
+
+A message that would wait longer than roll_ms is stored anew before (TIMER_ROLL_TIMES), so that its
+log file is not too old to be kept: as Apache does it, at the end of the window, or in its middle
+when less than a third of one would be left then.
+
+Example: stored 12:00:00.123 with TIMER_DELAY_SEC=10 and TIMER_OUT_MS=12:00:10.000, tags code 65
+(made anew): asked for 12:00:10.123, which is within (10.000, 11.000]: due then.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from cext.flow.shard_state cimport ShardState
+from cext.store.consume_queue cimport Queue
+from cext.store.record cimport RecordView
+from cext.wire.properties cimport SendProperties
+
+cdef enum:
+    FEED_MAX = 4096                 # messages of one turn
+
+# The queue of timed messages, or NULL.
+cdef Queue* timer_queue(ShardState s) noexcept nogil
+# Feeds what is new, until the heaps are full. True: there is more that could be fed at once.
+cdef bint timer_feed(ShardState s) noexcept nogil
+# When a stored message is due by the wall clock of the time it was stored; False when it is none.
+# `relative`: it was sent with a delay, not with a time.
+cdef bint timer_due(const RecordView* view, const SendProperties* found, int64_t tags_code,
+                    int64_t* due_ms, bint* relative) noexcept nogil
+# The record is parsed and is a timed message.
+cdef bint timer_parse(ShardState s, const uint8_t* at, int64_t offset, int32_t size, bint checked,
+                      RecordView* view, SendProperties* found) noexcept nogil

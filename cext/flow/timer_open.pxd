@@ -1,0 +1,12 @@
+"""Timed messages at the start and the stop of a shard. With the GIL; the reactor does not run."""
+from cext.flow.shard_state cimport ShardState
+
+# Takes memory, opens the files, goes on from where the last run ended. After recovery of the store.
+cdef timers_open(ShardState s, dict given)
+cdef timers_start(ShardState s)
+# After the reactor has ended and the log is synced: all goes to files.
+cdef timers_stop(ShardState s)
+cdef void timers_close(ShardState s) noexcept
+cdef dict timer_counters(ShardState s)
+# "timer_max_delay_sec" and the like; False when it is none of them.
+cdef bint timer_option(ShardState s, str name, value)

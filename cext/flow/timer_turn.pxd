@@ -1,0 +1,18 @@
+"""What timed messages do in a turn of the reactor. See timer.pxd.
+
+    clocks    after the wall clock was read
+    deliver   before the turn's write: what is due, and seals
+    written   after it: feeds what came, writes the position
+"""
+from libc.stdint cimport int32_t, int64_t
+
+from cext.flow.shard_state cimport ShardState
+
+# The wall clock was set by so much since the last turn (schedule.pxd sees it).
+cdef void timer_clock_set(ShardState s, int64_t by_ms) noexcept nogil
+cdef void timer_deliver(ShardState s) noexcept nogil
+cdef void timer_written(ShardState s) noexcept nogil
+# How long the poll may sleep, at most `limit_ms`.
+cdef int32_t timer_wait(ShardState s, int32_t limit_ms) noexcept nogil
+# What is not in files yet goes there; only while the reactor stands still.
+cdef void timer_seal_all(ShardState s) noexcept nogil

@@ -1,0 +1,62 @@
+"""Timers in memory: entries of timed messages, smallest due time first.
+
+An entry says when a message is due and where its record is in the commit log. Entries are in the
+order of their keys, (due_ms, place): no two messages have the same key, deletions of a millisecond
+come before its messages, and messages due in the same millisecond are in the order of the log. What
+is in a heap twice comes out twice in a row, so whoever takes entries out drops the second.
+
+Example: messages stored at 400 and 900 both due at 10: keys (10, 400 | TIMER_MESSAGE) and (10, 900
+| TIMER_MESSAGE); a deletion stored at 1300 and due at 10 has the key (10, 1300), the smallest.
+
+The heap has four children a node; a push of something later than all others is one comparison.
+One thread.
+"""
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+cdef enum:
+    TIMER_ENTRY_BYTES = 24
+    TIMER_ROLL = 1              # of flags: stored anew at due_ms instead of delivered
+
+cdef extern from *:
+    """
+    #define RMQ_TIMER_MESSAGE ((int64_t) 1 << 62)
+    #define RMQ_TIMER_NEVER INT64_MAX
+    """
+    const int64_t TIMER_MESSAGE "RMQ_TIMER_MESSAGE"     # of place: a message, not a deletion
+    const int64_t TIMER_NEVER "RMQ_TIMER_NEVER"
+
+cdef struct TimerKey:
+    int64_t due_ms
+    int64_t place
+
+cdef struct TimerEntry:
+    TimerKey key
+    int32_t size                # bytes of the record
+    uint32_t flags              # in a file: with a checksum, see timer_run.pxd
+
+cdef struct TimerHeap:
+    TimerEntry* entries         # owned
+    int64_t count
+    int64_t capacity
+
+cdef inline bint key_before(const TimerKey* a, const TimerKey* b) noexcept nogil:
+    return a.due_ms < b.due_ms or (a.due_ms == b.due_ms and a.place < b.place)
+
+cdef inline bint key_same(const TimerKey* a, const TimerKey* b) noexcept nogil:
+    return a.due_ms == b.due_ms and a.place == b.place
+
+# Log offset of the entry's record.
+cdef inline int64_t timer_offset(const TimerEntry* entry) noexcept nogil:
+    return entry.key.place & ~TIMER_MESSAGE
+
+cdef int timer_heap_open(TimerHeap* heap, int64_t capacity) noexcept nogil     # OK | POOL_EMPTY
+cdef void timer_heap_close(TimerHeap* heap) noexcept nogil
+# The caller has seen that count < capacity.
+cdef void timer_heap_push(TimerHeap* heap, const TimerEntry* entry) noexcept nogil
+# Takes the smallest away; the caller has seen that count > 0 and has it from entries[0].
+cdef void timer_heap_pop(TimerHeap* heap) noexcept nogil
+# Keeps about the `keep` smallest, by a sample, and gives the key below which all are kept: the
+# smallest that was dropped; (TIMER_NEVER, 0) when none was.
+cdef TimerKey timer_heap_trim(TimerHeap* heap, int64_t keep) noexcept nogil
+# Sorts entries by key.
+cdef void timer_sort(TimerEntry* entries, int64_t count) noexcept nogil

@@ -1,0 +1,103 @@
+"""How far timed messages are delivered. See timer_position.pxd."""
+from libc.stdint cimport int64_t, uint8_t
+from libc.string cimport memset
+from posix.fcntl cimport O_CREAT, O_RDWR
+
+from cext.base.byteorder cimport load_i64, load_u32, store_i64, store_u32
+from cext.base.checksum cimport crc32
+from cext.base.status cimport IO_ERROR, OK
+from cext.base.sysio cimport allocate, close_file, file_size, open_file, read_at, write_at
+
+cdef enum:
+    MAGIC = 0x726D7150
+    SLOT_BYTES = 512
+    SLOTS = 2
+    USED_BYTES = 88
+
+
+cdef void encode(const TimerPosition* p, int64_t serial, uint8_t* slot) noexcept nogil:
+    cdef int i
+    memset(slot, 0, SLOT_BYTES)
+    store_u32(slot, MAGIC)
+    store_i64(slot + 8, serial)
+    for i in range(2):
+        store_i64(slot + 16 + 16 * i, p.before[i].due_ms)
+        store_i64(slot + 24 + 16 * i, p.before[i].place)
+    store_i64(slot + 48, p.fed)
+    store_i64(slot + 56, p.log_end)
+    store_i64(slot + 64, p.shift_ms)
+    store_i64(slot + 72, p.base_ms)
+    store_i64(slot + 80, p.boot)
+    store_u32(slot + 4, crc32(slot + 8, USED_BYTES - 8))
+
+
+cdef int64_t decode(const uint8_t* slot, TimerPosition* p) noexcept nogil:
+    """The slot's serial, or 0 when it holds nothing right."""
+    cdef int i
+    if load_u32(slot) != MAGIC or load_u32(slot + 4) != crc32(slot + 8, USED_BYTES - 8):
+        return 0
+    for i in range(2):
+        p.before[i].due_ms = load_i64(slot + 16 + 16 * i)
+        p.before[i].place = load_i64(slot + 24 + 16 * i)
+    p.fed = load_i64(slot + 48)
+    p.log_end = load_i64(slot + 56)
+    p.shift_ms = load_i64(slot + 64)
+    p.base_ms = load_i64(slot + 72)
+    p.boot = load_i64(slot + 80)
+    return load_i64(slot + 8)
+
+
+cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
+                       TimerPosition* newest) noexcept nogil:
+    cdef uint8_t page[SLOTS * SLOT_BYTES]
+    cdef TimerPosition one
+    cdef int64_t serial, best = 0
+    cdef int error = 0, i, status
+    memset(file, 0, sizeof(PositionFile))
+    memset(newest, 0, sizeof(TimerPosition))
+    memset(page, 0, sizeof(page))
+    file.fd = open_file(path, O_RDWR | O_CREAT, &error)
+    if file.fd < 0:
+        return IO_ERROR
+    if file_size(file.fd, &error) < SLOTS * SLOT_BYTES:
+        status = allocate(file.fd, SLOTS * SLOT_BYTES, &error)
+        if status != OK:
+            position_close(file)
+            return status
+    if read_at(file.fd, page, sizeof(page), 0, &error) < 0:
+        position_close(file)
+        return IO_ERROR
+    for i in range(SLOTS):
+        serial = decode(page + i * SLOT_BYTES, &one)
+        if serial > file.serial:
+            file.serial = serial
+        if serial > best and one.log_end <= log_end:
+            best = serial
+            newest[0] = one
+    return OK
+
+
+cdef void position_close(PositionFile* file) noexcept nogil:
+    close_file(file.fd)
+    file.fd = -1
+
+
+cdef int write_slot(PositionFile* file, const TimerPosition* position, int number) noexcept nogil:
+    cdef uint8_t slot[SLOT_BYTES]
+    file.serial += 1
+    encode(position, file.serial, slot)
+    return write_at(file.fd, slot, SLOT_BYTES, number * SLOT_BYTES, &file.last_errno, NULL)
+
+
+cdef int position_write(PositionFile* file, const TimerPosition* now,
+                        int64_t durable) noexcept nogil:
+    cdef int status = OK
+    if file.waits and file.waiting.log_end <= durable:
+        file.waits = False
+        status = write_slot(file, &file.waiting, 1)
+    if not file.waits:
+        file.waiting = now[0]
+        file.waits = True
+    if status == OK:
+        status = write_slot(file, now, 0)
+    return status

@@ -1,0 +1,339 @@
+"""Timed messages in the reactor: a real shard core, loopback sockets, short delays."""
+
+import asyncio
+import base64
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from support.broker_client import BrokerClient
+from support.live_broker import entries, live_broker, records, served
+from support.name_server import in_loop
+from support.waiting import until
+
+from rmq.broker.broker import Broker
+from rmq.format.message import StoredMessage, encode_properties, tags_code
+
+TIMER = "rmq_sys_wheel_timer"
+LOWEST = 20  # ms a delivery may be late on a machine with other work; tests/process measures
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def after(seconds: float, **more: str) -> str:
+    return encode_properties({"TIMER_DELAY_MS": str(round(seconds * 1000)), **more}).decode()
+
+
+def at(due_ms: int, **more: str) -> str:
+    return encode_properties({"TIMER_DELIVER_MS": str(due_ms), **more}).decode()
+
+
+def bodies(broker: Broker, topic: str = "t", queue: int = 0) -> list[bytes]:
+    return [message.body for message in records(broker, topic, queue)]
+
+
+@in_loop
+async def test_a_timed_message_waits_as_apache_stores_it_and_comes_complete(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"first", 1)
+        due = now_ms() + 700
+        reply = await client.send(
+            "t", b"later", 1, h=7, g=123,
+            i=at(due, TAGS="a", KEYS="k", REAL_TOPIC="lie", UNIQ_KEY="U", TIMER_ROLL_TIMES="9"),
+        )  # fmt: skip
+        assert (reply.code, reply.fields["queueId"], reply.fields["queueOffset"]) == (0, "1", "0")
+        waiting = records(broker, TIMER)[0]
+        kept = waiting.properties
+        assert kept["TIMER_OUT_MS"] == str((due - 1) // 1000 * 1000)
+        assert (kept["REAL_TOPIC"], kept["REAL_QID"]) == ("t", "1")
+        assert "TIMER_ROLL_TIMES" not in kept
+        assert reply.fields["msgId"] == waiting.message_id
+        handle = base64.urlsafe_b64decode(reply.fields["recallHandle"]).decode()
+        assert handle == f"v1 t broker-a {int(kept['TIMER_OUT_MS']) + 1} U"
+        await until(lambda: len(records(broker, "t", 1)) == 2)
+        came = records(broker, "t", 1)[1]
+        assert due <= came.store_timestamp_ms <= due + 200
+        assert (came.body, came.flag, came.born_timestamp_ms) == (b"later", 7, 123)
+        added = {"TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"}
+        assert came.properties.keys() - kept.keys() == added
+        assert {name: came.properties[name] for name in kept} == kept
+        assert due <= int(came.properties["TIMER_DEQUEUE_MS"]) <= now_ms()
+        assert entries(broker, "t", 1)[1][2] == tags_code("a")
+        stats = broker.core.stats()
+        assert (stats["timers_delivered"], stats["timers_dropped"]) == (1, 0)
+
+
+@in_loop
+async def test_each_property_says_when(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        before = now_ms()
+        await client.send("t", b"sec", i="TIMER_DELAY_SEC\x011\x02TIMER_DELIVER_MS\x015\x02")
+        await client.send("t", b"ms", i="TIMER_DELAY_MS\x01250\x02TIMER_DELIVER_MS\x015\x02")
+        await client.send("t", b"at", i=at(before + 500))
+        await client.send("t", b"past", i=at(before - 5))
+        await client.send("t", b"none", i="TIMER_DELAY_SEC\x010\x02")
+        assert bodies(broker)[1:] == [b"past", b"none"]
+        await until(lambda: len(bodies(broker)) == 6)
+        assert bodies(broker)[3:] == [b"ms", b"at", b"sec"]
+        waited = [m.store_timestamp_ms - before for m in records(broker, "t")[3:]]
+        for waited_ms, asked_ms in zip(waited, (250, 500, 1000), strict=True):
+            assert asked_ms <= waited_ms < asked_ms + 200
+
+
+@in_loop
+async def test_what_cannot_be_served_is_refused_in_apaches_words(tmp_path: Path) -> None:
+    text = (
+        "timer message illegal, the delay time should not be bigger than the max delay "
+        "5000ms; or if set del msg, the delay time should be bigger than the current time"
+    )
+    async with served(tmp_path, timerMaxDelaySec="5") as (broker, client):
+        await client.send("t", b"make")
+        for properties in (
+            "TIMER_DELAY_SEC\x016\x02",
+            "TIMER_DELAY_SEC\x01soon\x02",
+            "TIMER_DELAY_MS\x019223372036854775807\x02",
+            at(now_ms() + 9000),
+            at(now_ms() - 1, TIMER_DEL_UNIQKEY="t+U"),
+        ):
+            reply = await client.send("t", i=properties)
+            assert (reply.code, reply.remark) == (13, text)
+        broker.settings.set("timerMaxDelaySec", str(10 * 365 * 86400))
+        broker.settings_changed(["timerMaxDelaySec"])
+        assert (await client.send("t", i="TIMER_DELAY_SEC\x01300000000\x02")).code == 0
+        assert len(entries(broker, "t")) == 1
+    async with served(tmp_path / "off", timerWheelEnable=False) as (broker, client):
+        await client.send("t", b"make")
+        reply = await client.send("t", i="TIMER_DELAY_SEC\x011\x02")
+        assert reply.code == 1
+        assert reply.remark == ("accurate timer message is not enabled, timerWheelEnable is false")
+        assert (await client.send("t", i="TIMER_OUT_MS\x011\x02TIMER_DELAY_SEC\x011\x02")).code == 0
+
+
+@in_loop
+async def test_thousands_come_in_the_order_of_their_times(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        start = now_ms() + 1500
+        for n in range(4000):
+            due = start + n * 7919 % 500
+            opaque = client.post_send("t", b"%d" % due, i=at(due))
+            if n % 500 == 499:
+                await client.reply(opaque)
+        await until(lambda: broker.core.queue_range(b"t", 0) == (0, 4001))
+        dues = [int(body) for body in bodies(broker)[1:]]
+        assert dues == sorted(dues)
+        stored = [message.store_timestamp_ms for message in records(broker, "t")[1:]]
+        assert all(when >= due for when, due in zip(stored, dues, strict=True))
+
+
+@in_loop
+async def test_what_waits_survives_a_stop_and_is_delivered_once(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        for n in range(200):
+            await client.send("t", b"a%d" % n, i=after(0.001 * (n % 10)))
+        await until(lambda: len(bodies(broker)) == 201)
+        for n in range(200):
+            client.post_send("t", b"b%d" % n, i=after(1.5))
+        await client.send("t", b"last", i=after(1.5))
+    async with live_broker(tmp_path) as broker:
+        assert broker.core.stats()["timers_covers"] == 2 * 381  # 20 were due at once
+        await until(lambda: len(bodies(broker)) == 402)
+        await asyncio.sleep(0.2)
+        assert len(bodies(broker)) == 402
+        assert len(set(bodies(broker))) == 402
+
+
+@in_loop
+async def test_recalled_messages_do_not_come(tmp_path: Path) -> None:
+    async with served(tmp_path, recallMessageEnable=True) as (broker, client):
+        await client.send("t", b"make")
+        handles = []
+        due = now_ms() + 2500
+        for n in range(20):
+            properties = at(due) if n % 2 else "TIMER_DELAY_SEC\x013\x02"
+            reply = await client.send("t", b"%d" % n, i=properties)
+            handles.append(reply.fields["recallHandle"])
+        for handle in handles[:10]:
+            reply = await client.call(370, topic="t", recallHandle=handle, producerGroup="P")
+            assert reply.code == 0
+            assert reply.fields["msgId"] == base64.urlsafe_b64decode(handle).split()[4].decode()
+        await until(lambda: len(bodies(broker)) == 11)
+        await asyncio.sleep(0.3)
+        assert sorted(int(body) for body in bodies(broker)[1:]) == list(range(10, 20))
+        assert broker.core.stats()["timers_recalled"] == 10
+
+
+@in_loop
+async def test_a_recall_that_cannot_be_is_refused_in_apaches_words(tmp_path: Path) -> None:
+    def handle(*items: object) -> str:
+        return base64.urlsafe_b64encode(" ".join(map(str, items)).encode()).decode()
+
+    soon = now_ms() + 60_000
+    async with served(tmp_path, recallMessageEnable=True) as (broker, client):
+        await client.send("t", b"make")
+
+        async def refusal(topic: str, text: str) -> tuple[int, Any]:
+            reply = await client.call(370, topic=topic, recallHandle=text)
+            return reply.code, reply.remark
+
+        name = broker.settings.brokerName
+        assert (await refusal("u", "x"))[0] == 17
+        assert await refusal("t", "!!") == (604, "recall handle is invalid")
+        assert await refusal("t", handle("v2", "t", name, soon, "U")) == (
+            604, "recall handle is invalid")  # fmt: skip
+        assert await refusal("t", handle("v1", "u", name, soon, "U")) == (
+            604, "recall failed, topic not match")  # fmt: skip
+        assert await refusal("t", handle("v1", "t", "b", soon, "U")) == (
+            604, "recall failed, broker service not available")  # fmt: skip
+        for time_ in (now_ms() - 1, now_ms() + 259_200_000 + 5000, "x"):
+            assert await refusal("t", handle("v1", "t", name, time_, "U")) == (
+                604, "recall failed, timestamp invalid")  # fmt: skip
+        assert (await refusal("t", handle("v1", "t", name, soon, "U")))[0] == 0
+        broker.settings.set("recallMessageEnable", "false")
+        assert await refusal("t", handle("v1", "t", name, soon, "U")) == (
+            16, "recall failed, operation is forbidden")  # fmt: skip
+
+
+@in_loop
+async def test_a_step_of_the_clock_delivers_no_delay_early_nor_late(tmp_path: Path) -> None:
+    """What has a delay keeps its remaining time; what has a time waits for the clock to say it."""
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        sent = time.monotonic()
+        hour = 3_600_000
+        await client.send("t", b"delay", i=after(1.2))
+        await client.send("t", b"time", i=at(now_ms() + hour + 2200))
+        broker.core.set_option("clock_skew_ms", hour)
+        await asyncio.sleep(0.9)
+        assert bodies(broker) == [b"make"]
+        await until(lambda: len(bodies(broker)) == 2)
+        assert bodies(broker)[1] == b"delay"
+        assert 1.2 <= time.monotonic() - sent <= 1.5
+        await until(lambda: len(bodies(broker)) == 3)
+        assert 2.2 <= time.monotonic() - sent <= 2.5
+        await client.send("t", b"back", i=after(1.0))
+        await client.send("t", b"long", i=at(now_ms() + hour + 600))
+        sent = time.monotonic()
+        broker.core.set_option("clock_skew_ms", 0)
+        await until(lambda: len(bodies(broker)) == 4)
+        assert bodies(broker)[3] == b"back"
+        assert 0.9 <= time.monotonic() - sent <= 1.3
+
+
+@in_loop
+async def test_records_that_left_memory_are_fetched_by_a_disk_reader(tmp_path: Path) -> None:
+    async with served(tmp_path, flushDiskType="SYNC_FLUSH") as (broker, client):
+        due = now_ms() + 3000
+        for n in range(100):
+            client.post_send("t", b"%d" % n, i=at(due))
+        await client.send("t", b"last", i=at(due))
+        for _ in range(40):  # 40 MiB: the ring and two segments have moved on
+            assert (await client.send("fill", b"\0" * (1 << 20))).code == 0
+    for path in (tmp_path / "commitlog").iterdir():
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    async with live_broker(tmp_path) as broker:
+        await until(lambda: broker.core.queue_range(b"t", 0) == (0, 101))
+        assert bodies(broker) == [b"%d" % n for n in range(100)] + [b"last"]
+        stats = broker.core.stats()
+        assert (stats["timers_dropped"], stats["timers_fetches"] > 0) == (0, True)
+
+
+@in_loop
+async def test_a_deleted_topic_comes_back_and_holds_up_no_other(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        await client.send("u", b"later", 3, i=after(0.5))
+        await client.send("t", b"after", i=after(0.501))
+        assert await broker.topics.delete("u")
+        await until(lambda: records(broker, "u", 3) and len(bodies(broker)) == 2)
+        assert broker.topics.require("u").write_queues == 4
+        assert broker.core.stats()["timers_dropped"] == 0
+
+
+@in_loop
+async def test_a_message_far_off_is_stored_anew_before_its_log_file_goes(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        broker.core.set_option("timer_roll_ms", 1000)
+        await client.send("t", b"make")
+        due = now_ms() + 2700
+        await client.send("t", b"far", i=at(due))
+        await until(lambda: len(entries(broker, TIMER)) == 2)
+        again: StoredMessage = records(broker, TIMER)[1]
+        first = records(broker, TIMER)[0]
+        assert 1000 <= again.store_timestamp_ms - first.store_timestamp_ms <= 1200
+        assert again.properties["TIMER_ROLL_TIMES"] == "1"
+        assert again.properties["TIMER_OUT_MS"] == first.properties["TIMER_OUT_MS"]
+        assert (again.body, again.properties["REAL_TOPIC"]) == (b"far", "t")
+        await until(lambda: len(bodies(broker)) == 2)
+        came = records(broker, "t")[1]
+        assert due <= came.store_timestamp_ms <= due + 200
+        assert came.properties["TIMER_ROLL_TIMES"] == "2"
+        assert broker.core.stats()["timers_rolled"] == 2
+
+
+@in_loop
+async def test_a_committed_transaction_may_be_timed(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        due = now_ms() + 800
+        reply = await client.send(
+            "t", b"half", f=4, i=at(due, TRAN_MSG="true", PGROUP="P", UNIQ_KEY="U")
+        )
+        assert "recallHandle" not in reply.fields
+        assert len(records(broker, TIMER)) == 0
+        ended = await client.call(
+            37, producerGroup="P", tranStateTableOffset=reply.fields["queueOffset"],
+            commitLogOffset=int(reply.fields["msgId"][-16:], 16), commitOrRollback=8,
+            fromTransactionCheck=False, msgId="U", transactionId="U",
+        )  # fmt: skip
+        assert ended.code == 0
+        await until(lambda: len(bodies(broker)) == 2)
+        came = records(broker, "t")[1]
+        assert due <= came.store_timestamp_ms <= due + 200
+        assert came.sys_flag & 0xC == 8
+
+
+@in_loop
+async def test_a_store_of_apache_goes_on_by_its_own_check_file(tmp_path: Path) -> None:
+    """Its entries' tags codes are hashes, its TIMER_OUT_MS whole seconds."""
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        second = now_ms() // 1000 * 1000
+        for n, out in enumerate((second - 9000, second - 8000, second + 2000)):
+            properties = encode_properties({
+                "TIMER_OUT_MS": str(out), "TIMER_DELIVER_MS": str(out + 345),
+                "REAL_TOPIC": "t", "REAL_QID": "0", "UNIQ_KEY": str(n),
+            })  # fmt: skip
+            broker.core.append(
+                TIMER.encode(), 0, b"%d" % n, properties, 0, 0, out, b"\x7f\0\0\1\0\0\0\1", 0, 0
+            )
+        await until(lambda: len(bodies(broker)) == 3)  # two are long due
+    for path in (tmp_path / "rmqTimers").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    numbers = [second - 8000, 0, 3, 0, 0, 0, 0]
+    (tmp_path / "config" / "timercheck").write_bytes(
+        b"".join(number.to_bytes(8, "big") for number in numbers)
+    )
+    async with live_broker(tmp_path) as broker:
+        await until(lambda: len(bodies(broker)) == 5)
+        assert bodies(broker)[3:] == [b"1", b"2"]  # the slot of 0 had fired
+        assert records(broker, "t")[4].store_timestamp_ms >= second + 2345
+
+
+@in_loop
+async def test_a_binary_client_is_served_alike(tmp_path: Path) -> None:
+    async with (
+        live_broker(tmp_path) as broker,
+        BrokerClient(broker.core.port, serialize_type=1) as client,
+    ):
+        await client.send("t", b"make")
+        reply = await client.send("t", b"x", i=after(0.2, UNIQ_KEY="U"))
+        assert base64.urlsafe_b64decode(reply.fields["recallHandle"]).startswith(b"v1 t broker-a ")
+        await until(lambda: len(bodies(broker)) == 2)
