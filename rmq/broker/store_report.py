@@ -16,6 +16,6 @@ def tell_damage(report: dict[str, Any]) -> None:
         )  # fmt: skip
     more = report["damage_count"] - len(report["damages"])
     if more > 0:
-        log.error("%d more damaged places; `rmq check` names them all", more)
+        log.error("%d more damaged places; `rmq store check` names them all", more)
     for note in report["notes"]:
         log.warning("store: %s", note)

@@ -49,8 +49,33 @@ class StoreLock:
         os.close(self._fd)
 
 
-def _holder(fd: int) -> str:
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+class StoreLook:
+    """Keeps brokers off a store while it is read, and writes nothing: a shared lock on the same
+    byte. A store without a lock file has never had a broker, or a copy was made of it."""
+
+    def __init__(self, root: Path) -> None:
+        self._fd = -1
+        try:
+            self._fd = os.open(root / "lock", os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 0)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except BlockingIOError:
+            holder = _holder(self._fd, fcntl.F_RDLCK)
+            self.release()
+            raise StoreLockedError(f"store {root} is held by {holder}") from None
+        except OSError as error:
+            self.release()
+            raise StoreError(f"store {root}: {error.strerror}") from None
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+def _holder(fd: int, wanted: int = fcntl.F_WRLCK) -> str:
+    asked = _FLOCK.pack(wanted, os.SEEK_SET, 0, 1, 0)
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
     if kind == fcntl.F_UNLCK:
         return "a process that has just let go of it; try again"

@@ -23,6 +23,7 @@ import pytest
 from compat.runner import ScenarioRunner
 from compat.targets import Target, make_target
 
+from rmq.offline.checker import check_store
 from tools.peers.server import free_port
 
 SETTINGS = {
@@ -48,6 +49,13 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> None:
     ]
     assert not differing, f"{len(differing)} differ, the first: {differing[0]}"
     assert len(after["messages"]) == len(before["messages"])
+
+
+def check_files(store: Path) -> None:
+    """As `rmq store check` judges them, whoever wrote them."""
+    report = check_store(store)
+    assert report.problems == [], report
+    assert report.counts["index_entries"] > FIRST_COUNT
 
 
 @pytest.mark.parametrize("manner", ["clean", "kill"])
@@ -93,6 +101,7 @@ def test_a_store_is_read_and_continued_by_the_other_broker(
         time.sleep(OFFSET_FLUSH_SECONDS)
         one.end(manner)
         one.stop()
+        check_files(store)
         other.start()
         compare(filled, ask(other.name_server, "exchange_read"))
         check_keys(other)
@@ -102,6 +111,7 @@ def test_a_store_is_read_and_continued_by_the_other_broker(
         time.sleep(OFFSET_FLUSH_SECONDS)
         other.end(manner)
         other.stop()
+        check_files(store)
         one.start()
         compare(continued, ask(one.name_server, "exchange_read"))
         check_keys(one)

@@ -20,9 +20,8 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.faults import Faults
 from support.journal import Journal, Load
-from support.tools import load_tool
 
-check_store = load_tool("check_store").check_store
+from rmq.offline.checker import check_store
 
 SMALL_FILES = [
     "--set", "mappedFileSizeCommitLog=1048576",

@@ -18,11 +18,9 @@ from typing import Any
 
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
-from support.tools import load_tool
 
 from rmq.format.message import StoredMessage, decode_messages
-
-check_store = load_tool("check_store").check_store
+from rmq.offline.checker import check_store
 
 SEGMENT, UNIT = 1 << 20, 20
 SETTINGS = [

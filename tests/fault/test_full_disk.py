@@ -16,9 +16,8 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.journal import IDENTITY, Journal, Load
 from support.small_disk import MIB, SmallDisk
-from support.tools import load_tool
 
-check_store = load_tool("check_store").check_store
+from rmq.offline.checker import check_store
 
 SETTINGS = [
     "--set", "mappedFileSizeCommitLog=1048576",

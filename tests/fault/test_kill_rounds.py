@@ -3,7 +3,7 @@
 Method: several connections load a broker process with single and batch sends while consumers sit
 at the tails; every ack and every message handed out is written down on this side; the process is
 killed at a random moment, or by itself in the middle of a chosen system call; after each restart
-all promises of the round are checked, at the end those of all rounds, and tools/check_store.py has
+all promises of the round are checked, at the end those of all rounds, and `rmq store check` has
 to find the store sound. A killed process leaves the page cache, so ASYNC_FLUSH may lose nothing.
 Cannot prove: a power cut (tests/fault/test_write_errors.py comes nearest).
 """
@@ -20,9 +20,8 @@ import pytest
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.faults import Faults
 from support.journal import Journal, Load
-from support.tools import load_tool
 
-check_store = load_tool("check_store").check_store
+from rmq.offline.checker import check_store
 
 SMALL_FILES = [
     "--set", "mappedFileSizeCommitLog=1048576",

@@ -27,9 +27,8 @@ from support.broker_client import BrokerClient
 from support.lasting_load import TOPICS, LastingLoad
 from support.ledger import Ledger
 from support.managed_machine import ManagedMachine
-from support.tools import load_tool
 
-check_store = load_tool("check_store").check_store
+from rmq.offline.checker import check_store
 
 SHARDS = 2
 SILENT_S = 5  # rmqShardSilentSeconds

@@ -22,10 +22,10 @@ from pathlib import Path
 import pytest
 from support.frame_maker import Due, FrameMaker, Made
 from support.shard import EVENT, REQUEST, Client, Shard, bodies, pull, send
-from support.tools import load_tool
 
 from rmq.errors import ProtocolError
 from rmq.format.remoting import decode, encode
+from rmq.offline.checker import check_store
 
 FRAMES = int(os.environ.get("RMQ_FUZZ_FRAMES", "100000"))
 SEEDS = 4
@@ -202,5 +202,5 @@ def test_any_frame_is_answered_once_or_closes_its_connection_alone(
             > frames // 500
         )
         assert control.lines == counters["malformed_frames"] + counters["corrupt_records"]
-    report = load_tool("check_store").check_store(tmp_path / "store")
+    report = check_store(tmp_path / "store")
     assert not report.problems, report.problems[:5]

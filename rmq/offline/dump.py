@@ -1,27 +1,26 @@
-#!/usr/bin/env python3
-"""Prints what a store file holds: a segment of the commit log, a queue file, the checkpoint.
+"""What a store file holds, row by row: a log segment, a queue file, an index file, the checkpoint.
 
-    python tools/dump_segment.py FILE [--from OFFSET] [--count N] [--bodies] [--json]
+    for row in dump_file(Path(".../commitlog/00000000000000000000")): print(line(row))
 
-The kind follows from the place: .../commitlog/<20 digits>, .../<topic>/<queueId>/<20 digits>, or a
-file called checkpoint. One line per record or unit; bytes that are none are shown as such. Offsets
-of a segment are log offsets, those of a queue file are queue offsets.
+The kind follows from the place: .../commitlog/<20 digits>, .../<topic>/<queueId>/<20 digits>,
+.../index/<17 digits>, or a file called checkpoint. One row per record, unit or entry; bytes that
+are none are shown as such. Offsets of a segment are log offsets, those of a queue file are queue
+offsets, those of an index file numbers of entries.
 
 Example:
     0 97 T/0 #0 stored 2026-11-21T12:00:00.000 KEYS=k TAGS=TagA
     97 end: zeros
 """
 
-import argparse
-import itertools
-import json
-import sys
+from __future__ import annotations
+
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from rmq.errors import ProtocolError
+from rmq.format.index_file import HEAD, read_header
 from rmq.format.message import decode_message, decode_properties
 from rmq.format.store_files import (
     BLANK_UNIT,
@@ -35,6 +34,7 @@ from rmq.format.store_files import (
     read_checkpoint,
     scan_segment,
 )
+from rmq.offline.index_check import DEFAULT_SHAPE, NAME, IndexFile, Shape
 
 BODY_BYTES_SHOWN = 200
 
@@ -128,33 +128,35 @@ def line(row: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in row.items())
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Show what a store file holds.")
-    parser.add_argument("file", type=Path)
-    parser.add_argument("--from", type=int, default=0, dest="start", help="first offset shown")
-    parser.add_argument("--count", type=int, default=None, help="most rows shown")
-    parser.add_argument("--bodies", action="store_true", help="show the bodies' beginnings")
-    parser.add_argument("--json", action="store_true", help="one JSON object a row")
-    options = parser.parse_args(arguments)
-    path: Path = options.file
-    try:
-        if path.name == "checkpoint":
-            rows = dump_checkpoint(path)
-        elif not path.name.isdigit():
-            raise ValueError(f"{path}: neither a segment nor a queue file nor a checkpoint")
-        elif path.parent.name.isdigit():
-            rows = dump_queue(path, options.start)
-        else:
-            rows = dump_log(path, options.start, options.bodies)
-        for row in itertools.islice(rows, options.count):
-            print(json.dumps(row) if options.json else line(row))
-    except BrokenPipeError:
-        return 0
-    except (OSError, ValueError) as error:
-        print(f"dump_segment: {error}", file=sys.stderr)
-        return 2
-    return 0
+def dump_index(path: Path, start: int, shape: Shape) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        header = read_header(file.read(HEAD.size).ljust(HEAD.size, b"\0"))
+    yield header._asdict() | {"begin": time_text(header.begin_ms), "end": time_text(header.end_ms)}
+    if path.stat().st_size != shape.bytes():
+        what = f"{path.stat().st_size} bytes, maxHashSlotNum and maxIndexNum make {shape.bytes()}"
+        yield {"offset": 0, "damage": what}
+        return
+    header = header._replace(next_entry=max(1, min(header.next_entry, shape.entries)))
+    for number, entry in enumerate(IndexFile(path, header, shape).entries(), 1):
+        if number >= start:
+            yield {
+                "entry": number, "hash": entry.hash, "log_offset": entry.offset,
+                "seconds": entry.seconds, "before": entry.before,
+            }  # fmt: skip
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def dump_file(
+    path: Path, start: int = 0, bodies: bool = False, shape: Shape = DEFAULT_SHAPE
+) -> Iterator[dict[str, Any]]:
+    """The file's rows from offset `start` on. ValueError: no file of a store, by its name."""
+    if path.name == "checkpoint":
+        return dump_checkpoint(path)
+    if path.parent.name == "index" and NAME.fullmatch(path.name):
+        return dump_index(path, start, shape)
+    if len(path.name) != 20 or not path.name.isdigit():
+        raise ValueError(
+            f"{path}: neither a segment nor a queue file nor an index file nor a checkpoint"
+        )
+    if path.parent.name.isdigit():
+        return dump_queue(path, start)
+    return dump_log(path, start, bodies)

@@ -5,15 +5,13 @@ checker shares no code with the store it judges. Cannot prove: that every concei
 found; one bit is flipped in every kind of field.
 """
 
-import json
 import os
 
 import pytest
 from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
-from support.tools import load_tool
 
-check = load_tool("check_store")
-dump = load_tool("dump_segment")
+from rmq.format.store_files import UNIT_BYTES
+from rmq.offline.checker import check_store
 
 
 @pytest.fixture
@@ -27,7 +25,7 @@ def whole(image):
 
 
 def only_problem(root, **options):
-    report = check.check_store(root, **options)
+    report = check_store(root, **options)
     assert len(report.problems) == 1, "\n".join(map(str, report.problems))
     return report.problems[0]
 
@@ -45,7 +43,7 @@ def unit_place(image, record):
 
 
 def test_a_sound_store_is_sound(whole):
-    report = check.check_store(whole.root)
+    report = check_store(whole.root)
     assert report.problems == []
     assert (report.counts["records"], report.counts["units"], report.counts["queues"]) == (
         600,
@@ -59,24 +57,24 @@ def test_what_recovery_and_the_queue_store_write_is_sound(image):
     log, queues, _report = open_store(image.root)
     queues.flush(1_000, 1 << 60)
     log.close()
-    assert check.check_store(image.root).problems == []
+    assert check_store(image.root).problems == []
 
 
 def test_queues_behind_the_log_are_counted_after_a_crash_and_named_after_a_stop(image):
     image.write_log().write_queues(image.records[:590]).checkpoint_at(590)
     (image.root / "abort").write_text("1")
-    report = check.check_store(image.root)
+    report = check_store(image.root)
     assert (report.problems, report.counts["behind"]) == ([], 10)
-    report = check.check_store(image.root, strict=True)
+    report = check_store(image.root, strict=True)
     assert len(report.problems) == 10
     (image.root / "abort").unlink()
-    assert len(check.check_store(image.root).problems) == 10
+    assert len(check_store(image.root).problems) == 10
 
 
 def test_units_that_the_checkpoint_vouches_for_must_be_there(image):
     image.write_log().write_queues(image.records[:590]).checkpoint_at(595)
     (image.root / "abort").write_text("1")
-    report = check.check_store(image.root)
+    report = check_store(image.root)
     assert (len(report.problems), report.counts["behind"]) == (5, 5)
 
 
@@ -85,7 +83,7 @@ def test_a_flipped_bit_in_a_record_is_named(whole, at):
     bad = whole.records[112]
     assert len(bad.data) > 100
     whole.patch_log(bad.offset + at, bytes([bad.data[at] ^ 0x10]))
-    report = check.check_store(whole.root)
+    report = check_store(whole.root)
     place = (str(whole.segment_path(bad.offset // SEGMENT)), bad.offset % SEGMENT)
     unit = tuple(map(str, unit_place(whole, bad)))
     if at == 60:  # the store time: no checksum covers it, and nothing else repeats it
@@ -105,14 +103,14 @@ def test_a_flipped_bit_in_a_unit_is_named(whole, at, bit):
     path, start = unit_place(whole, bad)
     byte = path.read_bytes()[start + at]
     patch(path, start + at, bytes([byte ^ bit]))
-    problems = check.check_store(whole.root).problems
+    problems = check_store(whole.root).problems
     assert (problems[0].file, problems[0].offset) == (str(path), start)
 
 
 def test_a_unit_overwritten_with_zeros_is_named(whole):
     path, start = unit_place(whole, whole.records[200])
     patch(path, start, bytes(20))
-    problems = check.check_store(whole.root).problems
+    problems = check_store(whole.root).problems
     assert {(p.file, p.offset) for p in problems} == {(str(path), start)}
     assert "zeros before others" in problems[0].what
     assert f"no unit for the record at log offset {whole.records[200].offset}" in problems[1].what
@@ -122,7 +120,7 @@ def test_two_swapped_units_are_named(whole):
     path, _start = unit_place(whole, whole.records[0])
     data = path.read_bytes()
     patch(path, 0, data[20:40] + data[:20])
-    problems = check.check_store(whole.root).problems
+    problems = check_store(whole.root).problems
     assert {p.offset for p in problems} == {0, 20}
 
 
@@ -130,7 +128,7 @@ def test_missing_short_and_misnamed_files_are_named(whole):
     whole.segment_path(1).unlink()
     files = sorted((whole.queue_directory / "topic-0" / "0").iterdir())
     patch(files[0], PER_FILE * 20, b"x")
-    found = {(p.file, p.what.split(",")[0]) for p in check.check_store(whole.root).problems}
+    found = {(p.file, p.what.split(",")[0]) for p in check_store(whole.root).problems}
     assert (str(whole.segment_path(2)), f"no segment at {SEGMENT}") in found
     assert any(file == str(files[1]) and "length" in what for file, what in found)
 
@@ -140,14 +138,14 @@ def test_a_missing_queue_file_in_between_is_named(tmp_path):
     image.add_many(2000).write_log().write_queues().checkpoint_at(2000)
     files = sorted((image.queue_directory / "topic-1" / "1").iterdir())
     files[2].unlink()
-    problems = check.check_store(image.root).problems
+    problems = check_store(image.root).problems
     assert (problems[0].file, problems[0].what) == (str(files[2]), "file is missing")
 
 
 def test_a_lost_end_of_an_earlier_segment_is_damage(whole):
     first = next(r for r in whole.records if r.offset > SEGMENT - 3000)
     whole.patch_log(first.offset, bytes(SEGMENT - first.offset))
-    problems = check.check_store(whole.root).problems
+    problems = check_store(whole.root).problems
     assert (problems[0].file, problems[0].offset) == (str(whole.segment_path(0)), first.offset)
     assert f"{SEGMENT - first.offset} bytes that are no record" in problems[0].what
 
@@ -157,7 +155,7 @@ def test_a_torn_end_is_a_note_after_a_crash_and_a_problem_after_a_stop(whole):
     whole.patch_log(last.offset + last.data.__len__(), last.data[:40])
     whole.patch_log(last.offset + len(last.data) + 28, bytes(8))
     assert only_problem(whole.root).offset == (last.offset + len(last.data)) % SEGMENT
-    report = check.check_store(whole.root, strict=False)
+    report = check_store(whole.root, strict=False)
     assert report.problems == []
     assert any("torn write" in note for note in report.notes)
 
@@ -186,7 +184,7 @@ def test_queues_that_start_with_blanks_and_expired_units_are_sound(image):
     log, queues, _report = open_store(image.root)
     queues.flush(1_000, 1 << 60)
     log.close()
-    report = check.check_store(image.root)
+    report = check_store(image.root)
     assert report.problems == []
     assert report.counts["units_expired"] > 0
 
@@ -202,52 +200,19 @@ def test_a_topic_made_anew_leaves_a_sound_store(tmp_path):
     log, queues, _report = open_store(image.root)
     queues.flush(1_000, 1 << 60)
     log.close()
-    report = check.check_store(image.root)
+    report = check_store(image.root)
     assert report.counts["records_of_older_topic"] == 20
     assert report.counts["records"] == 90
 
 
-def test_the_command_says_sound_damaged_or_no_store(whole, tmp_path, capsys):
-    assert check.main([str(whole.root)]) == 0
-    assert capsys.readouterr().out.endswith("sound\n")
-    whole.patch_log(whole.records[5].offset + 4, b"\0")
-    assert check.main([str(whole.root), "--limit", "1"]) == 1
-    out = capsys.readouterr().out
-    assert f"{whole.segment_path(0)}:{whole.records[5].offset}: " in out
-    assert "... and 1 more" in out
-    assert check.main([str(whole.root), "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["problems"][0]["offset"] == whole.records[5].offset
-    assert check.main([str(tmp_path / "nothing")]) == 2
-
-
-def test_dump_shows_records_units_and_the_checkpoint(whole, capsys):
-    assert dump.main([str(whole.segment_path(0)), "--count", "3", "--bodies"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"0 {len(whole.records[0].data)} topic-0/0 #0 ")
-    assert len(lines) == 3
-    assert dump.main([str(whole.segment_path(0)), "--from", str(whole.blanks[0][0])]) == 0
-    assert capsys.readouterr().out == f"{whole.blanks[0][0]} blank {whole.blanks[0][1]}\n"
-    path, _at = unit_place(whole, whole.records[0])
-    assert dump.main([str(path), "--json", "--count", "1"]) == 0
-    assert json.loads(capsys.readouterr().out) == {
-        "offset": 0,
-        "physical_offset": 0,
-        "size": len(whole.records[0].data),
-        "tags_code": 0,
-    }
-    assert dump.main([str(whole.root / "checkpoint")]) == 0
-    assert "own_problem= " in capsys.readouterr().out
-    assert dump.main([str(whole.root / "other")]) == 2
-
-
-def test_dump_shows_damage_and_goes_on(whole, capsys):
-    bad = whole.records[3]
-    whole.patch_log(bad.offset + 4, b"\0")
-    assert dump.main([str(whole.segment_path(0)), "--count", "5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[3].startswith(f"{bad.offset} {len(bad.data)} DAMAGE: magic")
-    assert lines[4].startswith(f"{whole.records[4].offset} ")
-
-
 def test_the_unit_of_the_image_is_the_unit_of_the_checker():
-    assert UNIT.size == check.UNIT_BYTES == 20
+    assert UNIT.size == UNIT_BYTES == 20
+
+
+def test_progress_is_told_from_start_to_end(whole):
+    told = []
+    check_store(whole.root, progress=lambda *row: told.append(row))
+    assert {stage for stage, _, _ in told} == {
+        "commit log", "consume queues", "records in queues and index",
+    }  # fmt: skip
+    assert all(0 <= done <= total for _, done, total in told)

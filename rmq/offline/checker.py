@@ -1,31 +1,27 @@
-#!/usr/bin/env python3
 """Checks a store directory offline and names every damage by file and byte offset.
 
-    python tools/check_store.py DIRECTORY [--strict | --crashed] [--json] [--limit N]
-
-Three users: the operator (this command line), the end of a test, the end of a simulation (both call
-check_store()). What is checked:
+    check_store("/var/rmq").problems        `rmq store check` prints them; tests end with it
 
     log     names and lengths of segments, none missing in between; every record: lengths, magic,
             position, checksum, queue offsets; BLANKs; eight zeros behind the last record
     queue   names and lengths of files, none missing; every unit: a record of this topic, queue and
             offset starts there, with this size and tag code; units in the order of the log
     both    every record that belongs into a queue has its unit
+    index   headers, chains and slots of the key index; every entry leads to a record with that
+            key; every key of a record is in (index_check.py)
     small   checkpoint: the own part and its marks against the log
 
 Queue files lag behind the log by seconds while a broker runs or after it was killed: units missing
-at a queue's end are then only counted as `behind`. After a clean stop (no abort file, or --strict)
-they are problems too. Nothing is written. Exit status: 0 sound, 1 problems, 2 not a store.
+at a queue's end are then only counted as `behind`. After a clean stop (no abort file, or `strict`)
+they are problems too. Nothing is written.
 
 Example: .../consumequeue/T/0/00000000000000000000:140: unit of offset 7: 1200+97, but the log has
     1297+99 of T/0 offset 8 there
 """
 
-import argparse
-import json
-import sys
+from __future__ import annotations
+
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -47,33 +43,12 @@ from rmq.format.store_files import (
     record_at,
     scan_segment,
 )
+from rmq.offline.index_check import DEFAULT_SHAPE, IndexChecker, Shape
+from rmq.offline.report import Progress, Report, no_progress
 
 TRANSACTION_BITS, PREPARED, ROLLBACK = 0xC, 0x4, 0xC
 SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"  # its tag codes are times; the levels are not known here
 QUEUE_FILE_BYTES = 6_000_000
-
-
-@dataclass
-class Problem:
-    file: str
-    offset: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.offset}: {self.what}"
-
-
-@dataclass
-class Report:
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def count(self, name: str, number: int = 1) -> None:
-        self.counts[name] = self.counts.get(name, 0) + number
-
-    def problem(self, file: Path, offset: int, what: str) -> None:
-        self.problems.append(Problem(str(file), offset, what))
 
 
 class QueueFiles:
@@ -112,17 +87,29 @@ def _tags_code(properties: bytes) -> int:
 
 
 class Checker:
-    def __init__(self, root: Path, commit_log: Path, strict: bool | None) -> None:
+    """One store, once."""
+
+    def __init__(
+        self,
+        root: Path,
+        commit_log: Path,
+        strict: bool | None = None,
+        shape: Shape = DEFAULT_SHAPE,
+        progress: Progress = no_progress,
+    ) -> None:
         self.report = Report()
+        self.progress = progress
         self.root = root
         self.log_directory = commit_log
         self.strict = not (root / "abort").exists() if strict is None else strict
         self.segments: dict[int, Segment] = {}
         self.segment_bytes = 0
-        self.log_min = self.log_end = 0
+        self.log_min = self.log_end = self.segments_end = 0
+        self.told = "", -1
         self.damaged: list[Damage] = []
         self.believed_below = 0  # records below it must have their units
         self.queues: dict[tuple[bytes, int], QueueFiles] = {}
+        self.index = IndexChecker(root / "index", shape, self.report, progress)
 
     def run(self) -> Report:
         _contents.cache_clear()  # files change between two runs in one process
@@ -130,13 +117,24 @@ class Checker:
         self.scan_log()
         self.check_checkpoint()
         self.open_queues()
-        for (topic, queue_id), files in sorted(self.queues.items()):
+        for done, ((topic, queue_id), files) in enumerate(sorted(self.queues.items())):
+            self.progress("consume queues", done, len(self.queues))
             self.check_units(topic, queue_id, files)
+        self.index.open(self.log_min, self.log_end, self.strict)
         for record in self.records():
             self.check_record_has_unit(record)
+            self.index.look(record)
+        self.index.close()
         for segment in self.segments.values():
             segment.close()
         return self.report
+
+    def _told(self, stage: str, offset: int) -> None:
+        """Progress once a MiB."""
+        if (stage, offset >> 20) != self.told:
+            self.told = stage, offset >> 20
+            end = self.log_end if stage != "commit log" else self.segments_end
+            self.progress(stage, offset - self.log_min, max(1, end - self.log_min))
 
     # ---- the log
 
@@ -156,6 +154,7 @@ class Checker:
                 self.report.problem(path, 0, f"no segment at {segment.start - self.segment_bytes}")
             self.segments[segment.start] = segment
         self.log_min = self.log_end = min(self.segments, default=0)
+        self.segments_end = max(self.segments, default=0) + self.segment_bytes
         self.report.counts["segments"] = len(self.segments)
 
     def scan_log(self) -> None:
@@ -169,6 +168,7 @@ class Checker:
             segment = self.segments[start]
             for found in scan_segment(segment, zeros_end=start == starts[-1]):
                 at = found.offset - start
+                self._told("commit log", found.offset)
                 if isinstance(found, Record):
                     self.report.count("records")
                     if found.store_ms < previous_ms:
@@ -210,6 +210,7 @@ class Checker:
             if start < self.log_end:
                 last = start + self.segment_bytes >= self.log_end
                 for found in scan_segment(self.segments[start], zeros_end=last):
+                    self._told("records in queues and index", found.offset)
                     if isinstance(found, Record):
                         yield found
 
@@ -356,7 +357,11 @@ class Checker:
 
 
 def check_store(
-    root: Path | str, commit_log: Path | str | None = None, strict: bool | None = None
+    root: Path | str,
+    commit_log: Path | str | None = None,
+    strict: bool | None = None,
+    shape: Shape = DEFAULT_SHAPE,
+    progress: Progress = no_progress,
 ) -> Report:
     """Everything found in a store. `strict`: queue files must be complete; None: after a clean
     stop, which is what a missing abort file says. NotADirectoryError when there is no store."""
@@ -364,39 +369,4 @@ def check_store(
     log = Path(commit_log) if commit_log is not None else root / "commitlog"
     if not log.is_dir():
         raise NotADirectoryError(f"{log} is no directory: not a store")
-    return Checker(root, log, strict).run()
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Check a store directory offline.")
-    parser.add_argument("root", type=Path, help="storePathRootDir")
-    parser.add_argument("--commit-log", type=Path, help="storePathCommitLog, if it is elsewhere")
-    parser.add_argument("--json", action="store_true", help="the whole report as JSON")
-    parser.add_argument("--limit", type=int, default=100, help="problems shown (default 100)")
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--strict", action="store_true", default=None,
-                      help="queue files must be complete, as after a clean stop")  # fmt: skip
-    mode.add_argument("--crashed", action="store_false", dest="strict", default=None,
-                      help="queue files may be behind, as after kill -9")  # fmt: skip
-    options = parser.parse_args(arguments)
-    try:
-        report = check_store(options.root, options.commit_log, options.strict)
-    except OSError as error:
-        print(f"check_store: {error}", file=sys.stderr)
-        return 2
-    if options.json:
-        print(json.dumps(asdict(report), indent=2))
-    else:
-        for problem in report.problems[: options.limit]:
-            print(problem)
-        if len(report.problems) > options.limit:
-            print(f"... and {len(report.problems) - options.limit} more")
-        for note in report.notes:
-            print(f"note: {note}")
-        print(", ".join(f"{number} {name}" for name, number in sorted(report.counts.items())))
-        print(f"{len(report.problems)} problems" if report.problems else "sound")
-    return 1 if report.problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return Checker(root, log, strict, shape, progress).run()

@@ -1,0 +1,207 @@
+"""`rmq store`: what a store directory holds and whether it is sound, without a broker.
+
+    rmq store check DIR     every record, queue unit and index entry; shards of DIR too
+    rmq store dump DIR      its parts at a glance;  dump FILE: what a file holds, row by row
+
+Nothing is written. A check keeps brokers off the store while it reads and refuses one that a broker
+holds (exit code 4), unless it is told to look all the same (--live).
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmq.cli.options import json_option
+from rmq.cli.output import show_json, show_rows
+from rmq.cli.store_lock import StoreLook
+from rmq.errors import ConfigError, StoreError, StoreLockedError
+
+if TYPE_CHECKING:
+    from rmq.config import Settings
+    from rmq.offline.index_check import Shape
+    from rmq.offline.report import Progress, Report
+
+config_option = click.option(
+    "-c", "config", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    help="Property file of the broker: storePathCommitLog, maxHashSlotNum, maxIndexNum.",
+)  # fmt: skip
+
+
+@click.group()
+def store() -> None:
+    """Check a store directory, show what its files hold."""
+
+
+@store.command()
+@click.argument("root", metavar="DIR", type=click.Path(path_type=Path))
+@config_option
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(0),
+              help="Problems shown of each store.")  # fmt: skip
+@click.option("--strict", "strict", flag_value=True, type=bool, default=None,
+              help="Queue files must be complete, as after a clean stop.")  # fmt: skip
+@click.option("--crashed", "strict", flag_value=False, type=bool,
+              help="Queue files may be behind, as after kill -9.")  # fmt: skip
+@click.option("--live", is_flag=True, help="Look even while a broker holds the store.")
+@json_option
+def check(
+    root: Path, config: Path | None, limit: int, strict: bool | None, live: bool, as_json: bool
+) -> None:
+    """Check that a store is sound: log, queues, key index, checkpoint.
+
+    Names each damaged place by file and byte. Exit code 0: sound; 1: problems; 2: not a store;
+    4: a broker holds it. The stores of further shards (DIR/shard-1, ..) are checked too.
+    """
+    settings, shape = _settings(config)
+    reports = {}
+    for each in _stores(root):
+        reports[str(each)] = _check_one(each, _log_of(settings, root, each), strict, live, shape)
+    if as_json:
+        show_json({name: asdict(report) for name, report in reports.items()})
+    else:
+        for name, report in reports.items():
+            _show(name, report, limit)
+    if any(report.problems for report in reports.values()):
+        sys.exit(1)
+
+
+@store.command()
+@click.argument("path", metavar="DIR|FILE", type=click.Path(path_type=Path))
+@config_option
+@click.option("--from", "start", default=0, help="First offset shown of a file.")
+@click.option("--count", type=click.IntRange(0), help="Most rows shown.")
+@click.option("--bodies", is_flag=True, help="Show the beginnings of messages' bodies.")
+@json_option
+def dump(
+    path: Path, config: Path | None, start: int, count: int | None, bodies: bool, as_json: bool
+) -> None:
+    """Show what a store holds.
+
+    Of a directory its parts; of a file (log segment, queue file, index file, checkpoint) what is
+    in it, row by row. Reads only, and works beside a running broker.
+    """
+    from rmq.offline.dump import dump_file, line
+    from rmq.offline.overview import overview
+
+    settings, shape = _settings(config)
+    try:
+        if path.is_dir():
+            parts = list(itertools.islice(overview(path, _log_of(settings, path, path)), count))
+            if as_json:
+                show_json([part._asdict() for part in parts])
+            else:
+                show_rows(
+                    ("PART", "FILES", "MIB", "FIRST", "LAST", "SINCE"),
+                    [(part.what, part.files, part.size / 2**20, *part[3:]) for part in parts],
+                    False,
+                )
+            return
+        for row in itertools.islice(dump_file(path, start, bodies, shape), count):
+            if as_json:
+                show_json(row)
+            else:
+                click.echo(line(row))
+    except (OSError, ValueError) as error:
+        raise ConfigError(str(error)) from None
+
+
+def _settings(config: Path | None) -> tuple[Settings, Shape]:
+    from rmq.config import load_properties
+    from rmq.offline.index_check import Shape
+
+    settings = load_properties(config)
+    return settings, Shape(settings.maxHashSlotNum, settings.maxIndexNum)
+
+
+def _stores(root: Path) -> list[Path]:
+    """The store and those of further shards under it, in their order."""
+    shards = [
+        path for path in root.glob("shard-*")
+        if path.name.removeprefix("shard-").isdecimal() and path.is_dir()
+    ]  # fmt: skip
+    return [root, *sorted(shards, key=lambda path: int(path.name.removeprefix("shard-")))]
+
+
+def _log_of(settings: Settings, root: Path, each: Path) -> Path | None:
+    """Where the store's log is, if it is elsewhere; shards have theirs below shard 0's."""
+    if not settings.storePathCommitLog:
+        return None
+    log = Path(settings.storePathCommitLog)
+    return log if each == root else log / each.name
+
+
+def _check_one(
+    root: Path, log: Path | None, strict: bool | None, live: bool, shape: Shape
+) -> Report:
+    from rmq.offline.checker import check_store
+
+    look = None
+    try:
+        look = StoreLook(root)
+    except StoreLockedError as error:
+        if not live:
+            raise StoreLockedError(
+                f"{error}, or look at it as it is: rmq store check --live"
+            ) from None
+        strict = False
+    try:
+        with _progress(str(root)) as progress:
+            return check_store(root, log, strict, shape, progress)
+    except NotADirectoryError as error:
+        raise ConfigError(str(error)) from None
+    except OSError as error:
+        raise StoreError(f"{root}: {error}") from None
+    finally:
+        if look is not None:
+            look.release()
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[Progress]:
+    """A bar on a terminal, else nothing."""
+    from rmq.offline.report import no_progress
+
+    try:
+        from rich.console import Console
+        from rich.progress import Progress as Bars
+    except ImportError:
+        yield no_progress
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield no_progress
+        return
+    told = 0.0
+    with Bars(console=console, transient=True) as bars:
+        bar = bars.add_task(name, total=None)
+
+        def progress(stage: str, done: int, total: int) -> None:
+            nonlocal told
+            if time.monotonic() - told >= 0.1:
+                told = time.monotonic()
+                bars.update(bar, description=f"{name}: {stage}", completed=done, total=total)
+
+        yield progress
+
+
+def _show(name: str, report: Report, limit: int) -> None:
+    if report.problems:
+        rows = [(each.file, each.offset, each.what) for each in report.problems[:limit]]
+        show_rows(("FILE", "BYTE", "WHAT"), rows, False)
+        if len(report.problems) > limit:
+            click.echo(f"... and {len(report.problems) - limit} more")
+    for note in report.notes:
+        click.echo(f"note: {note}")
+    counts = ", ".join(
+        f"{number} {what.replace('_', ' ')}" for what, number in sorted(report.counts.items())
+    )
+    click.echo(f"{name}: {counts}")
+    click.echo(f"{len(report.problems)} problems" if report.problems else "sound")
