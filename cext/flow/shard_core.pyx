@@ -290,13 +290,21 @@ cdef class ShardCore(ShardCalls):
         """One stored record, checked; None when there is none at this offset. May wait for disk."""
         return self.s.log.read_record(physical_offset)
 
-    def query_index(self, bytes topic, bytes key, int32_t kind, int32_t hits_max,
-                    int64_t begin_ms, int64_t end_ms):
-        """(log offsets, newest first; store time and log offset of the newest message indexed), or
-        None without an index. kind: 0 unique key or key, 1 tag. Any thread; may wait for disk."""
-        if self.indexer is None:
-            return None
-        return self.indexer.query(topic, key, kind, hits_max, begin_ms, end_ms)
+    @property
+    def index_fd(self):
+        """Readable when index_answers() has something; -1 without an index."""
+        return -1 if self.indexer is None else self.indexer.answers_fd
+
+    def ask_index(self, int64_t number, bytes topic, bytes key, int32_t kind, int32_t hits_max,
+                  int64_t begin_ms, int64_t end_ms, uint64_t body_max):
+        """Asks the key index (there is one) for records; False: too many questions wait. kind: 0
+        unique key or key, 1 tag. The answer comes in index_answers()."""
+        return self.indexer.ask(number, topic, key, kind, hits_max, begin_ms, end_ms, body_max)
+
+    def index_answers(self):
+        """[(number, "" or a failure, records newest first, store time and log offset of the newest
+        message indexed)]: the answers that have come."""
+        return self.indexer.answers()
 
     def index_counters(self):
         """Counters of the indexer, empty without one; plain reads."""

@@ -33,6 +33,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.store.index_file cimport IndexFile, IndexKey, IndexShape, SlotTable
 from cext.store.log_link cimport LOG_PATH_MAX
 from cext.store.log_tail cimport LogTail
+from cext.store.record cimport RecordView
 
 cdef enum:
     KEYS_MAX = 4096                 # put at once
@@ -47,6 +48,10 @@ cdef struct IndexQuery:
     int64_t begin_ms, end_ms        # store time of the wanted messages, both included
     int64_t* hits                   # log offsets, newest first; room for hits_max
     int32_t hit_count
+    uint8_t* body                   # copies of the hits' records one after the other; free()d by
+    uint64_t body_bytes, body_room  # who asked
+    uint64_t body_max               # 0: no copies are wanted
+    bint body_full                  # a hit did not fit any more: it and older ones are left out
     int64_t last_ms, last_offset    # newest record indexed
 
 cdef class IndexStore:
@@ -87,4 +92,5 @@ cdef class IndexStore:
     cdef int _roll(self, int64_t wall_ms) noexcept nogil
     cdef int _failed(self, int status, int error) noexcept nogil
     cdef int _search_file(self, int32_t at, int32_t hash, IndexQuery* query) noexcept nogil
+    cdef bint _copy(self, const RecordView* view, IndexQuery* query) noexcept nogil
     cdef bint _is_hit(self, int64_t offset, IndexQuery* query) noexcept nogil

@@ -16,7 +16,6 @@ from cext.store.index_file cimport (
     index_remove, slots_clear, slots_close, slots_open)
 from cext.store.index_key cimport (
     TAG_KEY, KeyTexts, find_key_texts, hash_on, positive_hash, record_has_key)
-from cext.store.record cimport RecordView
 
 from cext.store.commit_log import make_durable_directory
 from rmq.errors import StoreError
@@ -25,6 +24,7 @@ cdef enum:
     SCRATCH_BYTES = KEYS_MAX * INDEX_ENTRY_BYTES
     JAVA_FILE_MAX = 0x7FFFFFFF      # Java counts the bytes of a file in an int
     CHECK_BYTES = 4096              # read at once to look at a hit
+    COPY_BYTES = 16384              # first room for copies of records
 
 NAME = re.compile(r"\d{17}")
 
@@ -327,7 +327,8 @@ cdef class IndexStore:
                 status = self._search_file(at, positive_hash(hash), query)
                 if status != Status.OK:
                     return status
-            if file.begin_ms < query.begin_ms or query.hit_count >= query.hits_max:
+            if (file.begin_ms < query.begin_ms or query.hit_count >= query.hits_max
+                    or query.body_full):
                 break
         return Status.OK
 
@@ -344,7 +345,7 @@ cdef class IndexStore:
         number = index_first(file, table, &self.shape, hash, &error)
         if number < 0:
             return self._failed(number, error)
-        while number > 0 and query.hit_count < query.hits_max:
+        while number > 0 and query.hit_count < query.hits_max and not query.body_full:
             status = index_entry(file, &self.shape, number, &entry, &error)
             if status != Status.OK:
                 return self._failed(status, error)
@@ -363,6 +364,28 @@ cdef class IndexStore:
             number = entry.before
         return Status.OK
 
+    cdef bint _copy(self, const RecordView* view, IndexQuery* query) noexcept nogil:
+        cdef uint64_t size = view.total_bytes
+        cdef uint64_t room = max(query.body_room, <uint64_t> COPY_BYTES)
+        cdef void* memory
+        if query.hit_count > 0 and query.body_bytes + size > query.body_max:
+            query.body_full = True
+            return False
+        while room < query.body_bytes + size:
+            room *= 2
+        if room > query.body_room:
+            memory = realloc(query.body, <size_t> room)
+            if memory == NULL:
+                query.body_full = True
+                return False
+            query.body = <uint8_t*> memory
+            query.body_room = room
+        memcpy(query.body + query.body_bytes,
+               self.checker.buffer + (view.physical_offset - self.checker.window_start),
+               <size_t> size)
+        query.body_bytes += size
+        return True
+
     cdef bint _is_hit(self, int64_t offset, IndexQuery* query) noexcept nogil:
         cdef RecordView view
         cdef int status = Status.CORRUPT
@@ -371,7 +394,7 @@ cdef class IndexStore:
         if (status == Status.OK and query.begin_ms <= view.store_timestamp_ms <= query.end_ms
                 and record_has_key(&view, query.kind, query.topic, query.topic_bytes, query.key,
                                    query.key_bytes)):
-            return True
+            return query.body_max == 0 or self._copy(&view, query)
         self.false_hits += 1
         return False
 

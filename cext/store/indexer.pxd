@@ -1,7 +1,7 @@
 """The thread behind the log that fills the key index and answers queries of it.
 
     reactor   --`written` (log_link)-->  indexer          nothing else: it never waits, nor is woken
-    control   --queries (SPSC ring, eventfd)-->  indexer  --semaphore-->  control
+    control   --queries (SPSC ring, eventfd)-->  indexer  --answers (the same way)-->  control
 
 All files and slots belong to this thread; so there is no lock, and a query sees whole records. The
 thread sleeps 10 ms after work and longer and longer, up to half a second, while nothing comes. A
@@ -34,8 +34,11 @@ cdef extern from "<semaphore.h>" nogil:
 
 cdef struct IndexJob:
     IndexQuery query
+    int64_t number              # the asker's
     int32_t status              # out
+    bint waited                 # the asker waits for `done`; else the job goes into `answered`
     sem_t done
+    uint8_t texts[0]            # topic and key, then room for the hits
 
 cdef class Indexer:
     cdef CommitLog log
@@ -43,10 +46,13 @@ cdef class Indexer:
     cdef LogTail tail
     cdef NativeThread thread
     cdef SpscRing jobs          # IndexJob*; control pushes under `lock`, the thread pops
+    cdef SpscRing answered      # IndexJob* back again, those that nobody waits for
+    cdef int64_t unanswered     # of those, given to the thread and not taken back; control only
+    cdef int done_fd            # eventfd, owned: `answered` has something
     cdef int wake_fd            # eventfd, owned
     cdef int32_t stopping       # owner -> thread
     cdef bint opened
-    cdef object lock            # of the control side: one query at a time
+    cdef object lock            # of the control side: one at a time asks
     cdef IndexKey* keys         # owned; KEYS_MAX, gathered and not put yet
     cdef int32_t key_count
     cdef int32_t record_from    # first key of the record being gathered

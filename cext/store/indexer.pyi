@@ -24,5 +24,19 @@ class Indexer:
     def query(
         self, topic: bytes, key: bytes, kind: int, hits_max: int, begin_ms: int, end_ms: int
     ) -> tuple[list[int], int, int]: ...
+    def ask(
+        self,
+        number: int,
+        topic: bytes,
+        key: bytes,
+        kind: int,
+        hits_max: int,
+        begin_ms: int,
+        end_ms: int,
+        body_max: int,
+    ) -> bool: ...
+    def answers(self) -> list[tuple[int, str, list[bytes], int, int]]: ...
+    @property
+    def answers_fd(self) -> int: ...
     def counters(self) -> dict[str, int]: ...
     def row(self) -> str: ...

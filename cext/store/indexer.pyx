@@ -4,6 +4,8 @@
     indexer.open(trusted=True, index_ms=0)      # after recovery of the log
     indexer.start()
     indexer.query(b"topic", b"key", 0, 32, 0, 2**63 - 1)    -> ([log offsets], last ms, last offset)
+    indexer.ask(7, b"topic", b"key", 0, 32, 0, 2**63 - 1, 1 << 24)     the same, without waiting:
+    indexer.answers()       -> [(7, 0, [records], last ms, last offset)], once done_fd is readable
     indexer.stop()                              # indexes what is written, syncs
 """
 import os
@@ -11,11 +13,12 @@ import threading
 
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
 from cext.base.atomics cimport (
     load_acquire_i32, load_acquire_i64, store_release_i32, store_release_i64)
+from cext.base.byteorder cimport load_u32
 from cext.base.clock cimport monotonic_us, wall_ms
 from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
 from cext.base.status cimport Status, raise_status
@@ -52,7 +55,7 @@ cdef class Indexer:
                   int32_t entries=20_000_000, int64_t flush_ms=15_000, int64_t sync_ms=60_000,
                   int64_t idle_max_ms=500):
         cdef int error = 0
-        self.wake_fd = -1
+        self.wake_fd = self.done_fd = -1
         self.lock = threading.Lock()
         self.log = log
         self.store = IndexStore(log, directory, slots, entries)
@@ -61,17 +64,21 @@ cdef class Indexer:
         self.sync_us = sync_ms * 1000
         self.idle_max_ms = idle_max_ms
         self.keys = <IndexKey*> malloc(KEYS_MAX * sizeof(IndexKey))
-        if self.keys == NULL or spsc_open(&self.jobs, JOBS) != Status.OK:
+        if (self.keys == NULL or spsc_open(&self.jobs, 2 * JOBS) != Status.OK
+                or spsc_open(&self.answered, JOBS) != Status.OK):
             raise MemoryError("no memory for the indexer")
         self.wake_fd = event_open(&error)
-        if self.wake_fd < 0:
+        self.done_fd = event_open(&error)
+        if self.wake_fd < 0 or self.done_fd < 0:
             raise StoreError(f"eventfd: {os.strerror(error)}")
 
     def __dealloc__(self):
         self.stop()
-        spsc_close(&self.jobs)
+        drop_jobs(&self.jobs)
+        drop_jobs(&self.answered)
         free(self.keys)
         close_file(self.wake_fd)
+        close_file(self.done_fd)
 
     cdef int64_t* safe_ms(self) noexcept nogil:
         return &self.store.safe_ms
@@ -219,7 +226,11 @@ cdef class Indexer:
         cdef IndexJob* job = <IndexJob*> spsc_pop(&self.jobs)
         while job != NULL:
             self._do(job)
-            sem_post(&job.done)             # it is on the caller's stack: gone from here
+            if job.waited:
+                sem_post(&job.done)         # it is on the caller's stack: gone from here
+            else:
+                spsc_push(&self.answered, job)      # there is room: ask() counts
+                event_signal(self.done_fd)
             job = <IndexJob*> spsc_pop(&self.jobs)
 
     cdef void _do(self, IndexJob* job) noexcept nogil:
@@ -270,6 +281,7 @@ cdef class Indexer:
         cdef bint pushed = False
         hits_max = max(1, min(hits_max, HITS_MAX))
         memset(&job, 0, sizeof(job))
+        job.waited = True
         job.query.topic = topic
         job.query.topic_bytes = <uint32_t> len(topic)
         job.query.key = key
@@ -300,6 +312,72 @@ cdef class Indexer:
         finally:
             free(job.query.hits)
 
+    def ask(self, int64_t number, bytes topic, bytes key, int32_t kind, int32_t hits_max,
+            int64_t begin_ms, int64_t end_ms, uint64_t body_max) -> bool:
+        """The same without waiting, and the records themselves, as many as `body_max` bytes hold
+        (one at least): see answers(). False: too many questions wait."""
+        cdef IndexJob* job
+        cdef size_t texts = <size_t> (len(topic) + len(key) + 7) & ~<size_t> 7
+        if len(key) > KEY_BYTES_MAX or len(topic) > 255:
+            key = b""                       # no record has such a one, nor this one
+            texts = <size_t> (len(topic) + 7) & ~<size_t> 7
+        hits_max = max(1, min(hits_max, HITS_MAX))
+        with self.lock:
+            if not self.thread.running:
+                raise StoreError("the indexer is not running")
+            if self.unanswered >= JOBS:
+                return False
+            job = <IndexJob*> calloc(1, sizeof(IndexJob) + texts + <size_t> hits_max * 8)
+            if job == NULL:
+                raise MemoryError("no memory for a question to the key index")
+            job.number = number
+            memcpy(job.texts, <const char*> topic, len(topic))
+            memcpy(job.texts + len(topic), <const char*> key, len(key))
+            job.query.topic = job.texts
+            job.query.topic_bytes = <uint32_t> len(topic)
+            job.query.key = job.texts + len(topic)
+            job.query.key_bytes = <uint32_t> len(key)
+            job.query.kind = kind
+            job.query.hits_max = hits_max
+            job.query.hits = <int64_t*> (job.texts + texts)
+            job.query.begin_ms = begin_ms
+            job.query.end_ms = end_ms
+            job.query.body_max = max(body_max, <uint64_t> 1)
+            spsc_push(&self.jobs, job)
+            self.unanswered += 1
+            event_signal(self.wake_fd)
+        return True
+
+    def answers(self) -> list:
+        """What has come: (number, "" or what went wrong, records newest first, store time and log
+        offset of the newest message indexed)."""
+        cdef IndexJob* job
+        cdef uint64_t at, size
+        event_wait(self.done_fd, 0)
+        out = []
+        job = <IndexJob*> spsc_pop(&self.answered)
+        while job != NULL:
+            self.unanswered -= 1
+            records = []
+            at = 0
+            while at < job.query.body_bytes:
+                size = load_u32(job.query.body + at)
+                records.append((<char*> job.query.body)[at:at + size])
+                at += size
+            failure = ""
+            if job.status != Status.OK:
+                failure = f"key index: {os.strerror(self.store.last_errno)}"
+            out.append((job.number, failure, records, job.query.last_ms, job.query.last_offset))
+            free(job.query.body)
+            free(job)
+            job = <IndexJob*> spsc_pop(&self.answered)
+        return out
+
+    @property
+    def answers_fd(self) -> int:
+        """Readable when answers() has something."""
+        return self.done_fd
+
     def counters(self) -> dict:
         """indexed: end of what is indexed (log offset); entries: put since the start; failures of
         reading or writing; false_hits: hits whose record had another key."""
@@ -315,6 +393,19 @@ cdef class Indexer:
     def row(self) -> str:
         """Which row of index_store.pxd the files were at the start."""
         return ROWS[self.store.row]
+
+
+cdef void drop_jobs(SpscRing* ring) noexcept:
+    """Closes a ring; nobody asked for what is left in it any more."""
+    cdef IndexJob* job
+    if ring.slots == NULL:
+        return
+    job = <IndexJob*> spsc_pop(ring)
+    while job != NULL:
+        free(job.query.body)
+        free(job)
+        job = <IndexJob*> spsc_pop(ring)
+    spsc_close(ring)
 
 
 cdef void run_indexer(Indexer indexer) noexcept nogil:

@@ -30,7 +30,9 @@ from rmq.broker.delays import DelayedMessages
 from rmq.broker.dispatcher import Dispatcher
 from rmq.broker.groups import GroupTable
 from rmq.broker.handlers import HANDLERS
+from rmq.broker.index_queries import IndexQueries
 from rmq.broker.locks import LockTable
+from rmq.broker.memory_report import tell_memory
 from rmq.broker.offsets import OffsetTable
 from rmq.broker.producers import ProducerTable
 from rmq.broker.queue_reader import QueueReader, record_store_time
@@ -101,6 +103,7 @@ class Broker:
         )
         self.delays = DelayedMessages(settings, core, self.topics, config)
         self.transactions = Transactions(self)
+        self.index_queries = IndexQueries(core)
         self.creations = TopicCreations()
         self.samples = Samples()
         self.sampler = Sampler(self)
@@ -148,6 +151,7 @@ class Broker:
                                                 self.transactions.check)),
             loop.create_task(self.retention.run()),
         ]  # fmt: skip
+        self.index_queries.start()
         self._readable()
         await self.siblings.start()
         await self.registration.start()
@@ -173,6 +177,7 @@ class Broker:
         await self.siblings.stop()
         await self.registration.stop()
         await self.dispatcher.drain(DRAIN_S)
+        self.index_queries.stop()
         asyncio.get_running_loop().remove_reader(self.core.control_fd)
         for name, save in (
             ("consumer offsets", self.offsets.save),

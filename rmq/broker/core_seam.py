@@ -4,8 +4,9 @@ The real class is compiled; tests stand in `tests/support/fake_core.py`. Both ar
 Names are bytes, times milliseconds, offsets whole numbers. Every call takes at most one turn of the
 reactor, read_record() may also wait for the disk. append() returns when the record is written (not
 synced); topic_stats() is (messages in, bytes in, messages out, bytes out) since the start.
-query_index() and read_record() may be called from any thread; query_index() is (log offsets newest
-first, store time and log offset of the newest message indexed), None when there is no index.
+read_record() and queue_snapshot() may be called from any thread. index_fd is -1 without an index;
+else it becomes readable when index_answers() has something: (number of the question, "" or what
+went wrong, records newest first, store time and log offset of the newest message indexed).
 
 Example: core.put_topic(b"t", 4, 4, 6, 0); core.queue_range(b"t", 0) -> (0, 17) or None.
 """
@@ -62,9 +63,20 @@ class Core(Protocol):
     def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None: ...
     def log_range(self) -> tuple[int, int, int]: ...
     def read_record(self, physical_offset: int) -> bytes | None: ...
-    def query_index(
-        self, topic: bytes, key: bytes, kind: int, hits_max: int, begin_ms: int, end_ms: int
-    ) -> tuple[list[int], int, int] | None: ...
+    @property
+    def index_fd(self) -> int: ...
+    def ask_index(
+        self,
+        number: int,
+        topic: bytes,
+        key: bytes,
+        kind: int,
+        hits_max: int,
+        begin_ms: int,
+        end_ms: int,
+        body_max: int,
+    ) -> bool: ...
+    def index_answers(self) -> list[tuple[int, str, list[bytes], int, int]]: ...
     def append(
         self,
         topic: bytes,

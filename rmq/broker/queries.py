@@ -4,10 +4,10 @@ Example: SEARCH_OFFSET_BY_TIMESTAMP (29) with topic t, queueId 0, timestamp 20 i
 field offset: the first message stored at or after ms 20. A queue that holds nothing answers 0.
 """
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from rmq.broker import names
+from rmq.broker.index_queries import Found
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.topic_config import QUEUES_MAX
 from rmq.codes import ResponseCode
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 ENTRIES_MAX = 10_000  # of one answer to 321; ours
 ANY_KEY, TAG_KEY = 0, 1  # kinds of keys in the index (cext/store/index_key)
-QUERY_BODY_BYTES_MAX = 16_000_000  # of the answer to 12; a frame has 16 MiB
 _I64_MAX = 2**63 - 1
 
 
@@ -87,26 +86,9 @@ async def query_message(broker: "Broker", request: Request) -> Reply:
         count = broker.settings.defaultQueryMaxNum
     kind = TAG_KEY if command.text_field("indexType") == "T" else ANY_KEY
     count = min(count, broker.settings.maxMsgsNumBatch)
-    core = broker.core
-
-    def find() -> tuple[list[bytes], int, int] | None:
-        answer = core.query_index(topic, key, kind, count, begin_ms, end_ms)
-        if answer is None:
-            return None
-        records: list[bytes] = []
-        room = QUERY_BODY_BYTES_MAX
-        for offset in answer[0]:
-            record = core.read_record(offset)
-            if record is None:
-                continue  # dropped with its segment, or damaged, since the index looked
-            room -= len(record)
-            if room < 0 and records:
-                break
-            records.append(record)
-        return records, answer[1], answer[2]
-
-    # Off the loop: the records may have to come from the disk.
-    found = await asyncio.to_thread(find) if count > 0 else ([], 0, 0)
+    found: Found | None = ([], 0, 0)
+    if count > 0:
+        found = await broker.index_queries.find(topic, key, kind, count, begin_ms, end_ms)
     if found is None:
         raise Refusal(ResponseCode.QUERY_NOT_FOUND, "messageIndexEnable=false: there is no index")
     records, last_ms, last_offset = found

@@ -74,6 +74,9 @@ class FakeCore:
         self.droppable = 0
         self.refuse_appends: str | None = None
         self.index = True
+        self.index_failure = ""
+        self.index_found: list[tuple[int, str, list[bytes], int, int]] = []
+        self._index_fd = os.eventfd(0, os.EFD_NONBLOCK)
         self.index_questions: list[tuple[bytes, bytes, int, int, int, int]] = []
         self._numbers = itertools.count(1)
         self._arrived = asyncio.Event()
@@ -196,13 +199,42 @@ class FakeCore:
     def read_record(self, physical_offset: int) -> bytes | None:
         return self.records.get(physical_offset)
 
-    def query_index(
-        self, topic: bytes, key: bytes, kind: int, hits_max: int, begin_ms: int, end_ms: int
-    ) -> tuple[list[int], int, int] | None:
-        """Every record is looked at; no index while `index` is False."""
+    @property
+    def index_fd(self) -> int:
+        """No index while `index` is False."""
+        return self._index_fd if self.index else -1
+
+    def ask_index(
+        self,
+        number: int,
+        topic: bytes,
+        key: bytes,
+        kind: int,
+        hits_max: int,
+        begin_ms: int,
+        end_ms: int,
+        body_max: int,
+    ) -> bool:
+        """Every record is looked at."""
         self.index_questions.append((topic, key, kind, hits_max, begin_ms, end_ms))
-        if not self.index:
-            return None
+        hits, last_ms, last_offset = self._query_index(*self.index_questions[-1])
+        records: list[bytes] = []
+        for offset in hits:
+            if records and sum(map(len, records)) + len(self.records[offset]) > body_max:
+                break
+            records.append(self.records[offset])
+        self.index_found.append((number, self.index_failure, records, last_ms, last_offset))
+        os.eventfd_write(self._index_fd, 1)
+        return True
+
+    def index_answers(self) -> list[tuple[int, str, list[bytes], int, int]]:
+        os.eventfd_read(self._index_fd)
+        found, self.index_found = self.index_found, []
+        return found
+
+    def _query_index(
+        self, topic: bytes, key: bytes, kind: int, hits_max: int, begin_ms: int, end_ms: int
+    ) -> tuple[list[int], int, int]:
         hits, last_ms, last_offset = [], 0, 0
         for offset, record in sorted(self.records.items()):
             message = decode_message(record)[0]

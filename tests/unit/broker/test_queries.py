@@ -1,5 +1,6 @@
 """Requests that read queues and messages, as mqadmin and consumers send them."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -133,15 +134,28 @@ async def test_what_does_not_fit_a_frame_is_left_out_oldest_first(tmp_path: Path
 
 
 @in_loop
-async def test_a_record_that_went_away_since_is_left_out(tmp_path: Path) -> None:
+async def test_an_index_that_cannot_be_read_is_an_error_of_the_broker(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         core, client = broker.core, broker.core.client()
-        kept = [core.store("t", 0, properties_bytes=b"KEYS\1k\2") for _ in range(3)]
-        read = core.read_record
-        gone = kept[1].physical_offset
-        core.read_record = lambda offset: None if offset == gone else read(offset)
-        body = (await client.call(12, key="k", **ASK)).body
-        assert body == b"".join(core.records[kept[n].physical_offset] for n in (0, 2))
+        core.store("t", 0, properties_bytes=b"KEYS\1k\2")
+        core.index_failure = "key index: Input/output error"
+        reply = await client.call(12, key="k", **ASK)
+        assert reply.code == 1
+        assert "key index: Input/output error" in reply.remark
+        core.index_failure = ""
+        assert (await client.call(12, key="k", **ASK)).code == 0
+
+
+@in_loop
+async def test_many_questions_at_once_are_all_answered(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        core = broker.core
+        for n in range(200):
+            core.store("t", 0, properties_bytes=b"KEYS\1k%d\2" % n)
+        find = broker.index_queries.find
+        end = 2**63 - 1
+        found = await asyncio.gather(*(find(b"t", b"k%d" % n, 0, 9, 0, end) for n in range(200)))
+        assert [len(answer[0]) for answer in found if answer is not None] == [1] * 200
 
 
 @in_loop

@@ -6,6 +6,7 @@ Kills, damage and recovery: test_index_recovery.py.
 
 import os
 import random
+import select
 import struct
 import time
 
@@ -15,6 +16,7 @@ from support.logs import SEGMENT_BYTES
 
 from cext.store.flusher import Flusher
 from cext.store.index_key import has_key_for_tests, hash_for_tests
+from cext.store.indexer import Indexer
 from cext.store.record import encode_for_tests
 from rmq.errors import StoreError
 from rmq.format.index_file import build, file_bytes, hashes_of, key_hash, read_header
@@ -279,3 +281,67 @@ def test_a_query_without_a_thread_is_an_error(keyed):
     indexer.stop()
     with pytest.raises(StoreError, match="not running"):
         indexer.query(b"t", b"k", 0, 1, 0, 1)
+
+
+def answers_of(indexer: Indexer, count: int) -> dict[int, tuple]:
+    """So many answers, by the number of their question."""
+    found = {}
+    while len(found) < count:
+        assert select.select([indexer.answers_fd], [], [], 10)[0], "no answer"
+        for number, *rest in indexer.answers():
+            assert number not in found
+            found[number] = tuple(rest)
+    return found
+
+
+def test_questions_that_nobody_waits_for_are_answered_with_the_records(tmp_path):
+    with KeyedLog(tmp_path) as keyed:
+        keyed.add_many(300)
+        indexer = keyed.index()
+        indexer.start()
+        for number, record in enumerate(keyed.records[:50]):
+            key = record.unique.encode()
+            assert indexer.ask(number, record.topic, key, 0, 32, 0, FOREVER, 1 << 20)
+        for number, answer in answers_of(indexer, 50).items():
+            failure, records, last_ms, last_offset = answer
+            assert failure == ""
+            offset = keyed.records[number].offset
+            assert records == [keyed.log.read_record(offset)]
+            assert (last_ms, last_offset) == (keyed.now, keyed.records[-1].offset)
+        assert indexer.answers() == []
+        indexer.stop()
+
+
+def test_an_answer_holds_as_many_records_as_it_may_newest_first_and_one_at_least(tmp_path):
+    with KeyedLog(tmp_path) as keyed:
+        for _ in range(20):
+            keyed.add(keys="same", body=b"x" * 900)
+        indexer = keyed.index()
+        indexer.start()
+        size = len(keyed.log.read_record(0))
+        for number, room in enumerate((1, size, 5 * size, 6 * size - 1, 1 << 20)):
+            assert indexer.ask(number, b"t", b"same", 0, 12, 0, FOREVER, room)
+        found = answers_of(indexer, 5)
+        newest = [keyed.log.read_record(record.offset) for record in reversed(keyed.records)]
+        assert [len(found[number][1]) for number in range(5)] == [1, 1, 5, 5, 12]
+        assert all(found[number][1] == newest[: len(found[number][1])] for number in range(5))
+        indexer.stop()
+
+
+def test_too_many_questions_are_refused_until_answers_are_taken(tmp_path):
+    with KeyedLog(tmp_path) as keyed:
+        keyed.add(unique="U")
+        indexer = keyed.index()
+        with pytest.raises(StoreError, match="not running"):
+            indexer.ask(0, b"t", b"U", 0, 1, 0, FOREVER, 1)
+        indexer.start()
+        asked = 0
+        while indexer.ask(asked, b"t", b"U", 0, 1, 0, FOREVER, 1):
+            asked += 1
+            assert asked <= 64
+        assert asked == 64
+        assert len(answers_of(indexer, 64)) == 64
+        assert indexer.ask(99, b"t", b"x" * 40_000, 0, 1, 0, FOREVER, 1)
+        assert answers_of(indexer, 1)[99][1] == []
+        assert indexer.ask(100, b"t", b"U", 0, 1, 0, FOREVER, 1)  # nobody takes this answer
+        indexer.stop()
