@@ -66,7 +66,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
         if failure:
             log.warning("not in its place: %s", failure)
     lock = StoreLock(Path(settings.storePathRootDir))
-    core = make_core(settings)
+    core = make_core(settings, start.node)
     try:
         report = core.open()
     except OSError as error:

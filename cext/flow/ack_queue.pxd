@@ -8,6 +8,7 @@ Example: written = 1000; entries end at 400, 1000, 1400: two replies go out, the
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from cext.memory.arena cimport Arena
 from cext.net.connection cimport Connection
 
 cdef enum:
@@ -32,13 +33,14 @@ cdef struct PendingAck:
     uint8_t uniq_key[UNIQ_KEY_MAX]
 
 cdef struct AckQueue:
-    PendingAck* entries         # owned; capacity a power of two
+    PendingAck* entries         # of the arena, touched as far as used; capacity a power of two
     uint64_t mask
     uint64_t head               # oldest waiting
     uint64_t tail               # next free
 
-cdef int ack_queue_open(AckQueue* queue, uint64_t capacity) noexcept nogil
-cdef void ack_queue_close(AckQueue* queue) noexcept nogil
+# What ack_queue_open takes from the arena.
+cdef uint64_t ack_queue_room(uint64_t capacity) noexcept nogil
+cdef int ack_queue_open(AckQueue* queue, Arena* arena, uint64_t capacity) noexcept nogil
 
 # The next free entry, or NULL when full; it counts once ack_queue_push() is called.
 cdef inline PendingAck* ack_queue_reserve(AckQueue* queue) noexcept nogil:

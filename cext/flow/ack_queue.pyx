@@ -1,21 +1,25 @@
 """Sends that wait for their acknowledgement. See ack_queue.pxd."""
-from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from cext.memory.arena cimport arena_room, arena_take_pages
 
-cdef int ack_queue_open(AckQueue* queue, uint64_t capacity) noexcept nogil:
+
+cdef inline uint64_t entries_of(uint64_t capacity) noexcept nogil:
     cdef uint64_t size = 64
     while size < capacity:
         size *= 2
+    return size
+
+
+cdef uint64_t ack_queue_room(uint64_t capacity) noexcept nogil:
+    return arena_room(entries_of(capacity) * sizeof(PendingAck))
+
+
+cdef int ack_queue_open(AckQueue* queue, Arena* arena, uint64_t capacity) noexcept nogil:
     memset(queue, 0, sizeof(AckQueue))
-    # calloc of this size maps zero pages: what is never used costs no memory.
-    queue.entries = <PendingAck*> calloc(size, sizeof(PendingAck))
+    queue.entries = <PendingAck*> arena_take_pages(
+        arena, entries_of(capacity) * sizeof(PendingAck))
     if queue.entries == NULL:
         return -2
-    queue.mask = size - 1
+    queue.mask = entries_of(capacity) - 1
     return 0
-
-
-cdef void ack_queue_close(AckQueue* queue) noexcept nogil:
-    free(queue.entries)
-    memset(queue, 0, sizeof(AckQueue))

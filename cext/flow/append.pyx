@@ -1,10 +1,11 @@
 """One message becomes one record at the end of the log. See append.pxd."""
+from libc.stdint cimport uint32_t
 from libc.string cimport memcpy, memset
 
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
 from cext.flow.dispatch cimport write_and_dispatch
-from cext.flow.shard_state cimport DISPATCH_MAX, Dispatch
+from cext.flow.shard_state cimport DISPATCH_MAX, SIZE_BUCKETS, Dispatch
 from cext.store.queue_store cimport queue_room
 from cext.store.record cimport RecordFields, record_finish, record_start
 from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_strip, record_crc_write
@@ -17,6 +18,9 @@ from cext.wire.properties cimport (
     tags_code,
 )
 from cext.wire.text cimport text_copy, text_of
+
+cdef extern from *:
+    int __builtin_clz(unsigned int) noexcept nogil
 
 cdef enum:
     POOL_WAIT_US = 1000000      # osPageCacheBusyTimeOutMills of RocketMQ
@@ -44,10 +48,12 @@ cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) 
             return status
         if s.log.reserve(bytes, &status) != NULL:
             return OK
-        if status != RING_FULL or s.options.pool_fail_fast or not s.log.pooled:
-            return NOT_READY if status == RING_FULL else status
+        if status != RING_FULL:
+            return status
         # As without a pool: the reactor waits for the page cache, but not for ever.
-        if not s.log.wait_for_commit(POOL_WAIT_US):
+        if (s.options.pool_fail_fast or not s.log.pooled
+                or not s.log.wait_for_commit(POOL_WAIT_US)):
+            s.counters.tail_full += 1
             return NOT_READY
 
 
@@ -160,6 +166,7 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
     s.log.commit(out.bytes)
     s.counters.messages_in += 1
     s.counters.bytes_in += out.bytes
+    s.counters.sizes[SIZE_BUCKETS - __builtin_clz(<uint32_t> out.bytes)] += 1
     topic.messages_in += 1
     topic.bytes_in += out.bytes
     return OK

@@ -141,7 +141,8 @@ cdef void call_query_offset(ShardState s, Arguments* x) noexcept nogil:
 
 
 cdef void call_copy_offsets(ShardState s, Arguments* x) noexcept nogil:
-    """block: per entry u32 name bytes, u32 slots, name, slots * i64 (native order)."""
+    """block: per entry u32 name bytes, u32 slots, name, slots * i64 (native order). numbers[0]:
+    0 what is committed, 1 up to where was pulled."""
     cdef NameEntry* entry
     cdef GroupOffsets* offsets
     cdef uint64_t bytes = 0, cursor
@@ -162,7 +163,8 @@ cdef void call_copy_offsets(ShardState s, Arguments* x) noexcept nogil:
         memcpy(at, &entry.length, 4)
         memcpy(at + 4, &offsets.slots, 4)
         memcpy(at + 8, entry.name, entry.length)
-        memcpy(at + 8 + entry.length, offsets.offsets, 8 * <uint64_t> offsets.slots)
+        memcpy(at + 8 + entry.length, offsets.pulled if x.numbers[0] else offsets.offsets,
+               8 * <uint64_t> offsets.slots)
         at += 8 + entry.length + 8 * <uint64_t> offsets.slots
         cursor = name_map_next(&s.offsets.names, cursor, &entry)
     x.block_bytes = bytes

@@ -11,6 +11,7 @@ SYSTEM_BUSY by the reactor.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.memory.arena cimport Arena
 from cext.memory.spsc_ring cimport SpscRing
 
 cdef extern from "<semaphore.h>" nogil:
@@ -59,8 +60,10 @@ cdef struct ControlLink:
 
 # Room for `messages` messages of any kind, and besides for one CLOSED_CONNECTION of each connection
 # that these or `connections` open ones may still bring: a close is never lost.
-cdef int link_open(ControlLink* link, uint64_t messages, uint64_t bytes_max,
+cdef int link_open(ControlLink* link, Arena* arena, uint64_t messages, uint64_t bytes_max,
                    uint64_t connections) noexcept nogil
+# What link_open takes from the arena.
+cdef uint64_t link_room(uint64_t messages, uint64_t connections) noexcept nogil
 cdef void link_close(ControlLink* link) noexcept nogil
 # Reactor side. False: full (an EVENT is then lost, a REQUEST refused).
 cdef bint link_tell(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,

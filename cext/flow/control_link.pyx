@@ -4,19 +4,24 @@ from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport load_acquire_u64
 from cext.base.status cimport IO_ERROR, OK
-from cext.memory.spsc_ring cimport spsc_close, spsc_open, spsc_pop, spsc_push, spsc_waiting
+from cext.memory.spsc_ring cimport (
+    spsc_close, spsc_open_in, spsc_pop, spsc_push, spsc_room, spsc_waiting)
 from cext.net.socket_api cimport EFD_CLOEXEC, EFD_NONBLOCK, close, eventfd, write
 
 
-cdef int link_open(ControlLink* link, uint64_t messages, uint64_t bytes_max,
+cdef uint64_t link_room(uint64_t messages, uint64_t connections) noexcept nogil:
+    return spsc_room(2 * messages + connections) + spsc_room(messages)
+
+
+cdef int link_open(ControlLink* link, Arena* arena, uint64_t messages, uint64_t bytes_max,
                    uint64_t connections) noexcept nogil:
     memset(link, 0, sizeof(ControlLink))
     link.bytes_max = bytes_max
     link.messages_max = messages
     link.control_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
     if (link.control_fd < 0
-            or spsc_open(&link.to_control, 2 * messages + connections) != OK
-            or spsc_open(&link.to_reactor, messages) != OK):
+            or spsc_open_in(&link.to_control, arena, 2 * messages + connections) != OK
+            or spsc_open_in(&link.to_reactor, arena, messages) != OK):
         return IO_ERROR
     return OK
 

@@ -18,6 +18,8 @@ cdef int write_and_dispatch(ShardState s) noexcept nogil:
     cdef int32_t i
     cdef bint news = s.counters.messages_in != s.appends_seen
     if s.log.marks.appended > s.log.marks.written:
+        s.counters.tail_high = max(s.counters.tail_high,
+                                   s.log.marks.appended - s.log.marks.written)
         s.counters.write_outs += news
         began = monotonic_us()
         if s.log.write_out() != OK:

@@ -8,9 +8,13 @@ from cext.base.latency cimport LATENCY_BUCKETS, Latency
 from cext.base.status cimport OK, POOL_EMPTY
 from cext.flow.timer_open cimport timer_counters
 from cext.flow.topic_table cimport Topic
+from cext.memory.arena cimport Arena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameEntry, name_map_next
 from cext.store.consume_queue cimport Queue
+
+cdef enum:
+    PAGE = 4096                     # unit of the store pool's figures
 
 
 cdef dict counters_of(ShardState s):
@@ -28,6 +32,7 @@ cdef dict counters_of(ShardState s):
         "pulls_waiting": s.held_count,
         "corrupt_records": s.counters.corrupt_records,
         "control_requests": s.counters.control_requests,
+        "control_waiting": s.link.to_control.tail - s.link.to_control.head,
         "busy_replies": s.counters.busy_replies,
         "malformed_frames": s.counters.malformed_frames,
         "turns": s.counters.turns,
@@ -38,6 +43,8 @@ cdef dict counters_of(ShardState s):
         "transactions_committed": s.halves.committed,
         "transactions_rolled_back": s.halves.rolled_back,
         "transactions_repeated": s.halves.repeated,
+        "half_messages_first": s.halves.first,
+        "half_messages_ended_out_of_order": s.halves.ended_ahead,
         "delayed_fetches": s.schedule.fetches,
         "delayed_dropped": s.schedule.dropped,
         "connections": s.net.connection_count,
@@ -56,6 +63,7 @@ cdef dict counters_of(ShardState s):
         "log_writes": s.log.writes,
         "log_rolls": s.log.rolls,
         "ring_locked": int(s.log.ring_locked),
+        "ring_full": s.counters.tail_full,
         "log_pooled": int(s.log.pooled),
         "log_committable": s.log.link.committable,
         "log_commits": s.committer.state.commits if s.log.pooled else 0,
@@ -67,11 +75,16 @@ cdef dict counters_of(ShardState s):
         "queue_sync_writes": s.queues.counts.sync_writes,
         "queue_write_failures": s.queues.counts.write_failures,
         **timer_counters(s),
+        **memory_of(s),
     }
 
 
 cdef tuple pool_numbers(const BufferPool* pool):
     return pool.buffer_bytes, pool.count, pool.in_use, pool.high_water, pool.refusals
+
+
+cdef inline int64_t in_pages(int64_t bytes) noexcept nogil:
+    return (bytes + PAGE - 1) // PAGE
 
 
 cdef dict pools_of(ShardState s):
@@ -85,8 +98,26 @@ cdef dict pools_of(ShardState s):
     chunks = &s.queues.pool
     # Chunks go back to a list and come from it first, so `touched` is the most ever in use.
     out["queue"] = (1024, chunks.capacity, chunks.touched - chunks.free_count, chunks.touched,
-                    s.queues.counts.chunks_reclaimed)
+                    chunks.refusals)
+    if s.log.pooled:
+        out["store"] = (PAGE, s.log.ring.size // PAGE, in_pages(s.log.marks.appended
+                        - load_acquire_i64(&s.log.marks.written)),
+                        in_pages(s.counters.tail_high), s.counters.tail_full)
     return out
+
+
+cdef dict memory_of(ShardState s):
+    cdef const Arena* arena = &s.memory.arena
+    return {
+        "memory_bytes": arena.size,
+        "memory_used": arena.used,
+        "memory_refusals": arena.refusals,
+        "memory_sealed": int(arena.sealed),
+        "memory_locked": arena.locked,
+        "memory_lock_error": arena.lock_error,
+        "memory_node": arena.node,
+        "memory_node_error": arena.bind_error,
+    }
 
 
 cdef tuple latency_numbers(const Latency* latency):
@@ -97,6 +128,7 @@ cdef tuple latency_numbers(const Latency* latency):
 cdef dict latencies_of(ShardState s):
     cdef dict out = {"append": latency_numbers(&s.append_latency),
                      "flush": latency_numbers(&s.flusher.state.latency)}
+    out["finish"] = latency_numbers(&s.halves.finish)
     if s.log.pooled:
         out["commit"] = latency_numbers(&s.committer.state.latency)
     return out

@@ -10,6 +10,8 @@ Example: first 17; halves 17, 18, 19; 18 and 19 are committed: first stays 17, o
 """
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
+from cext.base.latency cimport Latency
+
 cdef enum:
     WINDOW_BITS = 67108864          # half messages between the oldest open one and the newest
     OP_BYTES_MAX = 65536            # offsets that wait for the turn's op message
@@ -25,6 +27,8 @@ cdef struct OpenHalves:
     uint64_t rolled_back
     uint64_t repeated               # ends of what was ended before
     int64_t set_aside               # transactions given up that control may still commit
+    int64_t ended_ahead             # ended ones not below `first`
+    Latency finish                  # from the send of a half message to its end, in ms
 
 cdef inline bint half_is_ended(const OpenHalves* halves, int64_t offset) noexcept nogil:
     cdef uint64_t bit = <uint64_t> offset & (WINDOW_BITS - 1)
@@ -39,9 +43,12 @@ cdef inline void half_end(OpenHalves* halves, int64_t offset) noexcept nogil:
     cdef uint64_t bit = <uint64_t> offset & (WINDOW_BITS - 1)
     if offset < halves.first or offset - halves.first >= WINDOW_BITS:
         return
+    if not (halves.ended[bit >> 6] >> (bit & 63)) & 1:
+        halves.ended_ahead += 1
     halves.ended[bit >> 6] |= <uint64_t> 1 << (bit & 63)
     bit = <uint64_t> halves.first & (WINDOW_BITS - 1)
     while (halves.ended[bit >> 6] >> (bit & 63)) & 1:
         halves.ended[bit >> 6] &= ~(<uint64_t> 1 << (bit & 63))
         halves.first += 1
+        halves.ended_ahead -= 1
         bit = <uint64_t> halves.first & (WINDOW_BITS - 1)

@@ -14,7 +14,7 @@ from cext.flow.group_table cimport (
     tag_filter_passes,
 )
 from cext.flow.held_pulls cimport defer, free_job, hold, make_ready
-from cext.flow.offset_table cimport offset_commit, offset_take_reset
+from cext.flow.offset_table cimport offset_pull, offset_take_reset
 from cext.flow.pull_job cimport JOB_READING, PATH_BYTES
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
@@ -147,9 +147,10 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
     if s.offsets.reset_count > 0:
         moved_to = offset_take_reset(&s.offsets, r.topic.bytes, r.topic.length,
                                      r.consumer_group.bytes, r.consumer_group.length, r.queue_id)
-    if r.sys_flag & SYS_COMMIT_OFFSET and r.commit_offset >= 0 and moved_to < 0:
-        offset_commit(&s.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
-                      r.consumer_group.length, r.queue_id, r.commit_offset)
+    offset_pull(&s.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
+                r.consumer_group.length, r.queue_id,
+                r.commit_offset if r.sys_flag & SYS_COMMIT_OFFSET and moved_to < 0 else -1,
+                r.queue_offset if moved_to < 0 else moved_to)
     job.connection = c
     job.connection_id = c.id
     job.opaque = h.opaque

@@ -230,14 +230,16 @@ cdef class ShardCalls:
         """Grows with each change of an offset; read without asking the reactor."""
         return self.s.offsets.version
 
-    def offsets(self):
-        """A copy of all consumer offsets: {b"topic@group": {queue id: offset}}."""
+    def offsets(self, int32_t pulled=0):
+        """A copy of all consumer offsets: {b"topic@group": {queue id: offset}}. `pulled`: where the
+        last pull of each queue began."""
         cdef Arguments x
         cdef uint64_t at = 0
         cdef uint32_t length
         cdef int32_t slots, i
         cdef int64_t offset
         names(&x, b"", b"")
+        x.numbers[0] = pulled
         raise_status(<int> self._call(<CallFn> call_copy_offsets, &x), "copy of the offsets")
         out = {}
         while at < x.block_bytes:

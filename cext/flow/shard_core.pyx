@@ -13,8 +13,7 @@ import os
 import pathlib
 import socket
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from posix.unistd cimport getpid
 
@@ -24,29 +23,14 @@ from cext.base.native_thread cimport (
     NativeBody, NativeThread, native_thread_join, native_thread_start,
 )
 from cext.base.status cimport OK
-from cext.flow.ack_queue cimport ack_queue_close, ack_queue_open
-from cext.flow.control_link cimport link_close, link_open
-from cext.flow.delay_level cimport REDIRECT_BYTES
 from cext.flow.dispatch cimport write_and_dispatch
-from cext.flow.group_table cimport group_table_close, group_table_open
 from cext.flow.observe cimport counters_of, latencies_of, pools_of
-from cext.flow.offset_table cimport offset_table_close, offset_table_open
-from cext.flow.open_halves cimport OP_BYTES_MAX, WINDOW_BITS
 from cext.flow.options cimport options_read
-from cext.flow.pull_job cimport PullJob
 from cext.flow.shard_calls cimport ShardCalls
-from cext.flow.shard_state cimport (
-    BATCH_IDS_BYTES,
-    DISPATCH_MAX,
-    POOL_DISPATCH_MAX,
-    TIMER_SLOTS,
-    Dispatch,
-    ShardState,
-)
+from cext.flow.shard_memory cimport free_memory, seal_memory, take_memory
+from cext.flow.shard_state cimport SIZE_BUCKETS, ShardState
 from cext.flow.timer_open cimport timers_close, timers_open, timers_start, timers_stop
 from cext.flow.turn cimport connect_callbacks, run_turns
-from cext.memory.buffer_pool cimport buffer_pool_close, buffer_pool_open
-from cext.memory.name_map cimport name_map_close, name_map_open
 from cext.net.reactor cimport Reactor
 from cext.store.commit_log cimport CommitLog
 from cext.store.committer cimport Committer
@@ -55,17 +39,11 @@ from cext.store.flusher cimport Flusher
 from cext.store.indexer cimport Indexer
 from cext.store.preparer cimport Preparer
 from cext.store.queue_store cimport QueueStore
-from cext.wire.header_shapes cimport header_shapes_close, header_shapes_open
 from cext.wire.message_id cimport unique_key_maker_open
 
 from cext.base.page_cache import of_file
 from cext.store.recovery import recover
 from rmq.errors import StoreError
-
-cdef enum:
-    ACKS_WAITING = 65536            # sends of one shard that wait for `written` or `durable`
-    LINK_MESSAGES = 65536
-    LINK_BYTES = 67108864           # bytes of requests that wait for the control thread
 
 
 cdef class ShardCore(ShardCalls):
@@ -80,57 +58,17 @@ cdef class ShardCore(ShardCalls):
         self.given = options
         self.port = 0
         self.report = {}
-        self._take_memory()
+        take_memory(self.s, options)
+        self.s.writable = True
+        self.s.random = <uint32_t> (wall_ms() ^ getpid()) | 1
         options_read(&self.s.options, options)
 
     def __dealloc__(self):
-        if self.s is None:
-            return
-        ack_queue_close(&self.s.await_written)
-        ack_queue_close(&self.s.await_durable)
-        group_table_close(&self.s.groups)
-        offset_table_close(&self.s.offsets)
-        name_map_close(&self.s.topics)
-        buffer_pool_close(&self.s.job_pool)
-        link_close(&self.s.link)
-        free(self.s.dispatches)
-        free(self.s.timer_slots)
-        free(self.s.batch_ids)
-        header_shapes_close(&self.s.shapes)
-        free(self.s.halves.ended)
-        free(self.s.halves.ops)
-        free(self.s.redirect.before)
-        free(self.s.redirect.after)
-        timers_close(self.s)
+        if self.s is not None:
+            free_memory(self.s)
+            timers_close(self.s)
 
     # ---------------------------------------------------------------- building
-
-    cdef _take_memory(self):
-        cdef ShardState s = self.s
-        s.dispatch_max = POOL_DISPATCH_MAX if self.given["pool_bytes"] else DISPATCH_MAX
-        s.dispatches = <Dispatch*> calloc(s.dispatch_max, sizeof(Dispatch))
-        s.timer_slots = <PullJob**> calloc(TIMER_SLOTS, sizeof(PullJob*))
-        s.batch_ids = <uint8_t*> malloc(BATCH_IDS_BYTES)
-        s.redirect.before = <uint8_t*> malloc(REDIRECT_BYTES)
-        s.redirect.after = <uint8_t*> malloc(REDIRECT_BYTES)
-        s.halves.ended = <uint64_t*> calloc(WINDOW_BITS // 64, 8)
-        s.halves.ops = <uint8_t*> malloc(OP_BYTES_MAX)
-        if (s.halves.ended == NULL or s.halves.ops == NULL
-                or s.redirect.before == NULL or s.redirect.after == NULL
-                or s.dispatches == NULL or s.timer_slots == NULL or s.batch_ids == NULL
-                or ack_queue_open(&s.await_written, ACKS_WAITING) != OK
-                or ack_queue_open(&s.await_durable, ACKS_WAITING) != OK
-                or group_table_open(&s.groups) != OK
-                or offset_table_open(&s.offsets) != OK
-                or name_map_open(&s.topics) != OK
-                or header_shapes_open(&s.shapes) != OK
-                or buffer_pool_open(&s.job_pool, sizeof(PullJob),
-                                    self.given["pulls_max"], 0) != OK
-                or link_open(&s.link, LINK_MESSAGES, LINK_BYTES,
-                             self.given["connections_max"]) != OK):
-            raise MemoryError("no memory for the shard's tables")
-        s.writable = True
-        s.random = <uint32_t> (wall_ms() ^ getpid()) | 1
 
     cdef _set_store_host(self):
         """brokerIP1 and the port, as records and message ids hold them."""
@@ -153,9 +91,10 @@ cdef class ShardCore(ShardCalls):
         self._set_store_host()
         s.log = CommitLog(given["commitlog_dir"], given["segment_bytes"],
                           given["pool_bytes"] or given["ring_bytes"], given["record_max_bytes"],
-                          pooled=given["pool_bytes"] > 0, warm=given["warm_segments"])
+                          pooled=given["pool_bytes"] > 0, warm=given["warm_segments"],
+                          node=given["node"])
         s.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
-                              given["queue_chunks"], given["checkpoint"])
+                              given["queue_chunks"], given["checkpoint"], s.memory)
         abort = pathlib.Path(given["root"], "abort")
         s.log.load()
         clean = not abort.exists()
@@ -164,6 +103,7 @@ cdef class ShardCore(ShardCalls):
             self._open_index(clean or self.report["row"] == "S4")
         abort.write_text(str(os.getpid()))      # there until a clean stop (wire.md 4.5)
         s.net = Reactor()
+        s.net.memory = s.memory
         s.net.listen_fd = self.listener.fileno()
         s.readers = DiskReader(s.log, given["disk_readers"])
         s.net.add_wake_fd(s.log.link.notify_event)
@@ -172,6 +112,7 @@ cdef class ShardCore(ShardCalls):
         if s.net.open(s.options.frame_max_bytes, given["connections_max"], given["jumbo_buffers"],
                       given["reply_buffers"]) != OK:
             raise MemoryError("no memory or descriptors for the reactor")
+        seal_memory(s)
         s.preparer = Preparer(s.log)
         s.flusher = Flusher(s.log, sync_mode=given["sync_flush"],
                             interval_ms=given["flush_interval_ms"],
@@ -263,8 +204,14 @@ cdef class ShardCore(ShardCalls):
         """{pool: (buffer bytes, buffers, in use, most ever in use, refusals)}."""
         return pools_of(self.s)
 
+    def message_sizes(self):
+        """Records stored by size: [n]: of less than 2 ** n bytes and not of less than half that."""
+        cdef int i
+        return [self.s.counters.sizes[i] for i in range(SIZE_BUCKETS)]
+
     def latencies(self):
-        """{"append" | "flush": ([events per bucket], sum in us)}; buckets of cext/base/latency."""
+        """{"append" | "flush" | ..: ([events per bucket], sum)} in us, "finish" (transactions from
+        send to end) in ms; buckets of cext/base/latency."""
         return latencies_of(self.s)
 
     def page_cache(self, int files):

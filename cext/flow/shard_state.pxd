@@ -19,6 +19,7 @@ from cext.flow.options cimport TEXT_MAX, Options
 from cext.flow.pull_job cimport PullJob
 from cext.flow.timer cimport Timers
 from cext.flow.topic_table cimport Topic
+from cext.memory.arena cimport SharedArena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameMap
 from cext.net.reactor cimport Reactor
@@ -38,6 +39,7 @@ cdef enum:
     POOL_DISPATCH_MAX = 1048576     # with a store pool: records appended and not committed yet
     TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
     TIMER_TICK_MS = 100
+    SIZE_BUCKETS = 32
     BATCH_IDS_BYTES = 8388608       # room for the message ids of the largest batch
 
 cdef struct Dispatch:               # one appended record on its way to its consume queue
@@ -66,8 +68,12 @@ cdef struct Counters:
     uint64_t write_outs
     uint64_t sent_back              # by consumers, to come again
     uint64_t dead_letters           # by consumers, for the last time
+    uint64_t tail_full              # appends refused because the ring or store pool was full
+    uint64_t sizes[SIZE_BUCKETS]    # records by the number of bits of their size
+    int64_t tail_high               # most bytes ever between `written` and `appended`
 
 cdef class ShardState:
+    cdef SharedArena memory             # of everything below that is a pointer
     cdef Reactor net
     cdef CommitLog log
     cdef QueueStore queues

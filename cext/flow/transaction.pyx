@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memmove
 
+from cext.base.latency cimport latency_record
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, RING_FULL
 from cext.flow.append cimport (
     TRANSACTION_BITS,
@@ -249,6 +250,7 @@ cdef int end_transaction(ShardState s, Connection* c, const Header* h,
         s.halves.committed += 1
     else:
         s.halves.rolled_back += 1
+    latency_record(&s.halves.finish, s.wall_ms - view.born_timestamp_ms, 1)
     note_op(s, e.queue_offset)              # if it does not fit, a crash means one check back
     half_end(&s.halves, e.queue_offset)
     if h.flag & FLAG_ONE_WAY:

@@ -2,7 +2,7 @@
 from libc.string cimport memset
 
 from cext.base.status cimport Status
-from cext.memory.region cimport region_prefer_node
+from cext.memory.region cimport region_lock, region_prefer_node
 
 cdef extern from "<sys/mman.h>" nogil:
     void* mmap(void* at, size_t size, int protection, int flags, int fd, long offset)
@@ -10,14 +10,24 @@ cdef extern from "<sys/mman.h>" nogil:
     enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE
     void* MAP_FAILED
 
-cdef uint64_t PAGE_MASK = 4095
+
+cdef class SharedArena:
+    def __cinit__(self, uint64_t size, int32_t node=-1):
+        """A node that is not to be had is told by `bind_error`, not by an exception."""
+        if arena_open(&self.arena, size) != Status.OK:
+            raise MemoryError(f"no address space for {size} bytes of buffers")
+        if node >= 0:
+            arena_bind(&self.arena, node)
+
+    def __dealloc__(self):
+        arena_close(&self.arena)
 
 
 cdef int arena_open(Arena* arena, uint64_t size) noexcept nogil:
     cdef void* base
     memset(arena, 0, sizeof(Arena))
     arena.node = -1
-    size = (size + PAGE_MASK) & ~PAGE_MASK
+    size = arena_room(size)
     base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                 -1, 0)
     if base == MAP_FAILED:
@@ -28,10 +38,16 @@ cdef int arena_open(Arena* arena, uint64_t size) noexcept nogil:
 
 
 cdef int arena_bind(Arena* arena, int32_t node) noexcept nogil:
-    cdef int error = 0
-    cdef int status = region_prefer_node(arena.base, arena.size, node, &error)
+    cdef int status = region_prefer_node(arena.base, arena.size, node, &arena.bind_error)
     if status == Status.OK:
         arena.node = node
+    return status
+
+
+cdef int arena_lock(Arena* arena, uint64_t size) noexcept nogil:
+    cdef int status = region_lock(arena.base, min(size, arena.size), &arena.lock_error)
+    if status == Status.OK:
+        arena.locked = min(size, arena.size)
     return status
 
 
@@ -46,6 +62,10 @@ cdef void* arena_take(Arena* arena, uint64_t size, uint64_t align) noexcept nogi
         return NULL
     arena.used = start + size
     return arena.base + start
+
+
+cdef void* arena_take_pages(Arena* arena, uint64_t size) noexcept nogil:
+    return arena_take(arena, arena_room(size), ARENA_PAGE)
 
 
 cdef void arena_seal(Arena* arena) noexcept nogil:

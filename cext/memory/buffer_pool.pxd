@@ -1,7 +1,7 @@
-"""Fixed-size buffers from one reserved region: taken and given back, never allocated.
+"""Fixed-size buffers from a part of the shard's arena: taken and given back, never allocated.
 
-The region is reserved once (address space only) and touched when a buffer is first taken, so a
-pool that is idle costs no memory. Freed buffers are reused last in, first out: the warmest first.
+That part is address space and touched when a buffer is first taken, so a pool that is idle costs
+no memory. Freed buffers are reused last in, first out: the warmest first.
 An empty pool returns NULL and counts a refusal; the caller answers SYSTEM_BUSY or stops reading.
 
 One thread uses a pool (the reactor). Example: 4096 buffers of 16 KiB reserve 64 MiB; after a burst
@@ -9,8 +9,10 @@ that held 10 of them at once, 160 KiB are resident and `high_water` is 10.
 """
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
+from cext.memory.arena cimport Arena
+
 cdef struct BufferPool:
-    uint8_t* base           # owned: start of the region
+    uint8_t* base           # of the arena; borrowed for the pool's life
     uint64_t region_bytes
     uint64_t buffer_bytes   # size of one buffer, a multiple of 64
     uint32_t count          # buffers in all
@@ -21,8 +23,10 @@ cdef struct BufferPool:
     void* free_head         # freed buffers, linked through their first 8 bytes
     uint64_t keep_bytes     # on release, memory beyond this many bytes goes back to the system
 
-# OK, or IO_ERROR when the address space is not to be had. keep_bytes 0 keeps whole buffers.
-cdef int buffer_pool_open(BufferPool* pool, uint64_t buffer_bytes, uint32_t count,
+# What buffer_pool_open takes from the arena.
+cdef uint64_t buffer_pool_room(uint64_t buffer_bytes, uint32_t count) noexcept nogil
+# OK, or IO_ERROR when the arena has not so much left. keep_bytes 0 keeps whole buffers.
+cdef int buffer_pool_open(BufferPool* pool, Arena* arena, uint64_t buffer_bytes, uint32_t count,
                           uint64_t keep_bytes) noexcept nogil
 cdef void buffer_pool_close(BufferPool* pool) noexcept nogil
 cdef void* buffer_pool_take(BufferPool* pool) noexcept nogil

@@ -1,14 +1,12 @@
-"""Fixed-size buffers from one reserved region. See buffer_pool.pxd."""
+"""Fixed-size buffers from the arena. See buffer_pool.pxd."""
 from libc.string cimport memset
 
 from cext.base.status cimport IO_ERROR, OK
+from cext.memory.arena cimport SharedArena, arena_room, arena_take_pages
 
 cdef extern from "<sys/mman.h>" nogil:
-    void* mmap(void*, size_t, int, int, int, long)
-    int munmap(void*, size_t)
     int madvise(void*, size_t, int)
-    enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MADV_DONTNEED
-    void* MAP_FAILED
+    enum: MADV_DONTNEED
 
 cdef extern from * nogil:
     """
@@ -28,26 +26,31 @@ cdef enum:
     LINK_BYTES = 8
 
 
-cdef int buffer_pool_open(BufferPool* pool, uint64_t buffer_bytes, uint32_t count,
+cdef inline uint64_t whole_lines(uint64_t bytes) noexcept nogil:
+    return (bytes + 63) & ~<uint64_t> 63
+
+
+cdef uint64_t buffer_pool_room(uint64_t buffer_bytes, uint32_t count) noexcept nogil:
+    return arena_room(whole_lines(buffer_bytes) * count)
+
+
+cdef int buffer_pool_open(BufferPool* pool, Arena* arena, uint64_t buffer_bytes, uint32_t count,
                           uint64_t keep_bytes) noexcept nogil:
     memset(pool, 0, sizeof(BufferPool))
-    pool.buffer_bytes = (buffer_bytes + 63) & ~<uint64_t> 63
+    pool.buffer_bytes = whole_lines(buffer_bytes)
     pool.count = count
     pool.keep_bytes = (keep_bytes + 4095) & ~<uint64_t> 4095
     pool.region_bytes = pool.buffer_bytes * count
-    cdef void* base = mmap(NULL, pool.region_bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-    if base == MAP_FAILED:
+    pool.base = <uint8_t*> arena_take_pages(arena, pool.region_bytes)
+    if pool.base == NULL:
         pool.count = 0
         return IO_ERROR
-    pool.base = <uint8_t*> base
     return OK
 
 
 cdef void buffer_pool_close(BufferPool* pool) noexcept nogil:
     if pool.base != NULL:
         ASAN_UNPOISON_MEMORY_REGION(pool.base, pool.region_bytes)
-        munmap(pool.base, pool.region_bytes)
     memset(pool, 0, sizeof(BufferPool))
 
 
@@ -87,8 +90,9 @@ def exercise(uint64_t buffer_bytes, uint32_t count, takes):
     cdef BufferPool pool
     cdef list held = []
     cdef void* buffer
-    if buffer_pool_open(&pool, buffer_bytes, count, 0) != OK:
-        raise MemoryError("no address space for the pool")
+    cdef SharedArena memory = SharedArena(buffer_pool_room(buffer_bytes, count))
+    if buffer_pool_open(&pool, &memory.arena, buffer_bytes, count, 0) != OK:
+        raise MemoryError("the arena is smaller than the pool's room")
     for step in takes:
         if step > 0:
             buffer = buffer_pool_take(&pool)

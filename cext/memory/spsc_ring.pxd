@@ -9,10 +9,13 @@ Example: capacity 8, tail 11, head 9: two pointers wait, in slots 9 & 7 = 1 and 
 """
 from libc.stdint cimport uint64_t, uint8_t
 
+from cext.memory.arena cimport Arena
+
 cdef struct SpscRing:
-    void** slots            # owned; capacity pointers
+    void** slots            # capacity pointers; owned, unless `borrowed`
     uint64_t mask           # capacity - 1; capacity is a power of two
-    uint8_t pad0[48]
+    bint borrowed           # the slots are an arena's
+    uint8_t pad0[44]
     uint64_t tail           # pushes so far; written by the pushing thread only
     uint64_t head_seen      # the pushing thread's copy of head
     uint8_t pad1[48]
@@ -21,6 +24,9 @@ cdef struct SpscRing:
     uint8_t pad2[48]
 
 cdef int spsc_open(SpscRing* ring, uint64_t capacity) noexcept nogil    # OK | IO_ERROR
+# The same with slots from an arena, which takes spsc_room(capacity).
+cdef int spsc_open_in(SpscRing* ring, Arena* arena, uint64_t capacity) noexcept nogil
+cdef uint64_t spsc_room(uint64_t capacity) noexcept nogil
 cdef void spsc_close(SpscRing* ring) noexcept nogil
 cdef bint spsc_push(SpscRing* ring, void* item) noexcept nogil           # False: full
 cdef void* spsc_pop(SpscRing* ring) noexcept nogil                       # NULL: empty

@@ -3,12 +3,18 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from cext.base.atomics cimport load_acquire_u64, store_release_u64
+from cext.memory.arena cimport arena_room, arena_take_pages
 
 
-cdef int spsc_open(SpscRing* ring, uint64_t capacity) noexcept nogil:
+cdef inline uint64_t slots_of(uint64_t capacity) noexcept nogil:
     cdef uint64_t size = 8
     while size < capacity:
         size *= 2
+    return size
+
+
+cdef int spsc_open(SpscRing* ring, uint64_t capacity) noexcept nogil:
+    cdef uint64_t size = slots_of(capacity)
     memset(ring, 0, sizeof(SpscRing))
     ring.slots = <void**> calloc(size, sizeof(void*))
     if ring.slots == NULL:
@@ -17,8 +23,23 @@ cdef int spsc_open(SpscRing* ring, uint64_t capacity) noexcept nogil:
     return 0
 
 
+cdef uint64_t spsc_room(uint64_t capacity) noexcept nogil:
+    return arena_room(slots_of(capacity) * sizeof(void*))
+
+
+cdef int spsc_open_in(SpscRing* ring, Arena* arena, uint64_t capacity) noexcept nogil:
+    memset(ring, 0, sizeof(SpscRing))
+    ring.slots = <void**> arena_take_pages(arena, slots_of(capacity) * sizeof(void*))
+    if ring.slots == NULL:
+        return -5
+    ring.borrowed = True
+    ring.mask = slots_of(capacity) - 1
+    return 0
+
+
 cdef void spsc_close(SpscRing* ring) noexcept nogil:
-    free(ring.slots)
+    if not ring.borrowed:
+        free(ring.slots)
     memset(ring, 0, sizeof(SpscRing))
 
 

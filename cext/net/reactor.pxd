@@ -15,6 +15,7 @@ flow layer) 1 pwritev, then 64 sends.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from cext.memory.arena cimport SharedArena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.net.connection cimport Connection, OutPiece
 
@@ -41,6 +42,10 @@ cdef struct NetCounters:
     uint64_t stalls                 # sockets that did not take all of a turn's output
     uint64_t refused_frames         # large frames refused for want of a jumbo buffer
 
+# What Reactor.open takes from the arena with the same arguments.
+cdef uint64_t reactor_room(uint64_t frame_max_bytes, uint32_t connections_max,
+                           uint32_t jumbo_count, uint32_t reply_count) noexcept nogil
+
 cdef class Reactor:
     cdef int epoll_fd
     cdef int listen_fd
@@ -50,6 +55,7 @@ cdef class Reactor:
     cdef uint32_t connections_max
     cdef uint32_t connection_count
     cdef uint64_t generation
+    cdef SharedArena memory         # set before open(); all that follows is taken from it
     cdef Connection* connections    # connections_max slots
     cdef uint32_t* free_slots
     cdef uint32_t free_count

@@ -1,14 +1,16 @@
 """The loop's socket half. See reactor.pxd for the contract and connection.pxd for the state."""
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport IO_ERROR, OK
+from cext.memory.arena cimport Arena, arena_room, arena_take_pages
 from cext.memory.buffer_pool cimport (
     buffer_pool_close,
     buffer_pool_open,
     buffer_pool_release,
     buffer_pool_release_head,
+    buffer_pool_room,
     buffer_pool_take,
 )
 from cext.net.connection cimport (
@@ -34,6 +36,24 @@ cdef enum:
     SLOT_MASK = (1 << 20) - 1
 
 
+cdef inline uint64_t jumbo_size(uint64_t frame_max_bytes) noexcept nogil:
+    # Slack: a frame's end is seldom the end of what a receive brings.
+    return frame_max_bytes + 65536
+
+
+cdef uint64_t reactor_room(uint64_t frame_max_bytes, uint32_t connections_max,
+                           uint32_t jumbo_count, uint32_t reply_count) noexcept nogil:
+    connections_max = min(connections_max, <uint32_t> SLOT_MASK)
+    return (arena_room(connections_max * sizeof(Connection))
+            + arena_room(connections_max * sizeof(uint32_t))
+            + arena_room(SCRATCH_BYTES)
+            + arena_room(EVENTS_PER_POLL * sizeof(epoll_event))
+            + buffer_pool_room(SMALL_BYTES, connections_max)
+            + buffer_pool_room(REPLY_BYTES, reply_count)
+            + buffer_pool_room(sizeof(OutPiece), reply_count * 64)
+            + buffer_pool_room(jumbo_size(frame_max_bytes), jumbo_count))
+
+
 cdef class Reactor:
     def __cinit__(self):
         self.epoll_fd = -1
@@ -47,10 +67,6 @@ cdef class Reactor:
             for slot in range(self.highest_slot):
                 if self.connections[slot].id != 0:
                     close(self.connections[slot].fd)
-            free(self.connections)
-        free(self.free_slots)
-        free(self.scratch)
-        free(self.events)
         buffer_pool_close(&self.small_pool)
         buffer_pool_close(&self.jumbo_pool)
         buffer_pool_close(&self.reply_pool)
@@ -63,23 +79,24 @@ cdef class Reactor:
     cdef int open(self, uint64_t frame_max_bytes, uint32_t connections_max,
                   uint32_t jumbo_count, uint32_t reply_count) noexcept nogil:
         """Takes all memory and descriptors the loop will ever use; OK or IO_ERROR."""
-        if connections_max > SLOT_MASK:
-            connections_max = SLOT_MASK
+        cdef Arena* arena = &self.memory.arena
+        connections_max = min(connections_max, <uint32_t> SLOT_MASK)
         self.connections_max = connections_max
-        self.connections = <Connection*> calloc(connections_max, sizeof(Connection))
-        self.free_slots = <uint32_t*> malloc(connections_max * sizeof(uint32_t))
-        self.scratch = <uint8_t*> malloc(SCRATCH_BYTES)
-        self.events = malloc(EVENTS_PER_POLL * sizeof(epoll_event))
-        # Slack: a frame's end is seldom the end of what a receive brings.
-        self.jumbo_bytes = frame_max_bytes + 65536
+        self.connections = <Connection*> arena_take_pages(
+            arena, connections_max * sizeof(Connection))
+        self.free_slots = <uint32_t*> arena_take_pages(arena, connections_max * sizeof(uint32_t))
+        self.scratch = <uint8_t*> arena_take_pages(arena, SCRATCH_BYTES)
+        self.events = arena_take_pages(arena, EVENTS_PER_POLL * sizeof(epoll_event))
+        self.jumbo_bytes = jumbo_size(frame_max_bytes)
+        # The jumbo buffers come last: they are what need not stay in memory (arena_lock).
         if (self.connections == NULL or self.free_slots == NULL or self.scratch == NULL
                 or self.events == NULL
-                or buffer_pool_open(&self.small_pool, SMALL_BYTES, connections_max, 0) != OK
-                or buffer_pool_open(&self.jumbo_pool, self.jumbo_bytes, jumbo_count,
-                                    JUMBO_KEEP_BYTES) != OK
-                or buffer_pool_open(&self.reply_pool, REPLY_BYTES, reply_count, 0) != OK
-                or buffer_pool_open(&self.piece_pool, sizeof(OutPiece), reply_count * 64,
-                                    0) != OK):
+                or buffer_pool_open(&self.small_pool, arena, SMALL_BYTES, connections_max, 0) != OK
+                or buffer_pool_open(&self.reply_pool, arena, REPLY_BYTES, reply_count, 0) != OK
+                or buffer_pool_open(&self.piece_pool, arena, sizeof(OutPiece), reply_count * 64,
+                                    0) != OK
+                or buffer_pool_open(&self.jumbo_pool, arena, self.jumbo_bytes, jumbo_count,
+                                    JUMBO_KEEP_BYTES) != OK):
             return IO_ERROR
         self.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
         self.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)

@@ -28,7 +28,7 @@ from cext.base.status cimport Status, raise_status
 from cext.base.sysio cimport (
     close_file, event_open, event_signal, read_at, sync_data, write_at, zero_range)
 from cext.memory.mirror_ring cimport mirror_ring_at, mirror_ring_close, mirror_ring_open
-from cext.memory.region cimport region_lock
+from cext.memory.region cimport region_lock, region_prefer_node
 from cext.store.log_link cimport (
     DROPS_MAX, HANDLES_MAX, LOG_PATH_MAX, OPERATION_WRITE, log_is_poisoned, log_offer, log_poison,
     log_push_commit, log_push_drop, log_push_handle, log_wake_flusher)
@@ -63,7 +63,7 @@ SEGMENT_NAME = re.compile(r"\d{20}")
 cdef class CommitLog:
     def __cinit__(self, str directory, int64_t segment_bytes=1 << 30, int64_t ring_bytes=16 << 20,
                   int64_t max_record_bytes=(4 << 20) + (64 << 10), int mappings=16,
-                  bint pooled=False, bint warm=False):
+                  bint pooled=False, bint warm=False, int32_t node=-1):
         cdef int error = 0
         cdef uint64_t size = 1 << 16
         cdef bytes path = os.fsencode(directory.rstrip("/"))
@@ -93,6 +93,8 @@ cdef class CommitLog:
         memcpy(self.link.spare_directory, <const char*>path, len(path))
         if mirror_ring_open(&self.ring, size) != Status.OK:
             raise StoreError(f"no memory for a tail of {size} bytes")
+        if node >= 0:                       # a refusal is told with the arena's
+            region_prefer_node(self.ring.base, size, node, &error)
         self.ring_locked = region_lock(self.ring.base, size, &error) == Status.OK
         error = 0                           # the limit may be small; said at the start (rmq.broker)
         self.window_bytes = size // 2

@@ -25,6 +25,7 @@ added).
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from cext.base.byteorder cimport load_i32, load_i64, store_i32, store_i64
+from cext.memory.arena cimport Arena
 
 cdef enum:
     UNIT_BYTES = 20
@@ -70,13 +71,14 @@ cdef struct Queue:
     int32_t topic_length            # bytes of topic
     char* topic                     # owned, follows the struct; a NUL closes it
 
-# Memory for chunks: one anonymous mapping, touched from the low end as needed.
+# Memory for chunks: a part of the shard's arena, touched from the low end as needed.
 cdef struct ChunkPool:
-    uint8_t* base                   # owned; capacity * CHUNK_BYTES
+    uint8_t* base                   # of the arena; capacity * CHUNK_BYTES
     int64_t capacity                # chunks
     int64_t touched                 # chunks ever lent; those above were never written
     Chunk* free_list                # given back, newest first, linked by `next`
     int64_t free_count              # length of free_list
+    int64_t refusals                # takes answered with NULL
 
 
 cdef inline void unit_store(uint8_t* at, int64_t physical_offset, int32_t size,
@@ -101,8 +103,9 @@ cdef inline int64_t queue_memory_offset(const Queue* queue) noexcept nogil:
     return queue.max_offset if queue.head == NULL else queue.head.first_offset
 
 
-cdef int chunk_pool_open(ChunkPool* pool, int64_t capacity) noexcept nogil     # OK | POOL_EMPTY
-cdef void chunk_pool_close(ChunkPool* pool) noexcept nogil
+# OK | POOL_EMPTY: the arena has less left than chunk_pool_room(capacity).
+cdef int chunk_pool_open(ChunkPool* pool, Arena* arena, int64_t capacity) noexcept nogil
+cdef uint64_t chunk_pool_room(int64_t capacity) noexcept nogil
 cdef Chunk* chunk_take(ChunkPool* pool) noexcept nogil                         # NULL: empty
 cdef void chunk_give(ChunkPool* pool, Chunk* chunk) noexcept nogil
 

@@ -1,9 +1,8 @@
 """Units, chunks and the queue struct: memory only, no files. See consume_queue.pxd.
 
-Chunks come from one mapping that the kernel backs with pages only when they are written, so a pool
-sized for a burst costs nothing while it is idle; chunks given back are lent again first (last in,
-first out), which keeps the touched part small and in cache. Binding the mapping to a NUMA node has
-its place in chunk_pool_open.
+Chunks come from a part of the arena that the kernel backs with pages only when they are written, so
+a pool sized for a burst costs nothing while it is idle; chunks given back are lent again first (the
+newest before others), which keeps the touched part small and in cache.
 
 Example: 65,536 chunks = 64 MiB of address space = 3.2 million units that wait for their file.
 """
@@ -11,12 +10,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport Status
-
-cdef extern from "sys/mman.h" nogil:
-    void* mmap(void* address, size_t length, int protection, int flags, int fd, long offset)
-    int munmap(void* address, size_t length)
-    int PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE
-    void* MAP_FAILED
+from cext.memory.arena cimport arena_room, arena_take_pages
 
 cdef extern from "stdlib.h" nogil:
     int posix_memalign(void** memory, size_t alignment, size_t size)
@@ -28,21 +22,17 @@ cdef extern from *:
     """
 
 
-cdef int chunk_pool_open(ChunkPool* pool, int64_t capacity) noexcept nogil:
+cdef uint64_t chunk_pool_room(int64_t capacity) noexcept nogil:
+    return arena_room(<uint64_t> capacity * CHUNK_BYTES)
+
+
+cdef int chunk_pool_open(ChunkPool* pool, Arena* arena, int64_t capacity) noexcept nogil:
     memset(pool, 0, sizeof(ChunkPool))
-    cdef void* base = mmap(NULL, <size_t> capacity * CHUNK_BYTES, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-    if base == MAP_FAILED:
+    pool.base = <uint8_t*> arena_take_pages(arena, <uint64_t> capacity * CHUNK_BYTES)
+    if pool.base == NULL:
         return Status.POOL_EMPTY
-    pool.base = <uint8_t*> base
     pool.capacity = capacity
     return Status.OK
-
-
-cdef void chunk_pool_close(ChunkPool* pool) noexcept nogil:
-    if pool.base != NULL:
-        munmap(pool.base, <size_t> pool.capacity * CHUNK_BYTES)
-    memset(pool, 0, sizeof(ChunkPool))
 
 
 cdef Chunk* chunk_take(ChunkPool* pool) noexcept nogil:
@@ -52,6 +42,7 @@ cdef Chunk* chunk_take(ChunkPool* pool) noexcept nogil:
         pool.free_count -= 1
         return chunk
     if pool.touched == pool.capacity:
+        pool.refusals += 1
         return NULL
     chunk = <Chunk*> (pool.base + pool.touched * CHUNK_BYTES)
     pool.touched += 1

@@ -43,7 +43,7 @@ cdef class QueueStore(QueueTable):
     """Reactor thread; start, stop and the test entry points before or after it runs."""
 
     def __cinit__(self, directory, int64_t entries_per_file=300_000, int64_t pool_chunks=65_536,
-                  checkpoint_path=None):
+                  checkpoint_path=None, memory=None):
         self.checkpoint_fd = -1
         self.job_memory = <QueueJob*> calloc(JOBS, sizeof(QueueJob))
         if self.job_memory == NULL:

@@ -11,6 +11,7 @@ READER_FILES descriptors.
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
+from cext.memory.arena cimport SharedArena
 from cext.memory.name_map cimport NameMap
 from cext.store.consume_queue cimport ChunkPool, Queue, QueueEntry
 from cext.store.queue_files cimport QueueFiles
@@ -39,6 +40,7 @@ cdef class QueueTable:
     cdef int64_t queue_top              # one above the highest index in use
     cdef int64_t queue_count            # queues in the table
     cdef uint64_t next_serial
+    cdef SharedArena memory             # of the chunks: the shard's, or its own
     cdef ChunkPool pool
     cdef QueueFiles reader_files        # reactor's own, read only
 

@@ -6,10 +6,11 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 from cext.base.status cimport Status
+from cext.memory.arena cimport SharedArena
 from cext.memory.name_map cimport (
     name_map_close, name_map_find, name_map_open, name_map_put, name_map_remove)
 from cext.store.consume_queue cimport (
-    CHUNK_UNITS, TOPIC_BYTES_MAX, UNIT_BYTES, Chunk, chunk_pool_close, chunk_pool_open,
+    CHUNK_UNITS, TOPIC_BYTES_MAX, UNIT_BYTES, Chunk, chunk_pool_open, chunk_pool_room,
     queue_chunk_at, queue_copy_units, queue_create, queue_destroy, queue_memory_offset,
     topic_is_valid, unit_load)
 from cext.store.queue_files cimport QueueName, check_entry, name_of
@@ -41,11 +42,13 @@ cdef class QueueTable:
     """Reactor thread; the test entry points before or after it runs."""
 
     def __cinit__(self, directory, int64_t entries_per_file=300_000, int64_t pool_chunks=65_536,
-                  checkpoint_path=None):
+                  checkpoint_path=None, SharedArena memory=None):
         self.directory = os.fsencode(directory)
         self.entries_per_file = entries_per_file
         self.next_serial = 1
-        if pool_chunks < 2 or chunk_pool_open(&self.pool, pool_chunks) != Status.OK:
+        self.memory = memory or SharedArena(chunk_pool_room(pool_chunks))
+        if pool_chunks < 2 or chunk_pool_open(&self.pool, &self.memory.arena,
+                                              pool_chunks) != Status.OK:
             raise MemoryError(f"no address space for {pool_chunks} queue chunks")
         if (name_map_open(&self.names) != Status.OK
                 or QueueTable.grow(self, FIRST_SLOTS) != Status.OK):
@@ -61,7 +64,6 @@ cdef class QueueTable:
                     queue_destroy(self.queues[i], &self.pool)
         free(self.queues)
         name_map_close(&self.names)
-        chunk_pool_close(&self.pool)
 
     # ---- the table
 

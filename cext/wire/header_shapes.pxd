@@ -20,6 +20,7 @@ not replaced (`trust`). One thread uses a HeaderShapes (the reactor).
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
+from cext.memory.arena cimport Arena
 from cext.wire.header cimport Header
 
 cdef enum:
@@ -36,13 +37,14 @@ cdef struct Shape:
     uint8_t fixed[SHAPE_BYTES_MAX]      # 0xFF: must be as in bytes; 0: no quote, no backslash
 
 cdef struct HeaderShapes:
-    Shape* shapes           # owned: SHAPES of them, touched when used
+    Shape* shapes           # of the arena: SHAPES of them, touched when used
     uint64_t hits
     uint64_t misses
 
 # OK | POOL_EMPTY. Without it (all zero) every header is parsed.
-cdef int header_shapes_open(HeaderShapes* shapes) noexcept nogil
-cdef void header_shapes_close(HeaderShapes* shapes) noexcept nogil
+cdef int header_shapes_open(HeaderShapes* shapes, Arena* arena) noexcept nogil
+# What header_shapes_open takes from the arena.
+cdef uint64_t header_shapes_room() noexcept nogil
 
 # Same answer as parse_header, in a fifth of the time for a header like the last of its length.
 cdef int parse_header_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,

@@ -3,10 +3,10 @@
 What a shape is and why the answer is the same: header_shapes.pxd.
 """
 from libc.stdint cimport uint8_t, uint32_t
-from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport Status
+from cext.memory.arena cimport SharedArena, arena_room, arena_take_pages
 from cext.wire.frame cimport SERIALIZE_JSON
 from cext.wire.header cimport EXT_FIELDS_MAX, ExtField, Header, header_as_python, parse_header
 from cext.wire.text cimport Text, text_i32
@@ -21,15 +21,14 @@ cdef enum:
     FIXED = 0xFF
 
 
-cdef int header_shapes_open(HeaderShapes* shapes) noexcept nogil:
+cdef uint64_t header_shapes_room() noexcept nogil:
+    return arena_room(SHAPES * sizeof(Shape))
+
+
+cdef int header_shapes_open(HeaderShapes* shapes, Arena* arena) noexcept nogil:
     memset(shapes, 0, sizeof(HeaderShapes))
-    shapes.shapes = <Shape*>calloc(SHAPES, sizeof(Shape))
+    shapes.shapes = <Shape*>arena_take_pages(arena, SHAPES * sizeof(Shape))
     return Status.OK if shapes.shapes != NULL else Status.POOL_EMPTY
-
-
-cdef void header_shapes_close(HeaderShapes* shapes) noexcept nogil:
-    free(shapes.shapes)
-    memset(shapes, 0, sizeof(HeaderShapes))
 
 
 cdef void let_differ(Shape* shape, const Text* text) noexcept nogil:
@@ -118,15 +117,13 @@ def parsed_in_turn(list headers not None) -> list[tuple[dict[str, object], bool]
     cdef Header header
     cdef bytes data
     cdef int status
+    cdef SharedArena memory = SharedArena(header_shapes_room())
     answers = []
-    if header_shapes_open(&shapes) != Status.OK:
+    if header_shapes_open(&shapes, &memory.arena) != Status.OK:
         raise MemoryError("no memory for shapes")
-    try:
-        for data in headers:
-            hits = shapes.hits
-            status = parse_header_like(&shapes, <const uint8_t*>data, <uint32_t>len(data),
-                                       SERIALIZE_JSON, &header)
-            answers.append((header_as_python(&header, status), shapes.hits > hits))
-    finally:
-        header_shapes_close(&shapes)
+    for data in headers:
+        hits = shapes.hits
+        status = parse_header_like(&shapes, <const uint8_t*>data, <uint32_t>len(data),
+                                   SERIALIZE_JSON, &header)
+        answers.append((header_as_python(&header, status), shapes.hits > hits))
     return answers

@@ -160,12 +160,7 @@ class Broker:
         if self.settings.metricsExporterType == "PROM":
             self.status = StatusServer(self)
             await self.status.start()
-        counters = self.core.stats()
-        if not counters.get("ring_locked", 1):
-            log.info(
-                "the write buffer of %d MiB is not locked in memory: beyond the limit (ulimit -l)",
-                counters["log_ring_bytes"] >> 20,
-            )
+        tell_memory(self.core.stats())
         log.info("broker %s serves at %s", self.settings.brokerName, self.address)
 
     async def stop(self) -> None:

@@ -42,11 +42,13 @@ COUNTERS = {
 _QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache; none here
 
 
-def get_runtime_info(broker: "Broker", request: Request) -> Reply:
+async def get_runtime_info(broker: "Broker", request: Request) -> Reply:
     table = {**_identity(broker), **_rates(broker), **_log(broker), **_pools()}
     detail = request.command.fields.get("rmqDetail")
-    if detail in ("true", "brief"):
-        table["rmqSample"] = encode(broker.sampler.take(brief=detail == "brief")).decode()
+    if detail == "brief":
+        table["rmqSample"] = encode(broker.sampler.take(brief=True)).decode()
+    elif detail == "true":
+        table["rmqSample"] = encode(await broker.sampler.take_all()).decode()
     return request.command.reply(body=fastjson.dumps({"table": table}))
 
 

@@ -8,22 +8,23 @@ goes through the reactor, a bounded number of topics per turn. What is dearer is
 page cache is looked at every 5 s at most, the oldest message when the log's start moves.
 
 At most metricsOtelCardinalityLimit topics, and as many lags, are in a sample; `left_out` counts the
-rest. A group without a committed offset in a queue is not behind in it: it has not begun there.
-
-Example: queue 0 holds offsets 0 to 99, "g" committed 90: LagSample("g", "t", 10).
+rest. take() never waits; take_all() looks at the ages of lags too, in a thread (lags.py).
 """
 
+import asyncio
 import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmq.broker import names
 from rmq.broker.consumers import ConsumerGroup
+from rmq.broker.lags import Lag, LagTimes, TopicTable, lags
 from rmq.broker.producers import Client
 from rmq.broker.retention import disk_ratio
 from rmq.codes import VERSION_TEXT
-from rmq.observe.sample import ClientSample, LagSample, Sample, TopicSample
+from rmq.observe.sample import ClientSample, Sample, TopicSample
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 PAGE_CACHE_S = 5.0
 PAGE_CACHE_FILES = 4  # newest files of the log; a GiB takes about a millisecond
 MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
-
-TopicTable = dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None]]]
 
 
 class Sampler:
@@ -43,10 +42,22 @@ class Sampler:
         self._began = time.monotonic()
         self._page_cache = (0, -1, 0)
         self._page_cache_at = float("-inf")
+        self._times = LagTimes(broker.queues)
+        self._times_lock = asyncio.Lock()
         self._oldest = (-1, -1)  # (start of the log, store time of what is there)
+
+    async def take_all(self) -> Sample:
+        """With the ages of lags."""
+        sample, rows = self._take()
+        async with self._times_lock:
+            await asyncio.to_thread(self._times.fill, rows, sample.now_ms)
+        return sample
 
     def take(self, brief: bool = False) -> Sample:
         """`brief` leaves the tables out: topics, lags (but for their sum) and clients."""
+        return self._take(brief)[0]
+
+    def _take(self, brief: bool = False) -> tuple[Sample, list[Lag]]:
         broker, settings = self._broker, self._broker.settings
         counters = broker.core.stats()
         process = os.times()
@@ -59,6 +70,7 @@ class Sampler:
             pid=os.getpid(),
             permission=settings.brokerPermission,
             state="running",
+            now_ms=int(time.time() * 1000),
             uptime_ms=int((time.monotonic() - self._began) * 1000),
             cpu_ms=int((process.user + process.system) * 1000),
             rss_bytes=_resident_bytes(),
@@ -69,21 +81,23 @@ class Sampler:
             counters=counters,
             pools=broker.core.pools(),
             latencies=broker.core.latencies(),
+            sizes=broker.core.message_sizes(),
+            half_messages=self._half_messages(counters),
             page_cache=self._cached(),
             groups=len(broker.groups.all()),
         )
         table = broker.core.topic_table()
-        lags = _lags(table, broker.core.offsets())
-        sample.lag = sum(row.messages for row in lags)
+        rows = lags(table, broker.core.offsets(), broker.core.offsets(1))
+        sample.lag = sum(row.sample.messages for row in rows)
         if not brief:
-            self._tables(sample, table, lags)
+            self._tables(sample, table, rows)
         if counters.get("poisoned"):
             sample.state = "poisoned"
         elif not counters.get("writable", 1):
             sample.state = "full"
-        return sample
+        return sample, rows
 
-    def _tables(self, sample: Sample, table: TopicTable, lags: list[LagSample]) -> None:
+    def _tables(self, sample: Sample, table: TopicTable, behind: list[Lag]) -> None:
         broker = self._broker
         limit: int = broker.settings.metricsOtelCardinalityLimit
         system = broker.topics.is_system
@@ -95,10 +109,19 @@ class Sampler:
             rows.append(
                 TopicSample(name, messages_in, bytes_in, messages_out, bytes_out, system(name))
             )
-        sample.left_out = max(0, len(rows) - limit) + max(0, len(lags) - limit)
-        sample.topics, sample.lags = rows[:limit], lags[:limit]
+        sample.left_out = max(0, len(rows) - limit) + max(0, len(behind) - limit)
+        sample.topics = rows[:limit]
+        sample.lags = [each.sample for each in behind[:limit]]
         sample.producers = _clients(broker.producers.groups().items())
         sample.consumers = _consumers(broker.consumers.groups())
+
+    def _half_messages(self, counters: dict[str, int]) -> int:
+        """Transactions that are open; -1: the core does not say."""
+        if "half_messages_first" not in counters:
+            return -1
+        end = self._broker.queues.range(names.HALF_TOPIC, 0)[1]
+        ahead = counters["half_messages_ended_out_of_order"]
+        return max(0, end - counters["half_messages_first"] - ahead)
 
     def _oldest_message(self, counters: dict[str, int]) -> int:
         first = self._broker.core.log_range()[0]
@@ -112,24 +135,6 @@ class Sampler:
             self._page_cache_at = now
             self._page_cache = self._broker.core.page_cache(PAGE_CACHE_FILES)
         return self._page_cache
-
-
-def _lags(table: TopicTable, offsets: dict[bytes, dict[int, int]]) -> list[LagSample]:
-    lags = []
-    for key, committed in sorted(offsets.items()):
-        topic, _, group = key.partition(b"@")
-        if topic not in table:
-            continue
-        queues = table[topic][4]
-        behind = 0
-        for queue_id, offset in committed.items():
-            span = queues[queue_id] if queue_id < len(queues) else None
-            if span is not None:
-                behind += max(0, span[1] - max(offset, span[0]))
-        lags.append(
-            LagSample(group.decode(errors="replace"), topic.decode(errors="replace"), behind)
-        )
-    return lags
 
 
 def _clients(groups: Iterable[tuple[str, Iterable[Client]]], mode: str = "") -> list[ClientSample]:

@@ -28,9 +28,10 @@ PULLS_MAX = 65_536  # pulls held or under way
 DISK_READERS = 2
 
 
-def make_core(settings: Settings) -> ShardCore:
-    """A core that is not open yet. ConfigError when a setting cannot be used."""
-    options = core_options(settings)
+def make_core(settings: Settings, node: int = -1) -> ShardCore:
+    """A core that is not open yet, its memory from this NUMA node if there is one (-1: from
+    wherever). ConfigError when a setting cannot be used."""
+    options = core_options(settings) | {"node": node}
     if options["pool_bytes"]:
         log.warning(
             "store pool of %d MiB: sends are acknowledged in memory; a killed process loses what "
@@ -98,6 +99,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "reject_transactions": settings.rejectTransactionMessage,
         "record_crc": settings.enabledAppendPropCRC,
         "extra_properties": _extra_properties(settings),
+        "node": -1,
         **_buffers(settings),
     }
 

@@ -82,14 +82,15 @@ class StatusServer:
         from rmq.observe.exposition import CONTENT_TYPE
         from rmq.observe.metrics import render
 
-        samples = [self._broker.sampler.take(), *await self._others()]
+        own, others = await asyncio.gather(self._broker.sampler.take_all(), self._others())
+        samples = [own, *others]
         return Answer(200, render(sorted(samples, key=lambda each: each.shard)), CONTENT_TYPE)
 
     async def own_metrics(self) -> Answer:
         from rmq.observe.exposition import CONTENT_TYPE
         from rmq.observe.metrics import render
 
-        return Answer(200, render([self._broker.sampler.take()]), CONTENT_TYPE)
+        return Answer(200, render([await self._broker.sampler.take_all()]), CONTENT_TYPE)
 
     async def _others(self) -> list[Sample]:
         """Samples of the other shards of this machine that answer in time."""

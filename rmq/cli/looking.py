@@ -40,6 +40,10 @@ class Watch:
         self._last = seen
         return rows
 
+    def samples(self) -> list[Sample]:
+        """What the brokers of the last look that are rmq's said."""
+        return [sample for sample in self._last.values() if sample.pools]
+
     def _sample(self, entry: BrokerEntry, address: str) -> Sample:
         asked = BrokerEntry(entry.name, entry.cluster, {0: address})
         table = admin.runtime_info(self._cluster, asked, "brief")

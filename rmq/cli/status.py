@@ -12,20 +12,25 @@ from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.cluster import Cluster
 from rmq.observe.rates import Figures
+from rmq.observe.sample import Sample
 
 COLUMNS = ("BROKER", "ADDRESS", "STATE", "VERSION", "PID", "UP", "CONNECTIONS", "LAG", "UNSYNCED",
            "RSS", "DISK")  # fmt: skip
 
 
+POOL_COLUMNS = ("BROKER", "POOL", "BUFFER", "BUFFERS", "IN USE", "MOST", "REFUSED")
+
+
 @click.command()
 @namesrv_option
+@click.option("--pools", is_flag=True, help="Show the memory of each broker: its buffer pools.")
 @click.option(
     "--store",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Ask the supervisor of the broker with this store about its shards.",
 )
 @json_option
-def status(namesrv: str, store: Path | None, as_json: bool) -> None:
+def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None:
     """Show the brokers and how they are.
 
     Exit code 1 when one does not answer, is poisoned by a failed write, or its disk is full.
@@ -36,13 +41,25 @@ def status(namesrv: str, store: Path | None, as_json: bool) -> None:
         show_shards(store, as_json)
         return
     with Cluster(namesrv) as cluster:
-        rows = Watch(cluster).look()
-    if as_json:
+        watch = Watch(cluster)
+        rows = watch.look()
+    if pools:
+        show_rows(POOL_COLUMNS, [row for each in watch.samples() for row in _pools(each)], as_json)
+    elif as_json:
         show_json([row.as_dict() for row in rows])
     else:
         show_rows(COLUMNS, [_cells(row) for row in rows], False)
     if any(row.state != "running" for row in rows):
         sys.exit(1)
+
+
+def _pools(sample: Sample) -> list[tuple[object, ...]]:
+    """One row a pool, fullest ones of all time first; the last row is the arena they are in."""
+    ranked = sorted(sample.pools.items(), key=lambda item: -item[1][3] / max(1, item[1][1]))
+    rows: list[tuple[object, ...]] = [(sample.broker, name, *pool) for name, pool in ranked]
+    arena = {name: sample.counters.get(f"memory_{name}", 0) for name in ("bytes", "used")}
+    refused = sample.counters.get("memory_refusals")
+    return [*rows, (sample.broker, "(arena)", 1, arena["bytes"], arena["used"], None, refused)]
 
 
 def _cells(row: Figures) -> tuple[object, ...]:

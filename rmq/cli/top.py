@@ -2,8 +2,9 @@
 
     BROKER    STATE    IN/S   IN MB/S  OUT/S  OUT MB/S  CPU  RSS  POOL  LAG  CACHE  APPEND  FLUSH
 
-On a terminal the table stands and changes (rich); in a pipe each interval prints one; --json prints
-one line an interval. The first figures come after one interval: rates need two looks.
+On a terminal the table stands and changes (rich), and what matters least is left out where the
+terminal is narrow; in a pipe each interval prints one; --json prints one line an interval. The
+first figures come after one interval: rates need two looks.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 COLUMNS = ("BROKER", "STATE", "IN/S", "IN MB/S", "OUT/S", "OUT MB/S", "CPU", "RSS MB", "POOL",
-           "LAG", "UNSYNCED", "CACHE", "APPEND p99", "FLUSH p99", "CONN")  # fmt: skip
+           "REFUSED", "LAG", "UNSYNCED", "CACHE", "APPEND p99", "FLUSH p99", "CONN")  # fmt: skip
+# What a narrow terminal does without, first to last.
+DISPENSABLE = ("CONN", "OUT MB/S", "IN MB/S", "UNSYNCED", "RSS MB", "REFUSED", "CACHE", "FLUSH p99",
+               "POOL", "STATE", "LAG")  # fmt: skip
+GAP = 3  # what the frame takes for each column
 
 
 @click.command()
@@ -38,8 +43,9 @@ COLUMNS = ("BROKER", "STATE", "IN/S", "IN MB/S", "OUT/S", "OUT MB/S", "CPU", "RS
 def top(namesrv: str, interval: float, once: bool, as_json: bool) -> None:
     """Watch what the brokers are doing.
 
-    POOL is the fullest buffer pool, CACHE how much of the newest log files is in memory, APPEND and
-    FLUSH the time that 99 of 100 messages and syncs stayed below. Ctrl-C ends it.
+    POOL is the fullest buffer pool, REFUSED how often one was empty in the interval, CACHE how much
+    of the newest log files is in memory, APPEND and FLUSH the time that 99 of 100 messages and
+    syncs stayed below. Ctrl-C ends it.
     """
     with Cluster(namesrv) as cluster:
         looks = _looks(cluster, interval)
@@ -80,24 +86,36 @@ def _live(looks: Iterator[list[Figures]], interval: float) -> bool:
     waiting = Text(f"looking for {interval:g} s ...")
     with Live(waiting, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
         for rows in looks:
-            live.update(_drawn(rows), refresh=True)
+            live.update(_drawn(rows, live.console.width), refresh=True)
     return True
 
 
-def _drawn(rows: list[Figures]) -> Table:
+def fitting(texts: list[list[str]], width: int) -> list[int]:
+    """The columns of these rows (headings first) that fit in so many characters."""
+    left = list(range(len(COLUMNS)))
+    widths = [max(len(row[at]) for row in texts) + GAP for at in left]
+    for name in DISPENSABLE:
+        if sum(widths[at] for at in left) <= width:
+            break
+        left.remove(COLUMNS.index(name))
+    return left
+
+
+def _drawn(rows: list[Figures], width: int) -> Table:
     from rich import box
     from rich.table import Table
 
     moment = time.strftime("%H:%M:%S")
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", title=f"rmq top  {moment}",
                   title_justify="left")  # fmt: skip
-    for at, column in enumerate(COLUMNS):
-        table.add_column(column, justify="left" if at < 2 else "right", no_wrap=True)
-    texts = _table_rows(rows)
+    texts = [["-" if cell is None else cell for cell in cells] for cells in _table_rows(rows)]
+    columns = fitting([list(COLUMNS), *texts], width)
+    for at in columns:
+        table.add_column(COLUMNS[at], justify="left" if at < 2 else "right", no_wrap=True)
     for number, cells in enumerate(texts):
         ill = number < len(rows) and rows[number].state != "running"
         total = number >= len(rows)
-        shown = ["-" if cell is None else str(cell).replace("[", "\\[") for cell in cells]
+        shown = [cells[at].replace("[", "\\[") for at in columns]
         table.add_row(*shown, style="bold red" if ill else "bold" if total else None)
     return table
 
@@ -111,7 +129,8 @@ def _table_rows(rows: list[Figures]) -> list[list[str | None]]:
              _count(_sum(rows, "in_rate")), _tenths(_sum(rows, "in_mb")),
              _count(_sum(rows, "out_rate")), _tenths(_sum(rows, "out_mb")),
              _percent(_sum(rows, "cpu")), _count(_sum(rows, "rss_mb")), None,
-             _count(_sum(rows, "lag")), _megabytes(_sum(rows, "unsynced_mb")), None, None, None,
+             _count(_sum(rows, "refusals")), _count(_sum(rows, "lag")),
+             _megabytes(_sum(rows, "unsynced_mb")), None, None, None,
              _count(_sum(rows, "connections"))]
         )  # fmt: skip
     return texts
@@ -128,6 +147,7 @@ def _cells(row: Figures) -> list[str | None]:
         _percent(row.cpu),
         _count(row.rss_mb),
         _percent(row.pool),
+        _count(row.refusals),
         _count(row.lag),
         _megabytes(row.unsynced_mb),
         _percent(row.cached),

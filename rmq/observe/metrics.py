@@ -4,11 +4,13 @@
 
 Every value carries the labels of RocketMQ's own exporter, `cluster`, `node_type` and `node_id` (the
 broker's name), and `shard`: sum by (node_id, ..) looks at a shard, sum by (topic) at the machine.
-RocketMQ's dashboards work with what is here; it has no counterpart of thread pools
-(rocketmq_processor_watermark), and messages out are counted by topic, not by group.
+RocketMQ's dashboards work with what is here. What differs: messages out are counted by topic and
+not by group, commits and rollbacks are not told by topic; there is one queue of requests
+(rocketmq_processor_watermark, processor "control") where RocketMQ has a pool of threads for each
+kind. There is no rocketmq_rpc_latency: nothing is timed per request, only what waits for the disk.
 
-Histograms are in seconds as Prometheus wants them; their buckets are every fourth of the core's,
-so powers of two.
+Histograms of ours are in seconds as Prometheus wants them, RocketMQ's in its units; the buckets are
+every fourth of the core's, so powers of two.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ from collections.abc import Callable, Sequence
 
 from rmq.observe.exposition import Exposition
 from rmq.observe.latency import edge
-from rmq.observe.sample import Sample, TopicSample
+from rmq.observe.sample import LagSample, Sample, TopicSample
 
 Labels = dict[str, str]
+DLQ_PREFIX = "%DLQ%"
+SIZE_EDGES = (7, 8, 9, 10, 11, 12, 14, 16, 19, 20, 21, 22)  # 128 bytes to 4 MiB
 
 # (metric, help, value of a sample); None leaves the shard out
 _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
@@ -46,6 +50,29 @@ _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
         "Bytes in the store pool that are not in the file yet.",
         lambda s: _difference(s, "log_appended", "log_written"),
     ),
+    (
+        "rocketmq_storage_message_reserve_time",
+        "Age of the oldest message in ms.",
+        lambda s: max(0, s.now_ms - s.oldest_message_ms) if s.oldest_message_ms > 0 else None,
+    ),
+    (
+        "rocketmq_half_messages",
+        "Transactions that are open.",
+        lambda s: s.half_messages if s.half_messages >= 0 else None,
+    ),
+    ("rmq_memory_arena_bytes", "Address space of all buffers.", lambda s: _counter(s, "bytes")),
+    (
+        "rmq_memory_arena_used_bytes",
+        "What of it was taken at the start.",
+        lambda s: _counter(s, "used"),
+    ),
+    ("rmq_memory_arena_sealed", "1: nothing more is taken.", lambda s: _counter(s, "sealed")),
+    (
+        "rmq_memory_locked_bytes",
+        "Of the arena, kept in memory once touched.",
+        lambda s: _counter(s, "locked"),
+    ),
+    ("rmq_memory_node", "NUMA node of the arena, -1: none.", lambda s: _counter(s, "node")),
     ("rmq_up_seconds", "Since the start of the process.", lambda s: s.uptime_ms / 1000),
     ("rmq_writable", "1 while sends are taken.", lambda s: s.counters.get("writable")),
     ("rmq_poisoned", "1 after a failed write or sync.", lambda s: s.counters.get("poisoned")),
@@ -73,6 +100,12 @@ _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
 
 # metric -> (counter of the core, help)
 _COUNTERS = {
+    "rocketmq_commit_messages_total": ("transactions_committed", "Transactions committed."),
+    "rocketmq_rollback_messages_total": ("transactions_rolled_back", "Transactions rolled back."),
+    "rmq_memory_refusals_total": (
+        "memory_refusals",
+        "Memory asked for after the start, and not given.",
+    ),
     "rmq_turns_total": ("turns", "Turns of the reactor."),
     "rmq_write_outs_total": ("write_outs", "Turns' writes to the log."),
     "rmq_log_syncs_total": ("log_syncs", "fdatasync calls on the log."),
@@ -100,6 +133,29 @@ _TOPIC_COUNTERS: dict[str, tuple[str, Callable[[TopicSample], int]]] = {
     "rocketmq_throughput_out_total": ("Bytes handed to consumers.", lambda t: t.bytes_out),
 }
 
+_LAG_GAUGES: dict[str, tuple[str, Callable[[LagSample], int]]] = {
+    "rocketmq_consumer_lag_messages": (
+        "Messages behind the consumer's committed offset.", lambda lag: lag.messages,
+    ),
+    "rocketmq_consumer_lag_latency": (
+        "Age in ms of the oldest message above the committed offset.", lambda lag: lag.latency_ms,
+    ),
+    "rocketmq_consumer_inflight_messages": (
+        "Messages handed out and not committed.", lambda lag: lag.inflight,
+    ),
+    "rocketmq_consumer_ready_messages": (
+        "Messages not handed out yet.", lambda lag: lag.ready,
+    ),
+    "rocketmq_consumer_queueing_latency": (
+        "Age in ms of the oldest message not handed out.", lambda lag: lag.queueing_ms,
+    ),
+}  # fmt: skip
+
+_WATERMARK = (
+    "rocketmq_processor_watermark",
+    "Requests that wait for the control thread.",
+)
+
 _POOL_GAUGES = (
     ("rmq_pool_buffers", "gauge", "Buffers of a pool.", 1),
     ("rmq_pool_in_use", "gauge", "Buffers in use.", 2),
@@ -122,10 +178,17 @@ def render(samples: Sequence[Sample]) -> bytes:
         out.family(name, "counter", text)
         for sample, labels in shards:
             out.value(name, labels, sample.counters.get(counter, 0))
+    name, text = _WATERMARK
+    out.family(name, "gauge", text)
+    for sample, labels in shards:
+        waiting = sample.counters.get("control_waiting", 0)
+        out.value(name, labels | {"processor": "control"}, waiting)
     out.family("rmq_cpu_seconds_total", "counter", "User and system time of the process.")
     for sample, labels in shards:
         out.value("rmq_cpu_seconds_total", labels, sample.cpu_ms / 1000)
     _topics(out, shards)
+    _lags(out, shards)
+    _sizes(out, shards)
     _clients(out, shards)
     _pools(out, shards)
     _latency(out, shards, "append", "rmq_append_latency_seconds",
@@ -133,6 +196,8 @@ def render(samples: Sequence[Sample]) -> bytes:
     _latency(out, shards, "commit", "rmq_commit_latency_seconds",
              "One write of the store pool to its file.")  # fmt: skip
     _latency(out, shards, "flush", "rmq_flush_latency_seconds", "One fdatasync of the log.")
+    _latency(out, shards, "finish", "rocketmq_finish_message_latency",
+             "From a half message's birth to its end, in ms.", per_unit=1)  # fmt: skip
     return out.text()
 
 
@@ -143,6 +208,10 @@ def _labels(sample: Sample) -> Labels:
         "node_id": sample.broker,
         "shard": str(sample.shard),
     }
+
+
+def _counter(sample: Sample, what: str) -> int | None:
+    return sample.counters.get(f"memory_{what}")
 
 
 def _difference(sample: Sample, upper: str, lower: str) -> int | None:
@@ -158,16 +227,43 @@ def _topics(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
             for topic in sample.topics:
                 own = {"topic": topic.name, "is_system": _flag(topic.is_system)}
                 out.value(name, labels | own, value_of(topic))
-    name = "rocketmq_consumer_lag_messages"
-    out.family(name, "gauge", "Messages behind the consumer's committed offset.")
+    name = "rocketmq_send_to_dlq_messages_total"
+    out.family(name, "counter", "Messages given up: dead letters of a group.")
     for sample, labels in shards:
-        for lag in sample.lags:
-            own = {
-                "consumer_group": lag.group,
-                "topic": lag.topic,
-                "is_retry": _flag(lag.topic.startswith("%RETRY%")),
-            }
-            out.value(name, labels | own, lag.messages)
+        for topic in sample.topics:
+            if topic.name.startswith(DLQ_PREFIX):
+                group = topic.name.removeprefix(DLQ_PREFIX)
+                out.value(name, labels | {"consumer_group": group}, topic.messages_in)
+
+
+def _lags(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
+    for name, (text, value_of) in _LAG_GAUGES.items():
+        out.family(name, "gauge", text)
+        for sample, labels in shards:
+            for lag in sample.lags:
+                value = value_of(lag)
+                if value >= 0:
+                    own = {
+                        "consumer_group": lag.group,
+                        "topic": lag.topic,
+                        "is_retry": _flag(lag.topic.startswith("%RETRY%")),
+                    }
+                    out.value(name, labels | own, value)
+
+
+def _sizes(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
+    name = "rocketmq_message_size"
+    out.family(name, "histogram", "Bytes of a stored message.")
+    for sample, labels in shards:
+        if not sample.sizes:
+            continue
+        for bits in SIZE_EDGES:
+            seen = sum(sample.sizes[: bits + 1])
+            out.value(f"{name}_bucket", labels | {"le": str(1 << bits)}, seen)
+        seen = sum(sample.sizes)
+        out.value(f"{name}_bucket", labels | {"le": "+Inf"}, seen)
+        out.value(f"{name}_sum", labels, sample.counters.get("bytes_in", 0))
+        out.value(f"{name}_count", labels, seen)
 
 
 def _clients(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
@@ -195,21 +291,26 @@ def _pools(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
 
 
 def _latency(
-    out: Exposition, shards: Sequence[tuple[Sample, Labels]], which: str, name: str, text: str
+    out: Exposition,
+    shards: Sequence[tuple[Sample, Labels]],
+    which: str,
+    name: str,
+    text: str,
+    per_unit: float = 1e6,
 ) -> None:
     out.family(name, "histogram", text)
     for sample, labels in shards:
         if which not in sample.latencies:
             continue
-        counts, sum_us = sample.latencies[which]
+        counts, sum_of_all = sample.latencies[which]
         seen = 0
         for bucket, count in enumerate(counts):
             seen += count
             if bucket % 4 == 3 and bucket >= 7 and bucket < len(counts) - 1:
-                le = f"{(edge(bucket) + 1) / 1e6:.6f}"
+                le = f"{(edge(bucket) + 1) / per_unit:.6f}"
                 out.value(f"{name}_bucket", labels | {"le": le}, seen)
         out.value(f"{name}_bucket", labels | {"le": "+Inf"}, seen)
-        out.value(f"{name}_sum", labels, sum_us / 1e6)
+        out.value(f"{name}_sum", labels, sum_of_all / per_unit)
         out.value(f"{name}_count", labels, seen)
 
 

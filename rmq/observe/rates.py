@@ -38,6 +38,7 @@ class Figures:
     rss_mb: float | None
     connections: int | None
     pool: float | None  # the fullest pool, 0 to 1
+    pool_most: float | None  # the pool that was once the fullest
     refusals: int | None  # times a pool was empty or a send got SYSTEM_BUSY, in the interval
     lag: int | None  # messages behind, all groups
     unsynced_mb: float | None
@@ -77,6 +78,7 @@ def figures(earlier: Sample | None, later: Sample) -> Figures:
         rss_mb=_scaled(later.rss_bytes or None, MB),
         connections=later.counters.get("connections"),
         pool=max((row[2] / row[1] for row in later.pools.values() if row[1]), default=None),
+        pool_most=max((row[3] / row[1] for row in later.pools.values() if row[1]), default=None),
         refusals=_refusals(later) - _refusals(earlier) if later.pools else None,
         lag=later.lag if later.pid else None,
         unsynced_mb=_unsynced(later),

@@ -34,7 +34,11 @@ class LagSample(msgspec.Struct):
 
     group: str
     topic: str
-    messages: int
+    messages: int  # above what is committed
+    inflight: int = 0  # of these handed out already
+    ready: int = 0  # and those that are not
+    latency_ms: int = -1  # age of the oldest above what is committed; -1 not known
+    queueing_ms: int = -1  # age of the oldest that was not handed out; -1 not known
 
 
 class ClientSample(msgspec.Struct):
@@ -59,6 +63,7 @@ class Sample(msgspec.Struct):
     permission: int = 0
     state: str = "running"
     uptime_ms: int = 0
+    now_ms: int = 0  # wall clock
     cpu_ms: int = 0  # user and system time of the process
     rss_bytes: int = 0
     threads: int = 0
@@ -75,6 +80,8 @@ class Sample(msgspec.Struct):
     lags: list[LagSample] = []
     producers: list[ClientSample] = []
     consumers: list[ClientSample] = []
+    sizes: list[int] = []  # stored messages of less than 2 ** index bytes, from half of that on
+    half_messages: int = -1  # transactions open; -1 not known
     lag: int = 0  # messages of all lags, those left out too
     left_out: int = 0  # topics and lags beyond the limit
 

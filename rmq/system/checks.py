@@ -25,6 +25,7 @@ MIB = 1 << 20
 GOOD_FILE_SYSTEMS = {"ext4", "xfs", "btrfs", "zfs", "ext3", "f2fs"}
 QUICK_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}
 FILES_WANTED = 655_350
+LOCKED_WANTED = 1 << 30  # a shard's arena without its jumbo buffers, and room
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def check(machine: Machine, store: Path, settings: Settings) -> list[Finding]:
         *_keys(machine),
         *_limits(settings),
         *_memory(machine),
-        *_processors(machine),
+        *_processors(machine, settings),
         *_disk(machine, store, settings),
     ]
 
@@ -123,11 +124,11 @@ def _limits(settings: Settings) -> Iterator[Finding]:
              f"(systemd: LimitNOFILE={FILES_WANTED})",
     )  # fmt: skip
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    wanted = 2 * int(settings.rmqRingBytes)
+    wanted = LOCKED_WANTED + 2 * int(settings.rmqRingBytes)
     yield Finding(
         "limit of locked memory", f"{_limit(soft)}, hard {_limit(hard)}",
         f"unlimited, or at least {wanted}", _reaches(soft, wanted),
-        "the write buffer is kept in memory where this allows it",
+        "each shard's buffers, once touched, are kept in memory where this allows it",
         "" if _reaches(soft, wanted)
         else "echo '* - memlock unlimited' >> /etc/security/limits.d/rmq.conf  "
              "(systemd: LimitMEMLOCK=infinity)",
@@ -145,7 +146,7 @@ def _memory(machine: Machine) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _processors(machine: Machine) -> Iterator[Finding]:
+def _processors(machine: Machine, settings: Settings) -> Iterator[Finding]:
     governors = machine.governors()
     if governors:
         good = governors == {"performance"}
@@ -155,6 +156,12 @@ def _processors(machine: Machine) -> Iterator[Finding]:
             "" if good else "echo performance | tee "
             "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
         )  # fmt: skip
+    nodes, pinned = machine.nodes(), settings.rmqPinShards
+    yield Finding(
+        "NUMA nodes", str(nodes), "one, or rmqPinShards=true", nodes == 1 or pinned,
+        "with --shards N each shard's threads and buffers are bound to a node, if they may be",
+        "" if nodes == 1 or pinned else "--set rmqPinShards=true",
+    )  # fmt: skip
     folder = "/sys/devices/system/clocksource/clocksource0"
     clock = machine.text(f"{folder}/current_clocksource")
     good_clock = None if clock is None else clock in QUICK_CLOCKS

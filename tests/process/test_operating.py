@@ -1,18 +1,25 @@
 """A broker process as its operators see it: /metrics, /healthz, /readyz, top, status, JSON logs."""
 
+import asyncio
 import json
+import os
 import re
+import shlex
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.machine import machine
+from support.source_tree import ROOT
 
 PROM = ("--set", "metricsExporterType=PROM", "--set", "metricsPromExporterPort=0")
 SMALL = ("--set", "mappedFileSizeCommitLog=4194304")
+EVERYTHING = {"subscription": "*", "expressionType": "TAG", "sysFlag": 4}
 
 
 def rmq(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -126,6 +133,8 @@ def test_any_shard_shows_the_numbers_of_all(tmp_path: Path) -> None:
                 value(text, "rocketmq_messages_in_total", topic="t", shard=shard) for shard in "01"
             ]
             assert sum(counts) == 8 and min(counts) > 0
+            if len(os.sched_getaffinity(0)) >= 2:  # a core each: bound to its node
+                assert value(text, "rmq_memory_node", shard="1") >= 0
         done = rmq("broker", "status", "-n", both.namesrv)
         assert done.returncode == 0
         assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [
@@ -133,3 +142,80 @@ def test_any_shard_shows_the_numbers_of_all(tmp_path: Path) -> None:
         ]  # fmt: skip
         total = rmq("top", "--once", "--interval", "0.2", "-n", both.namesrv).stdout.splitlines()
         assert total[-1].split()[:4] == ["total", "2", "of", "2"]
+
+
+def test_the_units_of_systemd_start_what_their_samples_say(tmp_path: Path) -> None:
+    """ExecStart's own words, with the samples' directories and ports moved out of the way."""
+    folder = ROOT / "tools" / "systemd"
+    moved = {"/var/lib/rmq": str(tmp_path), "=9876": "=0", "metricsPromExporterPort=5557":
+             "metricsPromExporterPort=0", ":9876": ":1"}  # fmt: skip
+    started = []
+    try:
+        for name in ("namesrv", "broker"):
+            text = (folder / f"{name}.conf").read_text() + "\nmappedFileSizeCommitLog=4194304\n"
+            if name == "namesrv":
+                text = text.rpartition("mapped")[0]
+            else:
+                text += "listenPort=0\n"
+            for old, new in moved.items():
+                text = text.replace(old, new)
+            (tmp_path / f"{name}.conf").write_text(text)
+            unit = (folder / f"rmq-{name}.service").read_text()
+            line = next(line for line in unit.splitlines() if line.startswith("ExecStart="))
+            words = shlex.split(line.removeprefix("ExecStart="))
+            assert words[0] == "/opt/rmq/bin/rmq"
+            words = [sys.executable, "-m", "rmq", *words[1:]]
+            words[words.index("-c") + 1] = str(tmp_path / f"{name}.conf")
+            started.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+            assert started[-1].stdout is not None
+            assert "ready" in started[-1].stdout.readline()
+        assert (tmp_path / "store" / "commitlog").is_dir()
+    finally:
+        for process in started:
+            process.terminate()
+        codes = [process.wait(20) for process in started]
+        for process in started:
+            assert process.stdout is not None
+            process.stdout.close()
+    assert codes == [0, 0]
+
+
+def test_status_shows_the_pools_and_the_arena_they_are_in(tmp_path: Path) -> None:
+    with broker_process(tmp_path, SMALL) as broker:
+        assert rmq("send", "t", "one", "two", "-n", broker.namesrv).returncode == 0
+        done = rmq("broker", "status", "--pools", "--json", "-n", broker.namesrv)
+        rows = {row["pool"]: row for row in json.loads(done.stdout)}
+        assert {"reply", "request", "jumbo", "piece", "pull", "queue", "(arena)"} == rows.keys()
+        assert all(row["broker"] == "broker-a" and row["refused"] == 0 for row in rows.values())
+        assert rows["reply"]["most"] >= 1
+        assert rows["(arena)"]["buffers"] == rows["(arena)"]["in_use"] > 1 << 30
+
+
+def test_metrics_tell_how_old_what_waits_is(tmp_path: Path) -> None:
+    """Ten messages, four of them committed; seven were handed out when the last pull came."""
+
+    async def consume(port: int) -> None:
+        async with BrokerClient(port) as client:
+            await client.heartbeat("g", "t")
+            await client.call(15, consumerGroup="g", topic="t", queueId=0, commitOffset=4)
+            assert (await client.pull("g", "t", offset=7, **EVERYTHING)).code == 0
+
+    with broker_process(tmp_path, [*PROM, *SMALL]) as broker:
+        created = rmq("topic", "create", "t", "--queues", "1", "-n", broker.namesrv)
+        assert created.returncode == 0, created
+        assert rmq("send", "t", *"abcdefghij", "-n", broker.namesrv).returncode == 0
+        asyncio.run(consume(broker.port))
+        time.sleep(0.05)
+        _, text = fetch(broker, "/metrics")
+        row = {"consumer_group": "g", "topic": "t", "is_retry": "false"}
+        assert value(text, "rocketmq_consumer_lag_messages", **row) == 6
+        assert value(text, "rocketmq_consumer_inflight_messages", **row) == 3
+        assert value(text, "rocketmq_consumer_ready_messages", **row) == 3
+        oldest = value(text, "rocketmq_consumer_lag_latency", **row)
+        assert 30_000 > oldest >= value(text, "rocketmq_consumer_queueing_latency", **row) >= 50
+        assert value(text, "rocketmq_message_size_count") >= 7
+        assert value(text, "rocketmq_message_size_bucket", le="1024") >= 7
+        assert value(text, "rocketmq_half_messages") == 0
+        assert value(text, "rocketmq_storage_message_reserve_time") >= 0
+        assert value(text, "rmq_memory_arena_sealed") == 1
+        assert value(text, "rmq_memory_refusals_total") == 0

@@ -54,6 +54,7 @@ class FakeCore:
         self.resets: list[tuple[bytes, bytes, int, int]] = []
         self.subscriptions: dict[tuple[bytes, bytes], tuple[int, list[int] | None, int]] = {}
         self.offset_table: dict[bytes, dict[int, int]] = {}
+        self.pulled: dict[bytes, dict[int, int]] = {}
         self.offsets_version = 0
         self.records: dict[int, bytes] = {}
         self.queues: dict[tuple[bytes, int], list[bytes]] = {}
@@ -170,7 +171,12 @@ class FakeCore:
     def query_offset(self, group: bytes, topic: bytes, queue_id: int) -> int:
         return self.offset_table.get(topic + b"@" + group, {}).get(queue_id, -1)
 
-    def offsets(self) -> dict[bytes, dict[int, int]]:
+    def message_sizes(self) -> list[int]:
+        return [0] * 32
+
+    def offsets(self, pulled: int = 0) -> dict[bytes, dict[int, int]]:
+        if pulled:
+            return {key: dict(queues) for key, queues in self.pulled.items()}
         return {key: dict(queues) for key, queues in self.offset_table.items()}
 
     def remove_offsets(self, group: bytes | None, topic: bytes | None) -> None:

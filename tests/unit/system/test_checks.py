@@ -148,3 +148,14 @@ def test_the_command_on_this_machine(tmp_path: Path) -> None:
     assert [line for line in lines if line] == [
         each["command"][10:] for each in wrong if each["command"].startswith("sysctl -w ")
     ]
+
+
+@pytest.mark.parametrize("pinned, good", [("true", True), ("false", False)])
+def test_several_nodes_ask_for_shards_that_are_bound_to_them(
+    tmp_path: Path, pinned: str, good: bool
+) -> None:
+    made = machine(tmp_path, {}, **{"sys/devices/system/node/online": "0-3"})
+    settings = load_properties(None, {"rmqPinShards": pinned})
+    finding = next(f for f in check(made, tmp_path, settings) if f.name == "NUMA nodes")
+    assert (finding.now, finding.good) == ("4", good)
+    assert bool(finding.command) is not good

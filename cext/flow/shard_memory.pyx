@@ -1,0 +1,97 @@
+"""The memory of a shard. See shard_memory.pxd."""
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+
+from cext.base.status cimport OK
+from cext.flow.ack_queue cimport ack_queue_open, ack_queue_room
+from cext.flow.control_link cimport link_close, link_open, link_room
+from cext.flow.delay_level cimport REDIRECT_BYTES
+from cext.flow.group_table cimport group_table_close, group_table_open
+from cext.flow.offset_table cimport offset_table_close, offset_table_open
+from cext.flow.open_halves cimport OP_BYTES_MAX, WINDOW_BITS
+from cext.flow.pull_job cimport PullJob
+from cext.flow.shard_state cimport (
+    BATCH_IDS_BYTES,
+    DISPATCH_MAX,
+    POOL_DISPATCH_MAX,
+    TIMER_SLOTS,
+    Dispatch,
+)
+from cext.memory.arena cimport (
+    Arena,
+    SharedArena,
+    arena_lock,
+    arena_room,
+    arena_seal,
+    arena_take_pages,
+)
+from cext.memory.buffer_pool cimport buffer_pool_close, buffer_pool_open, buffer_pool_room
+from cext.memory.name_map cimport name_map_close, name_map_open
+from cext.net.reactor cimport reactor_room
+from cext.store.consume_queue cimport chunk_pool_room
+from cext.wire.header_shapes cimport header_shapes_open, header_shapes_room
+
+cdef enum:
+    ACKS_WAITING = 65536            # sends of one shard that wait for `written` or `durable`
+    LINK_MESSAGES = 65536
+    LINK_BYTES = 67108864           # bytes of requests that wait for the control thread
+
+
+cdef uint64_t own_room(int32_t dispatch_max, uint32_t pulls_max,
+                       uint64_t connections_max) noexcept nogil:
+    return (arena_room(dispatch_max * sizeof(Dispatch))
+            + arena_room(TIMER_SLOTS * sizeof(PullJob*))
+            + arena_room(BATCH_IDS_BYTES)
+            + 2 * arena_room(REDIRECT_BYTES)
+            + arena_room(WINDOW_BITS // 8)
+            + arena_room(OP_BYTES_MAX)
+            + 2 * ack_queue_room(ACKS_WAITING)
+            + header_shapes_room()
+            + buffer_pool_room(sizeof(PullJob), pulls_max)
+            + link_room(LINK_MESSAGES, connections_max))
+
+
+cdef int take_memory(ShardState s, dict given) except -1:
+    cdef uint32_t pulls_max = given["pulls_max"], connections_max = given["connections_max"]
+    cdef Arena* arena
+    s.dispatch_max = POOL_DISPATCH_MAX if given["pool_bytes"] else DISPATCH_MAX
+    s.memory = SharedArena(
+        own_room(s.dispatch_max, pulls_max, connections_max)
+        + chunk_pool_room(given["queue_chunks"])
+        + reactor_room(given["frame_max_bytes"], connections_max, given["jumbo_buffers"],
+                       given["reply_buffers"]),
+        given["node"])
+    arena = &s.memory.arena
+    s.dispatches = <Dispatch*> arena_take_pages(arena, s.dispatch_max * sizeof(Dispatch))
+    s.timer_slots = <PullJob**> arena_take_pages(arena, TIMER_SLOTS * sizeof(PullJob*))
+    s.batch_ids = <uint8_t*> arena_take_pages(arena, BATCH_IDS_BYTES)
+    s.redirect.before = <uint8_t*> arena_take_pages(arena, REDIRECT_BYTES)
+    s.redirect.after = <uint8_t*> arena_take_pages(arena, REDIRECT_BYTES)
+    s.halves.ended = <uint64_t*> arena_take_pages(arena, WINDOW_BITS // 8)
+    s.halves.ops = <uint8_t*> arena_take_pages(arena, OP_BYTES_MAX)
+    if (s.halves.ops == NULL or s.halves.ended == NULL or s.redirect.after == NULL
+            or s.redirect.before == NULL or s.batch_ids == NULL or s.timer_slots == NULL
+            or s.dispatches == NULL
+            or ack_queue_open(&s.await_written, arena, ACKS_WAITING) != OK
+            or ack_queue_open(&s.await_durable, arena, ACKS_WAITING) != OK
+            or header_shapes_open(&s.shapes, arena) != OK
+            or buffer_pool_open(&s.job_pool, arena, sizeof(PullJob), pulls_max, 0) != OK
+            or link_open(&s.link, arena, LINK_MESSAGES, LINK_BYTES, connections_max) != OK
+            or group_table_open(&s.groups) != OK
+            or offset_table_open(&s.offsets) != OK
+            or name_map_open(&s.topics) != OK):
+        raise MemoryError("no memory for the shard's tables")
+    return 0
+
+
+cdef void seal_memory(ShardState s) noexcept nogil:
+    # All but the jumbo buffers, which are given back to the system when they are not needed.
+    arena_lock(&s.memory.arena, <uint64_t> (s.net.jumbo_pool.base - s.memory.arena.base))
+    arena_seal(&s.memory.arena)
+
+
+cdef void free_memory(ShardState s) noexcept:
+    group_table_close(&s.groups)
+    offset_table_close(&s.offsets)
+    name_map_close(&s.topics)
+    buffer_pool_close(&s.job_pool)
+    link_close(&s.link)

@@ -1,0 +1,71 @@
+"""Goal: a running broker under load takes no memory: not from the arena, which is sealed, and not
+from malloc or mmap.
+
+Method: a library before malloc counts what the reactor thread allocates while messages of several
+sizes go in and out. What the control thread asks for now and then (a copy of the offsets every five
+seconds) is malloc'd, so a few calls are allowed; one a request would be thousands. Cannot prove:
+that nobody ever allocates on a path that this load does not take.
+"""
+
+import asyncio
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.broker_client import BrokerClient
+from support.broker_process import BrokerProcess, broker_process
+from support.sanitized import SANITIZED
+
+SOURCE = Path(__file__).parent.parent / "support" / "mallocs" / "mallocs.c"
+SMALL = ("--set", "mappedFileSizeCommitLog=67108864", "--set", "metricsExporterType=DISABLE")
+EVERYTHING = {"subscription": "*", "expressionType": "TAG", "sysFlag": 4}
+ROUNDS = 60
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    library = tmp_path_factory.mktemp("mallocs") / "mallocs.so"
+    flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run([compiler, *flags, "-o", str(library), str(SOURCE), "-ldl"], check=True)
+    return library
+
+
+async def load(broker: BrokerProcess, rounds: int) -> None:
+    """Per round 40 small messages, a large one, and pulls that are answered."""
+    async with BrokerClient(broker.port) as client:
+        for _ in range(rounds):
+            opaques = [client.post_send("t", b"x" * 900, n % 4) for n in range(40)]
+            opaques.append(client.post_send("t", b"y" * 100_000, 0))
+            for opaque in opaques:
+                assert (await client.reply(opaque)).code == 0
+            for queue in range(4):
+                reply = await client.pull("g", "t", queue=queue, maxMsgNums=32, **EVERYTHING)
+                assert reply.code == 0, reply.remark
+
+
+@pytest.mark.skipif(SANITIZED, reason="the sanitizer has a malloc of its own")
+def test_the_reactor_allocates_nothing_while_messages_go_in_and_out(
+    shim: Path, tmp_path: Path
+) -> None:
+    counts = tmp_path / "counts"
+    counts.write_bytes(bytes(24))
+    environment = {**os.environ, "LD_PRELOAD": str(shim), "RMQ_MALLOCS": str(counts)}
+
+    def seen() -> tuple[int, int, int]:
+        calls, size, maps = struct.unpack("<QQQ", counts.read_bytes())
+        return calls, size, maps
+
+    with broker_process(tmp_path, SMALL, environment) as broker:
+        asyncio.run(load(broker, 2))  # makes topic, queues, group and subscription
+        before = seen()
+        assert before[0] > 0, "nothing is counted"
+        asyncio.run(load(broker, ROUNDS))
+        calls, _, maps = (now - then for now, then in zip(seen(), before, strict=True))
+    assert maps <= 4  # segments of the log, mapped to be read
+    assert calls <= 100, f"{calls} allocations for {ROUNDS * 45} requests"

@@ -1,0 +1,85 @@
+"""How far groups are behind: counts from tables, ages from records, and where both end."""
+
+from collections.abc import Callable
+
+import pytest
+
+from rmq.broker import lags as module
+from rmq.broker.lags import LagTimes, TopicTable, lags
+
+NOW = 10_000
+TABLE: TopicTable = {b"t": (0, 0, 0, 0, [(0, 100), (10, 20), None])}
+
+
+class Queues:
+    """Messages are stored a millisecond after one another."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, int]] = []
+        self.on_ask: Callable[[], None] = lambda: None
+
+    def store_time_at(self, topic: str, queue_id: int, offset: int) -> int:
+        self.asked.append((topic, queue_id, offset))
+        self.on_ask()
+        return -1 if queue_id == 1 and offset == 13 else 1000 + offset
+
+
+def test_what_is_handed_out_stands_between_committed_and_the_end() -> None:
+    (row,) = lags(TABLE, {b"t@g": {0: 90, 1: 20}}, {b"t@g": {0: 95, 1: -1}})
+    assert (row.sample.group, row.sample.topic) == ("g", "t")
+    assert (row.sample.messages, row.sample.inflight, row.sample.ready) == (10, 5, 5)
+    assert (row.unconsumed, row.unpulled) == ([("t", 0, 90)], [("t", 0, 95)])
+
+
+def test_what_was_never_pulled_since_the_start_is_ready() -> None:
+    (row,) = lags(TABLE, {b"t@g": {0: 90}}, {})
+    assert (row.sample.messages, row.sample.inflight, row.sample.ready) == (10, 0, 10)
+
+
+def test_offsets_outside_of_the_queue_count_from_its_ends() -> None:
+    (row,) = lags(TABLE, {b"t@g": {0: 999, 1: 3, 2: 5, 7: 5}}, {b"t@g": {0: 5, 1: 999}})
+    assert (row.sample.messages, row.sample.inflight, row.sample.ready) == (10, 10, 0)
+    assert (row.unconsumed, row.unpulled) == ([("t", 1, 10)], [])
+
+
+def test_topics_that_are_gone_are_left_out() -> None:
+    assert lags(TABLE, {b"gone@g": {0: 1}}, {}) == []
+
+
+def test_ages_are_those_of_the_oldest() -> None:
+    rows = lags(TABLE, {b"t@g": {0: 90, 1: 15}, b"t@h": {0: 100}}, {b"t@g": {0: 95}})
+    LagTimes(Queues()).fill(rows, NOW)  # type: ignore[arg-type]
+    assert [(row.sample.latency_ms, row.sample.queueing_ms) for row in rows] == [
+        (NOW - 1015, NOW - 1015), (0, 0),
+    ]  # fmt: skip
+
+
+def test_a_record_that_cannot_be_read_has_no_age() -> None:
+    (row,) = lags(TABLE, {b"t@g": {1: 13}}, {})
+    LagTimes(Queues()).fill([row], NOW)  # type: ignore[arg-type]
+    assert row.sample.latency_ms == -1
+
+
+def test_what_was_looked_at_is_remembered_until_it_is_not_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queues = Queues()
+    times = LagTimes(queues)  # type: ignore[arg-type]
+    for _ in range(3):
+        times.fill(lags(TABLE, {b"t@g": {0: 90}}, {}), NOW)
+    assert queues.asked == [("t", 0, 90)]
+    times.fill(lags(TABLE, {b"t@g": {0: 91}}, {}), NOW)
+    times.fill(lags(TABLE, {b"t@g": {0: 90}}, {}), NOW)
+    assert queues.asked[1:] == [("t", 0, 91), ("t", 0, 90)]
+
+
+def test_no_more_is_looked_at_than_time_and_number_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    committed = {b"t@g%02d" % n: {0: n} for n in range(50)}
+    monkeypatch.setattr(module, "TIMES_MAX", 7)
+    rows = lags(TABLE, committed, {})
+    LagTimes(Queues()).fill(rows, NOW)  # type: ignore[arg-type]
+    assert [row.sample.latency_ms for row in rows] == [NOW - 1000 - n for n in range(7)] + [-1] * 43
+    monkeypatch.setattr(module, "TIMES_S", -1.0)
+    queues = Queues()
+    LagTimes(queues).fill(lags(TABLE, committed, {}), NOW)  # type: ignore[arg-type]
+    assert queues.asked == []
