@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from support.source_tree import ROOT, files, imports, name_of
+from support.source_tree import OURS, ROOT, files, imports, name_of
 
 try:
     import tomllib
@@ -52,7 +52,7 @@ def refusals(path: Path, module: str | None = None) -> list[str]:
 
 @pytest.mark.parametrize(
     "path",
-    files(".py", ".pyx", ".pxd", ".pyi", trees=("rmq", "cext", "shards", "bench", "tools")),
+    files(".py", ".pyx", ".pxd", ".pyi", trees=OURS),
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_imports_follow_the_layers(path: Path) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TREES = ("rmq", "cext", "shards", "bench", "tools", "tests")
-OURS = ("rmq", "cext", "shards", "bench", "tools")
+TREES = ("rmq", "pyspark_rmq", "cext", "shards", "bench", "tools", "tests")
+OURS = ("rmq", "pyspark_rmq", "cext", "shards", "bench", "tools")
 _SKIPPED = {"__pycache__", "target", "lib", "node_modules", ".gradle"}
 
 _CYTHON_IMPORT = re.compile(

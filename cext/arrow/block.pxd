@@ -1,0 +1,39 @@
+# Memory that grows while a column is built and is then given away as one buffer.
+#
+# A Growing is owned by whoever fills it. give() moves its memory into a Block, which exports it
+# to Python by the buffer protocol and frees it when the last view is gone, and leaves the Growing
+# empty; the next reserve takes fresh memory. malloc keeps freed pieces of this size at hand, so
+# steady reading takes no pages from the kernel.
+#
+# Example: append "ab" and "c" to one, give() -> a Block of 3 bytes, the Growing is empty again.
+
+from libc.stddef cimport size_t
+from libc.stdint cimport uint8_t, uint64_t
+from libc.string cimport memcpy
+
+cdef struct Growing:
+    uint8_t* bytes              # owned; NULL when empty
+    uint64_t size               # in use
+    uint64_t capacity
+
+# True when `more` bytes fit behind `size` now; False: no memory, nothing changed.
+cdef bint growing_reserve(Growing* to, uint64_t more) noexcept nogil
+cdef void growing_free(Growing* to) noexcept nogil
+
+cdef inline bint growing_append(Growing* to, const void* bytes, uint64_t count) noexcept nogil:
+    if to.capacity - to.size < count and not growing_reserve(to, count):
+        return False
+    if count > 0:
+        memcpy(to.bytes + to.size, bytes, count)
+        to.size += count
+    return True
+
+# The same for text: what is no UTF-8 becomes U+FFFD, a bad byte at a time, as Java decodes it.
+cdef bint growing_append_text(Growing* to, const uint8_t* bytes, uint64_t count) noexcept nogil
+
+cdef class Block:
+    cdef uint8_t* bytes         # owned
+    cdef Py_ssize_t size
+
+# With the GIL: the contents as a Block; `to` is empty afterwards.
+cdef Block give(Growing* to)

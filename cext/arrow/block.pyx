@@ -1,0 +1,106 @@
+"""Growing memory and the blocks it becomes. See block.pxd."""
+from cpython.buffer cimport PyBuffer_FillInfo
+from libc.stdint cimport uint8_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
+
+cdef enum:
+    FIRST_BYTES = 256
+
+
+cdef bint growing_reserve(Growing* to, uint64_t more) noexcept nogil:
+    cdef uint64_t wanted = to.size + more
+    cdef uint64_t capacity = to.capacity * 2 if to.capacity > 0 else FIRST_BYTES
+    cdef void* memory
+    if wanted <= to.capacity:
+        return True
+    if wanted < to.size:
+        return False
+    if capacity < wanted:
+        capacity = wanted
+    memory = realloc(to.bytes, capacity)
+    if memory == NULL:
+        return False
+    to.bytes = <uint8_t*> memory
+    to.capacity = capacity
+    return True
+
+
+cdef void growing_free(Growing* to) noexcept nogil:
+    free(to.bytes)
+    to.bytes = NULL
+    to.size = to.capacity = 0
+
+
+cdef inline uint64_t character_at(const uint8_t* at, uint64_t left) noexcept nogil:
+    """Bytes of the well-formed character at `at`; 0: there is none."""
+    cdef uint8_t first = at[0], second
+    if first < 0x80:
+        return 1
+    if left < 2 or first < 0xC2 or first > 0xF4:
+        return 0
+    second = at[1]
+    if first < 0xE0:
+        return 2 if second & 0xC0 == 0x80 else 0
+    if left < 3 or at[2] & 0xC0 != 0x80:
+        return 0
+    if first < 0xF0:
+        if first == 0xE0:
+            return 3 if 0xA0 <= second <= 0xBF else 0
+        if first == 0xED:               # no halves of surrogate pairs
+            return 3 if 0x80 <= second <= 0x9F else 0
+        return 3 if second & 0xC0 == 0x80 else 0
+    if left < 4 or at[3] & 0xC0 != 0x80:
+        return 0
+    if first == 0xF0:
+        return 4 if 0x90 <= second <= 0xBF else 0
+    if first == 0xF4:
+        return 4 if 0x80 <= second <= 0x8F else 0
+    return 4 if second & 0xC0 == 0x80 else 0
+
+
+cdef bint growing_append_text(Growing* to, const uint8_t* bytes, uint64_t count) noexcept nogil:
+    cdef uint64_t at = 0, good = 0, step, word
+    while at < count:
+        if at + 8 <= count:             # plain ASCII, eight at a time
+            memcpy(&word, bytes + at, 8)
+            if not word & <uint64_t> 0x8080808080808080:
+                at += 8
+                continue
+        step = character_at(bytes + at, count - at)
+        if step > 0:
+            at += step
+            continue
+        if (not growing_append(to, bytes + good, at - good)
+                or not growing_append(to, b"\xEF\xBF\xBD", 3)):
+            return False
+        at += 1
+        good = at
+    return growing_append(to, bytes + good, count - good)
+
+
+cdef class Block:
+    """Bytes that nobody changes any more; memoryview(block) shows them."""
+
+    def __dealloc__(self):
+        free(self.bytes)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.bytes, self.size, 1, flags)
+
+    def __len__(self):
+        return self.size
+
+
+cdef Block give(Growing* to):
+    cdef Block block = Block()
+    if to.bytes == NULL:            # a buffer of no bytes still has an address
+        block.bytes = <uint8_t*> malloc(8)
+        if block.bytes == NULL:
+            raise MemoryError("no memory for a column")
+    else:
+        block.bytes = to.bytes
+    block.size = <Py_ssize_t> to.size
+    to.bytes = NULL
+    to.size = to.capacity = 0
+    return block

@@ -1,0 +1,94 @@
+# The columns of one Arrow batch under construction. Each shows one field of a stored record.
+#
+#     fixed width   data                               queueId, offsets, timestamps (us), flags
+#     text, bytes   offsets (int32), data              body, topic, tags, keys, hosts, ids
+#     pairs         offsets into the pairs, and the two columns (name, value) of the pairs
+#     validity      one bit a row, kept for every column, handed over only when a row is null
+#
+# A batch is full at `rows_max` rows or when its text and bytes reach `bytes_wanted`: one record
+# may go beyond, so a batch holds at most bytes_wanted plus one record. Memory is given away with
+# each batch (block.pxd), never copied.
+#
+# Example: columns (queueOffset, body), two records "ab", "" -> data 2 x int64; offsets 0 2 2, "ab".
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.arrow.block cimport Growing
+from cext.arrow.pairs cimport Pair
+from cext.store.record cimport RecordView
+
+cpdef enum Field:
+    TOPIC = 0
+    BROKER_NAME = 1
+    QUEUE_ID = 2
+    QUEUE_OFFSET = 3
+    PHYSICAL_OFFSET = 4
+    MESSAGE_ID = 5              # the broker's: store host and log offset, upper-case hex
+    UNIQUE_KEY = 6              # the sender's: UNIQ_KEY
+    TAGS = 7
+    KEYS = 8
+    BODY = 9                    # unpacked
+    PROPERTIES = 10             # map
+    BORN_TIMESTAMP = 11
+    STORE_TIMESTAMP = 12
+    BORN_HOST = 13
+    STORE_HOST = 14
+    RECONSUME_TIMES = 15
+    FLAG = 16
+    SYS_FLAG = 17
+    BODY_CRC = 18
+    PREPARED_OFFSET = 19
+    PARTITION = 20              # a number that stands for (broker, queue): schema=kafka
+    TIMESTAMP_TYPE = 21         # always 1: the time of storing (Kafka's LogAppendTime)
+    CORRUPT = 22                # null, or what is wrong with the row
+    FIELDS = 23
+
+# What a row is made of. A damaged row has no view.
+cdef struct Row:
+    const RecordView* view      # NULL: only offset and reason are known
+    const uint8_t* body
+    uint32_t body_bytes
+    int64_t queue_offset
+    const Pair* pairs
+    uint32_t pair_count
+    const char* reason          # NULL, or why the row is damaged
+
+cdef struct Column:
+    int32_t field               # Field
+    int32_t width               # bytes of a fixed value; 0: text, bytes or pairs
+    Growing data
+    Growing offsets
+    Growing valid
+    Growing value_offsets       # pairs: of the values (`offsets` counts pairs, `data` is names)
+    Growing name_offsets
+    Growing values
+    int64_t pair_count
+    int64_t nulls
+
+cdef class Columns:
+    cdef Column* columns        # owned
+    cdef readonly int count
+    cdef readonly int64_t rows
+    cdef int64_t rows_max
+    cdef uint64_t bytes_wanted
+    cdef uint64_t bytes_used    # text and bytes of this batch so far
+    cdef bint wants_pairs       # some column needs the properties
+    cdef bint wants_body
+    cdef bytes topic            # of damaged rows; every other row names its own
+    cdef bytes broker_name
+    cdef const char* topic_at   # the same, for code without the lock
+    cdef const char* broker_at
+    cdef uint32_t topic_bytes
+    cdef uint32_t broker_bytes
+    cdef int32_t queue_id
+    cdef int32_t partition
+
+    cdef inline bint is_full(self) noexcept nogil:
+        return self.rows >= self.rows_max or self.bytes_used >= self.bytes_wanted
+
+    # OK | POOL_EMPTY: no memory; the batch is unusable then.
+    cdef int add(self, const Row* row) noexcept nogil
+    cdef int _begin(self) noexcept nogil
+    cdef bint _add_fixed(self, Column* column, const Row* row) noexcept nogil
+    cdef bint _add_text(self, Column* column, const Row* row) noexcept nogil
+    cdef bint _add_pairs(self, Column* column, const Row* row) noexcept nogil

@@ -1,0 +1,319 @@
+"""Columns under construction. See columns.pxd.
+
+    columns = Columns([Field.QUEUE_OFFSET, Field.BODY], rows_max=8192, bytes_wanted=1 << 20)
+    columns.place("t", "broker-a", 3, 3)
+    ...the decoder adds rows...
+    columns.take() -> (rows, [(nulls, [validity or None, data]), (nulls, [None, offsets, data])])
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset, strlen
+
+from cext.arrow.block cimport (
+    give, growing_append, growing_append_text, growing_free, growing_reserve,
+)
+from cext.arrow.pairs cimport find_pair
+from cext.base.byteorder cimport load_i32, store_i64
+from cext.base.status cimport Status
+
+cdef extern from "arpa/inet.h" nogil:
+    enum:
+        AF_INET6
+    const char* inet_ntop(int family, const void* address, char* out, unsigned int size)
+
+cdef extern from "stdio.h" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    ROWS_MAX = 1 << 20
+    BYTES_WANTED_MAX = 256 << 20     # int32 offsets hold 2 GiB; one record more must fit
+    TEXT_BYTES = 80                  # of a host or an id as text
+
+
+cdef int32_t width_of(int32_t field) noexcept nogil:
+    if field in (QUEUE_OFFSET, PHYSICAL_OFFSET, BORN_TIMESTAMP, STORE_TIMESTAMP, PREPARED_OFFSET):
+        return 8
+    if field in (QUEUE_ID, RECONSUME_TIMES, FLAG, SYS_FLAG, BODY_CRC, PARTITION, TIMESTAMP_TYPE):
+        return 4
+    return 0
+
+
+cdef uint32_t hex_of(const uint8_t* bytes, uint32_t count, char* out) noexcept nogil:
+    cdef const char* digits = b"0123456789ABCDEF"
+    cdef uint32_t i
+    for i in range(count):
+        out[2 * i] = digits[bytes[i] >> 4]
+        out[2 * i + 1] = digits[bytes[i] & 15]
+    return 2 * count
+
+
+cdef uint32_t number_of(uint32_t value, char* out) noexcept nogil:
+    cdef char reversed_digits[10]
+    cdef uint32_t count = 0, i
+    while True:
+        reversed_digits[count] = <char> (48 + value % 10)
+        value //= 10
+        count += 1
+        if value == 0:
+            break
+    for i in range(count):
+        out[i] = reversed_digits[count - 1 - i]
+    return count
+
+
+cdef uint32_t host_of(const uint8_t* host, uint32_t bytes, char* out) noexcept nogil:
+    """ "127.0.0.1:10911" or "[::1]:10911"."""
+    cdef uint32_t at = 0, i
+    cdef char address[64]
+    if bytes == 20:
+        if inet_ntop(AF_INET6, host, address, sizeof(address)) == NULL:
+            return 0
+        return <uint32_t> snprintf(out, TEXT_BYTES, b"[%s]:%d", address, load_i32(host + 16))
+    for i in range(4):
+        at += number_of(host[i], out + at)
+        out[at] = 46 if i < 3 else 58
+        at += 1
+    return at + number_of(<uint32_t> load_i32(host + 4), out + at)
+
+
+cdef uint32_t message_id_of(const RecordView* view, char* out) noexcept nogil:
+    cdef uint8_t id_bytes[28]
+    memcpy(id_bytes, view.store_host, view.store_host_bytes)
+    store_i64(id_bytes + view.store_host_bytes, view.physical_offset)
+    return hex_of(id_bytes, view.store_host_bytes + 8, out)
+
+
+cdef int64_t long_of(int32_t field, const RecordView* view) noexcept nogil:
+    if field == PHYSICAL_OFFSET:
+        return view.physical_offset
+    if field == BORN_TIMESTAMP:
+        return <int64_t> (<uint64_t> view.born_timestamp_ms * 1000)
+    if field == STORE_TIMESTAMP:
+        return <int64_t> (<uint64_t> view.store_timestamp_ms * 1000)
+    return view.prepared_offset
+
+
+cdef int32_t int_of(int32_t field, const RecordView* view) noexcept nogil:
+    if field == RECONSUME_TIMES:
+        return view.reconsume_times
+    if field == FLAG:
+        return view.flag
+    if field == SYS_FLAG:
+        return view.sys_flag
+    if field == BODY_CRC:
+        return <int32_t> view.body_crc
+    return 1                                    # TIMESTAMP_TYPE
+
+
+cdef bint set_null(Column* column, int64_t row) noexcept nogil:
+    column.valid.bytes[row >> 3] &= <uint8_t> (~(1 << (row & 7)))
+    column.nulls += 1
+    return True
+
+
+cdef inline bint end_text(Column* column) noexcept nogil:
+    cdef int32_t end = <int32_t> column.data.size
+    return growing_append(&column.offsets, &end, 4)
+
+
+cdef class Columns:
+    """One thread. The fields are fixed for its life; batches come one after another."""
+
+    def __cinit__(self, list fields not None, int64_t rows_max=8192,
+                  uint64_t bytes_wanted=1 << 20):
+        cdef int i
+        if not 1 <= rows_max <= ROWS_MAX or not 1 <= bytes_wanted <= BYTES_WANTED_MAX:
+            raise ValueError(f"rows_max {rows_max}, bytes_wanted {bytes_wanted}")
+        self.columns = <Column*> calloc(max(len(fields), 1), sizeof(Column))
+        if self.columns == NULL:
+            raise MemoryError("no memory for columns")
+        for i, field in enumerate(fields):
+            if not 0 <= field < FIELDS:
+                raise ValueError(f"no such field: {field}")
+            self.columns[i].field = field
+            self.columns[i].width = width_of(field)
+            self.wants_pairs = self.wants_pairs or field in (UNIQUE_KEY, TAGS, KEYS, PROPERTIES)
+            self.wants_body = self.wants_body or field == BODY
+        self.count = len(fields)
+        self.rows_max = rows_max
+        self.bytes_wanted = bytes_wanted
+        self.place("", "", 0, 0)
+        if self._begin() != Status.OK:
+            raise MemoryError("no memory for columns")
+
+    def __dealloc__(self):
+        cdef int i
+        if self.columns == NULL:
+            return
+        for i in range(self.count):
+            growing_free(&self.columns[i].data)
+            growing_free(&self.columns[i].offsets)
+            growing_free(&self.columns[i].valid)
+            growing_free(&self.columns[i].values)
+            growing_free(&self.columns[i].value_offsets)
+            growing_free(&self.columns[i].name_offsets)
+        free(self.columns)
+
+    def place(self, str topic not None, str broker_name not None, int32_t queue_id,
+              int32_t partition):
+        """What the rows that follow have in common."""
+        self.topic = topic.encode()
+        self.broker_name = broker_name.encode()
+        self.topic_at = self.topic
+        self.topic_bytes = <uint32_t> len(self.topic)
+        self.broker_at = self.broker_name
+        self.broker_bytes = <uint32_t> len(self.broker_name)
+        self.queue_id = queue_id
+        self.partition = partition
+
+    def take(self):
+        """(rows, per column (nulls, buffers)) of the batch; the next one starts empty."""
+        cdef Column* column
+        cdef int i
+        cdef int64_t rows = self.rows
+        out = []
+        for i in range(self.count):
+            column = &self.columns[i]
+            column.valid.size = <uint64_t> ((rows + 7) >> 3)
+            valid = give(&column.valid) if column.nulls else None
+            nulls = column.nulls
+            if column.width:
+                out.append((nulls, [valid, give(&column.data)]))
+            elif column.field == PROPERTIES:
+                out.append((nulls, [valid, give(&column.offsets), column.pair_count,
+                                    give(&column.name_offsets), give(&column.data),
+                                    give(&column.value_offsets), give(&column.values)]))
+            else:
+                out.append((nulls, [valid, give(&column.offsets), give(&column.data)]))
+        if self._begin() != Status.OK:
+            raise MemoryError("no memory for columns")
+        return rows, out
+
+    cdef int _begin(self) noexcept nogil:
+        cdef Column* column
+        cdef int32_t zero = 0
+        cdef uint64_t bits = <uint64_t> ((self.rows_max + 7) >> 3)
+        cdef int i
+        cdef bint good = True
+        self.rows = 0
+        self.bytes_used = 0
+        for i in range(self.count):
+            column = &self.columns[i]
+            column.nulls = column.pair_count = 0
+            column.valid.size = 0
+            good = good and growing_reserve(&column.valid, bits)
+            if not good:
+                return Status.POOL_EMPTY
+            memset(column.valid.bytes, 0xFF, bits)
+            if column.width:
+                good = growing_reserve(&column.data, self.rows_max * column.width)
+                continue
+            good = growing_append(&column.offsets, &zero, 4)
+            if column.field == BODY:
+                good = good and growing_reserve(&column.data,
+                                                self.bytes_wanted + (self.bytes_wanted >> 3))
+            elif column.field == PROPERTIES:
+                good = good and growing_append(&column.name_offsets, &zero, 4)
+                good = good and growing_append(&column.value_offsets, &zero, 4)
+        return Status.OK if good else Status.POOL_EMPTY
+
+    cdef int add(self, const Row* row) noexcept nogil:
+        cdef Column* column
+        cdef int i
+        cdef uint64_t before
+        for i in range(self.count):
+            column = &self.columns[i]
+            if column.width:
+                if not self._add_fixed(column, row):
+                    return Status.POOL_EMPTY
+                continue
+            before = column.data.size + column.values.size
+            if column.field == PROPERTIES:
+                if not self._add_pairs(column, row):
+                    return Status.POOL_EMPTY
+            elif not self._add_text(column, row) or not end_text(column):
+                return Status.POOL_EMPTY
+            self.bytes_used += column.data.size + column.values.size - before
+        self.rows += 1
+        return Status.OK
+
+    cdef bint _add_fixed(self, Column* column, const Row* row) noexcept nogil:
+        cdef int64_t large = 0
+        cdef int32_t small = 0
+        if column.field == QUEUE_OFFSET:
+            large = row.queue_offset
+        elif column.field == QUEUE_ID:
+            small = row.view.queue_id if row.view != NULL else self.queue_id
+        elif column.field == PARTITION:
+            small = self.partition
+        elif row.view == NULL:
+            set_null(column, self.rows)
+        elif column.width == 8:
+            large = long_of(column.field, row.view)
+        else:
+            small = int_of(column.field, row.view)
+        if column.width == 8:
+            return growing_append(&column.data, &large, 8)
+        return growing_append(&column.data, &small, 4)
+
+    cdef bint _add_text(self, Column* column, const Row* row) noexcept nogil:
+        cdef char text[TEXT_BYTES]
+        cdef const Pair* pair
+        cdef int32_t field = column.field
+        if field == BROKER_NAME:
+            return growing_append(&column.data, self.broker_at, self.broker_bytes)
+        if field == CORRUPT:
+            if row.reason == NULL:
+                return set_null(column, self.rows)
+            return growing_append(&column.data, row.reason, strlen(row.reason))
+        if row.view == NULL:
+            if field == TOPIC:
+                return growing_append_text(&column.data, <const uint8_t*> self.topic_at,
+                                           self.topic_bytes)
+            return set_null(column, self.rows)
+        if field == BODY:
+            if row.body == NULL:
+                return set_null(column, self.rows)
+            return growing_append(&column.data, row.body, row.body_bytes)
+        if field == TOPIC:
+            return growing_append_text(&column.data, row.view.topic, row.view.topic_bytes)
+        if field == BORN_HOST:
+            return growing_append(&column.data, text, host_of(
+                row.view.born_host, row.view.born_host_bytes, text))
+        if field == STORE_HOST:
+            return growing_append(&column.data, text, host_of(
+                row.view.store_host, row.view.store_host_bytes, text))
+        if field == MESSAGE_ID:
+            return growing_append(&column.data, text, message_id_of(row.view, text))
+        if field == UNIQUE_KEY:
+            pair = find_pair(row.pairs, row.pair_count, b"UNIQ_KEY", 8)
+        elif field == TAGS:
+            pair = find_pair(row.pairs, row.pair_count, b"TAGS", 4)
+        else:
+            pair = find_pair(row.pairs, row.pair_count, b"KEYS", 4)
+        if pair == NULL:
+            return set_null(column, self.rows)
+        return growing_append_text(&column.data, pair.value, pair.value_bytes)
+
+    cdef bint _add_pairs(self, Column* column, const Row* row) noexcept nogil:
+        cdef uint32_t i
+        cdef int32_t end
+        if row.view == NULL:
+            set_null(column, self.rows)
+        else:
+            for i in range(row.pair_count):
+                if not growing_append_text(&column.data, row.pairs[i].name,
+                                           row.pairs[i].name_bytes):
+                    return False
+                if not growing_append_text(&column.values, row.pairs[i].value,
+                                           row.pairs[i].value_bytes):
+                    return False
+                end = <int32_t> column.data.size
+                if not growing_append(&column.name_offsets, &end, 4):
+                    return False
+                end = <int32_t> column.values.size
+                if not growing_append(&column.value_offsets, &end, 4):
+                    return False
+            column.pair_count += row.pair_count
+        end = <int32_t> column.pair_count
+        return growing_append(&column.offsets, &end, 4)

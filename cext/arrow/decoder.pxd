@@ -1,0 +1,61 @@
+# Stored records into columns: checked, unpacked, unfolded, filtered by tag.
+#
+#     record_parse (lengths, checksum) -> range -> tag -> body unpacked -> batch unfolded -> row
+#
+# What is wrong with a record is met as `mode` says: FAIL_FAST stops with CORRUPT and `problem`,
+# PERMISSIVE adds a row that has only topic, broker, queue, offset and the reason (Field.CORRUPT),
+# DROP counts it and goes on. A record whose length cannot be believed takes what follows it in the
+# same piece with it.
+#
+# Bodies are unpacked by a Python function (zlib, LZ4 and zstd have no place in the kernel of a
+# reader whose messages are mostly plain); it is called with the lock, once a packed body.
+#
+# Example: a reply of 32 records, columns full after 20: decode says NOT_READY and `used` is where
+# the 21st begins.
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.arrow.columns cimport Columns, Row
+from cext.arrow.pairs cimport Pair
+from cext.store.record cimport RecordView
+
+cpdef enum DamageMode:
+    FAIL_FAST = 0
+    PERMISSIVE = 1
+    DROP = 2
+
+cdef struct Tag:
+    const char* bytes           # borrowed from Decoder.tags
+    uint32_t length
+
+cdef class Decoder:
+    cdef readonly Columns columns
+    cdef object unpack          # (sys_flag, bytes, limit) -> bytes; ValueError when it cannot
+    cdef list tags              # bytes objects; keeps `wanted` alive
+    cdef Tag* wanted            # owned; any of them passes
+    cdef uint32_t wanted_count  # 0: every tag passes
+    cdef Pair* pairs            # owned; PAIRS_MAX of them
+    cdef int mode
+    cdef bint check_crc
+    cdef int64_t unpacked_max   # bytes of one unpacked body
+    cdef readonly int64_t damaged       # records met that were not good, ever
+    cdef readonly int64_t filtered      # records without a wanted tag, ever
+    cdef readonly object problem        # of the record that stopped FAIL_FAST
+    cdef object unpacked        # keeps the bytes of a row alive until it is copied
+
+    # Rows with a queue offset in [first, end) go into the columns; *next becomes the offset behind
+    # the last record seen. OK: all used | NOT_READY: columns full | CLOSED: reached `end` |
+    # CORRUPT | POOL_EMPTY. first < 0: any offset, in any order.
+    cdef int decode(self, const uint8_t* at, uint64_t available, int64_t first, int64_t end,
+                    int64_t* next, uint64_t* used) noexcept nogil
+    # One parsed record. OK | CORRUPT | POOL_EMPTY.
+    cdef int add_record(self, RecordView* view, int64_t first, int64_t end) noexcept nogil
+    # What to do about a bad one: OK to go on, CORRUPT to stop, POOL_EMPTY.
+    cdef int add_damage(self, int64_t queue_offset, const char* reason) noexcept nogil
+
+    cdef bint _passes(self, const Pair* tag) noexcept nogil
+    cdef int _unfold(self, const RecordView* outer, Row* row, int64_t first,
+                     int64_t end) noexcept nogil
+    cdef int _unpack(self, const RecordView* view, Row* row) noexcept nogil
+    cdef int _unpack_with_lock(self, const RecordView* view, Row* row) noexcept with gil
+    cdef int _stop(self, int64_t queue_offset, const char* reason) noexcept with gil

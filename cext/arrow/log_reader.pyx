@@ -1,0 +1,292 @@
+"""A range of a commit log into columns. See log_reader.pxd.
+
+    reader = LogReader(decoder, fd, segment_start, segment_bytes, start, end, decide)
+    while not reader.fill(): yield decoder.columns.take()
+
+Files are read with pread: a sector that cannot be read is an error with a name, and a file that a
+live broker makes shorter is a short read instead of a signal.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memchr
+
+from cext.arrow.decoder cimport Decoder
+from cext.base.byteorder cimport load_u32
+from cext.base.status cimport Status
+from cext.base.sysio cimport read_at
+from cext.memory.name_map cimport (
+    name_map_close, name_map_find, name_map_open, name_map_put,
+)
+from cext.store.record cimport (
+    BAD_BODY_CRC, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView, record_parse,
+)
+
+cdef enum:
+    WINDOW_BYTES = 2 << 20          # read at once; grows for a larger record
+    RECORD_BYTES_LIMIT = 256 << 20  # no record is larger, whatever its size field says
+    END_WINDOW = 16 << 20           # of the search for the log's end
+    TRANSACTION = 0xC               # sys flag
+    TRANSACTION_COMMIT = 0x8
+
+cdef int64_t FOR_EVER = 1 << 62
+
+
+cdef class LogReader:
+    """One thread; the descriptor is the caller's and stays open."""
+
+    def __cinit__(self, Decoder decoder not None, int fd, int64_t segment_start,
+                  int64_t segment_bytes, int64_t start, int64_t end, decide,
+                  int64_t from_ms=0, int64_t until_ms=FOR_EVER):
+        if name_map_open(&self.topics) != Status.OK:
+            raise MemoryError("no memory to read a log")
+        self.decoder = decoder
+        self.fd = fd
+        self.segment_start = segment_start
+        self.segment_end = segment_start + segment_bytes
+        self.position = max(start, segment_start)
+        self.end = min(end, self.segment_end)
+        self.started = start <= segment_start
+        self.decide = decide
+        self.from_ms = from_ms
+        self.until_ms = until_ms
+        self.capacity = WINDOW_BYTES
+        self.buffer = <uint8_t*> malloc(WINDOW_BYTES)
+        if self.buffer == NULL:
+            raise MemoryError("no memory to read a log")
+
+    def __dealloc__(self):
+        cdef TopicRule* rule = self.rules
+        cdef TopicRule* following
+        while rule != NULL:
+            following = rule.following
+            free(rule.ranges)
+            free(rule)
+            rule = following
+        name_map_close(&self.topics)
+        free(self.buffer)
+
+    def fill(self) -> bool:
+        """Reads until the columns are full (False) or the range is done (True)."""
+        cdef int status
+        with nogil:
+            status = self.read_range()
+        if status == Status.IO_ERROR:
+            raise OSError(self.error, f"the commit log cannot be read at {self.position}")
+        if status == Status.POOL_EMPTY:
+            raise MemoryError("no memory for columns")
+        if status == Status.CORRUPT:
+            raise ValueError(self.decoder.problem[1])
+        return status == Status.OK
+
+    def log_end(self) -> int:
+        """Behind the last valid record of this segment, whatever is damaged before it."""
+        cdef int64_t low = self.segment_start, high = self.segment_end, middle, found, last = -1
+        cdef RecordView view
+        cdef int status
+        # Where a window without any record begins: records are younger than END_WINDOW apart.
+        with nogil:
+            while high - low > END_WINDOW:
+                middle = low + (high - low) // 2
+                found = self.find_record(middle, min(middle + END_WINDOW, high))
+                if found >= 0:
+                    low = found
+                else:
+                    high = middle
+            last = low
+            while True:
+                status = self.peek(last, &view)
+                if status == Status.OK:
+                    last += view.total_bytes
+                    continue
+                found = self.find_record(last + 1, min(last + END_WINDOW, self.segment_end))
+                if found < 0:
+                    break
+                last = found
+        return last
+
+    def first_stored_ms(self) -> int:
+        """Store time of the segment's first record; -1 without one."""
+        cdef RecordView view
+        cdef int status
+        with nogil:
+            status = self.peek(self.segment_start, &view)
+        return view.store_timestamp_ms if status == Status.OK else -1
+
+    cdef int _hold(self, int64_t offset, int64_t wanted) noexcept nogil:
+        """Makes [offset, offset + wanted) part of the window; fewer at the file's end."""
+        cdef int64_t size, got
+        cdef void* memory
+        if self.window_start <= offset and offset + wanted <= self.window_end:
+            return Status.OK
+        if wanted > self.capacity:
+            memory = realloc(self.buffer, <size_t> wanted)
+            if memory == NULL:
+                return Status.POOL_EMPTY
+            self.buffer = <uint8_t*> memory
+            self.capacity = wanted
+        size = min(self.capacity, self.segment_end - offset)
+        self.window_start = self.window_end = 0
+        got = read_at(self.fd, self.buffer, <uint64_t> size, offset - self.segment_start,
+                      &self.error)
+        if got < 0:
+            return Status.IO_ERROR
+        self.window_start = offset
+        self.window_end = offset + got
+        return Status.OK
+
+    cdef int peek(self, int64_t offset, RecordView* out) noexcept nogil:
+        cdef int64_t left = self.segment_end - offset
+        cdef int64_t total
+        cdef const uint8_t* at
+        cdef int status
+        out.problem = 0
+        out.total_bytes = 0
+        if offset < self.segment_start or left <= 0:
+            return Status.NOT_READY
+        status = self._hold(offset, min(left, <int64_t> RECORD_BYTES_MIN))
+        if status != Status.OK:
+            return status
+        at = self.buffer + (offset - self.window_start)
+        if self.window_end - offset >= 8:
+            total = load_u32(at)
+            if is_magic(load_u32(at + 4)) and total <= min(left, <int64_t> RECORD_BYTES_LIMIT):
+                status = self._hold(offset, total)
+                if status != Status.OK:
+                    return status
+                at = self.buffer + (offset - self.window_start)
+        return record_parse(at, <uint64_t> min(left, self.window_end - offset), offset,
+                            self.decoder.check_crc, out)
+
+    cdef int64_t find_record(self, int64_t offset, int64_t limit) noexcept nogil:
+        cdef int64_t at = offset
+        cdef RecordView view
+        cdef const uint8_t* found
+        cdef int status
+        limit = min(limit, self.segment_end)
+        while at < limit and at + RECORD_BYTES_MIN <= self.segment_end:
+            status = self._hold(at, RECORD_BYTES_MIN)
+            if status != Status.OK:
+                return status
+            if self.window_end - at < RECORD_BYTES_MIN:
+                return -1
+            # The first byte of the magic, four bytes into a record.
+            found = <const uint8_t*> memchr(self.buffer + (at + 4 - self.window_start), 0xDA,
+                                            <size_t> (self.window_end - at - 4))
+            if found == NULL:
+                at = self.window_end - 4
+                continue
+            at = self.window_start + (found - self.buffer) - 4
+            if at >= limit:
+                return -1
+            status = self._hold(at, min(<int64_t> 8, self.segment_end - at))
+            if status != Status.OK:
+                return status
+            if (self.window_end - at >= 8
+                    and is_magic(load_u32(self.buffer + (at - self.window_start) + 4))):
+                status = self.peek(at, &view)
+                if status == Status.OK:
+                    return at
+                if status == Status.IO_ERROR or status == Status.POOL_EMPTY:
+                    return status
+            at += 1
+        return -1
+
+    cdef int read_range(self) noexcept nogil:
+        cdef RecordView view
+        cdef int64_t found
+        cdef int status
+        while self.position < self.end:
+            if self.decoder.columns.is_full():
+                return Status.NOT_READY
+            status = self.peek(self.position, &view) if self.started else Status.CORRUPT
+            if status == Status.OK:
+                status = self._take(&view)
+                self.position += view.total_bytes
+            elif status == Status.NOT_FOUND:
+                self.position = self.end
+                return Status.OK
+            elif status == Status.NOT_READY or status == Status.CORRUPT:
+                found = self.find_record(self.position + (1 if self.started else 0), self.end)
+                if found < -1:
+                    return <int> found
+                status = Status.OK
+                if self.started and (found >= 0 or view.problem == BAD_BODY_CRC):
+                    status = self._take_damage(&view)
+                self.position = found if found >= 0 else self.end
+                self.started = True
+            if status != Status.OK:
+                return status
+        return Status.OK
+
+    cdef int _take(self, RecordView* view) noexcept nogil:
+        cdef int status = Status.OK
+        cdef int kind = view.sys_flag & TRANSACTION
+        if kind != 0 and kind != TRANSACTION_COMMIT:
+            return Status.OK
+        if not self.from_ms <= view.store_timestamp_ms < self.until_ms:
+            return Status.OK
+        if not self._wants(view, &status):
+            return status
+        return self.decoder.add_record(view, -1, 0)
+
+    cdef int _take_damage(self, const RecordView* view) noexcept nogil:
+        """Where the lengths are right, only the wanted topics' damage counts."""
+        cdef int status = Status.OK
+        if view.problem == BAD_BODY_CRC:
+            if not self._wants(view, &status):
+                return status
+            self.decoder.columns.topic_at = <const char*> view.topic
+            self.decoder.columns.topic_bytes = view.topic_bytes
+            self.decoder.columns.queue_id = view.queue_id
+            return self.decoder.add_damage(view.queue_offset,
+                                           b"the body does not match its checksum")
+        self.decoder.columns.topic_bytes = 0
+        self.decoder.columns.queue_id = -1
+        return self.decoder.add_damage(-1, b"bytes of the commit log that are no record")
+
+    cdef bint _wants(self, const RecordView* view, int* status) noexcept nogil:
+        cdef TopicRule* rule = self._rule(view)
+        cdef int32_t i
+        if rule == NULL:
+            status[0] = Status.POOL_EMPTY
+            return False
+        for i in range(rule.count):
+            if rule.ranges[i].queue_id == -1 or rule.ranges[i].queue_id == view.queue_id:
+                return rule.ranges[i].first <= view.queue_offset < rule.ranges[i].end
+        return False
+
+    cdef TopicRule* _rule(self, const RecordView* view) noexcept nogil:
+        cdef TopicRule* rule = <TopicRule*> name_map_find(&self.topics, view.topic,
+                                                          view.topic_bytes)
+        if rule == NULL:
+            rule = self._decide(view)
+        return rule
+
+    cdef TopicRule* _decide(self, const RecordView* view) noexcept with gil:
+        """Asks once for a topic that was not met before; NULL: no memory."""
+        cdef TopicRule* rule = <TopicRule*> calloc(1, sizeof(TopicRule))
+        cdef int i
+        if rule == NULL:
+            return NULL
+        rule.following = self.rules
+        self.rules = rule
+        try:
+            name = (<const char*> view.topic)[:view.topic_bytes].decode("utf-8", "replace")
+            ranges = self.decide(name)
+            rule.ranges = <QueueRange*> calloc(len(ranges) + 1, sizeof(QueueRange))
+            if rule.ranges == NULL:
+                return NULL
+            for i, (queue_id, first, end) in enumerate(ranges):
+                rule.ranges[i].queue_id = queue_id
+                rule.ranges[i].first = first
+                rule.ranges[i].end = end
+            rule.count = <int32_t> len(ranges)
+        except Exception:
+            return NULL
+        if name_map_put(&self.topics, view.topic, view.topic_bytes, rule) != Status.OK:
+            return NULL
+        return rule
+
+
+cdef bint is_magic(unsigned int word) noexcept nogil:
+    return word == MAGIC_V1 or word == MAGIC_V2

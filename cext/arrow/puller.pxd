@@ -1,0 +1,52 @@
+# One range of one queue of a broker, read by pulls: [next_offset, end_offset).
+#
+# One pull is under way ahead of the reader: it leaves as soon as the answer before it is here, so
+# that the broker works and the kernel receives while that answer is decoded and handed to Spark.
+# The fd is non-blocking and borrowed from a Python socket; with TLS the bytes come through Python
+# (`receive_into`), decoding stays the same.
+#
+# Example: queue of 100, answers of 32: fill() -> OK ... until next_offset is 100, then CLOSED.
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.arrow.decoder cimport Decoder
+from cext.load.reply cimport Reply, ReplyHints
+
+# What fill() says. BATCH: the columns are full. END: the range is read. Everything else is for the
+# caller to judge, by code, remark, next_offset, min_offset and max_offset.
+cpdef enum Outcome:
+    BATCH = 0
+    END = 1
+    NOTHING_THERE = 2           # the queue ends (code 19), or goes on without a way forward
+    OFFSET_MOVED = 3            # the offset is outside the queue: moved_to is inside
+    REFUSED = 4                 # any other code; remark holds the answer's header
+    LOST = 5                    # the connection: `error` is the errno, 0: the broker hung up
+    DAMAGED = 6                 # FAIL_FAST met a damaged record: decoder.problem
+
+cdef class Puller:
+    cdef Decoder decoder
+    cdef object make_request    # (queue offset, opaque) -> bytes of one frame
+    cdef object receive_into    # memoryview -> count, for TLS; None: recv on fd
+    cdef object send_all        # bytes -> None, for TLS; None: send on fd
+    cdef int fd
+    cdef int timeout_ms         # without a byte from the broker
+    cdef uint8_t* input         # owned
+    cdef uint64_t capacity
+    cdef uint64_t input_start, input_end
+    cdef ReplyHints hints
+    cdef int32_t opaque         # of the pull under way; 0: none
+    cdef uint64_t records_start, records_end    # of the answer being decoded, within input
+    cdef readonly int64_t next_offset           # of the next row
+    cdef int64_t answer_next    # where the queue goes on behind the answer being decoded
+    cdef readonly int64_t end_offset
+    cdef int64_t first_offset
+    cdef readonly int64_t min_offset, max_offset        # of the queue, by the last answer; -1
+    cdef readonly int32_t code  # of the last answer
+    cdef readonly bytes remark
+    cdef readonly int64_t answers, bytes_received
+    cdef readonly int error
+
+    cdef int _receive(self) noexcept nogil
+    cdef int _read_frame(self, Reply* out) noexcept nogil
+    cdef int _ask(self, int64_t offset) except -100
+    cdef int _take_answer(self, const Reply* reply) except -100

@@ -1,0 +1,41 @@
+from collections.abc import Callable
+from enum import IntEnum
+from typing import final
+
+from cext.arrow.decoder import Decoder
+
+class Outcome(IntEnum):
+    BATCH = 0
+    END = 1
+    NOTHING_THERE = 2
+    OFFSET_MOVED = 3
+    REFUSED = 4
+    LOST = 5
+    DAMAGED = 6
+
+@final
+class Puller:
+    next_offset: int
+    end_offset: int
+    min_offset: int
+    max_offset: int
+    code: int
+    remark: bytes
+    answers: int
+    bytes_received: int
+    error: int
+    def __new__(
+        cls,
+        decoder: Decoder,
+        fd: int,
+        make_request: Callable[[int, int], bytes],
+        first_offset: int,
+        end_offset: int,
+        timeout_ms: int = 120_000,
+        receive_into: Callable[[memoryview], int] | None = None,
+        send_all: Callable[[bytes], None] | None = None,
+    ) -> Puller: ...
+    def fill(self) -> int: ...
+    @property
+    def moved_to(self) -> int: ...
+    def seek(self, offset: int) -> None: ...

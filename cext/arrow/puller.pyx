@@ -1,0 +1,251 @@
+"""One queue of a broker, read by pulls. See puller.pxd.
+
+    puller = Puller(decoder, sock.fileno(), make_request, first, end)
+    while (outcome := puller.fill()) == FULL: yield decoder.columns.take()
+
+Every length is compared with what is there before it is used; the largest frame taken is that of
+the protocol (16 MiB) and the buffer grows only to what the broker sends.
+"""
+from cpython.buffer cimport PyBUF_WRITE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from libc.errno cimport EAGAIN, EINTR, ETIMEDOUT, errno
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memmove
+
+from cext.arrow.decoder cimport Decoder
+from cext.base.byteorder cimport load_u32
+from cext.base.status cimport Status
+from cext.load.reply cimport Reply, read_reply, reply_number
+
+cdef extern from "<poll.h>" nogil:
+    struct pollfd:
+        int fd
+        short events
+        short revents
+    int poll(pollfd* fds, unsigned long count, int timeout_ms)
+    enum:
+        POLLIN
+        POLLOUT
+
+cdef extern from "<sys/socket.h>" nogil:
+    ssize_t recv(int fd, void* to, size_t bytes, int flags)
+    ssize_t send(int fd, const void* data, size_t bytes, int flags)
+    enum:
+        MSG_NOSIGNAL
+
+cdef enum:
+    FRAME_BYTES_MAX = 16 << 20
+    FIRST_BYTES = 512 << 10
+    FOUND = 0
+    NOT_FOUND = 19
+    RETRY = 20
+    MOVED = 21
+
+
+cdef class Puller:
+    """One thread, one queue; the connection is of no use to others while it lives."""
+
+    def __cinit__(self, Decoder decoder not None, int fd, make_request, int64_t first_offset,
+                  int64_t end_offset, int timeout_ms=120_000, receive_into=None, send_all=None):
+        self.decoder = decoder
+        self.fd = fd
+        self.make_request = make_request
+        self.receive_into = receive_into
+        self.send_all = send_all
+        self.first_offset = self.next_offset = self.answer_next = first_offset
+        self.end_offset = end_offset
+        self.timeout_ms = timeout_ms
+        self.min_offset = self.max_offset = -1
+        self.remark = b""
+        self.capacity = FIRST_BYTES
+        self.input = <uint8_t*> malloc(FIRST_BYTES)
+        if self.input == NULL:
+            raise MemoryError("no memory for pulls")
+
+    def __dealloc__(self):
+        free(self.input)
+
+    def fill(self) -> int:
+        """Decodes until the columns are full (BATCH) or something is to be told."""
+        cdef Reply reply
+        cdef int status
+        cdef uint64_t used
+        while True:
+            if self.records_start < self.records_end:
+                with nogil:
+                    used = 0
+                    status = self.decoder.decode(
+                        self.input + self.records_start, self.records_end - self.records_start,
+                        self.first_offset, self.end_offset, &self.next_offset, &used)
+                    self.records_start += used
+                if status == Status.NOT_READY:
+                    return BATCH
+                if status == Status.CLOSED:
+                    self.next_offset = self.end_offset
+                    return END
+                if status == Status.POOL_EMPTY:
+                    raise MemoryError("no memory for columns")
+                if status != Status.OK:
+                    return DAMAGED
+                self.next_offset = max(self.next_offset, self.answer_next)
+            if self.decoder.columns.is_full():
+                return BATCH
+            if self.next_offset >= self.end_offset:
+                return END
+            if self.opaque == 0 and self._ask(self.next_offset) != Status.OK:
+                return LOST
+            with nogil:
+                status = self._read_frame(&reply)
+            if status != Status.OK:
+                return LOST
+            status = self._take_answer(&reply)
+            if status != BATCH:
+                return status
+
+    cdef int _take_answer(self, const Reply* reply) except -100:
+        """Moves by one answer; BATCH when the loop goes on."""
+        cdef int64_t next = -1
+        cdef bint known = reply_number(reply, b"nextBeginOffset", 15, &next) == Status.OK
+        self.opaque = 0
+        self.answers += 1
+        self.code = reply.code
+        if reply_number(reply, b"minOffset", 9, &self.min_offset) != Status.OK:
+            self.min_offset = -1
+        if reply_number(reply, b"maxOffset", 9, &self.max_offset) != Status.OK:
+            self.max_offset = -1
+        self.remark = b""
+        if reply.code == FOUND and known and next > self.next_offset:
+            self.records_start = reply.body - self.input
+            self.records_end = self.records_start + reply.body_bytes
+            self.answer_next = next
+            # One ahead, so that the broker and the kernel work while this answer is decoded.
+            if next < self.end_offset and self._ask(next) != Status.OK:
+                self.opaque = 0
+            return BATCH
+        if reply.code == RETRY and known and next > self.next_offset:
+            self.next_offset = self.answer_next = next
+            return BATCH
+        if reply.code in (NOT_FOUND, RETRY):
+            return NOTHING_THERE
+        if reply.code == MOVED:
+            if known:
+                self.answer_next = next
+            return OFFSET_MOVED
+        self.remark = (<const char*> reply.header)[:reply.header_bytes]
+        return REFUSED
+
+    @property
+    def moved_to(self) -> int:
+        """After OFFSET_MOVED: where the broker says the queue goes on."""
+        return self.answer_next
+
+    def seek(self, int64_t offset) -> None:
+        """Goes on at another offset; nothing may be under way."""
+        self.next_offset = self.answer_next = offset
+        self.records_start = self.records_end = 0
+
+    cdef int _ask(self, int64_t offset) except -100:
+        cdef bytes frame
+        cdef const char* at
+        cdef ssize_t sent
+        cdef size_t left
+        cdef pollfd waiting
+        self.opaque = <int32_t> (self.answers % 1_000_000_000 + 1)
+        frame = self.make_request(offset, self.opaque)
+        if self.send_all is not None:
+            self.send_all(frame)
+            return Status.OK
+        at = frame
+        left = len(frame)
+        with nogil:
+            while left > 0:
+                sent = send(self.fd, at, left, MSG_NOSIGNAL)
+                if sent >= 0:
+                    at += sent
+                    left -= <size_t> sent
+                    continue
+                self.error = errno
+                if self.error == EINTR:
+                    continue
+                if self.error != EAGAIN:
+                    break
+                waiting.fd = self.fd
+                waiting.events = POLLOUT
+                if poll(&waiting, 1, self.timeout_ms) == 0:
+                    self.error = ETIMEDOUT
+                    break
+        return Status.OK if left == 0 else Status.CLOSED
+
+    cdef int _receive(self) noexcept nogil:
+        """At least one byte behind input_end: OK | CLOSED (error says why; 0: hung up)."""
+        cdef ssize_t got
+        cdef pollfd waiting
+        if self.receive_into is not None:
+            with gil:
+                try:
+                    got = self.receive_into(PyMemoryView_FromMemory(
+                        <char*> self.input + self.input_end,
+                        <Py_ssize_t> (self.capacity - self.input_end), PyBUF_WRITE))
+                except OSError as error:
+                    self.error = error.errno or ETIMEDOUT
+                    return Status.CLOSED
+            if got <= 0:
+                self.error = 0
+                return Status.CLOSED
+            self.input_end += <uint64_t> got
+            self.bytes_received += got
+            return Status.OK
+        while True:
+            got = recv(self.fd, self.input + self.input_end, self.capacity - self.input_end, 0)
+            if got > 0:
+                self.input_end += <uint64_t> got
+                self.bytes_received += got
+                return Status.OK
+            self.error = errno if got < 0 else 0
+            if got == 0 or (self.error != EAGAIN and self.error != EINTR):
+                return Status.CLOSED
+            if self.error == EAGAIN:
+                waiting.fd = self.fd
+                waiting.events = POLLIN
+                if poll(&waiting, 1, self.timeout_ms) == 0:
+                    self.error = ETIMEDOUT
+                    return Status.CLOSED
+
+    cdef int _read_frame(self, Reply* out) noexcept nogil:
+        """The answer to the pull under way. OK | CLOSED | MALFORMED | TOO_LARGE | POOL_EMPTY."""
+        cdef int status
+        cdef uint64_t wanted
+        cdef void* memory
+        if self.records_end > 0:        # the answer before is decoded and gone
+            self.input_start = self.records_end
+            self.records_start = self.records_end = 0
+        while True:
+            status = read_reply(self.input + self.input_start, self.input_end - self.input_start,
+                                FRAME_BYTES_MAX, &self.hints, out)
+            if status == Status.OK:
+                if out.flag_response and out.opaque == self.opaque:
+                    # `records_end` also marks the frame as taken when it has no body.
+                    self.records_start = self.records_end = self.input_start + out.total
+                    return Status.OK
+                self.input_start += out.total
+                continue
+            if status != Status.NOT_READY:
+                return status
+            if self.input_start > 0:
+                memmove(self.input, self.input + self.input_start,
+                        self.input_end - self.input_start)
+                self.input_end -= self.input_start
+                self.input_start = 0
+            wanted = 8
+            if self.input_end >= 8:
+                wanted = <uint64_t> load_u32(self.input) + 4
+            if wanted > self.capacity:
+                memory = realloc(self.input, wanted)
+                if memory == NULL:
+                    return Status.POOL_EMPTY
+                self.input = <uint8_t*> memory
+                self.capacity = wanted
+            status = self._receive()
+            if status != Status.OK:
+                return status
