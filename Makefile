@@ -15,7 +15,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-compat test-slow soak bench lint debug clean
+.PHONY: help build run test test-compat test-slow soak bench bench-spark lint debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -25,6 +25,7 @@ help:
 	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
 	@echo 'make soak         500 rounds of kills and stops on two shards (RMQ_SOAK_ROUNDS), 15 minutes'
 	@echo 'make bench        our broker against a bare C loop, as ratios'
+	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
 	@echo 'make lint         ruff, mypy, cython-lint'
 	@echo 'make debug        AddressSanitizer and UBSan build in build/asan, tests under it'
 	@echo 'make clean        removes .venv and build products, never a store'
@@ -59,6 +60,7 @@ run: build
 	@$(BIN)/rmq standalone --store store
 
 test: build
+	@tools/need.sh java17
 	$(BIN)/python -m pytest -m 'not compat and not slow' $(PYTEST_ARGS)
 
 test-compat: build
@@ -73,6 +75,10 @@ soak: build
 
 bench: build
 	$(BIN)/python bench/run.py
+
+bench-spark: build
+	@tools/need.sh java17 maven
+	$(BIN)/python bench/spark.py
 
 # All three are run, whatever the first one says. cython-lint looks for pycodestyle on the PATH.
 lint: build
@@ -106,4 +112,4 @@ clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find cext -name '*.so' -delete
 	rm -f cext/_build.py
-	find rmq cext shards tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find rmq pyspark_rmq cext shards tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +

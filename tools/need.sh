@@ -5,6 +5,7 @@
 #   tools/need.sh python venv        Python 3.10-3.14 that can make virtual environments
 #   tools/need.sh jdk maven go       what the compatibility tests run the official clients with:
 #                                    a JDK of 11 or later, Maven, Go 1.19 or later
+#   tools/need.sh java17             what Spark runs on: Java 17 or later, perhaps in JAVA_HOME
 #
 # Missing packages are installed with apt when we are root and apt is there; otherwise they are named
 # together with the command that installs them, and the exit code is 1. Nothing missing: no output.
@@ -23,6 +24,17 @@ has_jdk() {
         && [ "${BASH_REMATCH[1]}" -ge 11 ]
 }
 
+# 'openjdk version "17.0.15" 2025-04-15'; a JDK elsewhere under /usr/lib/jvm counts too, as in
+# rmq/spark/jdk.py.
+has_java17() {
+    local java
+    for java in "${JAVA_HOME:-/none}/bin/java" "$(command -v java)" /usr/lib/jvm/*/bin/java; do
+        [ -x "$java" ] && [[ $("$java" -version 2>&1) =~ version\ \"([0-9]+) ]] \
+            && [ "${BASH_REMATCH[1]}" -ge 17 ] && return
+    done
+    return 1
+}
+
 # "go version go1.19.8 linux/amd64"
 has_go() {
     [[ $(go version 2>&1) =~ \ go([0-9]+)\.([0-9]+) ]] \
@@ -37,6 +49,7 @@ for need in "$@"; do
         gcc) command -v gcc >/dev/null && [ -e /usr/include/stdio.h ] || missing+=(gcc libc6-dev) ;;
         headers) has_headers 2>/dev/null || missing+=(python3-dev) ;;
         jdk) has_jdk || missing+=(default-jdk-headless) ;;
+        java17) has_java17 || missing+=(openjdk-17-jre-headless) ;;
         maven) command -v mvn >/dev/null || missing+=(maven) ;;
         go) has_go || missing+=(golang-go) ;;
         *) echo "tools/need.sh: no rule for $need" >&2; exit 2 ;;

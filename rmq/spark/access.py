@@ -1,0 +1,112 @@
+"""How servers are reached: name servers, account, TLS, patience. Pickled to the executors.
+
+    access = Access.of(options)
+    with access.cluster() as cluster: cluster.route("orders")
+
+An account signs every request as RocketMQ's ACL asks: HmacSHA1 over the values of all fields in the
+order of their names, and the body, in Base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rmq.client.cluster import Cluster
+from rmq.client.connection import Connection, split_address
+from rmq.errors import UnreachableError
+from rmq.format import remoting
+from rmq.spark.options import Options
+
+
+@dataclass(frozen=True)
+class Access:
+    nameserver: str
+    access_key: str | None = None
+    secret_key: str | None = None
+    security_token: str | None = None
+    tls: bool = False
+    tls_ca_file: str | None = None
+    tls_verify: bool = True
+
+    def __repr__(self) -> str:
+        return f"Access({self.nameserver})"
+
+    @classmethod
+    def of(cls, options: Options) -> Access:
+        return cls(
+            options.nameserver, options.access_key, options.secret_key, options.security_token,
+            options.tls, options.tls_ca_file, options.tls_verify,
+        )  # fmt: skip
+
+    def cluster(self) -> GuardedCluster:
+        return GuardedCluster(self)
+
+    def sign(self, fields: Mapping[str, Any], body: bytes = b"") -> dict[str, str]:
+        """The fields as texts, with the account's three when there is an account."""
+        texts = remoting.field_texts(fields)
+        if self.access_key is None or self.secret_key is None:
+            return texts
+        texts["AccessKey"] = self.access_key
+        if self.security_token is not None:
+            texts["SecurityToken"] = self.security_token
+        content = "".join(texts[name] for name in sorted(texts)).encode() + body
+        digest = hmac.digest(self.secret_key.encode(), content, "sha1")
+        texts["Signature"] = base64.b64encode(digest).decode()
+        return texts
+
+    def tls_context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.tls_ca_file)
+        context.check_hostname = False  # brokers are known by address, not by name
+        if not self.tls_verify:
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+class GuardedConnection(Connection):
+    """A connection that signs what it sends and speaks TLS when told."""
+
+    def __init__(self, address: str, access: Access) -> None:
+        super().__init__(address)
+        self._access = access
+        if access.tls:
+            try:
+                self._socket = access.tls_context().wrap_socket(
+                    self._socket, server_hostname=split_address(address)[0]
+                )
+            except OSError as error:
+                self.close()
+                raise UnreachableError(f"{address}: TLS failed ({error})") from None
+
+    @property
+    def socket(self) -> Any:
+        return self._socket
+
+    def submit(self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b"") -> int:
+        return super().submit(code, self._access.sign(fields or {}, body), body)
+
+
+class GuardedCluster(Cluster):
+    """A Cluster whose connections are GuardedConnections."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(access.nameserver)
+        self._access = access
+
+    def connect(self, address: str) -> GuardedConnection:
+        connection = self._connections.get(address)
+        if not isinstance(connection, GuardedConnection) or connection.fileno() < 0:
+            connection = GuardedConnection(address, self._access)
+            self._connections[address] = connection
+        return connection
+
+    def forget(self, broker_name: str) -> None:
+        """Its address is asked for again at the next use."""
+        address = self._masters.pop(broker_name, None)
+        connection = self._connections.pop(address or "", None)
+        if connection is not None:
+            connection.close()

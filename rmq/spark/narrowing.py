@@ -1,0 +1,108 @@
+"""Spark's filters as limits of the plan: pushdown=true.
+
+Spark applies every filter again, so a limit may let through too much and never too little. Used are
+comparisons with constants on topic, brokerName, queueId, queueOffset, storeTimestamp and tags (and
+their namesakes of schema=kafka); everything else is left to Spark.
+
+Needs spark.sql.python.filterPushdown.enabled=true, which is Spark's own condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from rmq.spark.columns import ColumnType
+from rmq.spark.offsets import QueueKey
+
+if TYPE_CHECKING:
+    from rmq.spark.queues import Queues
+
+_COMPARISONS = (EqualTo, EqualNullSafe, In, GreaterThan, GreaterThanOrEqual, LessThan,
+                LessThanOrEqual)  # fmt: skip
+
+
+@dataclass
+class Narrowing:
+    """Per field the allowed values (None: any), and closed ranges."""
+
+    allowed: dict[str, set[Any]] = field(default_factory=dict)
+    lowest: dict[str, int] = field(default_factory=dict)
+    highest: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, filters: Iterable[Filter], table: Mapping[str, ColumnType]) -> Narrowing:
+        found = cls()
+        for each in filters:
+            if isinstance(each, _COMPARISONS) and len(each.attribute) == 1:
+                column = table.get(each.attribute[0])
+                if column is not None:
+                    found._take(column.field, each)
+        return found
+
+    def _take(self, name: str, each: Any) -> None:
+        values = list(each.value) if isinstance(each, In) else [each.value]
+        if any(value is None for value in values) or not values:
+            return
+        if name in ("TOPIC", "BROKER_NAME", "QUEUE_ID", "PARTITION", "TAGS"):
+            if isinstance(each, (EqualTo, EqualNullSafe, In)):
+                before = self.allowed.get(name)
+                self.allowed[name] = set(values) & before if before is not None else set(values)
+        elif name in ("QUEUE_OFFSET", "STORE_TIMESTAMP"):
+            self._limit(name, each, [_number(value) for value in values])
+
+    def _limit(self, name: str, each: Any, values: list[int]) -> None:
+        """Times are floored to the ms, so the open ends are taken as closed ones."""
+        if not isinstance(each, (LessThan, LessThanOrEqual)):
+            self.lowest[name] = max(self.lowest.get(name, 0), min(values))
+        if not isinstance(each, (GreaterThan, GreaterThanOrEqual)):
+            self.highest[name] = min(self.highest.get(name, 1 << 62), max(values))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(sorted(map(str, self.allowed.get("TAGS", ()))))
+
+    def narrow(
+        self,
+        ranges: Mapping[QueueKey, tuple[int, int]],
+        numbers: Mapping[QueueKey, int],
+        view: Queues,
+    ) -> dict[QueueKey, tuple[int, int]]:
+        """The ranges without what the filters exclude."""
+        found = {}
+        for key, (start, end) in ranges.items():
+            if start >= end or not self._wants(key, numbers[key]):
+                continue
+            start = max(start, self.lowest.get("QUEUE_OFFSET", 0))
+            end = min(end, self.highest.get("QUEUE_OFFSET", end) + 1)
+            if start < end and "STORE_TIMESTAMP" in self.lowest:
+                start = max(start, view.first_at(key, self.lowest["STORE_TIMESTAMP"]))
+            if start < end and "STORE_TIMESTAMP" in self.highest:
+                end = min(end, view.first_at(key, self.highest["STORE_TIMESTAMP"] + 1))
+            if start < end:
+                found[key] = (start, end)
+        return found
+
+    def _wants(self, key: QueueKey, number: int) -> bool:
+        shown = {"TOPIC": key.topic, "BROKER_NAME": key.broker, "QUEUE_ID": key.queue_id,
+                 "PARTITION": number}  # fmt: skip
+        return all(shown[name] in values for name, values in self.allowed.items() if name in shown)
+
+
+def _number(value: Any) -> int:
+    if isinstance(value, datetime):
+        return int(value.timestamp() * 1000)
+    return int(value)

@@ -1,0 +1,83 @@
+"""Ranges of queues cut into input partitions.
+
+    one partition a queue; empty ranges none
+    minPartitions             larger ranges are cut, in proportion to their messages
+    maxRecordsPerPartition    and so that no task has more messages,
+    maxBytesPerPartition      nor, by the size of a few messages of each queue, more bytes
+    maxPartitions             what is then too many is gathered: a task reads several ranges in turn
+
+Example: ranges of 1000 and 10 messages, minPartitions=3 -> 0..500, 500..1000, 0..10.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from pyspark.sql.datasource import InputPartition
+
+from rmq.spark.offsets import QueueKey
+from rmq.spark.options import Options
+
+
+class Piece(NamedTuple):
+    """Messages [start, end) of one queue; `number` is its partition in schema=kafka."""
+
+    key: QueueKey
+    start: int
+    end: int
+    number: int
+
+
+class QueuePieces(InputPartition):
+    """What one task reads, and where the brokers were when it was planned."""
+
+    def __init__(self, pieces: Sequence[Piece], addresses: Mapping[str, str]) -> None:
+        super().__init__(tuple(pieces))
+        self.pieces = tuple(pieces)
+        names = {piece.key.broker for piece in pieces}
+        self.addresses = {name: addresses[name] for name in sorted(names) if name in addresses}
+
+
+def cut(
+    ranges: Mapping[QueueKey, tuple[int, int]],
+    numbers: Mapping[QueueKey, int],
+    options: Options,
+    row_bytes: Mapping[QueueKey, int] | None = None,
+) -> list[Piece]:
+    """The ranges as pieces; row_bytes is needed for maxBytesPerPartition only."""
+    full = {key: each for key, each in sorted(ranges.items()) if each[0] < each[1]}
+    total = sum(end - start for start, end in full.values())
+    wanted = options.min_partitions or 0
+    pieces = []
+    for key, (start, end) in full.items():
+        count = end - start
+        parts = 1
+        if options.max_records_per_partition:
+            parts = max(parts, -(-count // options.max_records_per_partition))
+        if options.max_bytes_per_partition and row_bytes is not None:
+            parts = max(parts, -(-count * row_bytes.get(key, 1024)
+                                 // options.max_bytes_per_partition))  # fmt: skip
+        if wanted > len(full):
+            parts = max(parts, round(count / total * wanted))
+        parts = min(parts, count)
+        pieces += [
+            Piece(key, start + count * at // parts, start + count * (at + 1) // parts, numbers[key])
+            for at in range(parts)
+        ]
+    return pieces
+
+
+def gather(pieces: Sequence[Piece], options: Options) -> list[list[Piece]]:
+    """One list a task: the pieces themselves, or at most maxPartitions lists of about one size."""
+    limit = options.max_partitions
+    if limit is None or len(pieces) <= limit:
+        return [[piece] for piece in pieces]
+    tasks: list[list[Piece]] = [[] for _ in range(limit)]
+    heap = [(0, at) for at in range(limit)]
+    for piece in sorted(pieces, key=lambda each: each.start - each.end):
+        load, at = heapq.heappop(heap)
+        tasks[at].append(piece)
+        heapq.heappush(heap, (load + piece.end - piece.start, at))
+    return [sorted(task) for task in tasks]

@@ -1,0 +1,320 @@
+"""One input partition read from its brokers, on an executor.
+
+    for batch in read_pieces(reader_plan, partition.pieces, partition.addresses): ...
+
+A lost connection, a broker that restarts or has moved: the range goes on behind the last message
+handed out, for pollTimeoutMs. Messages that are gone (expired, or a queue that was cut) are a
+DataLossError unless failOnDataLoss=false. A connection that ends its range cleanly is kept for the
+next task of this worker process, which Spark reuses.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cext.arrow.columns import Columns, Field
+from cext.arrow.decoder import DamageMode, Decoder
+from cext.arrow.puller import Outcome, Puller
+from rmq.codes import VERSION, RequestCode, ResponseCode
+from rmq.errors import RemoteError, RmqError, UnreachableError
+from rmq.spark.access import Access, GuardedConnection
+from rmq.spark.batches import BatchMaker, unpack_body
+from rmq.spark.options import Options
+from rmq.spark.planning import Piece
+from rmq.spark.queues import PULL_GROUP, DataLossError, describe
+
+log = logging.getLogger("rmq.spark")
+MODES = {"failfast": DamageMode.FAIL_FAST, "permissive": DamageMode.PERMISSIVE,
+         "dropmalformed": DamageMode.DROP}  # fmt: skip
+FIRST_PAUSE, LAST_PAUSE = 0.05, 2.0
+END_PATIENCE = 3.0  # a broker that has just restarted may not know its last messages yet
+PULL_MESSAGES = 1024
+_DAMAGED = re.compile(r"queue \d+ offset (\d+)\) is damaged")
+_BUSY = {ResponseCode.SYSTEM_BUSY, 14}  # 14: SERVICE_NOT_AVAILABLE, while starting and stopping
+_idle: dict[tuple[int, Access, str], GuardedConnection] = {}
+_frozen_in: list[int] = []
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """What every task of a read has in common; pickled."""
+
+    options: Options
+    access: Access | None  # None: a store is read, without a broker
+    fields: tuple[str, ...]
+    schema: Any  # of Arrow
+    tags: tuple[str, ...]
+
+
+class DamagedMessageError(RmqError):
+    """mode=failfast met a damaged message."""
+
+
+def freeze_once(options: Options) -> None:
+    """Spark collects garbage after every task, 35 ms of it over what never changes."""
+    if options.gc_freeze and os.getpid() not in _frozen_in:
+        gc.collect()
+        gc.freeze()
+        _frozen_in[:] = [os.getpid()]
+
+
+def make_decoder(plan: ReadPlan) -> Decoder:
+    options = plan.options
+    columns = Columns(
+        [Field[name] for name in plan.fields], options.batch_rows, options.batch_bytes
+    )
+    return Decoder(
+        columns,
+        unpack=unpack_body,
+        tags=plan.tags,
+        mode=MODES[options.mode],
+        unpacked_max=options.max_unpacked_bytes,
+    )
+
+
+def read_pieces(
+    plan: ReadPlan, pieces: Sequence[Piece], addresses: Mapping[str, str]
+) -> Iterator[Any]:
+    """The record batches of all pieces; one may hold rows of two pieces."""
+    freeze_once(plan.options)
+    decoder = make_decoder(plan)
+    columns = decoder.columns
+    maker = BatchMaker(plan.schema)
+    known = dict(addresses)
+    for piece in pieces:
+        key = piece.key
+        columns.place(key.topic, key.broker, key.queue_id, piece.number)
+        for _ in _PieceReader(plan, piece, known, decoder).run():
+            yield maker.batch(*columns.take())
+    if columns.rows:
+        yield maker.batch(*columns.take())
+
+
+class _PieceReader:
+    """One range, over as many connections as it takes."""
+
+    def __init__(
+        self, plan: ReadPlan, piece: Piece, addresses: dict[str, str], decoder: Decoder
+    ) -> None:
+        assert plan.access is not None
+        self._access = plan.access
+        self._plan = plan
+        self._piece = piece
+        self._addresses = addresses
+        self._decoder = decoder
+        self._offset = piece.start
+        self._template = _request_template(plan, piece)
+        self._give_up = 0.0
+        self._pause = FIRST_PAUSE
+
+    def run(self) -> Iterator[None]:
+        """Yields whenever the columns are full."""
+        self._moved_on()
+        while self._offset < self._piece.end:
+            try:
+                link = self._connect()
+            except UnreachableError as error:
+                self._wait(error)
+                continue
+            clean = False
+            try:
+                clean = yield from self._pull(link)
+            except UnreachableError as error:
+                self._wait(error)
+            finally:
+                if clean:
+                    _idle[(os.getpid(), self._access, link.address)] = link
+                else:
+                    link.close()
+
+    def _pull(self, link: GuardedConnection) -> Generator[None, None, bool]:
+        """Until the range's end over one connection; True when the connection is as it was."""
+        plan, piece = self._plan, self._piece
+        tls = self._access.tls
+        link.socket.settimeout(plan.options.poll_timeout_ms / 1000 if tls else 0.0)
+        puller = Puller(
+            self._decoder, link.fileno(), self._request, self._offset, piece.end,
+            plan.options.poll_timeout_ms,
+            link.socket.recv_into if tls else None,
+            link.socket.sendall if tls else None,
+        )  # fmt: skip
+        while True:
+            outcome = puller.fill()
+            if puller.next_offset > self._offset:
+                self._moved_on()
+            self._offset = puller.next_offset
+            if outcome == Outcome.BATCH:
+                yield
+            elif outcome == Outcome.END:
+                return True
+            elif outcome == Outcome.LOST:
+                raise UnreachableError(f"{link.address}: {_reason(puller.error)}")
+            else:
+                self._decide(outcome, puller, link)
+                puller.seek(self._offset)
+
+    def _decide(self, outcome: int, puller: Puller, link: GuardedConnection) -> None:
+        """Moves self._offset on, or waits, or raises."""
+        piece = self._piece
+        if outcome == Outcome.DAMAGED:
+            offset, reason = self._decoder.problem or (self._offset, "damaged")
+            raise DamagedMessageError(
+                f"{describe(piece.key)}, offset {offset}: {reason};"
+                " mode=permissive or mode=dropmalformed reads on"
+            )
+        if outcome == Outcome.OFFSET_MOVED and puller.moved_to > self._offset:
+            self._lost(self._offset, min(puller.moved_to, piece.end), puller)
+            self._offset = min(puller.moved_to, piece.end)
+        elif outcome in (Outcome.NOTHING_THERE, Outcome.OFFSET_MOVED):
+            # The queue ends before the range does.
+            if time.monotonic() - self._since < min(END_PATIENCE, self._patience):
+                time.sleep(0.1)
+                return
+            self._lost(self._offset, piece.end, puller)
+            self._offset = piece.end
+        else:
+            self._refused(puller, link)
+
+    def _refused(self, puller: Puller, link: GuardedConnection) -> None:
+        remark = _remark(puller.remark)
+        damaged = _DAMAGED.search(remark)
+        if damaged is not None and int(damaged[1]) >= self._offset:
+            offset = int(damaged[1])
+            try:
+                self._decoder.damage(offset, remark[:100])
+            except ValueError:
+                raise DamagedMessageError(
+                    f"{describe(self._piece.key)}: {remark};"
+                    " mode=permissive or mode=dropmalformed reads on"
+                ) from None
+            self._offset = min(offset + 1, self._piece.end)
+        elif puller.code in _BUSY:
+            self._wait(UnreachableError(f"{link.address}: {remark}"))
+        elif puller.code == ResponseCode.TOPIC_NOT_EXIST:
+            self._lost(self._offset, self._piece.end, puller)
+            self._offset = self._piece.end
+        else:
+            raise RemoteError(puller.code, f"{describe(self._piece.key)}: {remark}")
+
+    def _lost(self, start: int, end: int, puller: Puller) -> None:
+        text = f"{describe(self._piece.key)}: messages {start} to {end - 1} are gone"
+        if puller.max_offset >= 0:
+            text += f" (the queue has {puller.min_offset} to {puller.max_offset})"
+        if self._plan.options.fail_on_data_loss:
+            raise DataLossError(f"{text}; failOnDataLoss=false reads what is left")
+        log.warning("%s; going on without them", text)
+
+    @property
+    def _patience(self) -> float:
+        return float(self._plan.options.poll_timeout_ms) / 1000
+
+    def _moved_on(self) -> None:
+        self._since = time.monotonic()
+        self._pause = FIRST_PAUSE
+
+    def _wait(self, error: UnreachableError) -> None:
+        """A pause that grows; the error when patience is at its end."""
+        if time.monotonic() - self._since > self._patience:
+            raise UnreachableError(
+                f"{describe(self._piece.key)}: {error}; given up after pollTimeoutMs="
+                f"{self._plan.options.poll_timeout_ms}"
+            ) from None
+        time.sleep(self._pause)
+        self._pause = min(self._pause * 2, LAST_PAUSE)
+        self._addresses.pop(self._piece.key.broker, None)
+
+    def _connect(self) -> GuardedConnection:
+        broker = self._piece.key.broker
+        address = self._addresses.get(broker)
+        if address is None:
+            with self._access.cluster() as cluster:
+                found = {entry.name: entry.master for entry in cluster.brokers()}
+            address = found.get(broker)
+            if address is None:
+                raise UnreachableError(f"broker {broker} is not registered or has no master")
+            self._addresses[broker] = address
+        kept = _idle.pop((os.getpid(), self._access, address), None)
+        if kept is not None and _is_alive(kept):
+            return kept
+        return GuardedConnection(address, self._access)
+
+    def _request(self, offset: int, opaque: int) -> bytes:
+        """A pull: the template with two numbers; signed as a whole when there is an account."""
+        if self._access.access_key is not None:
+            fields = self._access.sign(_request_fields(self._plan, self._piece, offset))
+            text = _request_text(fields, opaque).encode()
+        else:
+            text = self._template % (offset, opaque)
+        return (len(text) + 4).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text
+
+
+def _request_fields(plan: ReadPlan, piece: Piece, offset: int) -> dict[str, Any]:
+    options = plan.options
+    expression = options.sql if options.sql is not None else " || ".join(plan.tags) or "*"
+    return {
+        "consumerGroup": options.group or PULL_GROUP,
+        "topic": piece.key.topic,
+        "queueId": str(piece.key.queue_id),
+        "queueOffset": str(offset),
+        "maxMsgNums": str(PULL_MESSAGES),
+        "maxMsgBytes": str(options.fetch_bytes),
+        "sysFlag": "4",
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subVersion": "0",
+        "subscription": expression,
+        "expressionType": "TAG" if options.sql is None else "SQL92",
+        "bname": piece.key.broker,
+    }
+
+
+def _request_text(fields: Mapping[str, str], opaque: int) -> str:
+    return json.dumps(
+        {
+            "code": int(RequestCode.PULL_MESSAGE), "extFields": dict(fields), "flag": 0,
+            "language": "PYTHON", "opaque": opaque, "serializeTypeCurrentRPC": "JSON",
+            "version": VERSION,
+        },
+        separators=(",", ":"),
+    )  # fmt: skip
+
+
+def _request_template(plan: ReadPlan, piece: Piece) -> bytes:
+    """The request's JSON with %d for the queue offset and the opaque number."""
+    offset, opaque = 4_000_000_000_000_000_007, 2_000_000_011
+    text = _request_text(_request_fields(plan, piece, offset), opaque).replace("%", "%%")
+    text = text.replace(f'"{offset}"', '"%d"', 1)
+    before, _, after = text.rpartition(f'"opaque":{opaque}')
+    return f'{before}"opaque":%d{after}'.encode()
+
+
+def _is_alive(link: GuardedConnection) -> bool:
+    """An idle connection with something to read has been closed by its peer, or is out of step."""
+    try:
+        link.socket.settimeout(0.0)
+        link.socket.recv(1)
+    except (BlockingIOError, InterruptedError):
+        return True
+    except OSError:
+        pass
+    link.close()
+    return False
+
+
+def _remark(header: bytes) -> str:
+    try:
+        return str(json.loads(header).get("remark") or "no reason given")
+    except (ValueError, AttributeError):
+        return "no reason given"
+
+
+def _reason(error: int) -> str:
+    return os.strerror(error).lower() if error else "the broker closed the connection"

@@ -1,0 +1,276 @@
+"""What the brokers know of the queues to be read: which there are, their ends, offsets by time.
+
+    view = Queues(options)
+    view.find() -> {QueueKey: Ends(first, last)}
+    view.resolve(bound, ends) -> {QueueKey: offset}
+
+Used where plans are made, by one thread. Every question is asked again (fetchOffset.numRetries
+times) when nobody answers, with a fresh look at the name server.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from rmq.client.admin import topic_queues
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError, RmqError, UnreachableError
+from rmq.format.message import decode_messages
+from rmq.spark.access import Access, GuardedCluster
+from rmq.spark.columns import PARTITIONS_PER_BROKER
+from rmq.spark.offsets import EARLIEST, LATEST, Bound, QueueKey, parse_assign
+from rmq.spark.options import OptionError, Options
+
+log = logging.getLogger("rmq.spark")
+SYSTEM_PREFIXES = ("%RETRY%", "%DLQ%", "RMQ_SYS_", "rmq_sys_", "%SYS%")
+SYSTEM_TOPICS = {
+    "SCHEDULE_TOPIC_XXXX", "TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "BenchmarkTest",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+}  # fmt: skip
+PULL_GROUP = "TOOLS_CONSUMER"  # every broker has it
+SAMPLE = 16  # messages that tell how large the others are
+Answer = TypeVar("Answer")
+
+
+class DataLossError(RmqError):
+    """Messages that should be read are not there; failOnDataLoss=false goes on without them."""
+
+
+class Ends(NamedTuple):
+    """Offsets of one queue: `first` up to, not including, `last`."""
+
+    first: int
+    last: int
+
+
+def is_system(topic: str) -> bool:
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
+
+
+class Queues:
+    """The view of one read; close() when done."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._access = Access.of(options)
+        self._cluster: GuardedCluster | None = None
+        self._assigned = parse_assign(options.assign) if options.assign is not None else None
+
+    def close(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    def ask(self, question: Callable[[GuardedCluster], Answer]) -> Answer:
+        """The answer; after a failure of the network the question is put again."""
+        retries = self._options.fetch_offset_num_retries
+        for attempt in range(retries + 1):
+            if self._cluster is None:
+                self._cluster = self._access.cluster()
+            try:
+                return question(self._cluster)
+            except UnreachableError:
+                self.close()
+                if attempt == retries:
+                    raise
+                time.sleep(self._options.fetch_offset_retry_interval_ms / 1000)
+        raise AssertionError("the last attempt returns or raises")
+
+    def topics(self) -> list[str]:
+        """The topics that are read; with a pattern those there are now."""
+        if self._assigned is not None:
+            return sorted(self._assigned)
+        if self._options.subscribe_pattern is None:
+            return sorted(set(self._options.topics))
+        pattern = re.compile(self._options.subscribe_pattern)
+        names = self.ask(lambda cluster: cluster.topics())
+        return [name for name in names if pattern.fullmatch(name) and not is_system(name)]
+
+    def find(self, gone: Iterable[str] = ()) -> dict[QueueKey, Ends]:
+        """All queues to be read. A missing topic is an error, unless it stands in `gone`."""
+        found: dict[QueueKey, Ends] = {}
+        for topic in self.topics():
+            try:
+                rows = self.ask(partial(topic_queues, topic=topic))
+            except RemoteError as error:
+                if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                    raise
+                if topic in gone or self._options.subscribe_pattern is not None:
+                    continue
+                raise OptionError(
+                    f"topic {topic} does not exist at {self._options.nameserver}:"
+                    f" create it (rmq topic create {topic}) or correct the option"
+                ) from None
+            brokers = {row.queue.broker_name for row in rows}
+            for row in rows:
+                key = QueueKey(topic, row.queue.broker_name, row.queue.queue_id)
+                if self._wanted(key, brokers):
+                    found[key] = Ends(row.min_offset, row.max_offset)
+        self._check_assigned(found)
+        return found
+
+    def _wanted(self, key: QueueKey, brokers: set[str]) -> bool:
+        if self._assigned is None:
+            return True
+        chosen = self._assigned.get(key.topic, {})
+        alone = chosen.get("", set()) if len(brokers) == 1 else set()
+        if "" in chosen and len(brokers) > 1:
+            raise OptionError(
+                f"option assign: topic {key.topic} is on {', '.join(sorted(brokers))}: name them"
+            )
+        return key.queue_id in chosen.get(key.broker, set()) | alone
+
+    def _check_assigned(self, found: Mapping[QueueKey, Ends]) -> None:
+        for topic, brokers in (self._assigned or {}).items():
+            for broker, ids in brokers.items():
+                there = {key.queue_id for key in found
+                         if key.topic == topic and broker in ("", key.broker)}  # fmt: skip
+                if ids - there and self._options.fail_on_data_loss:
+                    raise OptionError(
+                        f"option assign: topic {topic} has no queue {min(ids - there)}"
+                        + (f" on {broker}" if broker else "")
+                    )
+
+    def resolve(self, bound: Bound, ends: Mapping[QueueKey, Ends]) -> dict[QueueKey, int]:
+        """The offset at which the bound is, for every queue."""
+        self._check_named(bound, ends)
+        return {key: self._offset(bound, key, each) for key, each in ends.items()}
+
+    def _check_named(self, bound: Bound, ends: Mapping[QueueKey, Ends]) -> None:
+        for key in bound.values:
+            fitting = {each.broker for each in ends
+                       if each.topic == key.topic and each.queue_id == key.queue_id
+                       and key.broker in ("", each.broker)}  # fmt: skip
+            if not fitting:
+                where = f" on {key.broker}" if key.broker else ""
+                raise OptionError(f"option {bound.option}: queue {key.queue_id} of topic"
+                                  f" {key.topic}{where} is not among those read")  # fmt: skip
+            if len(fitting) > 1:
+                raise OptionError(f"option {bound.option}: topic {key.topic} is on"
+                                  f" {', '.join(sorted(fitting))}: name them")  # fmt: skip
+
+    def _offset(self, bound: Bound, key: QueueKey, ends: Ends) -> int:
+        default = ends.first if bound.option.startswith("starting") else ends.last
+        if bound.kind == "earliest":
+            return ends.first
+        if bound.kind == "latest":
+            return ends.last
+        if bound.kind == "group":
+            return self._committed(key, ends)
+        if bound.kind == "time":
+            return self._at_time(bound, key, ends, bound.time_ms)
+        value = bound.value(key)
+        if value is None:
+            return default
+        if bound.kind == "times":
+            return self._at_time(bound, key, ends, value)
+        if value in (EARLIEST, LATEST):
+            return ends.first if value == EARLIEST else ends.last
+        return self._inside(bound, key, ends, value)
+
+    def _inside(self, bound: Bound, key: QueueKey, ends: Ends, value: int) -> int:
+        if ends.first <= value <= ends.last:
+            return value
+        text = (f"option {bound.option}: offset {value} of {describe(key)} is not there,"
+                f" it has {ends.first} to {ends.last}")  # fmt: skip
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{text}; failOnDataLoss=false takes the nearest")
+        log.warning("%s; the nearest is taken", text)
+        return min(max(value, ends.first), ends.last)
+
+    def _committed(self, key: QueueKey, ends: Ends) -> int:
+        fields = {"consumerGroup": self._options.group, "topic": key.topic, "queueId": key.queue_id}
+        try:
+            reply = self.ask(lambda cluster: cluster.broker(key.broker).call(
+                RequestCode.QUERY_CONSUMER_OFFSET, fields))  # fmt: skip
+        except RemoteError as error:
+            if error.code != ResponseCode.QUERY_NOT_FOUND:
+                raise
+            return ends.first
+        return _clamped(reply.int_field("offset"), ends)
+
+    def _at_time(self, bound: Bound, key: QueueKey, ends: Ends, time_ms: int) -> int:
+        if ends.first >= ends.last:
+            return ends.last
+        fields = {"topic": key.topic, "queueId": key.queue_id, "timestamp": time_ms}
+        reply = self.ask(lambda cluster: cluster.broker(key.broker).call(
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields))  # fmt: skip
+        offset = _clamped(reply.int_field("offset"), ends)
+        # Brokers answer the last offset when nothing is that young: the one before tells.
+        if offset >= ends.last - 1 and self._stored_ms(key, ends.last - 1) < time_ms:
+            if bound.strict and bound.option.startswith("starting"):
+                raise OptionError(
+                    f"option {bound.option}: {describe(key)} has nothing stored at {time_ms} or"
+                    " later; startingOffsetsByTimestampStrategy=latest starts at its end"
+                )
+            return ends.last
+        return offset
+
+    def first_at(self, key: QueueKey, time_ms: int) -> int:
+        """The first offset stored then or later; the queue's end when there is none."""
+        fields = {"topic": key.topic, "queueId": key.queue_id}
+
+        def asked(code: int) -> int:
+            reply = self.ask(lambda cluster: cluster.broker(key.broker).call(code, fields))
+            return int(reply.int_field("offset"))
+
+        ends = Ends(asked(RequestCode.GET_MIN_OFFSET), asked(RequestCode.GET_MAX_OFFSET))
+        return self._at_time(Bound("time", time_ms=time_ms, strict=False), key, ends, time_ms)
+
+    def _stored_ms(self, key: QueueKey, offset: int) -> int:
+        found = self.sample(key, offset, 1)
+        return found[0][1] if found else 1 << 62
+
+    def sample(self, key: QueueKey, offset: int, count: int = SAMPLE) -> list[tuple[int, int]]:
+        """(bytes, stored ms) of some messages from `offset` on."""
+        fields = {
+            "consumerGroup": PULL_GROUP, "topic": key.topic, "queueId": key.queue_id,
+            "queueOffset": offset, "maxMsgNums": count, "sysFlag": 4, "commitOffset": 0,
+            "suspendTimeoutMillis": 0, "subVersion": 0, "subscription": "*",
+            "expressionType": "TAG",
+        }  # fmt: skip
+        reply = self.ask(lambda cluster: cluster.broker(key.broker).ask(
+            RequestCode.PULL_MESSAGE, fields))  # fmt: skip
+        if reply.code != ResponseCode.SUCCESS:
+            return []
+        found = list(decode_messages(reply.body, check_crc=False))
+        return [(len(reply.body) // len(found), each.store_timestamp_ms) for each in found]
+
+    def row_bytes(self, ranges: Mapping[QueueKey, tuple[int, int]]) -> dict[QueueKey, int]:
+        """About how many bytes a message of each queue has, by a look at its first ones."""
+        found = {}
+        for key, (start, _) in ranges.items():
+            sample = self.sample(key, start)
+            found[key] = sample[0][0] if sample else 1024
+        return found
+
+    def addresses(self) -> dict[str, str]:
+        """Broker name -> address of its master."""
+        entries = self.ask(lambda cluster: cluster.brokers())
+        return {entry.name: entry.master for entry in entries if entry.master is not None}
+
+
+def partition_numbers(keys: Iterable[QueueKey]) -> dict[QueueKey, int]:
+    """The number of each queue in schema=kafka: queue id + 65536 * (brokers before, by name)."""
+    every = list(keys)
+    brokers: dict[str, list[str]] = {}
+    for key in every:
+        brokers.setdefault(key.topic, []).append(key.broker)
+    order = {topic: sorted(set(names)) for topic, names in brokers.items()}
+    return {
+        key: order[key.topic].index(key.broker) * PARTITIONS_PER_BROKER + key.queue_id
+        for key in every
+    }
+
+
+def _clamped(offset: int, ends: Ends) -> int:
+    return min(max(int(offset), ends.first), ends.last)
+
+
+def describe(key: QueueKey) -> str:
+    return f"queue {key.queue_id} of topic {key.topic} on {key.broker}"

@@ -1,0 +1,28 @@
+"""Which messages a batch read is about: start and end of every queue, at one moment."""
+
+from __future__ import annotations
+
+import logging
+
+from rmq.spark.offsets import QueueKey, end_of, start_of
+from rmq.spark.options import OptionError, Options
+from rmq.spark.queues import Queues, describe
+
+log = logging.getLogger("rmq.spark")
+
+
+def snapshot(view: Queues, options: Options) -> dict[QueueKey, tuple[int, int]]:
+    """Queue -> [start, end); OptionError when a start is behind its end."""
+    first, last = start_of(options), end_of(options)
+    ends = view.find()
+    starts = view.resolve(first, ends)
+    stops = view.resolve(last, ends)
+    found = {}
+    for key in ends:
+        start, stop = starts[key], stops[key]
+        if start > stop:
+            if {first.kind, last.kind} & {"offsets", "times"}:
+                raise OptionError(f"{describe(key)}: the start {start} is behind the end {stop}")
+            stop = start  # a time between the two bounds that is younger than all messages
+        found[key] = (start, stop)
+    return found

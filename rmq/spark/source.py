@@ -1,0 +1,131 @@
+"""The data source that Spark knows as "rmq": the class, and reading a batch.
+
+    spark.read.format("rmq").option("nameserver", "127.0.0.1:9876").option("topic", "orders").load()
+
+A DataFrame is a snapshot: its first action asks the brokers where the queues end, and every further
+action on the same DataFrame reads the same messages. load() it again to see newer ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from rmq.spark import columns
+from rmq.spark.options import Options, read_options, write_options
+from rmq.spark.planning import QueuePieces, cut, gather
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
+    from rmq.spark.narrowing import Narrowing
+    from rmq.spark.pulling import ReadPlan
+
+
+class RmqDataSource(DataSource):
+    """Topics of a RocketMQ-compatible broker, or the files of its store."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rmq"
+
+    def schema(self) -> StructType:
+        # Spark asks for it before it says whether this is a batch or a stream.
+        from rmq.spark.options import lenient_options
+
+        return columns.default_schema(lenient_options(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = read_options(self.options, streaming=False)
+        if options.path is not None:
+            from rmq.spark.store import StoreReader
+
+            return StoreReader(options, schema)
+        if options.pushdown:
+            return PushdownReader(options, schema)
+        return RmqReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from rmq.spark.stream import RmqStreamReader
+
+        return RmqStreamReader(read_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from rmq.spark.sink import BatchSink
+
+        return BatchSink(write_options(self.options), schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from rmq.spark.sink import StreamSink
+
+        return StreamSink(write_options(self.options), schema, overwrite)
+
+
+def read_plan(options: Options, schema: StructType, tags: Iterable[str] = ()) -> ReadPlan:
+    """What the tasks of a read have in common."""
+    from rmq.spark.access import Access
+    from rmq.spark.pulling import ReadPlan
+
+    return ReadPlan(
+        options,
+        Access.of(options),
+        tuple(columns.fields_of(schema, options)),
+        columns.arrow_schema(schema),
+        tuple(tags or options.tags),
+    )
+
+
+class RmqReader(DataSourceReader):
+    """Plans on the driver, reads on the executors."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._plan = read_plan(options, schema)
+        self._narrowing: Narrowing | None = None
+
+    def partitions(self) -> list[InputPartition]:
+        from rmq.spark.queues import Queues, partition_numbers
+        from rmq.spark.snapshot import snapshot
+
+        view = Queues(self._options)
+        try:
+            ranges = snapshot(view, self._options)
+            numbers = partition_numbers(ranges)
+            if self._narrowing is not None:
+                ranges = self._narrowing.narrow(ranges, numbers, view)
+            sizes = view.row_bytes(ranges) if self._options.max_bytes_per_partition else None
+            tasks = gather(cut(ranges, numbers, self._options, sizes), self._options)
+            addresses = view.addresses() if tasks else {}
+        finally:
+            view.close()
+        return [QueuePieces(task, addresses) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from rmq.spark.pulling import read_pieces
+
+        if not isinstance(partition, QueuePieces):  # Spark's stand-in for an empty plan
+            return iter(())
+        return read_pieces(self._plan, partition.pieces, partition.addresses)
+
+
+class PushdownReader(RmqReader):
+    """With pushdown=true: Spark's filters make the plan smaller. Spark still applies them all."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        from rmq.spark.narrowing import Narrowing
+
+        self._narrowing = Narrowing.of(filters, columns.table_of(self._options))
+        if not self._options.tags and self._options.sql is None:
+            self._plan = read_plan(self._options, self._schema, self._narrowing.tags)
+        return filters

@@ -1,0 +1,50 @@
+"""One Spark session, one broker with its name server for all tests of this folder."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process
+from support.source_tree import ROOT
+
+pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]")
+
+SMALL = ("--set", f"mappedFileSizeCommitLog={32 << 20}")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    from rmq.spark.jdk import find_java_home
+    from rmq.spark.session import build_session
+
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    assert find_java_home() is not None, "Spark needs a JDK of 17 or later: tools/need.sh jdk17"
+    session = build_session(
+        "tests",
+        master="local[2]",
+        settings={
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.sql.python.filterPushdown.enabled": "true",
+            "spark.driver.memory": "1g",
+        },
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("broker"), SMALL) as started:
+        yield started
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name of its own for each test."""
+    return Path(request.node.name).name.replace("[", "-").replace("]", "")[:100]

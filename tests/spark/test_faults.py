@@ -1,0 +1,180 @@
+"""What fails under a read: brokers that die and come back, messages that are gone or damaged."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from support.broker_process import BrokerProcess, start_broker
+from support.spark_topics import fill, make, read
+
+from rmq.client.admin import delete_topic, topic_queues
+from rmq.client.cluster import Cluster
+from rmq.format.message import decode_message_id
+from rmq.spark.columns import default_schema
+from rmq.spark.options import read_options
+from rmq.spark.planning import Piece
+from rmq.spark.pulling import DamagedMessageError, read_pieces
+from rmq.spark.queues import DataLossError, Queues
+from rmq.spark.source import read_plan
+
+SMALL = ("--set", f"mappedFileSizeCommitLog={32 << 20}")
+
+
+class Pair:
+    """A broker that can be killed and started again at its addresses."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.broker = start_broker(directory, SMALL)
+        self.namesrv = self.broker.namesrv
+        self.again = ["--port", str(self.broker.port), "--namesrv-port",
+                      self.namesrv.rpartition(":")[2]]  # fmt: skip
+
+    def kill(self) -> None:
+        self.broker.process.kill()
+        self.broker.process.wait()
+
+    def start(self) -> None:
+        self.broker = start_broker(self.directory, [*SMALL, *self.again])
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    started = Pair(tmp_path)
+    try:
+        yield started
+    finally:
+        if started.broker.process.poll() is None:
+            started.kill()
+
+
+def load(broker: BrokerProcess, topic: str, count: int, size: int = 1024) -> None:
+    """Many messages, fast."""
+    make(broker, topic, 1)
+    subprocess.run(
+        [sys.executable, "-m", "rmq", "bench", "batch", "-n", broker.namesrv, "-t", topic,
+         "--queues", "1", "-s", str(size), "-d", "30", "--warmup", "0", "--count", str(count)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def plan_of(namesrv: str, topic: str, **options: str):
+    given = read_options({"nameserver": namesrv, "topic": topic, "columns": "queueOffset,body",
+                          **options}, streaming=False)  # fmt: skip
+    view = Queues(given)
+    ends = view.find()
+    pieces = [Piece(key, each.first, each.last, 0) for key, each in ends.items()]
+    return read_plan(given, default_schema(given)), pieces, view.addresses()
+
+
+def offsets(batches: Iterator, into: list[int]) -> Sequence[int]:
+    for batch in batches:
+        into += batch.column(0).to_pylist()
+    return into
+
+
+def test_a_broker_killed_within_a_range_costs_no_message_and_repeats_none(pair: Pair) -> None:
+    load(pair.broker, "killed", 60_000)
+    plan, pieces, addresses = plan_of(pair.namesrv, "killed", batchBytes="256k")
+    total = sum(piece.end for piece in pieces)
+    assert total >= 50_000
+    batches = read_pieces(plan, pieces, addresses)
+    seen: list[int] = next(batches).column(0).to_pylist()
+    pair.kill()
+    pair.start()
+    assert offsets(batches, seen) == list(range(total))
+
+
+def test_a_broker_that_stays_away_is_given_up_after_the_time_that_was_given(pair: Pair) -> None:
+    load(pair.broker, "away", 2000)
+    plan, pieces, addresses = plan_of(pair.namesrv, "away", pollTimeoutMs="700")
+    pair.kill()
+    began = time.monotonic()
+    with pytest.raises(Exception, match="given up after pollTimeoutMs=700"):
+        list(read_pieces(plan, pieces, addresses))
+    assert time.monotonic() - began < 10
+
+
+def test_a_topic_that_vanishes_is_a_loss_that_may_be_allowed(pair: Pair) -> None:
+    fill(pair.broker, "vanishing", {0: [b"x"] * 5})
+    plan, pieces, addresses = plan_of(pair.namesrv, "vanishing")
+    tolerant, _, _ = plan_of(pair.namesrv, "vanishing", failOnDataLoss="false")
+    with Cluster(pair.namesrv) as cluster:
+        delete_topic(cluster, "vanishing")
+    with pytest.raises(DataLossError, match="messages 0 to 4 are gone"):
+        list(read_pieces(plan, pieces, addresses))
+    assert list(read_pieces(tolerant, pieces, addresses)) == []
+
+
+def test_a_message_damaged_on_disk_is_told_marked_or_left_out(pair: Pair) -> None:
+    fill(pair.broker, "hurt", {0: [b"%d" % at * 50 for at in range(6)]})
+    options = {"columns": "queueOffset,msgId"}
+    plan, pieces, addresses = plan_of(pair.namesrv, "hurt", **options)
+    (batch,) = read_pieces(plan, pieces, addresses)
+    at = decode_message_id(batch.column(1).to_pylist()[3])[1]
+    pair.broker.stop()
+    log = sorted((pair.broker.store / "commitlog").iterdir())[0]
+    with log.open("r+b") as file:
+        file.seek(at + 100)
+        file.write(b"\xff")
+    pair.start()
+    with pytest.raises(DamagedMessageError, match="offset 3"):
+        list(read_pieces(plan, pieces, addresses))
+    plan, _, _ = plan_of(pair.namesrv, "hurt", mode="dropmalformed")
+    assert offsets(read_pieces(plan, pieces, addresses), []) == [0, 1, 2, 4, 5]
+    plan, _, _ = plan_of(pair.namesrv, "hurt", mode="permissive", columns="queueOffset,_corrupt")
+    (batch,) = read_pieces(plan, pieces, addresses)
+    rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    assert [offset for offset, _ in rows] == [0, 1, 2, 3, 4, 5]
+    assert [offset for offset, reason in rows if reason is not None] == [3]
+
+
+def test_a_worker_needs_no_more_memory_for_a_long_queue(pair: Pair) -> None:
+    """The process that reads 200 MB grows by less than 40 MB over what it is after the first."""
+    load(pair.broker, "long", 200_000)
+    script = (
+        "import sys, resource\n"
+        "sys.path[:0] = [sys.argv[1], sys.argv[1] + '/tests']\n"
+        "from spark.test_faults import plan_of, read_pieces\n"
+        "plan, pieces, addresses = plan_of(sys.argv[2], 'long')\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024\n"
+        "rows, early = 0, 0\n"
+        "for at, batch in enumerate(read_pieces(plan, pieces, addresses)):\n"
+        "    rows += batch.num_rows\n"
+        "    early = peak() if at == 10 else early\n"
+        "print(rows, early, peak())\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run([sys.executable, "-c", script, str(root), pair.namesrv],
+                          capture_output=True, text=True, check=True,
+                          env={**os.environ, "PYTHONPATH": str(root)})  # fmt: skip
+    rows, early, peak = map(int, done.stdout.split())
+    assert rows >= 150_000
+    assert peak < early + 40
+    assert peak < 256
+
+
+@pytest.mark.slow
+def test_a_broker_killed_under_a_spark_job_leaves_its_result_exact(spark, pair: Pair) -> None:
+    load(pair.broker, "job", 400_000, 256)
+    with Cluster(pair.namesrv) as cluster:
+        total = sum(row.max_offset for row in topic_queues(cluster, "job"))
+    frame = read(spark, pair.broker, "job", minPartitions=4, columns="queueOffset")
+    killer = subprocess.Popen(["sleep", "0.4"])
+    counted = frame.selectExpr("count(*)", "count(distinct queueOffset)", "max(queueOffset)")
+    import threading
+
+    def restart() -> None:
+        killer.wait()
+        pair.kill()
+        pair.start()
+
+    thread = threading.Thread(target=restart)
+    thread.start()
+    found = tuple(counted.first())
+    thread.join()
+    assert found == (total, total, total - 1)
