@@ -1,0 +1,283 @@
+"""write and writeStream: rows become messages.
+
+    df.write.format("rmq").mode("append").option("nameserver", ...).option("topic", "orders").save()
+
+    body (or value)    binary or string      required
+    topic              string                instead of the option topic
+    tags, keys         string                keys may be an array of strings
+    properties         map<string,string>
+    shardingKey        string                rows of one key go to one queue, in order
+    delay              int                   delay level
+    deliverAt          timestamp             not before
+
+At least once: a task that Spark runs again sends its rows again, with the same unique keys. The key
+is made of the query, the batch, the partition and the row (of a batch write: of this write, or of
+idPrefix), so readers drop repeats by the column uniqueKey (rmq.spark.dedupe.drop_repeats).
+
+transactional=true sends half messages, which nobody sees until all tasks of the batch are done and
+the driver ends their transactions; a batch that fails is rolled back. Should the driver die in
+between, a streaming query sends the batch again and what it left is never seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from rmq.codes import RequestCode
+from rmq.errors import RmqError
+from rmq.format.message import decode_message_id
+from rmq.spark.access import Access
+from rmq.spark.options import OptionError, Options
+
+if TYPE_CHECKING:
+    from rmq.format.fastjson import MessageQueue
+    from rmq.format.remoting import Command
+
+COLUMNS = {
+    "body": ("binary", "string"),
+    "value": ("binary", "string"),
+    "topic": ("string",),
+    "tags": ("string",),
+    "keys": ("string", "array<string>"),
+    "properties": ("map<string,string>",),
+    "shardingKey": ("string",),
+    "delay": ("int", "smallint", "tinyint"),
+    "deliverAt": ("timestamp",),
+}
+COMMIT, ROLLBACK = 8, 12
+QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
+_HALF = struct.Struct(">qq32s")  # offset in the half queue, log offset, unique key
+
+
+class BadRowError(RmqError):
+    """A row cannot become a message."""
+
+
+@dataclass
+class Halves(WriterCommitMessage):
+    """What a task has sent; of a transactional write, broker -> its half messages, packed."""
+
+    rows: int = 0
+    topic: str = ""
+    halves: dict[str, bytearray] = field(default_factory=dict)
+
+
+class _Sink:
+    """What both writers do; pickled to the executors."""
+
+    def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
+        if overwrite:
+            raise OptionError('a topic cannot be overwritten: write with mode("append")')
+        self._options = options
+        self._access = Access.of(options)
+        self._names = _checked(schema, options)
+        self._prefix = options.id_prefix or uuid.uuid4().hex
+
+    def _write(self, batches: Iterator[Any], prefix: str, partition: int) -> Halves:
+        from rmq.spark.sending import Sender
+
+        done = Halves(topic=(self._options.topic or ("",))[0])
+
+        def answered(queue: MessageQueue, reply: Command) -> None:
+            _, offset = decode_message_id(reply.fields.get("msgId", ""))
+            key = reply.fields.get("transactionId", "").encode()[:32]
+            done.halves.setdefault(queue.broker_name, bytearray()).extend(
+                _HALF.pack(reply.int_field("queueOffset"), offset, key)
+            )
+
+        transactional = self._options.transactional
+        sender = Sender(self._options, self._access, answered if transactional else None)
+        try:
+            rows = Rows(self._options, self._names, prefix, partition)
+            for batch in batches:
+                for topic, shard, properties, body, single in rows.of(batch):
+                    sender.add(topic, shard, properties, body, single=single, half=transactional)
+                    done.rows += 1
+            sender.flush()
+        finally:
+            sender.close()
+        return done
+
+    def _end(self, messages: list[WriterCommitMessage | None], outcome: int) -> None:
+        """Commits or rolls back every half message of the batch."""
+        with self._access.cluster() as cluster:
+            for message in messages:
+                for broker, packed in (
+                    message.halves if isinstance(message, Halves) else {}
+                ).items():
+                    connection = cluster.broker(broker)
+                    waiting = 0
+                    for offset, log_offset, key in _HALF.iter_unpack(bytes(packed)):
+                        unique = key.rstrip(b"\0").decode()
+                        connection.submit(
+                            RequestCode.END_TRANSACTION,
+                            {
+                                "producerGroup": self._options.producer_group,
+                                "tranStateTableOffset": offset, "commitLogOffset": log_offset,
+                                "commitOrRollback": outcome, "fromTransactionCheck": False,
+                                "msgId": unique, "transactionId": unique,
+                            },
+                        )  # fmt: skip
+                        waiting += 1
+                        if waiting >= 64:
+                            waiting -= _taken(connection)
+                    while waiting:
+                        waiting -= _taken(connection)
+
+
+def _taken(connection: Any) -> int:
+    reply = connection.receive(10.0)
+    if reply is None or reply.code != 0:
+        reason = "no answer" if reply is None else reply.remark
+        raise BadRowError(f"a transaction of the batch could not be ended: {reason}")
+    return 1
+
+
+class BatchSink(_Sink, DataSourceArrowWriter):
+    """df.write"""
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        return self._write(iterator, self._prefix, context.partitionId() if context else 0)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._end(messages, COMMIT)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._end(messages, ROLLBACK)
+
+
+class StreamSink(_Sink, DataSourceStreamArrowWriter):
+    """df.writeStream"""
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        if context is None:
+            raise BadRowError("a streaming write outside of a task")
+        query, batch = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+        if query is None or batch is None:
+            raise BadRowError("Spark does not say which query and batch this is")
+        prefix = f"{self._options.id_prefix or query}/{batch}"
+        return self._write(iterator, prefix, context.partitionId())
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._end(messages, COMMIT)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self._end(messages, ROLLBACK)
+
+
+def _checked(schema: StructType, options: Options) -> list[str]:
+    """The columns by their names in COLUMNS; OptionError says what is wrong and what to do."""
+    known = {name.lower(): name for name in COLUMNS}
+    names = []
+    for column in schema.fields:
+        name = known.get(column.name.lower())
+        if name is None:
+            raise OptionError(
+                f"column {column.name} has no meaning in a message; there are"
+                f" {', '.join(COLUMNS)}: drop it or put it into properties"
+            )
+        if column.dataType.simpleString() not in COLUMNS[name]:
+            allowed = " or ".join(COLUMNS[name])
+            raise OptionError(f"column {column.name} is {column.dataType.simpleString()},"
+                              f" it must be {allowed}: cast it")  # fmt: skip
+        names.append(name)
+    if not {"body", "value"} & set(names):
+        raise OptionError("there is no column body: name one, select(... .alias('body'))")
+    if options.topic is None and "topic" not in names:
+        raise OptionError("no topic: give option topic or a column topic")
+    if options.transactional and {"delay", "deliverAt"} & set(names):
+        raise OptionError("a delayed message cannot be transactional: drop one of the two")
+    return names
+
+
+class Rows:
+    """Record batches as messages: (topic, shard, properties, body, must go alone)."""
+
+    def __init__(self, options: Options, names: list[str], prefix: str, partition: int) -> None:
+        self._names = ["body" if name == "value" else name for name in names]
+        self._topic = options.topic[0] if options.topic else None
+        digest = hashlib.md5(prefix.encode(), usedforsecurity=False).hexdigest()[:16]
+        self._key = f"{digest}{partition & 0xFFFFFFFF:08x}".upper()
+        self._row = 0
+        extra = ""
+        if options.transactional:
+            immune = options.transaction_timeout // 1000
+            extra = (f"TRAN_MSG\1true\2PGROUP\1{options.producer_group}\2"
+                     f"CHECK_IMMUNITY_TIME_IN_SECONDS\1{immune}\2")  # fmt: skip
+        self._extra = extra
+
+    def of(self, batch: Any) -> Iterator[tuple[str, int | None, bytes, bytes, bool]]:
+        columns = dict(zip(self._names, (each.to_pylist() for each in batch.columns), strict=True))
+        bodies = columns.pop("body")
+        if not columns and not self._extra and self._topic is not None:
+            for body in bodies:
+                yield self._topic, None, self._unique().encode(), _bytes(body), False
+            return
+        for at, body in enumerate(bodies):
+            row = {name: values[at] for name, values in columns.items()}
+            yield self._message(row, _bytes(body))
+
+    def _unique(self) -> str:
+        self._row += 1
+        return f"UNIQ_KEY\1{self._key}{self._row - 1:08X}\2"
+
+    def _message(
+        self, row: dict[str, Any], body: bytes
+    ) -> tuple[str, int | None, bytes, bytes, bool]:
+        parts = [self._unique(), self._extra]
+        single = False
+        for name, value in dict(row.get("properties") or {}).items():
+            parts.append(_pair(name, value))
+        keys = row.get("keys")
+        for name, value in (
+            ("TAGS", row.get("tags")),
+            ("KEYS", " ".join(keys) if isinstance(keys, list) else keys),
+            ("__SHARDINGKEY", row.get("shardingKey")),
+        ):
+            if value:
+                parts.append(_pair(name, value))
+        if row.get("delay"):
+            parts.append(_pair("DELAY", str(row["delay"])))
+            single = True
+        if row.get("deliverAt") is not None:
+            parts.append(_pair("TIMER_DELIVER_MS", str(int(row["deliverAt"].timestamp() * 1000))))
+            single = True
+        shard = None
+        if row.get("shardingKey"):
+            import mmh3
+
+            shard = mmh3.hash(row["shardingKey"], signed=False)
+        topic = row.get("topic") or self._topic
+        if not topic:
+            raise BadRowError("a row without topic, and no option topic")
+        return topic, shard, "".join(parts).encode(), body, single
+
+
+def _pair(name: str, value: str | None) -> str:
+    if value is None or not name or any(mark in text for mark in "\1\2" for text in (name, value)):
+        raise BadRowError(f"not a property: {name[:80]!r} = {str(value)[:80]!r}")
+    return f"{name}\1{value}\2"
+
+
+def _bytes(body: bytes | str | None) -> bytes:
+    if body is None:
+        raise BadRowError("a row without body: filter it out, body IS NOT NULL")
+    return body.encode() if isinstance(body, str) else body

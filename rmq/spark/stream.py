@@ -1,0 +1,219 @@
+"""readStream: what a micro-batch reads, decided on the driver.
+
+    spark.readStream.format("rmq").option("nameserver", ...).option("topic", "orders").load()
+
+Offsets stand in the checkpoint as {"topic":{"broker":{"queue":next offset}}}, the only truth about
+progress. Queues, brokers and (with subscribePattern) topics that appear while the query runs
+are read from their first message. How much a batch takes:
+
+    maxOffsetsPerTrigger    dealt out over the queues in proportion to what waits; each gets one at
+                            least, so that a small queue never starves
+    maxBytesPerTrigger      the same in bytes, by the size of a few messages of each queue
+    minOffsetsPerTrigger    no batch before so many wait, or maxTriggerDelay has passed
+
+With commitOffsets=true the group and the name server stand in the offsets too (under the empty
+topic name), from where rmq.spark.listener.OffsetListener tells the brokers what a finished batch
+has read. Spark tells this reader one batch late and never of the last one: its commit() is the
+fallback.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from rmq.errors import RmqError
+from rmq.spark.access import Access
+from rmq.spark.committing import commit_offsets
+from rmq.spark.offsets import QueueKey, from_json, start_of, to_json
+from rmq.spark.options import Options
+from rmq.spark.planning import QueuePieces, cut, gather
+from rmq.spark.queues import DataLossError, Ends, Queues, describe, partition_numbers
+
+log = logging.getLogger("rmq.spark")
+COMMIT = ""  # no topic is called so
+
+
+class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One process on the driver holds it for the life of a query; executors get copies for read."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        from rmq.spark.source import read_plan
+
+        self._options = options
+        self._plan = read_plan(options, schema)
+        self._view: Queues | None = None
+        self._target: dict[QueueKey, Ends] | None = None  # of AvailableNow
+        self._latest: dict[QueueKey, int] | None = None
+        self._triggered_at: float | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_view": None}
+
+    @property
+    def view(self) -> Queues:
+        if self._view is None:
+            self._view = Queues(self._options)
+        return self._view
+
+    # ---- offsets
+
+    def initialOffset(self) -> dict[str, Any]:
+        ends = self.view.find()
+        return self._written(self.view.resolve(start_of(self._options), ends))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(self._options.max_offsets_per_trigger)
+        if self._options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(self._options.max_bytes_per_trigger)
+        if self._options.min_offsets_per_trigger is not None:
+            return ReadMinRows(self._options.min_offsets_per_trigger)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self.view.find()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        before = _read(start)
+        ends = self.view.find(gone={key.topic for key in before})
+        self._latest = {key: each.last for key, each in ends.items()}
+        self._check_gone(before, ends)
+        if self._target is not None:
+            # Queues that came later wait for the next run.
+            ends = {key: Ends(each.first, min(each.last, self._target[key].last))
+                    for key, each in ends.items() if key in self._target}  # fmt: skip
+        ranges = {key: (before.get(key, each.first), each.last) for key, each in ends.items()}
+        waiting = {key: last - first for key, (first, last) in ranges.items() if last > first}
+        after = {**before, **{key: self._reached(key, *each) for key, each in ranges.items()}}
+        if isinstance(limit, ReadAllAvailable) or not waiting:
+            return self._next(before, after)
+        if self._too_early(sum(waiting.values())):
+            return start
+        shares = waiting
+        if isinstance(limit, ReadMaxRows):
+            shares = deal_out(waiting, limit.max_rows)
+        most = self._options.max_bytes_per_trigger
+        if isinstance(limit, ReadMaxBytes):
+            most = limit.max_bytes
+        if most is not None:
+            shares = self._within_bytes(ranges, shares, most)
+        for key, share in shares.items():
+            after[key] = min(ranges[key][0] + share, ranges[key][1])
+        return self._next(before, after)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return None if self._latest is None else self._written(self._latest)
+
+    def _next(self, before: Mapping[QueueKey, int], after: dict[QueueKey, int]) -> dict[str, Any]:
+        if any(offset != before.get(key) for key, offset in after.items()):
+            self._triggered_at = time.monotonic()
+        return self._written(after)
+
+    def _too_early(self, waiting: int) -> bool:
+        """minOffsetsPerTrigger: not yet; never while AvailableNow runs to its end."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or waiting >= least or self._target is not None:
+            return False
+        if self._triggered_at is None:  # the first batch of a run comes at once, as Kafka's does
+            return False
+        delay = self._options.max_trigger_delay / 1000
+        return bool(time.monotonic() - self._triggered_at < delay)
+
+    def _within_bytes(
+        self,
+        ranges: Mapping[QueueKey, tuple[int, int]],
+        shares: Mapping[QueueKey, int],
+        most: int,
+    ) -> dict[QueueKey, int]:
+        sizes = self.view.row_bytes({key: ranges[key] for key in shares})
+        total = sum(count * sizes[key] for key, count in shares.items())
+        if total <= most:
+            return dict(shares)
+        return {key: max(1, count * most // total) for key, count in shares.items()}
+
+    def _check_gone(self, before: Mapping[QueueKey, int], ends: Mapping[QueueKey, Ends]) -> None:
+        gone = [key for key in before if key not in ends]
+        if gone:
+            self._loss(f"{describe(gone[0])} is no longer there"
+                       + (f" (and {len(gone) - 1} more)" if len(gone) > 1 else ""))  # fmt: skip
+
+    def _reached(self, key: QueueKey, first: int, last: int) -> int:
+        if first > last:
+            self._loss(f"{describe(key)} ends at {last}, but {first} was read already")
+        return last
+
+    def _loss(self, text: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f"{text}; failOnDataLoss=false goes on with what is there")
+        log.warning("%s; going on with what is there", text)
+
+    def _written(self, offsets: Mapping[QueueKey, int]) -> dict[str, Any]:
+        found: dict[str, Any] = dict(to_json(offsets))
+        if self._options.commit_offsets:
+            found[COMMIT] = {
+                "group": self._options.group, "nameserver": self._options.nameserver,
+            }  # fmt: skip
+        return found
+
+    # ---- batches
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        before, after = _read(start), _read(end)
+        fresh = [key for key in after if key not in before]
+        firsts = self.view.find(gone={key.topic for key in after}) if fresh else {}
+        ranges = {
+            key: (before[key] if key in before else firsts.get(key, Ends(0, 0)).first, stop)
+            for key, stop in after.items()
+        }
+        ranges = {key: each for key, each in ranges.items() if each[0] < each[1]}
+        if not ranges:
+            return []
+        sizes = self.view.row_bytes(ranges) if self._options.max_bytes_per_partition else None
+        pieces = cut(ranges, partition_numbers(after), self._options, sizes)
+        addresses = self.view.addresses()
+        return [QueuePieces(task, addresses) for task in gather(pieces, self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from rmq.spark.pulling import read_pieces
+
+        if not isinstance(partition, QueuePieces):
+            return iter(())
+        return read_pieces(self._plan, partition.pieces, partition.addresses)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        if not self._options.commit_offsets:
+            return
+        try:
+            commit_offsets(Access.of(self._options), self._options.group, _read(end))
+        except RmqError as error:
+            log.warning("group %s: offsets not told: %s", self._options.group, error)
+
+    def stop(self) -> None:
+        if self._view is not None:
+            self._view.close()
+
+
+def _read(offsets: Mapping[str, Any]) -> dict[QueueKey, int]:
+    return from_json({topic: rest for topic, rest in offsets.items() if topic != COMMIT})
+
+
+def deal_out(waiting: Mapping[QueueKey, int], most: int) -> dict[QueueKey, int]:
+    """Shares in proportion to what waits, rounded up, so that each queue gets one at least."""
+    total = sum(waiting.values())
+    if total <= most:
+        return dict(waiting)
+    return {key: min(count, -(-count * most // total)) for key, count in waiting.items()}
