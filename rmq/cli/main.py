@@ -30,6 +30,7 @@ COMMANDS = {
     "consume": ("rmq.cli.consume", "consume", "Print the messages of a topic."),
     "message": ("rmq.cli.message", "message", "Look messages up by key, tag or id."),
     "trace": ("rmq.cli.trace", "trace", "Show what became of a message, by its id or key."),
+    "spark": ("rmq.cli.spark", "spark", "Read and write topics with Apache Spark."),
     "bench": ("rmq.cli.bench", "bench", "Measure a RocketMQ broker: throughput, CPU, latency."),
 }  # fmt: skip
 

@@ -1,0 +1,116 @@
+"""`rmq spark`: a ready Spark session to try things in, and the list of options."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from rmq.cli.options import json_option, namesrv_option, parse_pairs
+from rmq.cli.output import show_json, show_rows
+
+BANNER = """Spark {version} with rmq, name server {namesrv}. There are
+    spark                    the session
+    topic("orders")          a topic as a DataFrame; options as arguments: topic("t", tags="a")
+    stream("orders")         the same as a stream
+    send(frame, "orders")    rows to a topic: columns body, tags, keys, properties, ..
+`rmq spark options` lists the options."""
+
+
+@click.group()
+def spark() -> None:
+    """Read and write topics with Apache Spark."""
+
+
+@spark.command()
+@namesrv_option
+@click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
+@click.option("--conf", "pairs", multiple=True, metavar="KEY=VALUE", help="One Spark setting.")
+@click.option("-c", "--command", metavar="CODE", help="Run this and end.")
+def shell(namesrv: str, master: str, pairs: tuple[str, ...], command: str | None) -> None:
+    """Start Python with a Spark session that knows this broker.
+
+    Commands come from the keyboard, from a pipe or from -c.
+    """
+    names = _names(_session(master, parse_pairs(pairs, "--conf")), namesrv)
+    try:
+        if command is not None:
+            exec(compile(command, "<command>", "exec"), names)
+        elif not sys.stdin.isatty():
+            exec(compile(sys.stdin.read(), "<stdin>", "exec"), names)
+        else:
+            _interact(names, namesrv)
+    finally:
+        names["spark"].stop()
+
+
+@spark.command()
+@json_option
+def options(as_json: bool) -> None:
+    """List the options of the source and the sink."""
+    _need_pyspark()
+    from rmq.spark.options import TABLE
+
+    if as_json:
+        show_json([{"option": each.name, "default": _shown(each.default),
+                    "where": each.where, "about": each.about} for each in TABLE])  # fmt: skip
+        return
+    show_rows(
+        ("OPTION", "DEFAULT", "COUNTS FOR", "WHAT"),
+        [(each.name, _shown(each.default), " ".join(each.where), each.about) for each in TABLE],
+        False,
+    )
+
+
+def _need_pyspark() -> None:
+    from importlib.util import find_spec
+
+    from rmq.errors import ConfigError
+
+    for name in ("pyspark", "pyarrow"):
+        if find_spec(name) is None:
+            raise ConfigError(f"{name} is not installed: pip install 'rmq[spark]'")
+
+
+def _session(master: str, settings: dict[str, str]) -> Any:
+    _need_pyspark()
+    from rmq.spark.session import build_session
+
+    settings.setdefault("spark.ui.showConsoleProgress", "false")
+    session = build_session("rmq spark shell", master, settings)
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _names(session: Any, namesrv: str) -> dict[str, Any]:
+    """What the shell's user finds."""
+
+    def topic(name: str, **options: object) -> Any:
+        reader = session.read.format("rmq").option("nameserver", namesrv)
+        return reader.option("topic", name).options(**options).load()
+
+    def stream(name: str, **options: object) -> Any:
+        reader = session.readStream.format("rmq").option("nameserver", namesrv)
+        return reader.option("topic", name).options(**options).load()
+
+    def send(frame: Any, name: str, **options: object) -> None:
+        writer = frame.write.format("rmq").mode("append").option("nameserver", namesrv)
+        writer.option("topic", name).options(**options).save()
+
+    return {"spark": session, "topic": topic, "stream": stream, "send": send,
+            "__name__": "__main__"}  # fmt: skip
+
+
+def _interact(names: dict[str, Any], namesrv: str) -> None:
+    import code
+    import readline  # noqa: F401  (arrow keys and history)
+
+    banner = BANNER.format(version=names["spark"].version, namesrv=namesrv)
+    code.interact(banner=banner, local=names, exitmsg="")
+
+
+def _shown(value: Any) -> str | None:
+    if value is None or value == ():
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)

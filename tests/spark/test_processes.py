@@ -1,0 +1,148 @@
+"""Spark in processes of its own: drivers that are killed, a cluster of two workers, the example."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.broker_process import BrokerProcess
+from support.machine import machine
+from support.source_tree import ROOT
+from support.spark_topics import make
+
+from rmq.client.cluster import Cluster
+from rmq.client.producer import Producer
+
+DRIVER = ROOT / "tests" / "support" / "spark_driver.py"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+
+
+def driver(*arguments: str, **more: object) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, str(DRIVER), *arguments], stdout=subprocess.PIPE,
+                            text=True, env=ENVIRONMENT, start_new_session=True, **more)  # fmt: skip
+
+
+def last_line(process: subprocess.Popen[str], seconds: float = 240) -> str:
+    said, _ = process.communicate(timeout=seconds)
+    assert process.returncode == 0
+    return said.strip().splitlines()[-1]
+
+
+def kill_session(process: subprocess.Popen[str]) -> None:
+    """The driver with its JVM and workers, as when a machine dies."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_driver_killed_twenty_times_writes_every_message_exactly_once(
+    spark, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    topic, sent, stop = "twenty", [0], threading.Event()
+    make(broker, topic, 3)
+
+    def produce() -> None:
+        with Cluster(broker.namesrv) as cluster:
+            producer = Producer(cluster)
+            while not stop.is_set():
+                producer.send(topic, b"%d" % sent[0])
+                sent[0] += 1
+                time.sleep(0.001)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    chance = random.Random(20)
+    arguments = (broker.namesrv, topic, str(tmp_path))
+    try:
+        for _ in range(20):
+            process = driver("stream", *arguments)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "running\n"
+            time.sleep(chance.uniform(0.5, 6))
+            kill_session(process)
+    finally:
+        stop.set()
+        thread.join()
+    assert json.loads(last_line(driver("finish", *arguments))) == [sent[0], sent[0]]
+    rows = spark.read.schema("body string").json(str(tmp_path / "out")).collect()
+    assert sorted(int(row.body) for row in rows) == list(range(sent[0]))
+
+
+@contextmanager
+def spark_cluster(folder: Path) -> Iterator[str]:
+    """One master and two workers of one core; the master's URL."""
+    import pyspark
+
+    from rmq.spark.jdk import need_java_home
+
+    home = Path(pyspark.__file__).parent
+    environment = {**ENVIRONMENT, "JAVA_HOME": str(need_java_home()), "SPARK_HOME": str(home),
+                   "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}  # fmt: skip
+    port = 28900
+    url = f"spark://127.0.0.1:{port}"
+    classes = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    classes += [["worker.Worker", url, "--cores", "1", "--memory", "600m", "--host", "127.0.0.1",
+                 "--webui-port", "0", "--work-dir", str(folder / f"work{at}")]
+                for at in range(2)]  # fmt: skip
+    processes = []
+    try:
+        for at, (name, *arguments) in enumerate(classes):
+            with (folder / f"{at}.log").open("w") as log:
+                command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}"]
+                processes.append(
+                    subprocess.Popen(
+                        [*command, *arguments], stdout=log, stderr=log, env=environment
+                    )
+                )
+        deadline = time.monotonic() + 90
+        while (folder / "0.log").read_text().count("Registering worker") < 2:
+            assert time.monotonic() < deadline, (folder / "0.log").read_text()
+            time.sleep(0.2)
+        yield url
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.mark.slow
+def test_a_cluster_of_two_workers_reads_a_broker_of_two_shards(tmp_path: Path) -> None:
+    with machine(tmp_path, 2) as broker, spark_cluster(tmp_path) as url:
+        make(broker, "spread", 2)  # type: ignore[arg-type]
+        with Cluster(broker.namesrv) as cluster:
+            producer = Producer(cluster)
+            for at in range(4000):
+                producer.send("spread", b"%d" % at)
+        rows, distinct, brokers, executors = json.loads(
+            last_line(driver("count", url, broker.namesrv, "spread"))
+        )
+    assert (rows, distinct) == (4000, 4000)
+    assert len(brokers) == 2
+    assert executors == 2
+
+
+def test_the_example_counts_every_click_and_writes_windows_to_files_and_back(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "examples" / "orders.py"), "--namesrv",
+         broker.namesrv, "--folder", str(tmp_path), "--produce", "600"],
+        capture_output=True, text=True, env=ENVIRONMENT, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    last = done.stdout.strip().splitlines()[-1]
+    windows, _, _, _, messages, *_ = last.split()
+    assert windows == messages
+    assert int(windows) >= 40
+    assert " 600 clicks, revenue " in last
