@@ -1,0 +1,300 @@
+"""The Spark source against Kafka's, against Parquet and against what Spark's API can do at most.
+
+    python bench/spark.py                    the whole table, some minutes; `make bench-spark`
+    python bench/spark.py --no-kafka         without Kafka: nothing is downloaded
+    python bench/spark.py --rounds 1 --rows 100000          a smoke, numbers mean nothing
+
+The same messages (rows x size) in two partitions, local[2], one session; the sources take turns, so
+that each round is a fair comparison. CPU is that of the JVM and of Spark's Python workers, per
+million rows; the brokers' own is apart. For the comparison all run on the PySpark for which Kafka's
+source is published (tools/peers/kafka.py); build/bench/spark.json keeps every round.
+"""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "build" / "bench" / "spark.json"
+sys.path.insert(0, str(ROOT))
+
+from rmq.client.admin import create_topic, topic_queues  # noqa: E402
+from rmq.client.cluster import Cluster  # noqa: E402
+from rmq.load.cpu import tick_seconds, with_descendants  # noqa: E402
+from tools.peers.cache import cache_directory  # noqa: E402
+from tools.peers.kafka import SOURCE_VERSION, Kafka, source_jars  # noqa: E402
+
+PORT = 28500
+SUM = ("count(*)", "sum(length({}))")
+
+
+def pyspark_for_kafka() -> Path:
+    """PySpark of the version of Kafka's source, in a folder of its own."""
+    folder = cache_directory() / f"pyspark-{SOURCE_VERSION}"
+    if not folder.exists():
+        partial = folder.with_suffix(".partial")
+        subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target",
+                        partial, f"pyspark=={SOURCE_VERSION}"], check=True)  # fmt: skip
+        partial.rename(folder)
+    return folder
+
+
+class Servers:
+    """Our broker, with a store of its own, and Kafka when wanted."""
+
+    def __init__(self, folder: Path, kafka: bool) -> None:
+        self.folder = folder
+        self.store = folder / "store"
+        self.namesrv = f"127.0.0.1:{PORT}"
+        self.broker = subprocess.Popen(
+            [sys.executable, "-m", "rmq", "standalone", "--store", str(self.store), "--port",
+             str(PORT + 10), "--namesrv-port", str(PORT), "--set",
+             f"mappedFileSizeCommitLog={256 << 20}"],
+            stdout=subprocess.PIPE, stderr=(folder / "broker.log").open("w"), text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert self.broker.stdout is not None
+        if "ready" not in self.broker.stdout.readline():
+            raise click.ClickException((folder / "broker.log").read_text()[-2000:])
+        self.kafka = Kafka(folder / "kafka", PORT + 20) if kafka else None
+        if self.kafka is not None:
+            self.kafka.start()
+
+    def close(self) -> None:
+        self.broker.terminate()
+        self.broker.wait(30)
+        if self.kafka is not None:
+            self.kafka.stop()
+
+    def fill(self, topic: str, queues: int, rows: int, size: int) -> None:
+        """Exactly `rows` messages or more; the table is per row that was read."""
+        have = 0
+        with Cluster(self.namesrv) as cluster:
+            create_topic(cluster, topic, queues)
+            while have < rows:
+                subprocess.run(
+                    [sys.executable, "-m", "rmq", "bench", "batch", "-n", self.namesrv, "-t",
+                     topic, "--queues", str(queues), "-s", str(size), "-c", "1", "-d", "60",
+                     "--warmup", "0", "--count", str(rows - have), "-w", "8"],
+                    check=True, capture_output=True,
+                    env={**os.environ, "PYTHONPATH": str(ROOT)},
+                )  # fmt: skip
+                have = sum(row.max_offset for row in topic_queues(cluster, topic))
+
+
+class Bench:
+    """One Spark session and the frames that are compared."""
+
+    def __init__(self, servers: Servers, rows: int, size: int) -> None:
+        from memory_source import MemorySource
+
+        from rmq.spark.session import build_session
+
+        settings = {"spark.ui.showConsoleProgress": "false", "spark.driver.memory": "2g",
+                    "spark.sql.shuffle.partitions": "2"}  # fmt: skip
+        if servers.kafka is not None:
+            settings["spark.jars"] = ",".join(map(str, sorted(source_jars().glob("*.jar"))))
+        self.servers = servers
+        self.spark = build_session("bench", "local[2]", settings)
+        self.spark.sparkContext.setLogLevel("ERROR")
+        self.spark.dataSource.register(MemorySource)
+        self.jvm = self.spark.sparkContext._gateway.proc.pid
+        self.rounds: dict[str, list[tuple[float, float, int]]] = {}
+        self.frames: dict[str, Callable[[], tuple[int, int]]] = {
+            "rmq": self._of(self.topic("bench"), "body"),
+            "rmq path": self._of(self._store(), "body"),
+            "ceiling": self._of(self._memory(rows, size), "body"),
+            "parquet": self._of(self._parquet(), "body"),
+        }
+        if servers.kafka is not None:
+            frame = self.spark.read.format("kafka").option(
+                "kafka.bootstrap.servers", servers.kafka.address
+            )
+            self.frames["kafka"] = self._of(frame.option("subscribe", "bench").load(), "value")
+
+    def topic(self, name: str) -> Any:
+        reader = self.spark.read.format("rmq").option("nameserver", self.servers.namesrv)
+        return reader.option("topic", name).option("columns", "body").load()
+
+    def _store(self) -> Any:
+        reader = self.spark.read.format("rmq").option("path", str(self.servers.store))
+        return reader.option("topic", "bench").option("columns", "body").load()
+
+    def _memory(self, rows: int, size: int) -> Any:
+        return self.spark.read.format("memory_rows").options(rows=rows, size=size).load()
+
+    def _parquet(self) -> Any:
+        """The same rows, uncompressed, with the columns a reader of messages would store."""
+        folder = str(self.servers.folder / "parquet")
+        reader = self.spark.read.format("rmq").option("nameserver", self.servers.namesrv)
+        frame = reader.option("topic", "bench").option("columns", "queueOffset,body").load()
+        frame.write.option("compression", "none").parquet(folder)
+        return self.spark.read.parquet(folder).select("body")
+
+    def _of(self, frame: Any, column: str) -> Callable[[], tuple[int, int]]:
+        return lambda: tuple(frame.selectExpr(*(each.format(column) for each in SUM)).first())
+
+    def measure(self, name: str, run: Callable[[], tuple[int, int]], keep: bool) -> None:
+        before = self.cpu()
+        began = time.monotonic()
+        rows, _ = run()
+        seconds = time.monotonic() - began
+        if keep:
+            self.rounds.setdefault(name, []).append((seconds, self.spent(before), rows))
+
+    def cpu(self) -> dict[int, float]:
+        return {pid: tick_seconds(pid) for pid in with_descendants(self.jvm)}
+
+    def spent(self, before: dict[int, float]) -> float:
+        """CPU seconds of the JVM and all its Python processes, those started since included."""
+        return sum(seconds - before.get(pid, 0.0) for pid, seconds in self.cpu().items())
+
+    def worker_mib(self) -> float:
+        """The largest resident memory that a Python worker has ever had."""
+        peaks = [0.0]
+        for pid in with_descendants(self.jvm):
+            if pid == self.jvm:
+                continue
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+                if line.startswith("VmHWM"):
+                    peaks.append(int(line.split()[1]) / 1024)
+        return max(peaks)
+
+
+def queue_overhead(bench: Bench, rounds: int, rows: int) -> tuple[float, list[float]]:
+    """Seconds over 100 queues of which 90 are empty, against 10 full ones of the same messages."""
+    servers = bench.servers
+    for name in ("ten", "hundred"):
+        servers.fill(name, 10, rows, 256)
+    with Cluster(servers.namesrv) as cluster:
+        create_topic(cluster, "hundred", 100)
+    ratios = []
+    for at in range(rounds + 1):
+        seconds = {}
+        for name in ("ten", "hundred"):
+            began = time.monotonic()
+            bench.topic(name).selectExpr("count(*)", "sum(length(body))").first()
+            seconds[name] = time.monotonic() - began
+        if at:
+            ratios.append(seconds["hundred"] / seconds["ten"])
+    return statistics.median(ratios), ratios
+
+
+def stream_latency(bench: Bench, seconds: float) -> list[float]:
+    """Seconds from the storing of a message to the end of the batch that had it, 1 s triggers."""
+    import threading
+
+    from rmq.client.producer import Producer
+
+    servers, found, stop = bench.servers, [], threading.Event()
+    with Cluster(servers.namesrv) as cluster:
+        create_topic(cluster, "latency", 2)
+
+    def produce() -> None:
+        with Cluster(servers.namesrv) as cluster:
+            producer = Producer(cluster)
+            while not stop.wait(0.05):
+                producer.send("latency", b"x")
+
+    def take(frame: Any, batch: int) -> None:
+        stamps = [row.storeTimestamp.timestamp() for row in frame.collect()]
+        if batch > 3:
+            found.extend(time.time() - stamp for stamp in stamps)
+
+    reader = bench.spark.readStream.format("rmq").option("nameserver", servers.namesrv)
+    frame = reader.option("topic", "latency").option("columns", "storeTimestamp").load()
+    query = frame.writeStream.foreachBatch(take).trigger(processingTime="1 second").start()
+    thread = threading.Thread(target=produce)
+    thread.start()
+    query.awaitTermination(seconds)
+    stop.set()
+    thread.join()
+    query.stop()
+    return sorted(found)
+
+
+def report(bench: Bench) -> dict[str, dict[str, float]]:
+    """Medians per source: rows/s and CPU-s per million rows."""
+    found = {}
+    for name, rounds in bench.rounds.items():
+        found[name] = {
+            "rows/s": statistics.median(rows / seconds for seconds, _, rows in rounds),
+            "CPU-s/M": statistics.median(cpu * 1e6 / rows for _, cpu, rows in rounds),
+        }
+        click.echo(f"{name:10} {found[name]['rows/s'] / 1e6:6.2f} M rows/s"
+                   f"   {found[name]['CPU-s/M']:5.2f} CPU-s per million rows")  # fmt: skip
+    return found
+
+
+def verdicts(found: dict[str, dict[str, float]]) -> None:
+    ours, path, parquet = found["rmq"], found["rmq path"], found["parquet"]
+    rows = [
+        ("CPU, ceiling / rmq", 0.8, found["ceiling"]["CPU-s/M"] / ours["CPU-s/M"]),
+        ("rows/s, rmq path / parquet", 0.6, path["rows/s"] / parquet["rows/s"]),
+        ("CPU, parquet / rmq path", 0.6, parquet["CPU-s/M"] / path["CPU-s/M"]),
+    ]  # fmt: skip
+    if "kafka" in found:
+        rows.insert(0, ("rows/s, rmq / kafka", 2.5, ours["rows/s"] / found["kafka"]["rows/s"]))
+        rows.insert(1, ("CPU, kafka / rmq", 2.5, found["kafka"]["CPU-s/M"] / ours["CPU-s/M"]))
+    for name, goal, value in rows:
+        click.echo(f"{name:28} {value:6.2f}   goal >= {goal}   "
+                   f"{'reached' if value >= goal else 'MISSED'}")  # fmt: skip
+
+
+@click.command()
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--rows", default=1_000_000, show_default=True)
+@click.option("--size", default=1024, show_default=True)
+@click.option("--kafka/--no-kafka", default=True, help="Compare with Kafka's source.")
+def main(rounds: int, rows: int, size: int, kafka: bool) -> None:
+    """Print the table of the Spark source."""
+    if kafka and "RMQ_BENCH_PYSPARK" not in os.environ:
+        folder = pyspark_for_kafka()
+        paths = f"{folder}{os.pathsep}{ROOT}{os.pathsep}{ROOT / 'bench'}"
+        environment = {**os.environ, "RMQ_BENCH_PYSPARK": str(folder), "PYTHONPATH": paths}
+        environment["SPARK_HOME"] = str(folder / "pyspark")
+        raise SystemExit(subprocess.call([sys.executable, *sys.argv], env=environment))
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [os.environ.get("PYTHONPATH", ""), str(ROOT), str(ROOT / "bench")]
+    )
+    folder = Path(tempfile.mkdtemp(prefix="rmq-bench-spark-"))
+    servers = Servers(folder, kafka)
+    try:
+        click.echo(f"filling {rows} messages of {size} bytes ...", err=True)
+        servers.fill("bench", 2, rows, size)
+        if servers.kafka is not None:
+            servers.kafka.fill("bench", 2, rows, size)
+        bench = Bench(servers, rows, size)
+        for at in range(rounds + 1):
+            for name, run in bench.frames.items():
+                bench.measure(name, run, keep=at > 0)
+        click.echo(f"PySpark {bench.spark.version}, {rows} rows of {size} bytes, {rounds} rounds")
+        found = report(bench)
+        verdicts(found)
+        click.echo(f"{'largest Python worker':28} {bench.worker_mib():6.0f} MiB   goal <= 256")
+        overhead, ratios = queue_overhead(bench, rounds, rows // 5)
+        click.echo(f"{'100 queues, 90 empty / 10':28} {overhead:6.2f}   goal <= 1.1")
+        delays = stream_latency(bench, 20.0)
+        click.echo(f"{'send to sink, 1 s triggers':28} {statistics.median(delays):6.2f} s median,"
+                   f" {delays[-1]:.2f} s most   goal <= 1.3")  # fmt: skip
+        RESULTS.parent.mkdir(parents=True, exist_ok=True)
+        RESULTS.write_text(json.dumps({"rounds": bench.rounds, "medians": found,
+                                       "queues": ratios, "latency": delays}))  # fmt: skip
+        bench.spark.stop()
+    finally:
+        servers.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
