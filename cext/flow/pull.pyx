@@ -52,6 +52,7 @@ cdef enum:
     SCAN_UNITS_MIN = 800            # queue entries looked at per pull at least (16 000 bytes)
     SCAN_UNITS_MAX = 8192           # and at most, whatever the request asks for
     ENTRIES_AT_ONCE = 64
+    LARGE_PULL_BYTES = 1 << 20      # of a reply to who asks for more than is configured
     ENTRY_READS_MAX = 8             # fetches of queue entries before a pull is given up
     UNSENT_MAX = 1048576            # queued bytes of one connection before its pulls wait
 
@@ -161,6 +162,7 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
     job.offset = r.queue_offset if moved_to < 0 else moved_to
     job.moved = moved_to >= 0
     job.max_messages = r.max_messages
+    job.max_bytes = r.max_message_bytes
     job.may_hold = (r.sys_flag & SYS_SUSPEND) != 0
     job.hold_ms = r.suspend_timeout_ms if s.options.long_polling else \
         s.options.short_polling_ms
@@ -209,10 +211,14 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
     cdef const uint8_t* at
     cdef int64_t offset = job.offset
     cdef int32_t limit = job.max_messages
+    cdef int64_t limit_bytes = s.options.pull_max_bytes
     cdef int64_t scan = SCAN_UNITS_MIN
     cdef int32_t wanted
     cdef int i, count, status
-    if limit > s.options.pull_max_messages:
+    if job.max_bytes > limit_bytes:
+        # A reader in bulk, which says so: clients of RocketMQ ask for 256 KiB and get what is set.
+        limit_bytes = job.max_bytes if job.max_bytes < LARGE_PULL_BYTES else LARGE_PULL_BYTES
+    elif limit > s.options.pull_max_messages:
         limit = s.options.pull_max_messages
     if limit > FOUND_MAX:
         limit = FOUND_MAX
@@ -241,8 +247,7 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
             if found.count == limit:
                 return OK
             if entries[i].size > 0 and tag_filter_passes(&job.tags, entries[i].tags_code):
-                if found.count > 0 and (found.bytes + entries[i].size
-                                        > <uint64_t> s.options.pull_max_bytes):
+                if found.count > 0 and found.bytes + entries[i].size > <uint64_t> limit_bytes:
                     return OK
                 status = s.log.view(entries[i].physical_offset, entries[i].size, &at)
                 if status == ABSENT:

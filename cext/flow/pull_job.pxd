@@ -42,6 +42,7 @@ cdef struct PullJob:
     uint8_t serialize_type
     bint may_hold               # the request asked for long polling and was not held yet
     int32_t max_messages
+    int64_t max_bytes           # maxMsgBytes, -1 when absent; counts only when it asks for more
     int32_t queue_id
     Topic* topic                # borrowed, never freed while the shard runs
     int64_t offset              # next wanted

@@ -1,5 +1,6 @@
 """Spark in processes of its own: drivers that are killed, a cluster of two workers, the example."""
 
+import importlib.util
 import json
 import os
 import random
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from support.broker_process import BrokerProcess
@@ -21,6 +23,7 @@ from support.spark_topics import make
 from rmq.client.cluster import Cluster
 from rmq.client.producer import Producer
 
+EXAMPLE = ROOT / "tools" / "examples" / "orders.py"
 DRIVER = ROOT / "tests" / "support" / "spark_driver.py"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
 
@@ -28,6 +31,14 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.exec
 def driver(*arguments: str, **more: object) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, str(DRIVER), *arguments], stdout=subprocess.PIPE,
                             text=True, env=ENVIRONMENT, start_new_session=True, **more)  # fmt: skip
+
+
+def load_example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("orders_example", EXAMPLE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def last_line(process: subprocess.Popen[str], seconds: float = 240) -> str:
@@ -133,16 +144,36 @@ def test_a_cluster_of_two_workers_reads_a_broker_of_two_shards(tmp_path: Path) -
 
 
 def test_the_example_counts_every_click_and_writes_windows_to_files_and_back(
-    broker: BrokerProcess, tmp_path: Path
+    spark, broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "examples" / "orders.py"), "--namesrv",
-         broker.namesrv, "--folder", str(tmp_path), "--produce", "600"],
-        capture_output=True, text=True, env=ENVIRONMENT, timeout=240,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    last = done.stdout.strip().splitlines()[-1]
-    windows, _, _, _, messages, *_ = last.split()
-    assert windows == messages
-    assert int(windows) >= 40
-    assert " 600 clicks, revenue " in last
+    from rmq.spark.dedupe import drop_repeats
+
+    example = load_example()
+    example.produce(broker.namesrv, 600)
+    for query in example.start(spark, broker.namesrv, tmp_path, availableNow=True):
+        query.awaitTermination(120)
+        assert query.exception() is None
+    stored = spark.read.parquet(str(tmp_path / "windows")).collect()
+    assert sum(row.clicks for row in stored) == 600
+    assert sum(row.revenue for row in stored) > 0
+    assert len({(row.start, row.page) for row in stored}) == len(stored) >= 40
+    reader = spark.read.format("rmq").option("nameserver", broker.namesrv)
+    messages = drop_repeats(reader.option("topic", example.WINDOWS).load()).collect()
+    back = sorted(
+        (row["page"], row["clicks"]) for row in map(json.loads, (m.body for m in messages))
+    )
+    assert back == sorted((row.page, row.clicks) for row in stored)
+
+
+@pytest.mark.slow
+def test_the_example_and_the_shell_run_as_programs(broker: BrokerProcess, tmp_path: Path) -> None:
+    example = [str(EXAMPLE), "--namesrv", broker.namesrv, "--folder", str(tmp_path)]
+    shell = ["-m", "rmq", "spark", "shell", "-n", broker.namesrv, "-c"]
+    for arguments, said in (
+        ([*example, "--produce", "100"], " 100 clicks, revenue "),
+        ([*shell, "print('rows', topic('clickstream').count())"], "rows 101"),
+    ):
+        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True,
+                              env=ENVIRONMENT, timeout=240)  # fmt: skip
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert said in done.stdout

@@ -145,7 +145,9 @@ def test_no_bytes_at_all_harm_the_decoder() -> None:
         cut = bytes(data[: chance.randrange(len(data) + 1)])
         reading = Reading()
         status, used, _ = reading.decoder.decode_bytes(cut, 0)
-        assert (status, used) == (Status.OK, len(cut))
+        # CLOSED: a changed queue offset is beyond the range
+        assert status == Status.CLOSED or (status, used) == (Status.OK, len(cut))
+        assert used <= len(cut)
         reading.batch()  # validates every buffer; times may be beyond Python's
 
 

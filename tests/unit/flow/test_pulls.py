@@ -48,6 +48,18 @@ def test_at_most_256_kib_but_always_one_message(shard: Shard) -> None:
     assert [len(body) for body in bodies(client.ask(pull("g", "t", 4)))] == [MIB]
 
 
+def test_a_reader_in_bulk_that_asks_for_more_than_256_kib_gets_up_to_1_mib(shard: Shard) -> None:
+    fill(shard, 300, 4000)
+    client = shard.connect()
+    size = len(client.ask(pull("g", "t")).body) // 32
+    for most, asked, given in (
+        (256 << 10, 1000, 32), (MIB, 1000, MIB // size), (MIB, 40, 40),
+        (2**31 - 1, 1000, MIB // size), (-1, 1000, 32), (300 << 10, 1000, (300 << 10) // size),
+    ):  # fmt: skip
+        reply = client.ask(pull("g", "t", maxMsgNums=asked, maxMsgBytes=most))
+        assert bodies(reply) == [b"%04000d" % n for n in range(given)]
+
+
 @pytest.mark.parametrize("kind", [JSON, ROCKETMQ])
 def test_offsets_outside_the_queue_get_their_codes(shard: Shard, kind: int) -> None:
     client = shard.connect()
