@@ -442,7 +442,7 @@ cdef class Engine:
         if link_open(link, self.state.link_count) != Status.OK:
             link_free(link)
             raise MemoryError()
-        memcpy(link.address, <const char*>address, len(address))
+        memcpy(&link.address, <const char*>address, len(address))
         link.address_bytes = <uint32_t>len(address)
         number = link.index
         lock_take(&self.state.lock)
@@ -604,14 +604,16 @@ cdef bint write_frame(EngineState* state, Link* link, bytes frame, int32_t opaqu
 def resolve(str host not None, int port):
     """The address as the kernel takes it (sockaddr_in or sockaddr_in6)."""
     cdef uint8_t address[28]
+    cdef unsigned short family
     try:
         found = sockets.getaddrinfo(host, port, type=sockets.SOCK_STREAM)
     except OSError as error:
         raise UnreachableError(f"{host}:{port}: no such host ({error.strerror})") from None
-    family, _, _, _, where = min(found, key=lambda each: each[0] != sockets.AF_INET)
+    kind, _, _, _, where = min(found, key=lambda each: each[0] != sockets.AF_INET)
+    family = kind
     memset(address, 0, sizeof(address))
-    packed = sockets.inet_pton(family, where[0].partition("%")[0])
-    (<unsigned short*>address)[0] = <unsigned short>family
+    packed = sockets.inet_pton(kind, where[0].partition("%")[0])
+    memcpy(address, &family, sizeof(family))
     store_u16(address + 2, <unsigned short>where[1])
     if family == AF_INET6:
         memcpy(address + 8, <const char*>packed, 16)

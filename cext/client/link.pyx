@@ -17,7 +17,7 @@ from cext.client.state cimport (
 from cext.net.socket_api cimport (
     EAGAIN, EINTR, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, EPOLLOUT, IPPROTO_TCP,
     MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, TCP_NODELAY, close, epoll_ctl,
-    epoll_event, errno, recv, send, setsockopt, sockaddr, sockaddr_storage, socklen_t,
+    epoll_event, errno, recv, send, setsockopt, sockaddr, socklen_t,
 )
 from cext.wire.frame cimport FRAME_PREFIX_BYTES, Frame, find_frame
 
@@ -101,13 +101,13 @@ cdef int link_connect(EngineState* state, Link* link, int64_t now_us, int* error
     lock_release(&state.lock)
     given = link.fd >= 0
     if not given:
-        link.fd = socket((<sockaddr_storage*>link.address).ss_family,
+        link.fd = socket(link.address.ss_family,
                          SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)
         if link.fd < 0:
             error[0] = errno
             return Status.IO_ERROR
         setsockopt(link.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(int))
-        if connect(link.fd, <const sockaddr*>link.address, link.address_bytes) != 0:
+        if connect(link.fd, <const sockaddr*>&link.address, link.address_bytes) != 0:
             error[0] = errno
             if error[0] != EINPROGRESS:
                 close(link.fd)

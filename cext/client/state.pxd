@@ -23,6 +23,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.native_thread cimport NativeThread
 from cext.client.locking cimport Condition, Lock
+from cext.net.socket_api cimport sockaddr_storage
 
 cdef enum:
     SLOT_BITS = 14
@@ -115,7 +116,7 @@ cdef struct Link:
     int32_t index
     int fd                           # -1: none
     int state
-    uint8_t address[128]             # sockaddr
+    sockaddr_storage address
     uint32_t address_bytes
     int64_t connect_until_us
     bint wants_room                  # EPOLLOUT is asked for
