@@ -15,7 +15,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-compat test-slow soak bench bench-spark lint debug clean
+.PHONY: help build run test test-compat test-slow soak bench bench-client bench-spark lint debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -26,6 +26,7 @@ help:
 	@echo 'make soak         500 rounds of kills and stops on two shards (RMQ_SOAK_ROUNDS), 15 minutes'
 	@echo 'make bench        our broker against a bare C loop, as ratios'
 	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
+	@echo 'make bench-client  the Python client against confluent-kafka on Kafka (downloads both)'
 	@echo 'make lint         ruff, mypy, cython-lint'
 	@echo 'make debug        AddressSanitizer and UBSan build in build/asan, tests under it'
 	@echo 'make clean        removes .venv and build products, never a store'
@@ -79,6 +80,11 @@ bench: build
 bench-spark: build
 	@tools/need.sh java17 maven
 	$(BIN)/python bench/spark.py
+
+bench-client: build
+	@tools/need.sh jdk maven
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[peers]' --no-build-isolation
+	$(BIN)/python bench/client.py
 
 # All three are run, whatever the first one says. cython-lint looks for pycodestyle on the PATH.
 lint: build

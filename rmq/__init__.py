@@ -1,3 +1,49 @@
-"""rmq: a RocketMQ broker installed with pip. This module holds the version and imports nothing."""
+"""rmq: a RocketMQ broker installed with pip, and a client for it.
+
+    from rmq import Message, Producer
+
+Importing this module imports nothing else: Spark's executors have it uncompiled, and the command
+line starts in no time. A public name is imported from its module when it is first asked for.
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+_NAMES = {
+    "Admin": "rmq.client.administration",
+    "LocalTransactionState": "rmq.client.transaction",
+    "Message": "cext.client.message",
+    "MessageExt": "cext.client.message",
+    "MessageQueue": "rmq.format.fastjson",
+    "Producer": "rmq.client.producer",
+    "SendResult": "cext.client.result",
+    "TransactionListener": "rmq.client.transaction",
+    "TransactionProducer": "rmq.client.transaction",
+    "TransactionResult": "rmq.client.transaction",
+    "BusyError": "rmq.errors",
+    "ClosedError": "rmq.errors",
+    "ConfigError": "rmq.errors",
+    "MessageError": "rmq.errors",
+    "ProtocolError": "rmq.errors",
+    "RemoteError": "rmq.errors",
+    "RequestTimeoutError": "rmq.errors",
+    "RmqError": "rmq.errors",
+    "RouteError": "rmq.errors",
+    "UnreachableError": "rmq.errors",
+}
+
+__all__ = ["__version__", *_NAMES]
+
+
+def __getattr__(name: str) -> Any:
+    module = _NAMES.get(name)
+    if module is None:
+        raise AttributeError(f"module rmq has no attribute {name}")
+    value = globals()[name] = getattr(import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES})

@@ -454,12 +454,14 @@ cdef class Engine:
         return number
 
     def give(self, int number, int fd):
-        """Makes an open descriptor (non-blocking) the link's connection; the engine owns it."""
+        """Makes an open descriptor (non-blocking) the link's connection; the engine owns it. From
+        now on the link never connects by itself."""
         cdef Link* link = self.link_of(number)
         lock_take(&self.state.lock)
         if link.given_fd >= 0:
             close_file(link.given_fd)
         link.given_fd = fd
+        link.only_given = True
         lock_release(&self.state.lock)
 
     def is_open(self, int number):
@@ -530,12 +532,17 @@ cdef class Engine:
         if wake:
             engine_wake(self.state)
 
+    def own_mailbox(self):
+        """The mailbox of this thread, for requests it waits for itself."""
+        mailbox = getattr(own, "mailbox", None)
+        if mailbox is None or (<Mailbox>mailbox).engine is not self:
+            mailbox = own.mailbox = Mailbox(self)
+        return mailbox
+
     def call(self, int link, bytes frame not None, int timeout_ms):
         """Sends a request and waits for its Reply, whatever its code."""
         cdef Waiter waiter = Waiter()
-        cdef Mailbox mailbox = getattr(own, "mailbox", None)
-        if mailbox is None or mailbox.engine is not self:
-            mailbox = own.mailbox = Mailbox(self)
+        cdef Mailbox mailbox = self.own_mailbox()
         self.submit(link, frame, timeout_ms, mailbox, waiter)
         while not waiter.done:
             mailbox.tell(mailbox.take(monotonic_us() + 100_000))

@@ -22,7 +22,7 @@ from cext.net.socket_api cimport (
 from cext.wire.frame cimport FRAME_PREFIX_BYTES, Frame, find_frame
 
 cdef extern from "<errno.h>" nogil:
-    enum: EINPROGRESS, ENOMEM
+    enum: EINPROGRESS, ENOTCONN
 
 cdef extern from "<sys/socket.h>" nogil:
     int socket(int family, int kind, int protocol)
@@ -100,6 +100,9 @@ cdef int link_connect(EngineState* state, Link* link, int64_t now_us, int* error
     link.given_fd = -1
     lock_release(&state.lock)
     given = link.fd >= 0
+    if not given and link.only_given:
+        error[0] = ENOTCONN
+        return Status.IO_ERROR
     if not given:
         link.fd = socket(link.address.ss_family,
                          SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)

@@ -10,10 +10,11 @@ from cext.base.clock cimport monotonic_us
 from cext.base.sysio cimport close_file, event_drain, event_open
 from cext.client.engine cimport Engine
 from cext.client.locking cimport (
-    condition_close, condition_open, condition_wait, lock_close, lock_open, lock_release, lock_take,
+    condition_broadcast, condition_close, condition_open, condition_wait, lock_close, lock_open,
+    lock_release, lock_take,
 )
 from cext.client.reply cimport Reply, reply_take
-from cext.client.slots cimport slot_on_heap, slot_post, slot_release
+from cext.client.slots cimport slot_release
 from cext.client.state cimport ANSWERED, ASKED, DROPPED, MailboxState, Slot
 
 cdef extern from "Python.h":
@@ -62,7 +63,7 @@ cdef class Mailbox:
         cdef Slot* chain
         with nogil:
             lock_take(&state.lock)
-            while state.first == NULL and monotonic_us() < until_us:
+            while state.first == NULL and not state.closed and monotonic_us() < until_us:
                 state.waiters += 1
                 condition_wait(&state.filled, &state.lock, until_us)
                 state.waiters -= 1
@@ -96,7 +97,7 @@ cdef class Mailbox:
         cdef Engine engine = self.engine
         cdef Reply reply
         if slot.outcome == ASKED or slot.outcome == DROPPED:
-            if self.on_notice is not None and slot.link >= 0:
+            if self.on_notice is not None:
                 reply = reply_take(slot) if slot.frame != NULL else None
                 self.on_notice(slot.link, reply, slot.code)
             return 0
@@ -117,12 +118,12 @@ cdef class Mailbox:
             token(reply, error)
         return 0
 
-    def wake(self):
-        """Lets one deliver that waits return at once."""
-        cdef Slot* slot = slot_on_heap(DROPPED, -1)
-        if slot != NULL:
-            slot.mailbox = self.state
-            slot_post(slot, DROPPED, 0)
+    def close(self):
+        """From now on deliver does not wait; those that wait return. What comes is still told."""
+        lock_take(&self.state.lock)
+        self.state.closed = True
+        condition_broadcast(&self.state.filled)
+        lock_release(&self.state.lock)
 
     def deliver(self, timeout_ms=0):
         """Tells everything that has come, after waiting for it for so long; how many it were."""

@@ -26,6 +26,3 @@ cdef void batch_free(Batch* batch) noexcept nogil
 # Engine thread: hands the slot to its mailbox at the end of the turn. `post_staged` does it.
 cdef void slot_stage(EngineState* state, Slot* slot, int outcome, int32_t code) noexcept nogil
 cdef void post_staged(EngineState* state) noexcept nogil
-
-# Any thread: puts one slot into its mailbox at once.
-cdef void slot_post(Slot* slot, int outcome, int32_t code) noexcept nogil

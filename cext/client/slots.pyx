@@ -135,11 +135,3 @@ cdef void post_staged(EngineState* state) noexcept nogil:
         mailbox.is_staged = False
         put(mailbox, first, last)
         mailbox = following
-
-
-cdef void slot_post(Slot* slot, int outcome, int32_t code) noexcept nogil:
-    slot.outcome = <unsigned char>outcome
-    slot.code = code
-    slot.opaque = 0
-    slot.next = NULL
-    put(slot.mailbox, slot, slot)

@@ -90,6 +90,7 @@ cdef struct MailboxState:
     int event_fd                     # signalled when filled; -1: nobody polls
     int waiters                      # threads asleep in `filled`
     bint is_staged                   # engine thread only
+    bint closed                      # nobody waits here any more
     bint signalled                   # event_fd was written and not yet drained
 
 
@@ -137,6 +138,7 @@ cdef struct Link:
     uint32_t large_bytes
     uint32_t large_have
     int given_fd                     # lock: an open descriptor to take over, -1: none
+    bint only_given                  # never connects by itself (TLS): what waits is lost
     int64_t last_heard_us
 
 

@@ -8,10 +8,15 @@ from pathlib import Path
 
 import click
 
+from cext.client.message import Message
+from cext.client.result import SendResult
 from rmq.cli.options import json_option, namesrv_option, parse_pairs
 from rmq.cli.output import show_json
-from rmq.client.cluster import Cluster
-from rmq.client.producer import Producer, SendResult
+from rmq.client.producer import Producer
+from rmq.errors import RemoteError
+from rmq.format.fastjson import MessageQueue
+
+GROUP = "CLIENT_INNER_PRODUCER"
 
 
 @click.command()
@@ -63,15 +68,21 @@ def send(
     is created by the broker when autoCreateTopicEnable is on, as it is by default.
     """
     properties = parse_pairs(pairs, "--property")
-    with Cluster(namesrv) as cluster:
-        producer = Producer(cluster)
+    with Producer(GROUP, namesrv_addr=namesrv) as producer:
+        chosen = None if queue is None else _queue(producer, topic, queue)
         for _ in range(count):
             for body in _messages(bodies, path):
-                sent = producer.send(
-                    topic, body, tags=tag, keys=keys, properties=properties, queue_id=queue
-                )
+                message = Message(topic, body, tag, keys, properties=properties)
+                sent = producer.send(message, queue=chosen)
                 if not quiet:
                     _show(sent, as_json)
+
+
+def _queue(producer: Producer, topic: str, number: int) -> MessageQueue:
+    for queue in producer.queues(topic):
+        if queue.queue_id == number:
+            return queue
+    raise RemoteError(29, f"topic {topic} has no queue {number}")
 
 
 def _messages(bodies: tuple[str, ...], path: Path | None) -> Iterator[bytes]:

@@ -75,7 +75,9 @@ class ClientInstance:
         self._lock = threading.RLock()
         self._name_servers = NameServerSource(parameters)
         self._turn = 0
+        self.shared: dict[str, Any] = {}  # of the modules that extend it, by their names
         self._routes: dict[str, Route] = {}
+        self._wanted: dict[str, None] = {}  # an ordered set
         self._brokers: dict[str, BrokerEntry] = {}
         self._links: dict[str, int] = {}
         self._producers: dict[str, object] = {}
@@ -151,9 +153,8 @@ class ClientInstance:
         self.timers.stop()
         self.engine.stop()
         self.closed = True
-        for thread in self._threads:
-            notices = thread.name == "rmq-notices"
-            (self.engine.notices if notices else self.callbacks).wake()
+        self.callbacks.close()
+        self.engine.notices.close()
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join()
@@ -320,13 +321,17 @@ class ClientInstance:
             self._greet_new()
         return route
 
+    def want_route(self, topic: str) -> None:
+        """Its route is looked for again and again, though there is none yet."""
+        self._wanted[topic] = None
+
     def known_route(self, topic: str) -> Route | None:
         """What was read last, without asking."""
         return self._routes.get(topic)
 
     def refresh_routes(self) -> None:
         """Reads the routes of all topics in use again."""
-        for topic in list(self._routes):
+        for topic in list({**self._routes, **self._wanted}):
             try:
                 self.route(topic, refresh=True)
             except RouteError:
@@ -428,6 +433,13 @@ class ClientInstance:
 
     def heartbeat(self, *, wait_ms: int = 0, only_new: bool = False) -> None:
         """Tells the brokers of the topics in use who is here; wait_ms: until they answered."""
+        left = [
+            each
+            for each in self._heartbeat_addresses()
+            if not only_new or each not in self._greeted
+        ]
+        if not left:
+            return
         with self._lock:
             producers = [{"groupName": group} for group in self._producers]
             consumers = [each.heartbeat_data() for each in self._consumers.values()]
@@ -439,8 +451,6 @@ class ClientInstance:
                 "consumerDataSet": consumers, "heartbeatFingerprint": 0, "withoutSub": False,
             }
         )  # fmt: skip
-        left = [each for each in self._heartbeat_addresses()
-                if not only_new or each not in self._greeted]  # fmt: skip
         waiting = threading.Semaphore(0)
 
         def done(address: str, reply: Reply | None, error: Exception | None) -> None:

@@ -44,10 +44,12 @@ class ClientParameters:
     namesrv_file: str | None = parameter(
         None, "a file whose text is the list of name servers; read again every two minutes "
         "(not in Java)",
+        "-",
     )  # fmt: skip
     namesrv_http: str | None = parameter(
         None, "URL of an address server, whose answer is the list of name servers; asked every "
         "two minutes. Java's is http://jmenv.tbsite.net:8080/rocketmq/nsaddr",
+        "-",
     )  # fmt: skip
     client_ip: str | None = parameter(
         None, "address of this machine in the client id and in message ids; found out when unset",
@@ -80,10 +82,14 @@ class ClientParameters:
     )
     use_tls: bool = parameter(False, "encrypt all connections", "useTLS")
     tls_ca_file: str | None = parameter(
-        None, "certificates that are trusted; unset: the system's (not in Java)"
+        None,
+        "certificates that are trusted; unset: the system's",
+        "-",
     )
     tls_verify: bool = parameter(
-        True, "check the peer's certificate and name (Java's default does not; not in Java)"
+        True,
+        "check the peer's certificate and name (Java's default does not)",
+        "-",
     )
     mq_client_api_timeout: int = parameter(3_000, "patience with name servers and admin requests")
     decode_read_body: bool = parameter(True, "accepted; bodies are read when asked for")

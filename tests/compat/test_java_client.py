@@ -66,18 +66,7 @@ THE_REST = [
 ]
 # These need a broker with short times (fixture types_target).
 NEW_TYPES = ["type_timed", "type_recall"]  # 5.x only
-TYPES = [
-    "type_delay_levels",
-    "type_transaction",
-    "type_retry_to_dead_letter",
-    "retry_asked_level",
-    "retry_gives_up_at_once",
-    "retry_own_sends",
-    "retry_orderly_gives_up",
-    "retry_batch_in_part",
-    "request_reply",
-    "request_without_reply",
-]
+TYPES = ["type_delay_levels", "type_transaction", "type_retry_to_dead_letter"]
 # These need a broker with other settings (fixture strict_target).
 STRICT = ["push_from_where_old", "error_topic_not_created"]
 # Used in pairs by other test files, or by them only.
@@ -90,13 +79,6 @@ ELSEWHERE = {
     "live_open",
     "live_send",
     "live_close",
-    "live_counts",
-    "retry_group_limits",
-    "ordered_open",
-    "ordered_send",
-    "ordered_close",
-    "trace_send_and_consume",
-    "admin_call",
     "mqadmin",
 }
 
@@ -170,10 +152,5 @@ def test_java_client_finds_what_it_expects(
 def test_every_java_scenario_is_in_a_test(java: Callable[[str], ScenarioRunner]) -> None:
     known = set(java("java-5.5.0-json").run("list")["scenarios"].split())
     assert known == {
-        *SENDS_AND_PULLS,
-        *THE_REST,
-        *STRICT,
-        *TYPES,
-        *NEW_TYPES,
-        *ELSEWHERE,
+        *SENDS_AND_PULLS, *THE_REST, *STRICT, *TYPES, *NEW_TYPES, *ELSEWHERE,
     }

@@ -13,9 +13,9 @@ from pathlib import Path
 from support.broker_client import BrokerClient
 from support.machine import Machine, machine
 
+from rmq import Message, Producer
 from rmq.client import admin
 from rmq.client.cluster import Cluster
-from rmq.client.producer import Producer
 from rmq.client.tail import Start, tail
 from rmq.format import fastjson
 from shards.messages import AllStats, AllStatsReply
@@ -57,8 +57,8 @@ def test_topic_made_by_a_send_to_one_shard_has_queues_on_all(tmp_path: Path) -> 
 def test_messages_go_over_all_shards_and_come_back(tmp_path: Path) -> None:
     with machine(tmp_path, 2) as broker, Cluster(broker.namesrv) as cluster:
         admin.create_topic(cluster, "spread", queues=4)
-        producer = Producer(cluster)
-        results = [producer.send("spread", f"m{number}".encode()) for number in range(80)]
+        with Producer(namesrv_addr=broker.namesrv) as producer:
+            results = [producer.send(Message("spread", f"m{number}")) for number in range(80)]
         used = {(each.queue.broker_name, each.queue.queue_id) for each in results}
         assert used == {(name, q) for name in ("broker-a", "broker-a-1") for q in range(4)}
         found = [message.body.decode() for message in tail(cluster, "spread", start=Start("first"))]
@@ -174,7 +174,8 @@ def test_members_of_a_group_are_listed_by_every_shard(tmp_path: Path) -> None:
 def test_store_of_one_shard_grows_and_keeps_its_messages(tmp_path: Path) -> None:
     with machine(tmp_path, 1) as broker, Cluster(broker.namesrv) as cluster:
         admin.create_topic(cluster, "kept", queues=2)
-        Producer(cluster).send("kept", b"before")
+        with Producer(namesrv_addr=broker.namesrv) as producer:
+            producer.send(Message("kept", b"before"))
         assert not (broker.store / "bus").exists()  # one shard pays nothing
         assert broker.stop() == 0
     with machine(tmp_path, 2) as broker:

@@ -49,7 +49,10 @@ class ScriptedPeer:
     def _serve(self, peer: socket.socket) -> None:
         with contextlib.suppress(OSError), peer.makefile("rb") as stream:
             while head := stream.read(4):
-                request = remoting.decode(stream.read(int.from_bytes(head, "big")))
+                length = int.from_bytes(head, "big")
+                if len(frame := stream.read(length)) < length:
+                    return  # the client went away in the middle of a request
+                request = remoting.decode(frame)
                 self.requests.append(request)
                 answer = self.answers[request.code](request)
                 if isinstance(answer, Command):

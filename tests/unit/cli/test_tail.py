@@ -8,12 +8,11 @@ import pytest
 from support.scripted_peer import ScriptedPeer
 
 from rmq.client.cluster import Cluster
-from rmq.client.producer import Producer
 from rmq.client.tail import ReceivedMessage, Start, tail
 from rmq.codes import RequestCode as Code
 from rmq.errors import RemoteError
 from rmq.format import fastjson
-from rmq.format.message import StoredMessage, decode_properties, encode_message, encode_properties
+from rmq.format.message import StoredMessage, encode_message, encode_properties
 from rmq.format.remoting import Command
 
 
@@ -104,36 +103,3 @@ def test_refusals_are_raised_and_a_stuck_queue_ends() -> None:
         21, "OFFSET_MOVED", {"nextBeginOffset": 0}
     )
     assert broker.read() == []
-
-
-def test_producer_sends_properties_ids_and_reports_where_it_went() -> None:
-    broker = OneQueue([])
-    broker.peer.answers[Code.SEND_MESSAGE_V2] = lambda request: request.reply(
-        0, None, {"msgId": "F" * 32, "queueId": 0, "queueOffset": 7}
-    )
-    with broker.peer, Cluster(broker.peer.address) as cluster:
-        sent = Producer(cluster).send("t", b"x", tags="a", keys="k", properties={"p": "中"})
-    assert (sent.status, sent.queue_offset, sent.offset_message_id) == ("SEND_OK", 7, "F" * 32)
-    request = broker.peer.requests[-1]
-    assert request.body == b"x"
-    assert decode_properties(request.fields["i"].encode()) == {
-        "p": "中", "UNIQ_KEY": sent.message_id, "TAGS": "a", "KEYS": "k",
-    }  # fmt: skip
-    assert len(sent.message_id) == 32
-
-
-def test_producer_tries_again_when_busy_and_gives_up_after_three() -> None:
-    broker = OneQueue([])
-    answers = [2, 2, 0]
-    broker.peer.answers[Code.SEND_MESSAGE_V2] = lambda request: request.reply(
-        answers.pop(0), "busy", {"msgId": "", "queueId": 0, "queueOffset": 0}
-    )
-    with broker.peer, Cluster(broker.peer.address) as cluster:
-        producer = Producer(cluster)
-        assert producer.send("t", b"x").status == "SEND_OK"
-        answers[:] = [2, 2, 2, 0]
-        with pytest.raises(RemoteError, match="busy"):
-            producer.send("t", b"x")
-        answers[:] = [13]
-        with pytest.raises(RemoteError, match="code 13"):
-            producer.send("t", b"x")

@@ -1,0 +1,100 @@
+"""The Python client against confluent-kafka on Kafka 4.1: `make bench-client`.
+
+    python bench/client.py --rounds 5
+    python bench/client.py --quick
+
+Asynchronous sends of 128 B and 1 KiB with a callback for each: messages a second (goal >= 1x) and
+CPU seconds of the client's process per million messages (goal <= 1x). Each round runs both, one
+after the other in alternating order, on the same cores, each against its own broker, both of which
+run all the time; a round makes a ratio of its own. Wants a JDK, Maven and confluent-kafka (the
+extra `peers`).
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+from rounds import Outcome, interleaved
+from run import RESULTS, machine, print_table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tools/ is not installed
+
+from rmq.pytest_plugin import embedded_broker
+from tools.peers.kafka import Kafka
+from tools.peers.server import free_port
+
+HERE = Path(__file__).resolve().parent
+SIZES = {128: 1_000_000, 1024: 500_000}
+RUN_SECONDS_MAX = 300
+
+
+def run_worker(which: str, address: str, size: int, count: int) -> dict[str, float]:
+    command = [sys.executable, str(HERE / "client_worker.py"), which, address, str(size)]
+    path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [*command, str(count)], capture_output=True, text=True, timeout=RUN_SECONDS_MAX,
+        env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise RuntimeError(f"{which}: {done.stdout}{done.stderr}")
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def rows_of(size: int, count: int, rounds: int, ours: str, kafka: str) -> list[Outcome]:
+    name = f"client_send_{size}"
+    rate = Outcome(name, f"client: async send {size} B, callback each: msg/s", 1.0, ">=")
+    cpu = Outcome(f"{name}_cpu", f"client: async send {size} B: client CPU-s/M", 1.0)
+    pairs = interleaved(
+        rounds,
+        lambda: run_worker("ours", ours, size, count),
+        lambda: run_worker("confluent", kafka, size, count),
+    )
+    for mine, theirs in pairs:
+        rate.values.append(mine["rate"] / theirs["rate"])
+        cpu.values.append(mine["cpu_per_million"] / theirs["cpu_per_million"])
+    for outcome, key, unit in ((rate, "rate", "k/s"), (cpu, "cpu_per_million", "CPU-s/M")):
+        scale = 1e-3 if key == "rate" else 1
+        shown = [" .. ".join(f"{each[key] * scale:.2f}" for each in
+                             (min(side, key=lambda e: e[key]), max(side, key=lambda e: e[key])))
+                 for side in (list(each) for each in zip(*pairs, strict=True))]  # fmt: skip
+        outcome.notes = [f"ours {shown[0]} {unit}", f"confluent-kafka {shown[1]} {unit}"]
+        outcome.details = {"rounds": pairs}
+    return [rate, cpu]
+
+
+@click.command()
+@click.option("--rounds", default=5, show_default=True, type=click.IntRange(1, 100))
+@click.option("--quick", is_flag=True, help="Tiny rounds, to see that everything runs.")
+def main(rounds: int, quick: bool) -> None:
+    """Measure the Python client against confluent-kafka."""
+    outcomes: list[Outcome] = []
+    with tempfile.TemporaryDirectory(prefix="rmq-bench-") as directory:
+        kafka = Kafka(Path(directory) / "kafka", free_port(0, 1))
+        kafka.start()
+        try:
+            with embedded_broker(Path(directory) / "ours") as broker:
+                for size, count in SIZES.items():
+                    click.echo(f"measuring {size} B ...", err=True)
+                    number = count // 50 if quick else count
+                    # once unmeasured: Kafka's broker compiles its code, topics are created
+                    run_worker("confluent", kafka.address, size, number)
+                    outcomes += rows_of(
+                        size, number, 1 if quick else rounds, broker.namesrv_addr, kafka.address
+                    )
+        finally:
+            kafka.stop()
+    print_table(outcomes)
+    results = RESULTS.with_name("client.json")
+    results.parent.mkdir(parents=True, exist_ok=True)
+    report = {"machine": machine(), "rows": [outcome.as_json() for outcome in outcomes]}
+    results.write_text(json.dumps(report, indent=1) + "\n")
+    click.echo(f"rounds kept in {results}", err=True)
+
+
+if __name__ == "__main__":
+    main()

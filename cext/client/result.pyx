@@ -1,0 +1,103 @@
+"""Results of sends (result.pxd). A batch's results share the answer and know their place in it."""
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+
+from cext.client.message cimport Message
+from cext.client.reply cimport Reply
+from cext.client.state cimport Slot
+
+STATUSES = {
+    0: "SEND_OK", 10: "FLUSH_DISK_TIMEOUT", 11: "SLAVE_NOT_AVAILABLE", 12: "FLUSH_SLAVE_TIMEOUT",
+}
+
+
+@cython.freelist(1024)
+cdef class SendResult:
+    @property
+    def status(self):
+        return STATUSES.get(self.code, str(self.code))
+
+    @property
+    def is_ok(self):
+        """Whether every promise was kept; else it is stored, but not as safely as wished."""
+        return self.code == 0
+
+    @property
+    def message_id(self):
+        """The sender's id of the message; of all, joined by commas, for a whole batch."""
+        return (<const char*>self.unique)[:self.unique_bytes].decode() if self.unique_bytes else ""
+
+    @property
+    def offset_message_id(self):
+        """The broker's: address and offset in its log."""
+        if self.reply is None:
+            return (<const char*>self.id)[:self.id_bytes].decode()
+        text = self.reply.fields.get("msgId", "")
+        if self.index < 0:
+            return text
+        ids = text.split(",") if len(text) < 200 else None
+        if ids is None:              # all have the same length
+            width = text.index(",") + 1
+            return text[self.index * width:(self.index + 1) * width - 1]
+        return ids[self.index] if self.index < len(ids) else ""
+
+    @property
+    def transaction_id(self):
+        """The broker's name of an open transaction; the message id of anything else."""
+        found = None if self.reply is None else self.reply.fields.get("transactionId")
+        return found or self.message_id
+
+    @property
+    def recall_handle(self):
+        """What takes a message back that is delayed to a time; None for any other."""
+        return None if self.reply is None else self.reply.fields.get("recallHandle")
+
+    @property
+    def region_id(self):
+        return None if self.reply is None else self.reply.fields.get("MSG_REGION")
+
+    @property
+    def queue(self):
+        from rmq.format.fastjson import MessageQueue
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)
+
+    def __repr__(self):
+        return (f"SendResult({self.status}, {self.message_id}, {self.topic} {self.broker_name} "
+                f"queue {self.queue_id}, offset {self.queue_offset})")
+
+
+cdef SendResult result_of_slot(const Slot* slot, str topic, str broker_name, Message message):
+    cdef SendResult result = SendResult.__new__(SendResult)
+    result.topic = topic
+    result.broker_name = broker_name
+    result.queue_id = slot.queue_id
+    result.queue_offset = slot.queue_offset
+    result.unique_bytes = message.unique_bytes
+    memcpy(result.unique, message.unique, message.unique_bytes)
+    result.id_bytes = slot.id_bytes
+    memcpy(result.id, slot.id, slot.id_bytes)
+    return result
+
+
+cdef SendResult result_of_reply(Reply reply, str topic, str broker_name, Message message,
+                                int32_t queue_id, int64_t first_offset, int32_t index):
+    cdef SendResult result = SendResult.__new__(SendResult)
+    result.code = reply.code
+    result.topic = topic
+    result.broker_name = broker_name
+    result.reply = reply
+    result.index = index
+    result.queue_id = queue_id
+    result.queue_offset = first_offset + max(index, 0)
+    if message is not None:
+        result.unique_bytes = message.unique_bytes
+        memcpy(result.unique, message.unique, message.unique_bytes)
+    return result
+
+
+def send_result(Reply reply not None, str topic not None, str broker_name not None,
+                Message message=None):
+    """The result in an answer to a single send that was stored."""
+    return result_of_reply(reply, topic, broker_name, message, reply.int_field("queueId"),
+                           reply.int_field("queueOffset"), -1)

@@ -1,0 +1,94 @@
+"""Sender: the hot half of a producer; and Target, one queue it sends to.
+
+    send_async(message, callback)
+      no batching    frame: Target.single_head + sysFlag, born time, flag, properties + body,
+                     straight into the link's buffer
+      batching       the message is appended to the Target's open Batch; the batch is sealed when
+                     it is full (here) or when its time has come (the engine, without the GIL)
+
+    heads, built once a queue (binary header; all numbers that change are patched or follow):
+      single  8 length+mark | 21 fixed | a b c d e j k m n    then f g h i per message
+      batch   8 length+mark | 21 fixed | a b c d e f g h j k m n    g: 13 digits, patched
+
+What is under way is counted by messages and bytes (`gate`): send_async waits without the GIL while
+it is too much, unless it was called from a callback, which others wait for.
+
+The end of a send is told by Target.told, in the thread that delivers the mailbox: the callback, a
+Future or a SendWaiter gets a SendResult or an exception; a send that another broker may take goes
+to Sender._again (Python) first.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.client.engine cimport Engine
+from cext.client.locking cimport Condition, Lock
+from cext.client.mailbox cimport Mailbox, Told
+from cext.client.message cimport Message
+from cext.client.state cimport Batch, Slot
+
+
+cdef class SendWaiter:
+    """A thread that waits for one send."""
+    cdef readonly object result
+    cdef readonly object error
+    cdef readonly bint done
+
+
+cdef class Target(Told):
+    cdef readonly Sender sender
+    cdef readonly str topic          # as on the wire
+    cdef readonly str broker_name
+    cdef readonly str address
+    cdef readonly int32_t queue_id
+    cdef readonly int32_t link
+    cdef bytes single_head
+    cdef bytes batch_head
+    cdef uint32_t born_at            # in batch_head
+    cdef Batch* open                 # being filled; NULL: none. Read it with the GIL only
+
+    cdef int submit(self, Message message, bytes body, int sys_flag, object callback,
+                    Mailbox mailbox, int64_t until_us, int attempts, bint may_wait) except -1
+    cdef int gather(self, Message message, object callback) except -1
+    cdef int submit_batch(self, list messages, list callbacks, object callback, Mailbox mailbox,
+                          int64_t until_us, int attempts, bint may_wait) except -1
+    cdef Batch* new_batch(self, Slot* slot, uint32_t capacity, object callback, Mailbox mailbox,
+                          int attempts) except NULL
+    cdef int told_batch(self, Slot* slot) except -1
+
+
+cdef class TopicQueues:
+    """The queues of one topic, taken in turn; a batch stays with its queue until it is sealed."""
+    cdef readonly list targets
+    cdef readonly object route       # what it was made from
+    cdef uint32_t turn
+    cdef Target current
+
+    cdef Target take(self)
+
+
+cdef class Sender:
+    cdef readonly Engine engine
+    cdef readonly Mailbox mailbox    # where asynchronous sends are told
+    cdef readonly dict topics        # topic -> TopicQueues
+    cdef public bint direct          # plain sends need no help of Python (no hook, running, ..)
+    cdef public bint batching
+    cdef public uint32_t batch_bytes
+    cdef public int64_t linger_us
+    cdef public int timeout_ms
+    cdef public int retries
+    cdef public uint32_t compress_from
+    cdef public uint32_t body_max
+    cdef public bint tracks_latency
+    cdef public bint retries_not_stored
+    cdef Lock gate_lock
+    cdef Condition gate_opened
+    cdef uint32_t gate_waiters       # GIL
+    cdef uint32_t gate_count         # gate_lock
+    cdef public int64_t messages_max
+    cdef public int64_t bytes_max
+    cdef readonly int64_t messages_under_way
+    cdef readonly int64_t bytes_under_way
+
+    cdef int enter(self, int64_t bytes) except -1
+    cdef void leave(self, int64_t messages, int64_t bytes) noexcept
+    cdef int finish(self, Target target, Message message, object callback, object result,
+                    object error, Slot* slot) except -1

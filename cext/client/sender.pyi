@@ -1,0 +1,106 @@
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeAlias, final
+
+from cext.client.engine import Engine
+from cext.client.mailbox import Mailbox
+from cext.client.message import Message
+from cext.client.result import SendResult
+
+_SendCallback: TypeAlias = Callable[[SendResult | None, Exception | None], object]
+_BatchCallback: TypeAlias = Callable[[list[SendResult] | None, Exception | None], object]
+_Told: TypeAlias = _SendCallback | _BatchCallback | Future[SendResult] | SendWaiter | None
+
+@final
+class SendWaiter:
+    result: Any
+    error: Exception | None
+    done: bool
+
+@final
+class Target:
+    sender: Sender
+    topic: str
+    broker_name: str
+    address: str
+    queue_id: int
+    link: int
+    def __init__(
+        self,
+        sender: Sender,
+        topic: str,
+        broker_name: str,
+        address: str,
+        queue_id: int,
+        link: int,
+        fields: dict[str, Any],
+    ) -> None: ...
+
+@final
+class TopicQueues:
+    targets: list[Target]
+    route: Any
+    def __init__(self, targets: list[Target], route: object, turn: int = 0) -> None: ...
+    def choose(
+        self, avoid: str | None = None, usable: Callable[[str], bool] | None = None
+    ) -> Target: ...
+
+class Sender:
+    engine: Engine
+    mailbox: Mailbox
+    topics: dict[str, TopicQueues]
+    direct: bool
+    batching: bool
+    batch_bytes: int
+    linger_us: int
+    timeout_ms: int
+    retries: int
+    compress_from: int
+    body_max: int
+    tracks_latency: bool
+    retries_not_stored: bool
+    messages_max: int
+    bytes_max: int
+    messages_under_way: int
+    bytes_under_way: int
+    def connect_sender(self, engine: Engine, mailbox: Mailbox) -> None: ...
+    def send_async(
+        self,
+        message: Message,
+        callback: _SendCallback | None = None,
+        *,
+        queue: Any = None,
+        selector: Any = None,
+        arg: Any = None,
+        timeout_ms: float | None = None,
+    ) -> Any: ...
+    def submit_to(
+        self,
+        target: Target,
+        message: Message,
+        body: bytes,
+        sys_flag: int,
+        callback: _Told,
+        timeout_ms: float,
+        attempts: int = 0,
+        mailbox: Mailbox | None = None,
+        gathered: bool = False,
+    ) -> None: ...
+    def submit_batch_to(
+        self,
+        target: Target,
+        messages: list[Message],
+        callbacks: list[Any] | None,
+        callback: _Told,
+        timeout_ms: float,
+        attempts: int = 0,
+        mailbox: Mailbox | None = None,
+    ) -> None: ...
+    def await_send(self, waiter: SendWaiter, mailbox: Mailbox) -> Any: ...
+    def seal_batches(self) -> None: ...
+    def tell_callback(self, callback: _Told, result: Any, error: Exception | None) -> None: ...
+
+def may_gather(message: Message) -> bool: ...
+def monotonic_ms() -> float: ...
+def batch_item_bytes(message: Message) -> int: ...
+def check_topic(topic: str) -> None: ...

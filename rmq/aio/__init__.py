@@ -1,0 +1,14 @@
+"""The client for asyncio: the same engine, its ends told in the event loop.
+
+    from rmq.aio import Producer
+
+    async with Producer("orders-service", namesrv_addr="127.0.0.1:9876") as producer:
+        result = await producer.send(Message("orders", b"paid"))
+
+Names, parameters, results and exceptions are those of `rmq`. Answers reach the loop through one
+descriptor; no thread stands between the engine and a coroutine that waits for a send.
+"""
+
+from rmq.aio.producer import Producer, TransactionProducer
+
+__all__ = ["Producer", "TransactionProducer"]

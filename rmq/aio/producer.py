@@ -1,0 +1,217 @@
+"""Producers of rmq.aio.
+
+`send` is the engine's asynchronous send whose end is told in the loop; what may block (looking up
+the route of a topic for the first time, starting, closing, local transactions) runs in a thread of
+the loop's executor. Back-pressure does not block the loop: it is waited for in steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from cext.client.mailbox import Mailbox
+from cext.client.message import Message, MessageExt
+from cext.client.result import SendResult
+from rmq.client import producer as threaded
+from rmq.client.instance import ClientInstance
+from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
+from rmq.client.producer import Selector
+from rmq.client.transaction import TransactionListener, TransactionResult
+from rmq.client.transaction import TransactionProducer as ThreadedTransactionProducer
+from rmq.errors import BusyError, ClosedError
+from rmq.format.fastjson import MessageQueue
+
+P = TypeVar("P", bound="Producer")
+R = TypeVar("R")
+WAIT_S = 0.002  # between two looks at whether there is room again
+
+
+class _LoopProducer(threaded.Producer):
+    """A producer whose ends are told in an event loop."""
+
+    loop_mailbox: Mailbox | None = None
+
+    def _connect(self, instance: ClientInstance) -> None:
+        super()._connect(instance)
+        self.loop_mailbox = Mailbox(instance.engine)
+        self.connect_sender(instance.engine, self.loop_mailbox)
+
+
+class Producer:
+    """As rmq.Producer; used in one event loop."""
+
+    def __init__(
+        self,
+        producer_group: str | None = None,
+        *,
+        parameters: ProducerParameters | None = None,
+        **changes: Any,
+    ) -> None:
+        self._producer = _LoopProducer(producer_group, parameters=parameters, **changes)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def start(self: P) -> P:
+        if self._loop is not None:
+            return self
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._producer.start)
+        mailbox = self._producer.loop_mailbox
+        assert mailbox is not None
+        mailbox.on_error = self._report
+        loop.add_reader(mailbox.fileno(), mailbox.deliver)
+        self._loop = loop
+        return self
+
+    async def close(self) -> None:
+        """Sends what was gathered, waits for what is under way, and takes leave of the brokers."""
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        mailbox = self._producer.loop_mailbox
+        assert mailbox is not None
+        try:
+            await self._drain(self._producer.timeout_ms)
+            await loop.run_in_executor(None, self._producer.close)
+            mailbox.deliver()  # what the end of the engine has ended
+        finally:
+            loop.remove_reader(mailbox.fileno())
+
+    async def _drain(self, timeout_ms: float) -> bool:
+        self._producer.seal_batches()
+        until = asyncio.get_running_loop().time() + timeout_ms / 1000
+        while self._producer.messages_under_way:
+            if asyncio.get_running_loop().time() > until:
+                return False
+            await asyncio.sleep(WAIT_S)
+        return True
+
+    async def flush(self, timeout_ms: float | None = None) -> bool:
+        """Sends what was gathered and waits until nothing is under way; whether that came."""
+        return await self._drain(self._producer.timeout_ms if timeout_ms is None else timeout_ms)
+
+    async def __aenter__(self: P) -> P:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _report(self, error: Exception) -> None:
+        assert self._loop is not None
+        self._loop.call_exception_handler({"message": "a send's end", "exception": error})
+
+    # ---- sends
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        timeout_ms: float | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> SendResult:
+        """Where the message was stored; tried on other brokers like rmq.Producer.send_async."""
+        return await (await self.send_soon(
+            message, timeout_ms=timeout_ms, queue=queue, selector=selector, arg=arg
+        ))  # fmt: skip
+
+    async def send_soon(
+        self,
+        message: Message,
+        *,
+        timeout_ms: float | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> asyncio.Future[SendResult]:
+        """Returns when the message is on its way; the future is done when it is stored."""
+        loop, producer = self._loop, self._producer
+        if loop is None:
+            raise ClosedError("the producer is not started, or closed")
+        if message.topic not in producer.topics:
+            await loop.run_in_executor(None, producer._topic_queues, message.topic)
+        await self._room(producer.timeout_ms if timeout_ms is None else timeout_ms)
+        future: asyncio.Future[SendResult] = loop.create_future()
+
+        def ended(result: SendResult | None, error: Exception | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                assert result is not None
+                future.set_result(result)
+
+        if timeout_ms is None and queue is None and selector is None:
+            producer.send_async(message, ended)
+        else:
+            producer.send_async(
+                message, ended, queue=queue, selector=selector, arg=arg, timeout_ms=timeout_ms
+            )
+        return future
+
+    async def _room(self, timeout_ms: float) -> None:
+        producer = self._producer
+        if producer.messages_under_way < producer.messages_max:
+            return
+        until = asyncio.get_running_loop().time() + timeout_ms / 1000
+        while producer.messages_under_way >= producer.messages_max:
+            if asyncio.get_running_loop().time() > until:
+                raise BusyError(f"{producer.messages_under_way} messages are under way")
+            await asyncio.sleep(WAIT_S)
+
+    async def send_batch(
+        self, messages: Iterable[Message], *, timeout_ms: float | None = None
+    ) -> list[SendResult]:
+        """Stores messages of one topic, as few requests as max_message_size allows."""
+        return await self._threaded(self._producer.send_batch, list(messages),
+                                    timeout_ms=timeout_ms)  # fmt: skip
+
+    async def send_oneway(self, message: Message) -> None:
+        """Sends without an answer."""
+        await self._threaded(self._producer.send_oneway, message)
+
+    async def request(self, message: Message, timeout_ms: float | None = None) -> MessageExt:
+        """Sends the message and waits for a consumer's reply to it."""
+        return await self._threaded(self._producer.request, message, timeout_ms)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        return await self._threaded(self._producer.queues, topic)
+
+    async def _threaded(
+        self, function: Callable[..., R], *arguments: Any, **named: Any
+    ) -> R:
+        if self._loop is None:
+            raise ClosedError("the producer is not started, or closed")
+        return await self._loop.run_in_executor(None, lambda: function(*arguments, **named))
+
+
+class TransactionProducer:
+    """As rmq.TransactionProducer; the listener is called in threads, as there."""
+
+    def __init__(
+        self,
+        producer_group: str | None = None,
+        transaction_listener: TransactionListener | None = None,
+        *,
+        parameters: TransactionProducerParameters | None = None,
+        **changes: Any,
+    ) -> None:
+        self._producer = ThreadedTransactionProducer(
+            producer_group, transaction_listener, parameters=parameters, **changes
+        )
+
+    async def __aenter__(self) -> TransactionProducer:
+        await asyncio.get_running_loop().run_in_executor(None, self._producer.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self._producer.close)
+
+    async def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionResult:
+        """As the threaded one, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(
+            None, self._producer.send_in_transaction, message, arg
+        )

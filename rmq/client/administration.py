@@ -1,0 +1,285 @@
+"""Admin: topics, groups, offsets and stored messages, for programs.
+
+    with Admin(namesrv_addr="127.0.0.1:9876") as admin:
+        admin.create_topic("orders", queues=8)
+        admin.message("7F00000100002A9F0000000000000061")
+        admin.reset_offset("g", "orders", timestamp=...)
+
+Topics and groups live on every master, so changes go to all of them and answers are merged. The
+questions themselves are in rmq/client/admin.py and lookup.py, which the command line uses over
+blocking sockets; here they run over the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cext.client.message import MessageExt, decode_messages, milliseconds
+from cext.client.reply import Reply, reply_of
+from rmq.client import admin, lookup
+from rmq.client.cluster import BrokerEntry, Cluster
+from rmq.client.connection import Connection
+from rmq.client.instance import ClientInstance
+from rmq.client.namespaces import wrap
+from rmq.client.parameters import ClientParameters
+from rmq.client.routes import Route
+from rmq.client.tail import ReceivedMessage
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import ClosedError, ProtocolError, RemoteError
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+from rmq.format.message import encode_message
+from rmq.format.remoting import FLAG_RESPONSE, Command, encode
+
+LATEST = -1  # as a timestamp: the end of the queue
+
+
+class _EngineConnection(Connection):
+    """A Connection's questions over the engine."""
+
+    def __init__(self, instance: ClientInstance, address: str) -> None:
+        self.address = address
+        self._instance = instance
+
+    def fileno(self) -> int:
+        return 0  # never stale: the engine connects anew by itself
+
+    def close(self) -> None:
+        pass
+
+    def ask(
+        self,
+        code: int,
+        fields: Mapping[str, Any] | None = None,
+        body: bytes = b"",
+        timeout: float = 5.0,
+    ) -> Command:
+        reply = self._instance.ask(self.address, code, fields, body, int(timeout * 1000))
+        return Command(
+            code=reply.code, flag=reply.flag, opaque=reply.opaque, version=reply.version,
+            remark=reply.remark, fields=reply.fields, body=reply.body,
+        )  # fmt: skip
+
+
+class _EngineCluster(Cluster):
+    """A Cluster whose connections are those of a client instance."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        super().__init__(";".join(instance.name_servers))
+        self._instance = instance
+
+    def connect(self, address: str) -> Connection:
+        return _EngineConnection(self._instance, address)
+
+
+class Admin:
+    """Asks and changes what brokers and name servers know; any thread."""
+
+    def __init__(self, *, parameters: ClientParameters | None = None, **changes: Any) -> None:
+        self.parameters = (parameters or ClientParameters()).changed(changes)
+        self._instance: ClientInstance | None = None
+        self._cluster: _EngineCluster | None = None
+
+    def start(self) -> Admin:
+        if self._instance is None:
+            self._instance = ClientInstance.acquire(self.parameters)
+            self._cluster = _EngineCluster(self._instance)
+        return self
+
+    def close(self) -> None:
+        instance, self._instance, self._cluster = self._instance, None, None
+        if instance is not None:
+            instance.release()
+
+    def __enter__(self) -> Admin:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def instance(self) -> ClientInstance:
+        if self._instance is None:
+            raise ClosedError("start() it first")
+        return self._instance
+
+    @property
+    def cluster(self) -> Cluster:
+        if self._cluster is None:
+            raise ClosedError("start() it first")
+        return self._cluster
+
+    def _name(self, name: str) -> str:
+        return wrap(self.parameters.namespace, name)
+
+    # ---- topics
+
+    def create_topic(
+        self, topic: str, queues: int = 8, *, perm: int = 6, order: bool = False,
+        cluster_name: str | None = None, attributes: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """Creates the topic, or changes it. attributes: {"message.type": "DELAY"} and such."""
+        fields: dict[str, Any] = {
+            "topic": self._name(topic), "defaultTopic": "TBW102", "readQueueNums": queues,
+            "writeQueueNums": queues, "perm": perm, "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0, "order": order,
+        }  # fmt: skip
+        if attributes:
+            fields["attributes"] = ",".join(f"+{key}={text}" for key, text in attributes.items())
+        for broker in self.cluster.masters(cluster_name):
+            assert broker.master is not None
+            self.instance.call(broker.master, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+
+    def delete_topic(self, topic: str, cluster_name: str | None = None) -> None:
+        admin.delete_topic(self.cluster, self._name(topic), cluster_name)
+
+    def topics(self) -> list[str]:
+        """The names of all topics, those of the system among them."""
+        return self.cluster.topics()
+
+    def route(self, topic: str) -> Route:
+        return self.instance.route(self._name(topic), refresh=True)
+
+    def queue_ranges(self, topic: str) -> list[admin.QueueRange]:
+        """Smallest and next offset of every queue."""
+        return admin.topic_queues(self.cluster, self._name(topic))
+
+    # ---- groups
+
+    def create_group(self, group: str, **settings: Any) -> None:
+        """Creates the consumer group, or changes it; settings by RocketMQ's names
+        (retryMaxTimes=3)."""
+        body = fastjson.dumps({
+            "groupName": self._name(group), "consumeEnable": True, "consumeFromMinEnable": True,
+            "consumeBroadcastEnable": True, "consumeMessageOrderly": False, "retryQueueNums": 1,
+            "retryMaxTimes": 16, "brokerId": 0, "whichBrokerWhenConsumeSlowly": 1,
+            "notifyConsumerIdsChangedEnable": True, "groupSysFlag": 0, "consumeTimeoutMinute": 15,
+            **settings,
+        })  # fmt: skip
+        for broker in self.cluster.masters():
+            assert broker.master is not None
+            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+            self.instance.call(broker.master, code, {}, body)
+
+    def delete_group(self, group: str, *, clean_offsets: bool = True) -> None:
+        for broker in self.cluster.masters():
+            assert broker.master is not None
+            self.instance.call(
+                broker.master, RequestCode.DELETE_SUBSCRIPTIONGROUP,
+                {"groupName": self._name(group), "cleanOffset": clean_offsets},
+            )  # fmt: skip
+
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """Consumer group -> its settings."""
+        return admin.groups(self.cluster)
+
+    def progress(self, group: str) -> list[admin.QueueProgress]:
+        """How far the group is in each of its queues."""
+        return admin.group_progress(self.cluster, self._name(group))[0]
+
+    def members(self, group: str) -> dict[str, Any] | None:
+        """Its consumers and their subscriptions; None when nobody is online."""
+        return admin.group_members(self.cluster, self._name(group))
+
+    # ---- offsets
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        return self._offset(RequestCode.GET_MIN_OFFSET, queue)
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset the next message gets."""
+        return self._offset(RequestCode.GET_MAX_OFFSET, queue)
+
+    def offset_at(self, queue: MessageQueue, timestamp: Any, *, upper: bool = False) -> int:
+        """The first message stored at or after a time (ms or datetime); upper: the last one
+        stored at or before it."""
+        return self._offset(
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queue, timestamp=milliseconds(timestamp),
+            boundaryType="UPPER" if upper else "LOWER",
+        )  # fmt: skip
+
+    def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Where the group goes on; None when it never committed."""
+        address = self.instance.address_of(queue.broker_name)
+        reply = self.instance.ask(
+            address, RequestCode.QUERY_CONSUMER_OFFSET,
+            {"consumerGroup": self._name(group), "topic": self._name(queue.topic),
+             "queueId": queue.queue_id, "setZeroIfNotFound": False},
+        )  # fmt: skip
+        if reply.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return reply.check().int_field("offset")
+
+    def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Sets where the group goes on. Its members must be offline: they would set it back."""
+        address = self.instance.address_of(queue.broker_name)
+        self.instance.call(
+            address, RequestCode.UPDATE_CONSUMER_OFFSET,
+            {"consumerGroup": self._name(group), "topic": self._name(queue.topic),
+             "queueId": queue.queue_id, "commitOffset": offset},
+        )  # fmt: skip
+
+    def reset_offset(
+        self, group: str, topic: str, timestamp: Any = LATEST, *, force: bool = True
+    ) -> dict[MessageQueue, int]:
+        """Sends the group to a time in all queues of the topic (LATEST: skips what has gathered);
+        where it goes on. Consumers that are online are told."""
+        found: dict[MessageQueue, int] = {}
+        fields = {"group": self._name(group), "topic": self._name(topic),
+                  "timestamp": milliseconds(timestamp), "isForce": force}  # fmt: skip
+        route = self.route(topic)
+        for name in sorted({each.broker_name for each in route.readable()}):
+            address = self.instance.address_of(name)
+            code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+            reply = self.instance.call(address, code, fields)
+            table = fastjson.loads_object(reply.body).get("offsetTable") or {}
+            found |= {queue: int(offset) for queue, offset in table.items()
+                      if isinstance(queue, MessageQueue)}  # fmt: skip
+        return found
+
+    def _offset(self, code: int, queue: MessageQueue, **more: Any) -> int:
+        address = self.instance.address_of(queue.broker_name)
+        fields = {"topic": self._name(queue.topic), "queueId": queue.queue_id, **more}
+        return self.instance.call(address, code, fields).int_field("offset")
+
+    # ---- messages
+
+    def message(self, message_id: str, topic: str | None = None) -> MessageExt:
+        """The message with this offset id; with a topic, also by its unique key."""
+        try:
+            return _received(lookup.by_id(self.cluster, message_id))
+        except (ProtocolError, RemoteError):
+            if topic is None:
+                raise
+        for found in self.messages(topic, message_id, unique=True):
+            return found
+        raise RemoteError(ResponseCode.NO_MESSAGE, f"no message {message_id} in {topic}")
+
+    def messages(
+        self, topic: str, key: str, *, unique: bool = False, count: int = 32, begin: Any = 0,
+        end: Any = lookup.FOREVER,
+    ) -> list[MessageExt]:  # fmt: skip
+        """Messages of the topic that have the key (unique: that unique key), oldest first."""
+        kind = lookup.UNIQUE if unique else lookup.KEY
+        found = lookup.by_key(
+            self.cluster, self._name(topic), key, kind, count=count,
+            begin_ms=milliseconds(begin), end_ms=milliseconds(end),
+        )  # fmt: skip
+        return [_received(each) for each in found]
+
+    # ---- cluster
+
+    def brokers(self) -> list[BrokerEntry]:
+        return self.cluster.brokers()
+
+    def broker_info(self, broker: BrokerEntry) -> dict[str, str]:
+        """A broker's own figures, by RocketMQ's names."""
+        return admin.runtime_info(self.cluster, broker)
+
+
+def _received(found: ReceivedMessage) -> MessageExt:
+    """The message as consumers get it."""
+    frame = encode(Command(code=0, flag=FLAG_RESPONSE, body=encode_message(found.stored)))
+    reply: Reply = reply_of(frame)
+    return decode_messages(reply, found.broker_name)[0]

@@ -1,0 +1,99 @@
+"""Writes what became of messages to the trace topic (enable_trace), as every RocketMQ client can.
+
+    tracer = Tracer(instance, parameters); tracer.sent(...)     # returns at once
+
+Records gather for up to trace_msg_batch_num of them or half a second; their texts are told in
+rmq/format/trace.py. A trace that cannot be sent is dropped: it never holds up a message.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+from cext.client.message import Message, encoded_properties
+from rmq.client.instance import ClientInstance
+from rmq.client.parameters import ClientParameters
+from rmq.codes import RequestCode
+from rmq.errors import RmqError
+from rmq.format.trace import TRACE_TOPIC
+
+log = logging.getLogger("rmq.client")
+
+GROUP = "_INNER_TRACE_PRODUCER"
+GATHER_MS = 500
+WAITING_MAX = 10_000
+NORMAL, HALF, COMMITTED, DELAYED = 0, 1, 2, 3
+
+
+class Tracer:
+    """Records of one client; any thread."""
+
+    def __init__(self, instance: ClientInstance, parameters: ClientParameters) -> None:
+        self._instance = instance
+        self._topic = parameters.trace_topic or TRACE_TOPIC
+        self._most = max(parameters.trace_msg_batch_num, 1)
+        self._waiting: list[tuple[str, set[str]]] = []
+        self._lock = threading.Lock()
+        self._turn = 0
+        self._timer = instance.timers.every(GATHER_MS, self.flush)
+
+    def close(self) -> None:
+        self._timer.cancel()
+        self.flush()
+
+    def add(self, fields: list[Any], keys: set[str]) -> None:
+        """One record, and what it is found by."""
+        record = "\x01".join("null" if each is None else str(each) for each in fields) + "\x02"
+        with self._lock:
+            if len(self._waiting) < WAITING_MAX:
+                self._waiting.append((record, keys))
+            full = len(self._waiting) >= self._most
+        if full:
+            self._instance.timers.after(0, self.flush)
+
+    def sent(
+        self, group: str, message: Message, store_host: str, cost_ms: float, offset_id: str,
+        success: bool, region: str | None = None, kind: int = NORMAL,
+    ) -> None:  # fmt: skip
+        """A send has ended."""
+        fields = [
+            "Pub", int(time.time() * 1000), region or "DefaultRegion", group, message.topic,
+            message.message_id, message.tags or "", message.keys or "", store_host,
+            len(message.body), int(cost_ms), kind, offset_id,
+            "true" if success else "false",
+        ]  # fmt: skip
+        self.add(fields, {message.message_id or "", *(message.keys or "").split()})
+
+    def flush(self) -> None:
+        """Sends what has gathered."""
+        while True:
+            with self._lock:
+                part, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            if not part:
+                return
+            try:
+                self._send("".join(text for text, _ in part),
+                           sorted({key for _, keys in part for key in keys if key}))  # fmt: skip
+            except RmqError as error:
+                log.debug("traces dropped: %s", error)
+                return
+
+    def _send(self, text: str, keys: list[str]) -> None:
+        queues = self._instance.route(self._topic).writable()
+        if not queues:
+            return
+        self._turn += 1
+        queue = queues[self._turn % len(queues)]
+        message = Message(self._topic, text, keys=keys)
+        fields = {
+            "a": GROUP, "b": self._topic, "c": "TBW102", "d": 4, "e": queue.queue_id, "f": 0,
+            "g": int(time.time() * 1000), "h": 0, "i": encoded_properties(message).decode(),
+            "j": 0, "k": False, "m": False, "n": queue.broker_name,
+        }  # fmt: skip
+        address = self._instance.address_of(queue.broker_name)
+        self._instance.submit(
+            address, RequestCode.SEND_MESSAGE_V2, fields, message.body, 5_000, lambda *_: None
+        )

@@ -1,0 +1,46 @@
+"""The fixture rmq_broker as a user of pytest gets it: in a process without this project's tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from support.source_tree import ROOT
+
+USERS_TEST = '''
+from rmq import Admin, Message, Producer
+
+
+def test_order_is_paid(rmq_broker):
+    assert rmq_broker.ready_s < 1
+    with Producer("tests", namesrv_addr=rmq_broker.namesrv_addr) as producer:
+        assert producer.send(Message("orders", b"paid")).is_ok
+    with Admin(namesrv_addr=rmq_broker.namesrv_addr) as admin:
+        assert sum(each.max_offset for each in admin.queue_ranges("orders")) == 1
+
+
+def test_the_broker_is_the_same_for_the_session(rmq_broker):
+    with Admin(namesrv_addr=rmq_broker.namesrv_addr) as admin:
+        assert "orders" in admin.topics()
+'''
+
+
+def test_users_tests_get_a_broker(tmp_path: Path) -> None:
+    (tmp_path / "test_orders.py").write_text(USERS_TEST)
+    environment = {
+        **os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "rmq.pytest_plugin", "-p", "no:cacheprovider",
+         str(tmp_path)],
+        capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=120,
+    )  # fmt: skip
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_plugin_is_announced_to_pytest() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    assert '[project.entry-points.pytest11]\nrmq = "rmq.pytest_plugin"' in text

@@ -1,0 +1,55 @@
+"""The reference page of the client's parameters is what the code says, with RocketMQ's defaults."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from support.source_tree import ROOT
+
+from rmq.client.parameters import ClientParameters, ProducerParameters, page, rows, tables
+
+# What RocketMQ 5.5 has, read from its published classes (DefaultMQProducer and its bases): name in
+# Java, default. Left out: objects that are no settings (traceDispatcher, produceAccumulator),
+# namespaceInitialized, and language, which is our own.
+PRODUCER = """
+producerGroup=DEFAULT_PRODUCER createTopicKey=TBW102 defaultTopicQueueNums=4 sendMsgTimeout=3000
+sendMsgMaxTimeoutPerRequest=-1 compressMsgBodyOverHowmuch=4096 retryTimesWhenSendFailed=2
+retryTimesWhenSendAsyncFailed=2 retryAnotherBrokerWhenNotStoreOK=False maxMessageSize=4194304
+autoBatch=False enableBackpressureForAsyncMode=False backPressureForAsyncSendNum=1024
+backPressureForAsyncSendSize=104857600 batchMaxDelayMs=-1 batchMaxBytes=-1 totalBatchMaxBytes=-1
+compressLevel=5 compressType=ZLIB
+"""
+CLIENT = """
+namesrvAddr=None clientCallbackExecutorThreads=2 namespace=None accessChannel=LOCAL
+pollNameServerInterval=30000 heartbeatBrokerInterval=30000 persistConsumerOffsetInterval=5000
+pullTimeDelayMillsWhenException=1000 traceMsgBatchNum=10 unitMode=False unitName=None
+decodeReadBody=True decodeDecompressBody=True vipChannelEnabled=False useTLS=False
+socksProxyConfig={} mqClientApiTimeout=3000 detectTimeout=200 detectInterval=2000
+enableStreamRequestType=False sendLatencyEnable=False startDetectorEnable=False
+enableHeartbeatChannelEventListener=True enableConcurrentHeartbeat=False
+concurrentHeartbeatThreadPoolSize=2 enableTrace=False traceTopic=None maxPageSizeInGetMetadata=2000
+clientIP=None instanceName=DEFAULT rpcHook=None
+"""
+
+
+def test_the_page_is_written_from_the_code() -> None:
+    text = (ROOT / "docs" / "client-parameters.md").read_text()
+    assert text.rstrip() == page().rstrip(), "run: python -m rmq.client.parameters > docs/..."
+
+
+@pytest.mark.parametrize(("of", "expected"), [(ClientParameters, CLIENT),
+                                              (ProducerParameters, PRODUCER)])  # fmt: skip
+def test_defaults_are_those_of_rocketmq(of: type[ClientParameters], expected: str) -> None:
+    found = {java: default.strip("'") for _, java, default, _ in rows(of)}
+    for pair in expected.split():
+        name, _, default = pair.partition("=")
+        assert found[name] == default
+
+
+def test_every_parameter_has_a_meaning_and_stands_on_the_page() -> None:
+    for of in tables():
+        assert dataclasses.is_dataclass(of)
+        for name, java, _, text in rows(of):
+            assert len(text) > 10
+            assert f"| `{name}` | {java} |" in page()

@@ -1,0 +1,26 @@
+"""Everything that is stored in a topic, as a client reads it."""
+
+from __future__ import annotations
+
+from cext.client.message import MessageExt, decode_messages
+from rmq import Admin
+from rmq.codes import RequestCode as Code
+
+
+def read_all(namesrv_addr: str, topic: str) -> list[MessageExt]:
+    """The topic's messages, by queue and offset, with their checksums checked."""
+    found = []
+    with Admin(namesrv_addr=namesrv_addr) as admin:
+        for each in admin.queue_ranges(topic):
+            at = each.min_offset
+            address = admin.instance.address_of(each.queue.broker_name)
+            while at < each.max_offset:
+                fields = {
+                    "consumerGroup": "readers", "topic": topic, "queueId": each.queue.queue_id,
+                    "queueOffset": at, "maxMsgNums": 32, "sysFlag": 4, "commitOffset": 0,
+                    "suspendTimeoutMillis": 0, "subscription": "*", "subVersion": 0,
+                }  # fmt: skip
+                reply = admin.instance.call(address, Code.PULL_MESSAGE, fields)
+                found += decode_messages(reply, each.queue.broker_name, True)
+                at = reply.int_field("nextBeginOffset")
+    return found

@@ -1,0 +1,189 @@
+"""Transactions, request and reply, traces, recall and Admin, against an embedded broker."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+from support.reading import read_all
+
+from cext.client.message import decode_messages
+from rmq import (
+    Admin,
+    ConfigError,
+    LocalTransactionState,
+    Message,
+    MessageExt,
+    Producer,
+    RemoteError,
+    RequestTimeoutError,
+    TransactionProducer,
+    aio,
+)
+from rmq.client.trace import traces_of
+from rmq.codes import RequestCode as Code
+from rmq.pytest_plugin import RunningBroker
+
+
+class Listener:
+    """Decides by the message's body; remembers what it was asked."""
+
+    def __init__(self, checks: dict[bytes, list[LocalTransactionState]] | None = None) -> None:
+        self.checks = checks or {}
+        self.asked: list[bytes] = []
+
+    def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+        if message.body == b"raise":
+            raise KeyError("of the user")
+        return LocalTransactionState[arg]
+
+    def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        self.asked.append(message.body)
+        assert message.topic.startswith("tx")
+        return self.checks[message.body].pop(0)
+
+
+def eventually(bodies: list[bytes], broker: RunningBroker, topic: str) -> list[MessageExt]:
+    until = time.monotonic() + 20
+    while True:
+        found = read_all(broker.namesrv_addr, topic)
+        if sorted(each.body for each in found) == sorted(bodies) or time.monotonic() > until:
+            assert sorted(each.body for each in found) == sorted(bodies)
+            return found
+        time.sleep(0.1)
+
+
+def test_committed_messages_are_seen_and_rolled_back_ones_never(broker: RunningBroker) -> None:
+    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+        admin.create_topic("tx1", 2)
+    with TransactionProducer("txg1", Listener(), namesrv_addr=broker.namesrv_addr) as producer:
+        kept = producer.send_in_transaction(Message("tx1", b"kept", "tag"), "COMMIT")
+        gone = producer.send_in_transaction(Message("tx1", b"gone"), "ROLLBACK")
+        assert kept.state is LocalTransactionState.COMMIT
+        assert gone.state is LocalTransactionState.ROLLBACK
+        (found,) = eventually([b"kept"], broker, "tx1")
+        assert (found.message_id, found.tags) == (kept.message_id, "tag")
+        assert producer.send(Message("tx1", b"plain")).is_ok
+    time.sleep(1)
+    assert sorted(each.body for each in read_all(broker.namesrv_addr, "tx1")) == [b"kept", b"plain"]
+
+
+def test_brokers_ask_about_open_transactions_until_they_know(broker: RunningBroker) -> None:
+    state = LocalTransactionState
+    listener = Listener({b"open": [state.UNKNOWN, state.COMMIT], b"undo": [state.ROLLBACK],
+                         b"raise": [state.COMMIT]})  # fmt: skip
+    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+        admin.create_topic("tx2", 2)
+    with TransactionProducer("txg2", listener, namesrv_addr=broker.namesrv_addr) as producer:
+        for body in (b"open", b"undo"):
+            result = producer.send_in_transaction(Message("tx2", body), "UNKNOWN")
+            assert result.state is state.UNKNOWN
+        with pytest.raises(KeyError):
+            producer.send_in_transaction(Message("tx2", b"raise"), None)
+        eventually([b"open", b"raise"], broker, "tx2")
+    assert sorted(listener.asked) == [b"open", b"open", b"raise", b"undo"]
+    assert len(read_all(broker.namesrv_addr, "tx2")) == 2
+
+
+def test_a_transaction_needs_a_listener() -> None:
+    with pytest.raises(ConfigError, match="execute_local_transaction"):
+        TransactionProducer("g")
+
+
+def test_a_request_gets_its_reply_and_silence_ends_in_time(broker: RunningBroker) -> None:
+    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+        admin.create_topic("rpc", 1)
+
+    def answer() -> None:
+        with Producer("answers", namesrv_addr=broker.namesrv_addr) as producer:
+            fields = {
+                "consumerGroup": "answers", "topic": "rpc", "queueId": 0, "queueOffset": 0,
+                "maxMsgNums": 1, "sysFlag": 6, "commitOffset": 0, "suspendTimeoutMillis": 9000,
+                "subscription": "*", "subVersion": 0,
+            }  # fmt: skip
+            reply = producer.instance.ask(
+                broker.broker_addr, Code.PULL_MESSAGE, fields, timeout_ms=10_000
+            )
+            (asked,) = decode_messages(reply.check(), "broker-a")
+            producer.reply(asked, b"re: " + asked.body)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    with Producer("asks", namesrv_addr=broker.namesrv_addr) as producer:
+        assert producer.request(Message("rpc", b"how much?"), 9000).body == b"re: how much?"
+        thread.join()
+        began = time.monotonic()
+        with pytest.raises(RequestTimeoutError, match="no reply within"):
+            producer.request(Message("rpc", b"again?"), 300)
+        assert 0.25 < time.monotonic() - began < 5
+
+
+def test_traces_tell_of_each_send(broker: RunningBroker) -> None:
+    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+        admin.create_topic("RMQ_TRACE_MINE", 1)
+        with Producer("traced", namesrv_addr=broker.namesrv_addr, enable_trace=True,
+                      trace_topic="RMQ_TRACE_MINE") as producer:  # fmt: skip
+            sent = producer.send(Message("traced", b"12345", "tag", "key"))
+        until = time.monotonic() + 10
+        while not (found := traces_of(admin.cluster, sent.message_id, topic="RMQ_TRACE_MINE")):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    record = found[0].record
+    assert (record.kind, record.group, record.topic, record.tags, record.keys) == (
+        "Pub", "traced", "traced", "tag", "key")  # fmt: skip
+    assert (record.body_bytes, record.success, record.offset_id) == (
+        5, True, sent.offset_message_id)  # fmt: skip
+
+
+def test_admin_finds_messages_offsets_and_groups(broker: RunningBroker) -> None:
+    before = int(time.time() * 1000)
+    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+        admin.create_topic("kept", 1)
+        assert "kept" in admin.topics()
+        with Producer("keeper", namesrv_addr=broker.namesrv_addr) as producer:
+            sent = [producer.send(Message("kept", f"{i}", keys=f"k{i}")) for i in range(3)]
+        queue = sent[0].queue
+        assert (admin.min_offset(queue), admin.max_offset(queue)) == (0, 3)
+        assert admin.offset_at(queue, before) == 0
+        assert admin.offset_at(queue, before + 3_600_000) == 3
+        assert admin.message(sent[1].offset_message_id).body == b"1"
+        assert admin.message(sent[1].message_id, "kept").body == b"1"
+        assert [each.body for each in admin.messages("kept", "k2")] == [b"2"]
+        with pytest.raises(RemoteError):
+            admin.message("F" * 32, "kept")
+        admin.create_group("readers1", retryMaxTimes=3)
+        assert admin.groups()["readers1"]["retryMaxTimes"] == 3
+        assert admin.committed_offset("readers1", queue) is None
+        admin.commit_offset("readers1", queue, 2)
+        assert admin.committed_offset("readers1", queue) == 2
+        assert [each.lag for each in admin.progress("readers1")] == [1]
+        admin.delete_group("readers1")
+        assert "readers1" not in admin.groups()
+        assert admin.broker_info(admin.brokers()[0])["brokerActive"] == "true"
+        admin.delete_topic("kept")
+        assert "kept" not in admin.topics()
+
+
+def test_the_asyncio_twin_sends_as_well(broker: RunningBroker) -> None:
+    async def sends() -> list[Any]:
+        async with aio.Producer(
+            "aio", namesrv_addr=broker.namesrv_addr, auto_batch=True
+        ) as producer:
+            first = await producer.send(Message("aio", b"first"))
+            many = await asyncio.gather(
+                *(producer.send(Message("aio", f"{i}")) for i in range(500))
+            )
+            batch = await producer.send_batch([Message("aio", b"b1"), Message("aio", b"b2")])
+            await producer.send_oneway(Message("aio", b"oneway"))
+            return [first, *many, *batch]
+
+    results = asyncio.run(sends())
+    assert len({each.message_id for each in results}) == 503
+    found = eventually(
+        [b"first", b"b1", b"b2", b"oneway", *(f"{i}".encode() for i in range(500))], broker, "aio"
+    )
+    ids = {each.message_id for each in found}
+    assert ids >= {each.message_id for each in results}
