@@ -1,24 +1,17 @@
 """Properties: the string of name-value pairs that travels with a message and is stored with it.
 
-Format, rules and an example stand in properties.pxd. A mark cursor (cext/c/scan.h) walks the two
-separators; each name is looked up in a table whose index is the Text's place in SendProperties, so
-that a further property costs one line there and one here.
+Format, rules and an example stand in properties.pxd, the walk over the pairs in property_pairs.pxd.
+Each name is looked up in a table whose index is the Text's place in SendProperties, so that a
+further property costs one line there and one here.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from cext.base.status cimport Status
 from cext.wire.name_table cimport NameTable, name_table_add, name_table_find
-from cext.wire.text cimport Text, text_i32, text_is_true, text_of
+from cext.wire.property_pairs cimport PairCursor, pairs_next, pairs_start
+from cext.wire.text cimport Text, text_i32, text_is_true
 
-
-cdef extern from "scan.h" nogil:
-    ctypedef struct rmq_mark_cursor:
-        pass
-    uint32_t RMQ_NO_MARK
-    void rmq_marks_start(rmq_mark_cursor* cursor, const uint8_t* bytes, uint32_t length,
-                         uint32_t start, uint8_t a, uint8_t b) noexcept
-    uint32_t rmq_marks_next(rmq_mark_cursor* cursor, uint8_t a, uint8_t b) noexcept
 
 cdef NameTable names                              # in the order of the Texts of SendProperties
 name_table_add(&names, b"TAGS")
@@ -46,44 +39,6 @@ name_table_add(&names, b"__BORNHOST")
 name_table_add(&names, b"MSG_TYPE")
 name_table_add(&names, b"TIMER_OUT_MS")
 name_table_add(&names, b"TIMER_ROLL_TIMES")
-
-
-cdef struct PairCursor:
-    rmq_mark_cursor marks
-    const uint8_t* bytes
-    uint32_t length
-    uint32_t at                # where the next piece begins
-
-
-cdef inline void pairs_start(PairCursor* pairs, const uint8_t* bytes,
-                             uint32_t length) noexcept nogil:
-    pairs.bytes = bytes
-    pairs.length = length
-    pairs.at = 0
-    rmq_marks_start(&pairs.marks, bytes, length, 0, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
-
-
-cdef inline bint pairs_next(PairCursor* pairs, Text* name, Text* value) noexcept nogil:
-    """The next piece that is a pair; False at the end."""
-    cdef uint32_t middle
-    cdef uint32_t end
-    cdef uint32_t start
-    while pairs.at < pairs.length:
-        start = pairs.at
-        middle = RMQ_NO_MARK
-        end = rmq_marks_next(&pairs.marks, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
-        while end != RMQ_NO_MARK and pairs.bytes[end] == NAME_VALUE_SEPARATOR:
-            if middle == RMQ_NO_MARK:
-                middle = end
-            end = rmq_marks_next(&pairs.marks, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR)
-        if end == RMQ_NO_MARK:
-            end = pairs.length
-        pairs.at = end + 1
-        if middle != RMQ_NO_MARK and middle > start and middle + 1 < end:
-            name[0] = text_of(pairs.bytes + start, middle - start)
-            value[0] = text_of(pairs.bytes + middle + 1, end - middle - 1)
-            return True
-    return False
 
 
 cdef int conclude(SendProperties* out) noexcept nogil:

@@ -1,0 +1,1 @@
+"""Message filters: SQL92 expressions, and functions of the broker's owner in a process apart."""

@@ -1,0 +1,147 @@
+"""Compiled SQL92 filters give what Apache's evaluator gives.
+
+A table of the rules, a differential test against the plain model (tests/support/sql_model.py), and
+bytes that are no program. That the model is right: tests/compat/test_sql_filters.py, against
+Apache's own evaluator.
+"""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from support import sql_makers as makers
+from support.sql_model import FAILED, evaluate, stored
+
+from cext.wire.sql_program import Program
+from rmq.filters.parser import parse
+from rmq.filters.program import compile_tree
+from rmq.filters.sql92 import compile_expression
+from rmq.filters.tokens import SqlError
+
+
+def result(expression: str, **properties: str) -> object:
+    return Program(compile_expression(expression).program).result(stored(properties))
+
+
+@pytest.mark.parametrize(
+    ("expression", "properties", "expected"),
+    [
+        ("a = 'x'", {"a": "x"}, True), ("a = 'x'", {"a": "y"}, False), ("a = 'x'", {}, None),
+        ("'x' = a", {}, False), ("a <> 'x'", {}, None), ("'x' <> a", {}, True),
+        ("a = b", {}, True), ("a <> b", {}, False), ("a = b", {"a": "1"}, False),
+        ("a = b", {"b": "1"}, None), ("a = b", {"a": "5", "b": "5.0"}, False),
+        ("a = 5", {"a": "5"}, True), ("a = 5", {"a": "05"}, True), ("a = 5", {"a": "5.0"}, FAILED),
+        ("a = 5.0", {"a": "5"}, True), ("a = 5.0", {"a": " 5d "}, True), ("5 = 5.0", {}, True),
+        ("a > 5", {"a": "6"}, True), ("a > 5", {"a": "x"}, FAILED), ("a > 5", {}, None),
+        ("5 > a", {}, None), ("a > 5", {"a": "3000000000"}, FAILED),
+        ("a > 3000000000", {"a": "4000000000"}, True), ("a > b", {"a": "10", "b": "9"}, True),
+        ("a > b", {"a": "10", "b": "x"}, FAILED), ("a > b", {"a": "x"}, None),
+        ("a >= -5", {"a": "-5"}, True), ("a < --5", {"a": "4"}, True),
+        ("a = 0.5", {"a": ".5"}, True), ("a > 1e308", {"a": "1e309"}, True),
+        ("a >= 5.5", {"a": "NaN"}, True), ("a = b", {"a": "NaN", "b": "NaN"}, True),
+        ("a BETWEEN 1 AND 3", {"a": "3"}, True), ("a NOT BETWEEN 1 AND 3", {"a": "3"}, False),
+        ("a NOT BETWEEN 3 AND 1", {"a": "2"}, True), ("a BETWEEN b AND 3", {"a": "1"}, None),
+        ("a BETWEEN b AND 3", {"a": "4"}, False),
+        ("a IN ('x', 'y')", {"a": "y"}, True), ("a NOT IN ('x')", {"a": "y"}, True),
+        ("a IN ('x')", {}, None), ("a NOT IN ('x')", {}, None), ("a IN ('')", {"a": "x"}, False),
+        ("a CONTAINS 'b'", {"a": "abc"}, True), ("a NOT CONTAINS 'b'", {"a": "abc"}, False),
+        ("a CONTAINS 'b'", {}, False), ("a NOT CONTAINS 'b'", {}, False),
+        ("a CONTAINS ''", {"a": "x"}, False), ("a NOT CONTAINS ''", {"a": "x"}, False),
+        ("5 CONTAINS '5'", {}, False), ("a STARTSWITH 'ab'", {"a": "abc"}, True),
+        ("a ENDSWITH 'bc'", {"a": "abc"}, True), ("a ENDSWITH 'abcd'", {"a": "abc"}, False),
+        ("a NOT STARTSWITH 'b'", {"a": "abc"}, True), ("a NOT ENDSWITH 'c'", {"a": "abc"}, False),
+        ("a IS NULL", {}, True), ("a IS NULL", {"a": "x"}, False), ("a IS NOT NULL", {}, False),
+        ("a = 1 IS NULL", {}, True), ("NULL IS NULL", {}, True), ("TRUE IS NULL", {}, False),
+        ("TRUE", {}, True), ("FALSE", {}, False), ("NULL", {}, None), ("NOT NULL", {}, None),
+        ("a", {"a": "true"}, False), ("a", {}, None), ("NOT a", {"a": "true"}, True),
+        ("a = TRUE", {"a": "TrUe"}, True), ("a = FALSE", {"a": "nonsense"}, True),
+        ("TRUE = a", {"a": "true"}, FAILED), ("5 = TRUE", {}, False), ("TRUE = TRUE", {}, True),
+        ("(a = 1) = 5", {"a": "1"}, False), ("(a = 1) = (b = 2)", {"a": "1", "b": "2"}, True),
+        ("a = 1 OR b > 1", {"a": "1", "b": "x"}, True), ("b > 1 OR a = 1", {"a": "1", "b": "x"},
+                                                         FAILED),
+        ("a = 1 AND b > 1", {"a": "2", "b": "x"}, False), ("a = 1 AND b > 1", {"b": "x"}, FAILED),
+        ("a = 1 AND b = 1", {"b": "2"}, False), ("a = 1 AND b = 1", {"b": "1"}, None),
+        ("a = 1 OR b = 1", {"b": "1"}, True), ("a = 1 OR b = 1", {"b": "2"}, None),
+        ("NOT (a > 1)", {"a": "x"}, FAILED), ("-a = 5", {"a": "5"}, None),
+        ("a > -(b > 1)", {"b": "x"}, None), ("a > -(b > 1)", {"a": "1", "b": "x"}, FAILED),
+        ("a > -(b > 1)", {"a": "1", "b": "2"}, None), ("a = 'it''s'", {"a": "it's"}, True),
+        ("A = 'x'", {"a": "x"}, None), ("a = -9223372036854775807", {"a": "-9223372036854775807"},
+                                        True),
+        ("- 2147483648 = -2147483648", {}, True), ("a = '日本'", {"a": "日本"}, True),
+    ],
+)  # fmt: skip
+def test_the_rules_of_nulls_and_types(
+    expression: str, properties: dict[str, str], expected: object
+) -> None:
+    assert evaluate(parse(expression), properties) == expected
+    assert result(expression, **properties) == expected
+
+
+@settings(max_examples=3000, deadline=None)
+@given(makers.expressions, makers.properties)
+def test_any_expression_is_as_the_model_says(expression: str, properties: dict[str, str]) -> None:
+    try:
+        tree = parse(expression)
+    except SqlError:
+        return
+    assert Program(compile_tree(tree)).result(stored(properties)) == evaluate(tree, properties)
+
+
+def test_the_last_of_equal_names_counts_and_pieces_that_are_no_pairs_do_not() -> None:
+    program = Program(compile_expression("a = '2'").program)
+    assert program.matches(b"a\x011\x02b\x01x\x02a\x012\x02")
+    assert program.matches(b"a\x012")
+    assert not program.matches(b"a\x012\x02a\x011\x02")
+    assert program.matches(b"a\x012\x02a\x01\x02a\x02\x01a\x02")
+
+
+def test_properties_of_any_length_are_looked_through() -> None:
+    program = Program(compile_expression("last = 'here' AND first = '0'").program)
+    for filler in range(0, 200):
+        middle = b"m\x01" + b"x" * filler + b"\x02" if filler else b""
+        assert program.matches(b"first\x010\x02" + middle + b"last\x01here\x02")
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        (" AND ".join(f"p{n} = 1" for n in range(65)), "properties"),
+        ("a IN (" + ", ".join(f"'{n}'" for n in range(2049)) + ")", "values"),
+        (" OR ".join("a = 1" for _ in range(2000)), "terms"),
+    ],
+)
+def test_what_is_larger_than_programs_may_be_is_refused(expression: str, says: str) -> None:
+    with pytest.raises(SqlError, match=says):
+        compile_expression(expression)
+
+
+def test_the_largest_program_runs() -> None:
+    expression = "a IN (" + ", ".join(f"'{n}'" for n in range(2048)) + ")"
+    assert result(expression, a="2047") is True
+    assert result(expression, a="2048") is False
+    names = [f"p{n}" for n in range(64)]
+    both = " AND ".join(f"{name} = 1" for name in names)
+    assert result(both, **dict.fromkeys(names, "1")) is True
+    assert result("(a = 1 OR " * 60 + "b = 1" + ")" * 60, b="1", a="2") is True
+
+
+def test_bytes_that_are_no_program_are_refused_or_run_within_their_bounds() -> None:
+    numbers = random.Random(7)
+    good = [
+        compile_expression(text).program
+        for text in ("a > 5 AND NOT (b IN ('x', 'y') OR c CONTAINS 'z')", "a > -(b = 1)")
+    ]
+    refused = 0
+    for _ in range(20_000):
+        broken = bytearray(numbers.choice(good))
+        for _ in range(numbers.randrange(1, 4)):
+            broken[numbers.randrange(len(broken))] = numbers.choice((0, 1, 2, 255, 16, 128))
+        if numbers.random() < 0.2:
+            del broken[numbers.randrange(len(broken)) :]
+        try:
+            program = Program(bytes(broken))
+        except ValueError:
+            refused += 1
+            continue
+        program.result(b"a\x017\x02b\x01x\x02c\x01az\x02")
+    assert 1000 < refused < 20_000
