@@ -93,7 +93,6 @@ fetchNameSrvAddrByDnsLookup=false
 fetchNamesrvAddrByAddressServer=false
 fetchNamesrvAddrInterval=10000
 filterDataCleanTimeSpan=86400000
-filterSupportRetry=false
 flushConsumerOffsetHistoryInterval=60000
 forceRegister=true
 forwardTimeout=3000

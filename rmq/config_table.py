@@ -103,7 +103,13 @@ BROKER: tuple[Setting, ...] = (
     _bool("storeReplyMessageEnable", True, run_time=True),
     _text("configBlackList", "configBlackList;brokerConfigPath"),
     _int("startAcceptSendRequestTimeStamp", 0, 0, LONG_MAX),
-    _bool("enablePropertyFilter", False),
+    # Apache: off, and every other user's first SQL92 subscription fails; ARCHITECTURE.md, Filters.
+    _bool("enablePropertyFilter", True, run_time=True),
+    _bool("filterSupportRetry", False, run_time=True),
+    # Functions of the owner that consumers may filter by, name=module:function;..
+    _text("rmqMessageFilters", ""),
+    _text("rmqMessageFilterPath", ""),  # directory of their modules
+    _int("rmqMessageFilterTimeoutMillis", 3000, 10, 600_000),
     _bool("rejectTransactionMessage", False, run_time=True),
     _int("transactionTimeOut", 6000, 0, LONG_MAX, run_time=True),
     _int("transactionCheckMax", 15, 1, run_time=True),

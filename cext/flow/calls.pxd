@@ -32,6 +32,7 @@ cdef void call_put_retries(ShardState s, Arguments* x) noexcept nogil
 cdef void call_lock_group(ShardState s, Arguments* x) noexcept nogil
 cdef void call_remove_group(ShardState s, Arguments* x) noexcept nogil
 cdef void call_put_subscription(ShardState s, Arguments* x) noexcept nogil
+cdef void call_put_expression(ShardState s, Arguments* x) noexcept nogil
 cdef void call_remove_subscriptions(ShardState s, Arguments* x) noexcept nogil
 cdef void call_commit_offset(ShardState s, Arguments* x) noexcept nogil
 cdef void call_reset_offset(ShardState s, Arguments* x) noexcept nogil

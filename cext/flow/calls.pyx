@@ -25,6 +25,7 @@ from cext.flow.offset_table cimport (
 from cext.flow.open_halves cimport half_end, half_is_ended
 from cext.flow.schedule cimport schedule_open
 from cext.flow.shard_state cimport TEXT_MAX
+from cext.flow.sql_filter cimport SqlFilter, expression_put, sql_filter_make
 from cext.flow.topic_table cimport Topic, topic_put, topic_queue, topic_remove
 from cext.flow.transaction cimport end_half
 from cext.memory.name_map cimport NameEntry, name_map_find, name_map_next
@@ -106,8 +107,22 @@ cdef void call_remove_group(ShardState s, Arguments* x) noexcept nogil:
 
 
 cdef void call_put_subscription(ShardState s, Arguments* x) noexcept nogil:
-    """a: topic; b: group; subscription."""
+    """a: topic; b: group; subscription; c: SQL92 program or nothing; numbers: its function."""
+    x.subscription.sql = NULL
+    if x.c_bytes > 0:
+        x.subscription.sql = sql_filter_make(x.c, x.c_bytes, <int32_t> x.numbers[0])
+        if x.subscription.sql == NULL:
+            x.status = MALFORMED
+            return
     x.status = subscription_put(&s.groups, x.b, x.b_bytes, x.a, x.a_bytes, x.subscription)
+
+
+cdef void call_put_expression(ShardState s, Arguments* x) noexcept nogil:
+    """a: expression as pulls bring it; c: SQL92 program; numbers: its function."""
+    cdef SqlFilter* filter = sql_filter_make(x.c, x.c_bytes, <int32_t> x.numbers[0])
+    x.status = MALFORMED
+    if filter != NULL:
+        x.status = expression_put(&s.expressions, x.a, x.a_bytes, filter)
 
 
 cdef void call_remove_subscriptions(ShardState s, Arguments* x) noexcept nogil:

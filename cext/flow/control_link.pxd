@@ -27,6 +27,7 @@ cdef enum ToControl:
     CLOSED_CONNECTION = 1
     OPENED_CONNECTION = 2
     EVENT = 3
+    FUNCTION_PULL = 5           # data: see function_pull.pyx
     WANT_TOPIC = 4              # data: name; connection_id: how many queues it needs
 
 cdef enum ToReactor:
@@ -68,6 +69,11 @@ cdef void link_close(ControlLink* link) noexcept nogil
 # Reactor side. False: full (an EVENT is then lost, a REQUEST refused).
 cdef bint link_tell(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,
                     uint64_t length) noexcept nogil
+# The same in two halves, for data made of several pieces: a message whose `length` bytes the caller
+# fills (NULL: full), and its way out, which cannot fail.
+cdef LinkMessage* link_start(ControlLink* link, int32_t kind, uint64_t connection_id,
+                             uint64_t length) noexcept nogil
+cdef void link_finish(ControlLink* link, LinkMessage* message) noexcept nogil
 cdef void link_wake_control(ControlLink* link) noexcept nogil      # once per turn
 cdef LinkMessage* link_make(int32_t kind, uint64_t connection_id, const uint8_t* data,
                             uint64_t length) noexcept nogil

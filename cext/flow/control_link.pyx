@@ -55,9 +55,27 @@ cdef LinkMessage* link_make(int32_t kind, uint64_t connection_id, const uint8_t*
     message.length = length
     message.call = NULL
     message.arguments = NULL
-    if length > 0:
+    if data != NULL and length > 0:
         memcpy(message.data, data, length)
     return message
+
+
+cdef LinkMessage* link_start(ControlLink* link, int32_t kind, uint64_t connection_id,
+                             uint64_t length) noexcept nogil:
+    cdef LinkMessage* message = NULL
+    if kind == CLOSED_CONNECTION or (
+            spsc_waiting(&link.to_control) < link.messages_max
+            and link.bytes_in + length - load_acquire_u64(&link.bytes_out) <= link.bytes_max):
+        message = link_make(kind, connection_id, NULL, length)
+    if message == NULL:
+        link.refused += 1
+    return message
+
+
+cdef void link_finish(ControlLink* link, LinkMessage* message) noexcept nogil:
+    link.bytes_in += message.length
+    link.told = True
+    spsc_push(&link.to_control, message)        # link_start has seen that there is room
 
 
 cdef bint link_tell(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,

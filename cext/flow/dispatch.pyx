@@ -44,7 +44,7 @@ cdef int write_and_dispatch(ShardState s) noexcept nogil:
                        d.physical_offset, b"consumequeue")
             return give_up(s)
         if d.queue.waiters != NULL:
-            wake_waiters(s, d.queue, d.tags_code)
+            wake_waiters(s, d.queue, d.tags_code, d.physical_offset, d.size)
     keep_rest(s, i)
     s.log.marks.dispatched = s.log.marks.written
     settle(s, &s.await_written, s.log.marks.appended if s.log.pooled else s.log.marks.written)

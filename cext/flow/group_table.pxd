@@ -9,6 +9,7 @@ anyway (two tags may share a hash code), so the only cost is bytes on the wire.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.flow.sql_filter cimport SqlFilter
 from cext.memory.name_map cimport NameMap
 
 cdef enum:
@@ -33,8 +34,8 @@ cdef struct Group:
 cdef struct Subscription:
     int64_t version         # subVersion of the heartbeat, ms
     bint broadcasting       # the group's message model
-    bint by_property        # not a TAG expression: control answers such pulls
     TagFilter filter
+    SqlFilter* sql          # one reference; NULL: by tags alone
 
 cdef struct GroupTable:
     NameMap groups          # group -> Group*
@@ -50,6 +51,7 @@ cdef int group_put_retries(GroupTable* table, const uint8_t* name, uint32_t leng
                            int32_t level_count) noexcept nogil
 cdef void group_remove(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil
 cdef Group* group_find(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil
+# Takes over the reference of value.sql, also when it fails.
 cdef int subscription_put(GroupTable* table, const uint8_t* group, uint32_t group_length,
                           const uint8_t* topic, uint32_t topic_length,
                           const Subscription* value) noexcept nogil

@@ -3,6 +3,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
 from cext.base.status cimport NOT_FOUND, OK, POOL_EMPTY
+from cext.flow.sql_filter cimport sql_filter_drop
 from cext.memory.name_map cimport (
     PAIR_BYTES_MAX,
     NameEntry,
@@ -33,9 +34,19 @@ cdef void free_values(NameMap* names) noexcept nogil:
         cursor = name_map_next(names, cursor, &entry)
 
 
+cdef void free_subscription(Subscription* own) noexcept nogil:
+    if own != NULL:
+        sql_filter_drop(own.sql)
+        free(own)
+
+
 cdef void group_table_close(GroupTable* table) noexcept nogil:
+    cdef NameEntry* entry
+    cdef uint64_t cursor = name_map_next(&table.subscriptions, 0, &entry)
+    while cursor != 0:
+        free_subscription(<Subscription*> entry.value)
+        cursor = name_map_next(&table.subscriptions, cursor, &entry)
     free_values(&table.groups)
-    free_values(&table.subscriptions)
     name_map_close(&table.groups)
     name_map_close(&table.subscriptions)
 
@@ -81,10 +92,13 @@ cdef int subscription_put(GroupTable* table, const uint8_t* group, uint32_t grou
     cdef int length = name_pair(name, group, group_length, SEPARATOR, topic, topic_length)
     cdef Subscription* own
     if length < 0:
+        sql_filter_drop(value.sql)
         return length
     own = <Subscription*> name_map_obtain(&table.subscriptions, name, length, sizeof(Subscription))
     if own == NULL:
+        sql_filter_drop(value.sql)
         return POOL_EMPTY
+    sql_filter_drop(own.sql)
     own[0] = value[0]
     return OK
 
@@ -106,5 +120,6 @@ cdef void subscriptions_remove(GroupTable* table, const uint8_t* group,
     while cursor != 0:
         if (entry.length > group_length and entry.name[group_length] == SEPARATOR
                 and memcmp(entry.name, group, group_length) == 0):
-            free(name_map_remove(&table.subscriptions, entry.name, entry.length))
+            free_subscription(<Subscription*> name_map_remove(&table.subscriptions, entry.name,
+                                                              entry.length))
         cursor = name_map_next(&table.subscriptions, cursor, &entry)

@@ -7,7 +7,7 @@ a few pointer moves per waiting pull and nothing per message on queues nobody wa
 Example: deadline in 15 000 ms -> slot (tick + 150) mod 1024; a deadline beyond the wheel's 102 s
 is looked at again when its slot comes round.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from cext.flow.pull_job cimport PullJob
 from cext.flow.shard_state cimport ShardState
@@ -18,7 +18,10 @@ cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil
 cdef void defer(ShardState s, PullJob* job) noexcept nogil         # until the connection is drained
 cdef void make_ready(ShardState s, PullJob* job) noexcept nogil    # to the turn's list
 cdef void free_job(ShardState s, PullJob* job) noexcept nogil
-cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code) noexcept nogil
+# A message was added at queue.max_offset - 1; where its record lies. Pulls whose filter it does not
+# pass stay, and go on behind it when it was the one they waited at.
+cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code, int64_t physical_offset,
+                       int32_t size) noexcept nogil
 cdef void wake_all(ShardState s, Queue* queue) noexcept nogil      # the topic goes away
 cdef void wake_expired(ShardState s) noexcept nogil
 cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil

@@ -1,9 +1,10 @@
 """Long polling. See held_pulls.pxd."""
 from libc.stdint cimport int32_t, int64_t
 
-from cext.flow.group_table cimport tag_filter_passes
+from cext.flow.look cimport news_passes
 from cext.flow.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY
 from cext.flow.shard_state cimport TIMER_SLOTS, TIMER_TICK_MS
+from cext.flow.sql_filter cimport sql_filter_drop
 from cext.flow.topic_table cimport topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release
 
@@ -88,20 +89,25 @@ cdef void defer(ShardState s, PullJob* job) noexcept nogil:
 
 cdef void free_job(ShardState s, PullJob* job) noexcept nogil:
     job.state = JOB_FREE
+    sql_filter_drop(job.sql)
+    job.sql = NULL
     if job.read_buffer != NULL:
         buffer_pool_release(&s.net.jumbo_pool, job.read_buffer)
         job.read_buffer = NULL
     buffer_pool_release(&s.job_pool, job)
 
 
-cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code) noexcept nogil:
+cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code, int64_t physical_offset,
+                       int32_t size) noexcept nogil:
     cdef PullJob* job = <PullJob*> queue.waiters
     cdef PullJob* following
     while job != NULL:
         following = job.next
-        if tag_filter_passes(&job.tags, tags_code):
+        if news_passes(s, job, tags_code, physical_offset, size):
             release(s, job)
             make_ready(s, job)
+        elif job.offset == queue.max_offset - 1:
+            job.offset += 1
         job = following
 
 

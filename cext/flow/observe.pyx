@@ -30,6 +30,8 @@ cdef dict counters_of(ShardState s):
         "pulls_empty": s.counters.pulls_empty,
         "pulls_from_disk": s.counters.pulls_from_disk,
         "pulls_waiting": s.held_count,
+        "entries_skipped": s.counters.entries_skipped,
+        "filter_failures": s.counters.filter_failures,
         "corrupt_records": s.counters.corrupt_records,
         "control_requests": s.counters.control_requests,
         "control_waiting": s.link.to_control.tail - s.link.to_control.head,

@@ -29,6 +29,8 @@ cdef struct Options:
     bint reject_transactions        # rejectTransactionMessage
     bint pool_fail_fast             # fastFailIfNoBufferInStorePool
     bint record_crc                 # enabledAppendPropCRC
+    bint property_filter            # enablePropertyFilter
+    bint filter_retries             # filterSupportRetry
     uint8_t store_host[20]          # brokerIP1 + listenPort as a record holds them
     uint32_t store_host_bytes
     uint8_t region[TEXT_MAX]        # value of MSG_REGION

@@ -28,6 +28,8 @@ cdef int options_read(Options* options, dict given) except -1:
     options.reject_transactions = given["reject_transactions"]
     options.pool_fail_fast = given["pool_fail_fast"]
     options.record_crc = given["record_crc"]
+    options.property_filter = given["property_filter"]
+    options.filter_retries = given["filter_retries"]
     if len(region) > TEXT_MAX or len(extra) > sizeof(options.extra_properties):
         raise ConfigError("regionId and brokerClusterName together are too long")
     options.broker_name_bytes = min(len(broker_name), TEXT_MAX)
@@ -68,6 +70,10 @@ cdef int options_set(Options* options, str name, int64_t value) except -1:
         options.page_cache_busy_ms = value
     elif name == "reject_transactions":
         options.reject_transactions = value != 0
+    elif name == "property_filter":
+        options.property_filter = value != 0
+    elif name == "filter_retries":
+        options.filter_retries = value != 0
     else:
         raise KeyError(name)
     return 0

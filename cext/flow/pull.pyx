@@ -1,19 +1,28 @@
 """Pulls. See pull.pxd."""
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp, strlen
+from libc.string cimport memcmp, memmove, strlen
 
-from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.status cimport ABSENT, OK
+from cext.flow.function_pull cimport hand_to_function
 from cext.flow.group_table cimport (
     CODES_MAX,
     Group,
     Subscription,
-    TagFilter,
     group_find,
     subscription_find,
     tag_filter_passes,
 )
 from cext.flow.held_pulls cimport defer, free_job, hold, make_ready
+from cext.flow.look cimport (
+    LOOK_TURN,
+    LOOKS_MAX,
+    RECORD_COST,
+    Found,
+    is_of_queue,
+    is_outside_address,
+    look,
+    record_passes,
+)
 from cext.flow.offset_table cimport offset_pull, offset_take_reset
 from cext.flow.pull_job cimport JOB_READING, PATH_BYTES
 from cext.flow.replying cimport (
@@ -30,90 +39,124 @@ from cext.flow.replying cimport (
     tell_event,
 )
 from cext.flow.schedule cimport schedule_read_done
+from cext.flow.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
 from cext.flow.timer_fetch cimport timer_read_done
 from cext.flow.topic_table cimport PERM_READ, Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO
 from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
-from cext.store.disk_reader cimport READ_FILE, READ_LOG, ReadJob
+from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORDS_MAX, ReadJob
 from cext.store.record cimport RecordView, record_parse
 from cext.wire.pull_request cimport PullRequest, read_pull_request
 from cext.wire.replies cimport PULL_REPLY_BYTES_MAX, PullReply, write_pull_reply_header
 from cext.wire.subscription cimport parse_tag_subscription
-from cext.wire.text cimport text_equals, text_of
+from cext.wire.text cimport Text, text_copy, text_equals, text_of
 
 cdef enum:
     SYS_COMMIT_OFFSET = 1
     SYS_SUSPEND = 2
     SYS_SUBSCRIPTION = 4
     SYS_CLASS_FILTER = 8
-    FOUND_MAX = 1024                # records of one reply, whatever is configured
-    SCAN_UNITS_MIN = 800            # queue entries looked at per pull at least (16 000 bytes)
-    SCAN_UNITS_MAX = 8192           # and at most, whatever the request asks for
     ENTRIES_AT_ONCE = 64
-    LARGE_PULL_BYTES = 1 << 20      # of a reply to who asks for more than is configured
     ENTRY_READS_MAX = 8             # fetches of queue entries before a pull is given up
     UNSENT_MAX = 1048576            # queued bytes of one connection before its pulls wait
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
-cdef struct Found:                  # what one look into a queue brought
-    int32_t count
-    uint64_t bytes
-    int64_t next_offset
-    int64_t absent_offset           # first record that is not in memory, or -1
-    int64_t corrupt_offset          # first damaged record, or -1
-    int64_t corrupt_physical
-    int64_t corrupt_reason
-    const uint8_t* at[FOUND_MAX]
-    uint32_t sizes[FOUND_MAX]
-
-
 # ------------------------------------------------------------------- the request
 
-cdef int find_filter(ShardState s, const PullRequest* r, Group* group,
-                     TagFilter* out) noexcept nogil:
-    """Fills the tag filter; 0, 1 for the control thread, or a response code."""
-    cdef Subscription* known
+cdef int brought_filter(ShardState s, const PullRequest* r, PullJob* job) noexcept nogil:
+    """The filter of a pull that brings its subscription along; 0, or 1 for the control thread."""
+    cdef uint8_t text[EXPRESSION_BYTES_MAX]
+    cdef const Text* kind = &r.expression_type
+    cdef int32_t length
+    cdef bint all_tags = False
     cdef int32_t codes[CODES_MAX]
     cdef int32_t i
-    cdef int count
-    cdef bint all_tags = False
-    out.all = True
-    out.count = 0
-    if r.sys_flag & SYS_SUBSCRIPTION:
-        if r.expression_type.bytes != NULL and not text_equals(&r.expression_type, b"TAG", 3):
+    if kind.bytes != NULL and kind.length > 0 and not text_equals(kind, b"TAG", 3):
+        if not s.options.property_filter or not text_equals(kind, b"SQL92", 5):
             return 1
-        if r.sys_flag & SYS_CLASS_FILTER:
-            return 0
-        count = parse_tag_subscription(&r.subscription, codes, CODES_MAX, &all_tags)
-        if count < 0:
-            return 0                # more tags than are filtered here: the client filters
-        out.all = all_tags
-        out.count = count
-        for i in range(count):
-            out.codes[i] = codes[i]
-        return 0
+        if r.subscription.bytes == NULL:
+            return 1
+        length = text_copy(&r.subscription, text, EXPRESSION_BYTES_MAX)
+        if length < 0:
+            return 1
+        job.sql = sql_filter_share(expression_find(&s.expressions, text, length))
+        return 0 if job.sql != NULL else 1
+    length = parse_tag_subscription(&r.subscription, codes, CODES_MAX, &all_tags)
+    if length < 0:
+        return 0                    # more tags than are filtered here: the client filters
+    job.tags.all = all_tags
+    job.tags.count = length
+    for i in range(length):
+        job.tags.codes[i] = codes[i]
+    return 0
+
+
+cdef int find_filter(ShardState s, const PullRequest* r, Group* group,
+                     PullJob* job) noexcept nogil:
+    """Fills the job's filter; 0, or 1 for the control thread."""
+    cdef Subscription* known
+    job.tags.all = True
+    job.tags.count = 0
+    job.sql = NULL
+    if r.sys_flag & SYS_CLASS_FILTER:
+        return 1                    # control refuses it
+    if r.sys_flag & SYS_SUBSCRIPTION:
+        return brought_filter(s, r, job)
     known = subscription_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length,
                               r.topic.bytes, r.topic.length)
-    if known == NULL or known.by_property or known.version < r.sub_version or (
+    if known == NULL or known.version < r.sub_version or (
             known.broadcasting and not group.broadcast_enable):
         return 1
-    out[0] = known.filter
+    if known.sql == NULL:
+        job.tags = known.filter
+    elif not s.options.property_filter:
+        return 1
+    job.sql = sql_filter_share(known.sql)
     return 0
+
+
+cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullRequest* r,
+                       Topic* topic) noexcept nogil:
+    """A job without its filter; NULL when too many pulls wait."""
+    cdef PullJob* job = <PullJob*> buffer_pool_take(&s.job_pool)
+    if job == NULL:
+        return NULL
+    job.connection = c
+    job.connection_id = c.id
+    job.opaque = h.opaque
+    job.version = h.version
+    job.serialize_type = h.serialize_type
+    job.topic = topic
+    job.queue_id = r.queue_id
+    job.offset = r.queue_offset
+    job.moved = False
+    job.max_messages = r.max_messages
+    job.max_bytes = r.max_message_bytes
+    job.may_hold = (r.sys_flag & SYS_SUSPEND) != 0
+    job.hold_ms = r.suspend_timeout_ms if s.options.long_polling else \
+        s.options.short_polling_ms
+    if job.hold_ms > s.options.suspend_max_ms and s.options.long_polling:
+        job.hold_ms = s.options.suspend_max_ms
+    job.read_buffer = NULL
+    job.looked = 0
+    job.tags_from_records = False
+    job.by_real_topic = s.options.filter_retries and topic.name_length > 7 and memcmp(
+        topic.name, b"%RETRY%", 7) == 0
+    return job
 
 
 cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* f,
                      bint resubmitted) noexcept nogil:
     cdef PullRequest r
-    cdef TagFilter tags
     cdef Topic* topic
     cdef Group* group
-    cdef PullJob* job
-    cdef int64_t moved_to
-    cdef int status
+    cdef PullJob* job = NULL
+    cdef int64_t moved_to = -1
+    cdef int status = 1
     cdef char remark[256]
     if read_pull_request(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the pull's field %s is missing or not a number",
@@ -123,28 +166,27 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
         return 0
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
     group = group_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length)
-    if (topic == NULL or group == NULL or not group.consume_enable
-            or r.topic.escaped or r.consumer_group.escaped
-            or not topic.permission & PERM_READ):
-        status = 1
-    elif r.queue_id < 0 or r.queue_id >= topic.read_queues:
-        snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%s] readQueueNums:[%d]",
-                 r.queue_id, topic.name, topic.read_queues)
-        return reply_error(s, c, h, INVALID_PARAMETER, remark)
-    else:
-        status = find_filter(s, &r, group, &tags)
+    if (topic != NULL and group != NULL and group.consume_enable
+            and not r.topic.escaped and not r.consumer_group.escaped
+            and topic.permission & PERM_READ):
+        if r.queue_id < 0 or r.queue_id >= topic.read_queues:
+            snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%s] "
+                     b"readQueueNums:[%d]", r.queue_id, topic.name, topic.read_queues)
+            return reply_error(s, c, h, INVALID_PARAMETER, remark)
+        job = make_job(s, c, h, &r, topic)
+        if job == NULL:
+            s.counters.busy_replies += 1
+            return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control "
+                               b"for a while: too many pulls are waiting")
+        status = find_filter(s, &r, group, job)
     if status == 1:
+        if job != NULL:
+            free_job(s, job)
         if resubmitted:
             return reply_error(s, c, h, SYSTEM_ERROR, b"the pull's topic, group or subscription "
                                b"changed while the request was looked at; pull again")
         return 1
-    job = <PullJob*> buffer_pool_take(&s.job_pool)
-    if job == NULL:
-        s.counters.busy_replies += 1
-        return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for "
-                           b"a while: too many pulls are waiting")
     s.counters.pulls += 1
-    moved_to = -1
     if s.offsets.reset_count > 0:
         moved_to = offset_take_reset(&s.offsets, r.topic.bytes, r.topic.length,
                                      r.consumer_group.bytes, r.consumer_group.length, r.queue_id)
@@ -152,124 +194,11 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
                 r.consumer_group.length, r.queue_id,
                 r.commit_offset if r.sys_flag & SYS_COMMIT_OFFSET and moved_to < 0 else -1,
                 r.queue_offset if moved_to < 0 else moved_to)
-    job.connection = c
-    job.connection_id = c.id
-    job.opaque = h.opaque
-    job.version = h.version
-    job.serialize_type = h.serialize_type
-    job.topic = topic
-    job.queue_id = r.queue_id
-    job.offset = r.queue_offset if moved_to < 0 else moved_to
-    job.moved = moved_to >= 0
-    job.max_messages = r.max_messages
-    job.max_bytes = r.max_message_bytes
-    job.may_hold = (r.sys_flag & SYS_SUSPEND) != 0
-    job.hold_ms = r.suspend_timeout_ms if s.options.long_polling else \
-        s.options.short_polling_ms
-    if job.hold_ms > s.options.suspend_max_ms and s.options.long_polling:
-        job.hold_ms = s.options.suspend_max_ms
-    job.read_buffer = NULL
-    job.tags = tags
+    if moved_to >= 0:
+        job.offset = moved_to
+        job.moved = True
     make_ready(s, job)
     return 0
-
-
-# ------------------------------------------------------------------- looking into the queue
-
-cdef bint is_of_queue(const RecordView* view, const PullJob* job, int64_t offset) noexcept nogil:
-    return (view.queue_offset == offset and view.queue_id == job.queue_id
-            and view.topic_bytes == job.topic.name_length
-            and memcmp(view.topic, job.topic.name, view.topic_bytes) == 0)
-
-
-cdef bint check_record(ShardState s, const uint8_t* at, const QueueEntry* entry, Found* found,
-                       const PullJob* job, int64_t offset) noexcept nogil:
-    """On the way out: the record is the one its queue entry means, and it is whole."""
-    cdef RecordView view
-    cdef bint in_ring = (at >= s.log.ring.base and at < s.log.ring.base + 2 * s.log.ring.size)
-    cdef int status
-    if in_ring:
-        # Written by this process in this run and never read back from anywhere.
-        if (load_u32(at) == <uint32_t> entry.size and load_i64(at + 28) == entry.physical_offset
-                and load_i64(at + 20) == offset and load_i32(at + 12) == job.queue_id):
-            return True
-        status = -7
-    else:
-        status = record_parse(at, entry.size, entry.physical_offset, True, &view)
-        if status == OK and view.total_bytes == <uint32_t> entry.size \
-                and is_of_queue(&view, job, offset):
-            return True
-    found.corrupt_offset = offset
-    found.corrupt_physical = entry.physical_offset
-    found.corrupt_reason = status
-    return False
-
-
-cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept nogil:
-    """Collects records for one reply; OK, ABSENT (queue entries not in memory) or a failure."""
-    cdef QueueEntry entries[ENTRIES_AT_ONCE]
-    cdef const uint8_t* at
-    cdef int64_t offset = job.offset
-    cdef int32_t limit = job.max_messages
-    cdef int64_t limit_bytes = s.options.pull_max_bytes
-    cdef int64_t scan = SCAN_UNITS_MIN
-    cdef int32_t wanted
-    cdef int i, count, status
-    if job.max_bytes > limit_bytes:
-        # A reader in bulk, which says so: clients of RocketMQ ask for 256 KiB and get what is set.
-        limit_bytes = job.max_bytes if job.max_bytes < LARGE_PULL_BYTES else LARGE_PULL_BYTES
-    elif limit > s.options.pull_max_messages:
-        limit = s.options.pull_max_messages
-    if limit > FOUND_MAX:
-        limit = FOUND_MAX
-    if limit < 1:
-        limit = 1
-    if job.max_messages > scan:
-        scan = job.max_messages if job.max_messages < SCAN_UNITS_MAX else SCAN_UNITS_MAX
-    found.count = 0
-    found.bytes = 0
-    found.absent_offset = -1
-    found.corrupt_offset = -1
-    found.corrupt_physical = -1
-    found.next_offset = offset
-    while found.count < limit and offset < queue.max_offset and offset - job.offset < scan:
-        wanted = ENTRIES_AT_ONCE
-        if job.tags.all and limit - found.count < wanted:
-            wanted = limit - found.count
-        count = s.queues.read(queue, offset, wanted, entries)
-        if count == ABSENT and found.count > 0:
-            return OK               # give what is there; the rest comes with the next pull
-        if count < 0:
-            return count
-        if count == 0:
-            break
-        for i in range(count):
-            if found.count == limit:
-                return OK
-            if entries[i].size > 0 and tag_filter_passes(&job.tags, entries[i].tags_code):
-                if found.count > 0 and found.bytes + entries[i].size > <uint64_t> limit_bytes:
-                    return OK
-                status = s.log.view(entries[i].physical_offset, entries[i].size, &at)
-                if status == ABSENT:
-                    found.absent_offset = offset
-                    return OK
-                if status != OK:
-                    # Deleted by retention between the queue's read and now, or out of range.
-                    if entries[i].physical_offset >= s.log.min_offset():
-                        found.corrupt_offset = offset
-                        found.corrupt_physical = entries[i].physical_offset
-                        found.corrupt_reason = status
-                        return OK
-                elif not check_record(s, at, &entries[i], found, job, offset):
-                    return OK
-                else:
-                    found.at[found.count] = at
-                    found.sizes[found.count] = entries[i].size
-                    found.count += 1
-                    found.bytes += entries[i].size
-            offset += 1
-            found.next_offset = offset
-    return OK
 
 
 # ------------------------------------------------------------------- the answer
@@ -304,9 +233,30 @@ cdef void answer_nothing(ShardState s, PullJob* job, int32_t code, const char* r
     free_job(s, job)
 
 
+cdef void ask_function(ShardState s, PullJob* job, int64_t next_offset, const uint8_t** records,
+                       const uint32_t* sizes, int32_t count) noexcept nogil:
+    """The owner's function decides which of them are given; control answers the pull."""
+    if hand_to_function(s, job, next_offset, records, sizes, count):
+        free_job(s, job)
+    else:
+        refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: more pulls "
+                    b"wait for message filters than may")
+
+
+cdef void refuse_busy(ShardState s, PullJob* job, const char* remark) noexcept nogil:
+    s.counters.busy_replies += 1
+    if reply_error_to(s, job.connection, job.opaque, job.serialize_type, SYSTEM_BUSY, remark) < 0:
+        s.net.close_connection(job.connection)
+    free_job(s, job)
+
+
 cdef void answer_found(ShardState s, PullJob* job, Found* found) noexcept nogil:
     cdef int32_t i
-    cdef bint good = write_header(s, job, SUCCESS, b"FOUND", found.next_offset, found.bytes) == 0
+    cdef bint good
+    if job.sql != NULL and job.sql.function != 0:
+        ask_function(s, job, found.next_offset, found.at, found.sizes, found.count)
+        return
+    good = write_header(s, job, SUCCESS, b"FOUND", found.next_offset, found.bytes) == 0
     for i in range(found.count):
         good = good and s.net.add_borrowed(job.connection, found.at[i], found.sizes[i])
     if not good:
@@ -355,13 +305,6 @@ cdef void nothing_new(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
         answer_nothing(s, job, PULL_NOT_FOUND, b"NO_NEW_MESSAGE", job.offset)
 
 
-cdef void refuse_busy(ShardState s, PullJob* job, const char* remark) noexcept nogil:
-    s.counters.busy_replies += 1
-    if reply_error_to(s, job.connection, job.opaque, job.serialize_type, SYSTEM_BUSY, remark) < 0:
-        s.net.close_connection(job.connection)
-    free_job(s, job)
-
-
 cdef void submit_read(ShardState s, PullJob* job, int32_t kind) noexcept nogil:
     job.read.kind = kind
     job.read.check = True
@@ -392,6 +335,14 @@ cdef void fetch_entries(ShardState s, PullJob* job, Queue* queue) noexcept nogil
     submit_read(s, job, READ_FILE)
 
 
+cdef bint may_pass(PullJob* job, int64_t tags_code) noexcept nogil:
+    """By what stands in the queue entry."""
+    if not job.tags.all and is_outside_address(tags_code):
+        job.tags_from_records = True
+        return True
+    return tag_filter_passes(&job.tags, tags_code)
+
+
 cdef void start_read(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
     """Records (or queue entries) are not in memory: a disk reader fetches the next few."""
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
@@ -401,6 +352,8 @@ cdef void start_read(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
     cdef int count, i
     if limit > s.options.disk_max_messages:
         limit = s.options.disk_max_messages
+    if job.sql != NULL:
+        limit = READ_RECORDS_MAX            # most of them will not pass
     if job.read_buffer == NULL:
         job.read_buffer = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
         job.entry_reads = 0
@@ -416,7 +369,7 @@ cdef void start_read(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
     for i in range(count):
         if job.read.count >= limit:
             break
-        if entries[i].size > 0 and tag_filter_passes(&job.tags, entries[i].tags_code) \
+        if entries[i].size > 0 and may_pass(job, entries[i].tags_code) \
                 and entries[i].physical_offset >= s.log.min_offset():
             if job.read.count > 0 and (bytes + entries[i].size
                                        > <uint64_t> s.options.disk_max_bytes):
@@ -469,6 +422,9 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
         status = look(s, job, queue, &found)
         if found.count > 0:
             answer_found(s, job, &found)
+        elif found.unfinished:
+            job.offset = found.next_offset
+            make_ready(s, job)              # goes on in the next turn
         elif status == ABSENT or found.absent_offset >= 0:
             if found.absent_offset > job.offset:
                 job.offset = found.absent_offset    # what lies before did not pass the filter
@@ -487,6 +443,7 @@ cdef void answer_pulls(ShardState s) noexcept nogil:
     cdef PullJob* following
     s.ready_first = NULL
     s.ready_last = NULL
+    s.look_left = LOOK_TURN
     while job != NULL:
         following = job.next
         if job.connection.id != job.connection_id:
@@ -528,6 +485,68 @@ cdef bint all_whole(ShardState s, PullJob* job, uint64_t* total, Found* found) n
     return found.corrupt_offset < 0
 
 
+cdef uint64_t sieve(ShardState s, PullJob* job) noexcept nogil:
+    """Leaves of the records in the buffer those that pass, at most a reply's; their bytes."""
+    cdef RecordView view
+    cdef int32_t limit = s.options.disk_max_messages
+    cdef int32_t i, kept = 0
+    cdef uint64_t at = 0, end = 0
+    if job.max_messages < limit:
+        limit = job.max_messages if job.max_messages > 0 else 1
+    for i in range(job.read.done_count):
+        if record_parse(job.read_buffer + at, job.read.sizes[i], job.read.offsets[i], False,
+                        &view) == OK and record_passes(s, job, &view):
+            if kept == limit:
+                job.next_offset = job.read_queue_offsets[i]
+                break
+            if end != at:
+                memmove(job.read_buffer + end, job.read_buffer + at, job.read.sizes[i])
+            end += job.read.sizes[i]
+            at += job.read.sizes[i]
+            job.read.sizes[kept] = job.read.sizes[i]
+            kept += 1
+        else:
+            s.counters.entries_skipped += 1
+            at += job.read.sizes[i]
+    job.looked += RECORD_COST * job.read.done_count
+    job.read.done_count = kept
+    return end
+
+
+cdef void go_on(ShardState s, PullJob* job) noexcept nogil:
+    """Nothing of what was read passed the filter: the next records, or an answer without any."""
+    if job.looked >= LOOKS_MAX:
+        answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE", job.next_offset)
+        return
+    job.offset = job.next_offset
+    job.entry_reads = 0
+    make_ready(s, job)
+
+
+cdef void give_read(ShardState s, PullJob* job, uint64_t bytes) noexcept nogil:
+    """Answers with what is in the read buffer."""
+    cdef const uint8_t* records[READ_RECORDS_MAX]
+    cdef uint64_t at = 0
+    cdef int32_t i
+    if job.sql != NULL and job.sql.function != 0:
+        for i in range(job.read.done_count):
+            records[i] = job.read_buffer + at
+            at += job.read.sizes[i]
+        ask_function(s, job, job.next_offset, records, job.read.sizes, job.read.done_count)
+        return
+    if write_header(s, job, SUCCESS, b"FOUND", job.next_offset, bytes) < 0 or not s.net.add_owned(
+            job.connection, job.read_buffer, bytes, job.read_buffer, IN_JUMBO):
+        s.net.close_connection(job.connection)
+    else:
+        job.read_buffer = NULL              # the output piece owns it now
+    s.counters.pulls_found += 1
+    s.counters.messages_out += job.read.done_count
+    s.counters.bytes_out += bytes
+    job.topic.messages_out += job.read.done_count
+    job.topic.bytes_out += bytes
+    free_job(s, job)
+
+
 cdef void finish_read(ShardState s, PullJob* job) noexcept nogil:
     cdef Found found
     cdef uint64_t bytes = 0
@@ -549,17 +568,12 @@ cdef void finish_read(ShardState s, PullJob* job) noexcept nogil:
             found.corrupt_physical = job.read.offsets[0]
         answer_damage(s, job, &found)
         return
-    if write_header(s, job, SUCCESS, b"FOUND", job.next_offset, bytes) < 0 or not s.net.add_owned(
-            job.connection, job.read_buffer, bytes, job.read_buffer, IN_JUMBO):
-        s.net.close_connection(job.connection)
-    else:
-        job.read_buffer = NULL              # the output piece owns it now
-    s.counters.pulls_found += 1
-    s.counters.messages_out += job.read.done_count
-    s.counters.bytes_out += bytes
-    job.topic.messages_out += job.read.done_count
-    job.topic.bytes_out += bytes
-    free_job(s, job)
+    if job.sql != NULL or job.tags_from_records:
+        bytes = sieve(s, job)
+        if job.read.done_count == 0:
+            go_on(s, job)
+            return
+    give_read(s, job, bytes)
 
 
 cdef void collect_reads(ShardState s) noexcept nogil:

@@ -11,6 +11,7 @@ Everything a job needs is copied out of the request, so that the frame may be fo
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.group_table cimport TagFilter
+from cext.flow.sql_filter cimport SqlFilter
 from cext.flow.topic_table cimport Topic
 from cext.net.connection cimport Connection
 from cext.store.consume_queue cimport Queue
@@ -51,6 +52,10 @@ cdef struct PullJob:
     int64_t hold_ms             # how long the request allows to be held
     bint moved                  # an operator reset the group's offset to `offset`: say so
     TagFilter tags
+    SqlFilter* sql              # one reference; NULL: by tags alone
+    bint by_real_topic          # a retry topic whose messages are judged by their topic's filter
+    bint tags_from_records      # READING: some queue entries do not hold the tag's code
+    int64_t looked              # queue entries looked at for this answer
     uint8_t* read_buffer        # READING: owned jumbo buffer
     ReadJob read
     int64_t read_queue_offsets[64]      # queue offset of each record of `read`

@@ -30,6 +30,8 @@ cdef int reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
                      const char* remark) noexcept nogil
 cdef int reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
                         int32_t code, const char* remark) noexcept nogil
+# Control has heard of the connection, before the first message about it. False: the link is full.
+cdef bint introduce(ShardState s, Connection* c) noexcept nogil
 # Gives a frame to the control thread; SYSTEM_BUSY when too much waits there already.
 cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
                          const Frame* f) noexcept nogil

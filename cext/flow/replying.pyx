@@ -76,15 +76,18 @@ cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept n
                              or c.handed_bytes > s.link.bytes_max // 4)
 
 
-cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
-                         const Frame* f) noexcept nogil:
+cdef bint introduce(ShardState s, Connection* c) noexcept nogil:
     cdef char peer[96]
     cdef int32_t length
-    cdef bint passed = not takes_too_much(s, c, f.total_bytes)
-    if passed and not c.introduced:
+    if not c.introduced:
         length = address_text(c, peer, sizeof(peer))
-        passed = link_tell(&s.link, OPENED_CONNECTION, c.id, <uint8_t*> peer, length)
-        c.introduced = passed
+        c.introduced = link_tell(&s.link, OPENED_CONNECTION, c.id, <uint8_t*> peer, length)
+    return c.introduced
+
+
+cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
+                         const Frame* f) noexcept nogil:
+    cdef bint passed = not takes_too_much(s, c, f.total_bytes) and introduce(s, c)
     # The frame without its four length bytes: they lie 8 bytes before the header.
     passed = passed and link_tell(&s.link, REQUEST, c.id, f.header - 4, f.total_bytes - 4)
     if passed:

@@ -40,6 +40,12 @@ cdef void names(Arguments* x, bytes a, bytes b):
     x.b_bytes = len(b)
 
 
+cdef void third(Arguments* x, bytes c, int64_t number):
+    x.c = <const uint8_t*> <char*> c
+    x.c_bytes = len(c)
+    x.numbers[0] = number
+
+
 cdef list take_numbers(Arguments* x):
     """The i64 numbers that a call left in its block, which is freed."""
     cdef int64_t number
@@ -178,15 +184,15 @@ cdef class ShardCalls:
         self._call(<CallFn> call_remove_group, &x)
 
     def put_subscription(self, bytes group, bytes topic, int64_t sub_version, codes,
-                         int32_t broadcasting, int32_t by_property=0):
-        """codes: the tags' hash codes, None for all messages."""
+                         int32_t broadcasting, bytes program=b"", int32_t function=0):
+        """codes: the tags' hash codes, None for all messages; program: SQL92, instead of them."""
         cdef Arguments x
         cdef Subscription subscription
         cdef int i
         names(&x, topic, group)
+        third(&x, program, function)
         subscription.version = sub_version
         subscription.broadcasting = broadcasting != 0
-        subscription.by_property = by_property != 0
         subscription.filter.all = codes is None or len(codes) > CODES_MAX
         subscription.filter.count = 0
         if not subscription.filter.all:
@@ -195,6 +201,13 @@ cdef class ShardCalls:
                 subscription.filter.codes[i] = code
         x.subscription = &subscription
         raise_status(<int> self._call(<CallFn> call_put_subscription, &x), f"group {group!r}")
+
+    def put_expression(self, bytes text, bytes program, int32_t function=0):
+        """What pulls that bring this SQL92 expression along are filtered by."""
+        cdef Arguments x
+        names(&x, text, b"")
+        third(&x, program, function)
+        raise_status(<int> self._call(<CallFn> call_put_expression, &x), "SQL92 program")
 
     def remove_subscriptions(self, bytes group):
         cdef Arguments x

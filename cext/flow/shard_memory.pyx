@@ -16,6 +16,7 @@ from cext.flow.shard_state cimport (
     TIMER_SLOTS,
     Dispatch,
 )
+from cext.flow.sql_filter cimport expressions_close, expressions_open
 from cext.memory.arena cimport (
     Arena,
     SharedArena,
@@ -77,6 +78,7 @@ cdef int take_memory(ShardState s, dict given) except -1:
             or buffer_pool_open(&s.job_pool, arena, sizeof(PullJob), pulls_max, 0) != OK
             or link_open(&s.link, arena, LINK_MESSAGES, LINK_BYTES, connections_max) != OK
             or group_table_open(&s.groups) != OK
+            or expressions_open(&s.expressions) != OK
             or offset_table_open(&s.offsets) != OK
             or name_map_open(&s.topics) != OK):
         raise MemoryError("no memory for the shard's tables")
@@ -91,6 +93,7 @@ cdef void seal_memory(ShardState s) noexcept nogil:
 
 cdef void free_memory(ShardState s) noexcept:
     group_table_close(&s.groups)
+    expressions_close(&s.expressions)
     offset_table_close(&s.offsets)
     name_map_close(&s.topics)
     buffer_pool_close(&s.job_pool)

@@ -17,6 +17,7 @@ from cext.flow.offset_table cimport OffsetTable
 from cext.flow.open_halves cimport OpenHalves
 from cext.flow.options cimport TEXT_MAX, Options
 from cext.flow.pull_job cimport PullJob
+from cext.flow.sql_filter cimport ExpressionTable
 from cext.flow.timer cimport Timers
 from cext.flow.topic_table cimport Topic
 from cext.memory.arena cimport SharedArena
@@ -25,7 +26,7 @@ from cext.memory.name_map cimport NameMap
 from cext.net.reactor cimport Reactor
 from cext.store.commit_log cimport CommitLog
 from cext.store.committer cimport Committer
-from cext.store.consume_queue cimport Queue
+from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
 from cext.store.preparer cimport Preparer
@@ -39,6 +40,7 @@ cdef enum:
     POOL_DISPATCH_MAX = 1048576     # with a store pool: records appended and not committed yet
     TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
     TIMER_TICK_MS = 100
+    LOOK_ENTRIES = 256              # queue entries that a pull reads at once
     SIZE_BUCKETS = 32
     BATCH_IDS_BYTES = 8388608       # room for the message ids of the largest batch
 
@@ -60,6 +62,8 @@ cdef struct Counters:
     uint64_t pulls_held
     uint64_t pulls_empty
     uint64_t pulls_from_disk
+    uint64_t entries_skipped        # queue entries that did not pass a pull's filter
+    uint64_t filter_failures        # SQL92 evaluations that failed, as RocketMQ's do
     uint64_t corrupt_records
     uint64_t control_requests
     uint64_t busy_replies
@@ -87,6 +91,7 @@ cdef class ShardState:
     cdef ControlLink link
     cdef NameMap topics
     cdef GroupTable groups
+    cdef ExpressionTable expressions
     cdef OffsetTable offsets
     cdef AckQueue await_written
     cdef AckQueue await_durable
@@ -100,6 +105,8 @@ cdef class ShardState:
     cdef BufferPool job_pool            # PullJob
     cdef PullJob* ready_first           # pulls to answer at the end of this turn
     cdef PullJob* ready_last
+    cdef int64_t look_left              # how much the filters of this turn's pulls may still cost
+    cdef QueueEntry look_entries[LOOK_ENTRIES]      # scratch
     cdef PullJob** timer_slots          # TIMER_SLOTS lists of held pulls
     cdef int64_t timer_tick             # last tick that was run
     cdef int64_t held_count

@@ -18,6 +18,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,13 @@ from rmq.broker.core_seam import Core
 from rmq.broker.data_version import DataVersion
 from rmq.broker.delays import DelayedMessages
 from rmq.broker.dispatcher import Dispatcher
+from rmq.broker.functions import FunctionFilters
 from rmq.broker.groups import GroupTable
 from rmq.broker.handlers import HANDLERS
 from rmq.broker.index_queries import IndexQueries
 from rmq.broker.locks import LockTable
 from rmq.broker.memory_report import tell_memory
+from rmq.broker.message_filters import compiled
 from rmq.broker.offsets import OffsetTable
 from rmq.broker.producers import ProducerTable
 from rmq.broker.queue_reader import QueueReader, record_store_time
@@ -55,6 +58,8 @@ DRAIN_S = 0.5
 CORE_OPTIONS = {
     "brokerFastFailureEnable": "fast_failure",
     "brokerPermission": "broker_permission",
+    "enablePropertyFilter": "property_filter",
+    "filterSupportRetry": "filter_retries",
     "longPollingEnable": "long_polling",
     "maxTransferBytesOnMessageInDisk": "disk_max_bytes",
     "maxTransferBytesOnMessageInMemory": "pull_max_bytes",
@@ -96,7 +101,9 @@ class Broker:
             notify=self.client_calls.notify_ids_changed,
             may_read=self.groups.may_read,
             wants_notice=self._wants_notice,
+            compiled=partial(compiled, self),
         )
+        self.functions = FunctionFilters(settings, core)
         self.locks = LockTable(core)
         self.queues = QueueReader(
             core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
@@ -151,6 +158,7 @@ class Broker:
                                                 self.transactions.check)),
             loop.create_task(self.retention.run()),
         ]  # fmt: skip
+        self.functions.start()
         self.index_queries.start()
         self._readable()
         await self.siblings.start()
@@ -172,6 +180,7 @@ class Broker:
         await self.siblings.stop()
         await self.registration.stop()
         await self.dispatcher.drain(DRAIN_S)
+        await self.functions.stop()
         self.index_queries.stop()
         asyncio.get_running_loop().remove_reader(self.core.control_fd)
         for name, save in (

@@ -8,8 +8,9 @@ A topic missing from the newest full set of subscriptions is dropped; a subscrip
 when its version is greater. The last heartbeat decides type, model and where to start. When the
 last member goes, the group is forgotten (offsets stay).
 
-What the reactor gets is what it may serve by itself: tag subscriptions that the group may read.
-SQL92 and forbidden ones stay here, so such pulls come to control and are answered with the reason.
+What the reactor gets is what it may serve by itself: subscriptions by tags or SQL92 that the group
+may read. Wrong and forbidden ones stay here, so such pulls come to control and are answered with
+the reason.
 
 Example: two heartbeats of "g" from connections 1 and 2 give clients("g") two entries and send
 NOTIFY_CONSUMER_IDS_CHANGED to both.
@@ -74,11 +75,13 @@ class ConsumerTable:
         notify: Callable[[Connection, str], None],
         may_read: Callable[[str, str], bool],
         wants_notice: Callable[[str], bool],
+        compiled: Callable[[str, str], tuple[bytes, int]],
     ) -> None:
         self._core = core
         self._notify = notify  # sends code 40
         self._may_read = may_read
         self._wants_notice = wants_notice
+        self._compiled = compiled  # (type, expression) -> program and function, or ValueError
         self._groups: dict[str, ConsumerGroup] = {}
         self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
         self._to_notify: set[str] = set()
@@ -204,10 +207,14 @@ class ConsumerTable:
         if anew:
             self._core.remove_subscriptions(name)
         for subscription in group.subscriptions.values():
-            if not subscription.is_tag or not self._may_read(group.name, subscription.topic):
+            if subscription.class_filter or not self._may_read(group.name, subscription.topic):
                 continue
+            codes, program, function = None, b"", 0
             try:
-                codes = subscription.codes()
+                if subscription.is_tag:
+                    codes = subscription.codes()
+                else:
+                    program, function = self._compiled(subscription.kind, subscription.expression)
             except ValueError:
                 continue
             self._core.put_subscription(
@@ -216,6 +223,8 @@ class ConsumerTable:
                 subscription.version,
                 codes,
                 int(group.broadcasting),
+                program,
+                function,
             )
 
     def _member_gone(self, group: ConsumerGroup) -> None:

@@ -17,6 +17,7 @@ REQUEST = 0  # payload: a frame without its length bytes
 CLOSED = 1  # payload: empty
 OPENED = 2  # payload: b"ip:port"; comes before the first frame of the connection
 EVENT = 3  # payload: text that the log should carry
+FUNCTION_PULL = 5  # payload: cext/flow/function_pull.pyx
 WANT_TOPIC = 4  # payload: a topic that delayed messages go to; connection: queues it needs
 
 
@@ -48,7 +49,10 @@ class Core(Protocol):
         sub_version: int,
         codes: list[int] | None,
         broadcasting: int,
+        program: bytes = b"",
+        function: int = 0,
     ) -> None: ...
+    def put_expression(self, text: bytes, program: bytes, function: int = 0) -> None: ...
     def remove_subscriptions(self, group: bytes) -> None: ...
 
     def commit_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None: ...

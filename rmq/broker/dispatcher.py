@@ -56,6 +56,8 @@ class Dispatcher:
                 connection = broker.connections.closed(number)
                 if connection is not None:
                     broker.connection_closed(connection)
+            elif kind == core_seam.FUNCTION_PULL:
+                broker.functions.pull(number, payload)
             elif kind == core_seam.WANT_TOPIC:
                 broker.delays.want_topic(payload.decode("utf-8", "replace"), number)
             else:

@@ -16,6 +16,7 @@ from rmq.broker import (
     heartbeat,
     locks,
     member_handlers,
+    message_filters,
     offset_handlers,
     offset_resets,
     pulls,
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
 def delete_expired_log(broker: "Broker", request: Request) -> Reply:
     broker.retention.delete_by_hand()
     return request.command.reply()
+
+
+def refuse_filter_server(broker: "Broker", request: Request) -> Reply:
+    """301 and 302: filter servers ran Java classes that consumers uploaded."""
+    raise message_filters.refuse_class_filter()
 
 
 def nothing_to_clean(broker: "Broker", request: Request) -> Reply:
@@ -77,6 +83,8 @@ HANDLERS: dict[int, Handler] = {
     Code.UNREGISTER_CLIENT: heartbeat.unregister_client,
     Code.GET_CONSUMER_LIST_BY_GROUP: heartbeat.get_consumer_list,
     Code.CHECK_CLIENT_CONFIG: heartbeat.check_client_config,
+    Code.REGISTER_FILTER_SERVER: refuse_filter_server,
+    Code.REGISTER_MESSAGE_FILTER_CLASS: refuse_filter_server,
     Code.LOCK_BATCH_MQ: locks.lock_batch,
     Code.UNLOCK_BATCH_MQ: locks.unlock_batch,
     Code.QUERY_ASSIGNMENT: assignments.query_assignment,

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rmq.broker import names
+from rmq.broker import message_filters, names
 from rmq.broker.consumers import BROADCASTING, CLUSTERING, CONSUME_TYPES, START_POINTS
 from rmq.broker.data_version import now_ms
 from rmq.broker.groups import GroupConfig
@@ -110,7 +110,8 @@ def _consumer(
     )
     subscriptions = None
     if not without_subscriptions:
-        subscriptions = _subscriptions(client, name, list_member(data, "subscriptionDataSet"))
+        items = list_member(data, "subscriptionDataSet")
+        subscriptions = _subscriptions(broker, client, name, items)
     known = broker.consumers.get(name)
     stale = known is None and without_subscriptions
     stale |= known is not None and known.fingerprint not in (0, fingerprint)
@@ -121,8 +122,11 @@ def _consumer(
     return stale
 
 
-def _subscriptions(client: Client, group: str, items: list[Any]) -> list[Subscription]:
-    """Those that are legal; the others are logged and left out."""
+def _subscriptions(
+    broker: "Broker", client: Client, group: str, items: list[Any]
+) -> list[Subscription]:
+    """Those that are legal; the others are logged and left out. A filter that is wrong is logged
+    and kept, so that pulls are told what is wrong with it."""
     found = []
     for item in items:
         if not isinstance(item, Mapping):
@@ -136,6 +140,13 @@ def _subscriptions(client: Client, group: str, items: list[Any]) -> list[Subscri
                 fault = str(error)
         if fault is None:
             found.append(subscription)
+            fault = message_filters.fault(broker, subscription)
+            if fault is not None:
+                quiet.warning(
+                    f"filter {group} {subscription.topic}",
+                    "heartbeat of %s: pulls of group %s from topic %s will be refused: %s",
+                    client.connection.address, group, subscription.topic, fault,
+                )  # fmt: skip
         else:
             quiet.warning(
                 "subscription",
@@ -188,9 +199,8 @@ def check_client_config(broker: "Broker", request: Request) -> Reply:
     if not isinstance(data, Mapping):
         return request.command.reply()
     subscription = Subscription.of(data)
+    if subscription.class_filter:
+        raise message_filters.refuse_class_filter()
     if subscription.kind != TAG:
-        raise Refusal(
-            ResponseCode.SYSTEM_ERROR,
-            f"this broker does not filter by {subscription.kind[:50]} expressions",
-        )
+        message_filters.check(broker, subscription.kind, subscription.expression)
     return request.command.reply()

@@ -10,14 +10,17 @@ checks are RocketMQ's, in its order:
     5   topic unknown                                                     17
     6   topic not readable                                                16
     7   queueId beyond the read queues                                    29
-    8   with subscription text (sysFlag bit 4): not readable as tags      23
-        not a tag expression                                              1
+    8   a class filter (sysFlag bit 8)                                    23
+        with subscription text (sysFlag bit 4): not readable as tags      23
+        not readable as SQL92, or of an unknown type                      23
+        SQL92, and enablePropertyFilter=false                             1
     8b  without: no consumer of the group has sent a heartbeat            24
         broadcasting, and the group may not                               16
         the group is forbidden to read the topic                          16
         the group does not subscribe the topic                            24
         the subscription known here is older than the request's           25
-        it is not a tag expression                                        1
+        its SQL92 expression is wrong, or of an unknown type              27
+        SQL92, and enablePropertyFilter=false                             1
 
 When none applies the reactor is told topic, group and subscriptions, and the pull goes back; the
 reactor never hands the same frame over twice.
@@ -27,6 +30,7 @@ Example: a pull before the group's first heartbeat gets 24; the Java client asks
 
 from typing import TYPE_CHECKING
 
+from rmq.broker import message_filters
 from rmq.broker.groups import GroupConfig
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.subscription import TAG, tag_codes
@@ -36,7 +40,8 @@ from rmq.codes import RequestCode, ResponseCode
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
 
-FLAG_SUBSCRIPTION = 0x4
+FLAG_SUBSCRIPTION, FLAG_CLASS_FILTER = 0x4, 0x8
+EXPRESSION_BYTES_MAX = 10_000  # of one that a pull brings; heartbeats may bring longer ones
 _I32 = (-(2**31), 2**31 - 1)
 _REQUIRED = ("queueOffset", "maxMsgNums", "commitOffset", "suspendTimeoutMillis")
 
@@ -56,8 +61,10 @@ def pull(broker: "Broker", request: Request) -> Reply:
             ResponseCode.NO_PERMISSION, f"subscription group {group_name} may not consume"
         )
     _check_queue(broker, topic_name, queue_id)
+    if sys_flag & FLAG_CLASS_FILTER:
+        raise message_filters.refuse_class_filter()
     if sys_flag & FLAG_SUBSCRIPTION:
-        _check_text(request)
+        _check_text(broker, request)
     else:
         _check_registered(broker, group, topic_name, version)
     broker.topics.tell_core(topic_name)
@@ -93,13 +100,23 @@ def _check_queue(broker: "Broker", topic_name: str, queue_id: int) -> None:
         )
 
 
-def _check_text(request: Request) -> None:
+def _check_text(broker: "Broker", request: Request) -> None:
     command = request.command
     kind = command.text_field("expressionType") or TAG
+    text = command.text_field("subscription") or ""
     if kind != TAG:
-        raise _not_by_tag(kind)
+        program, function = message_filters.check(broker, kind, text)
+        plain = text.encode()
+        if len(plain) > EXPRESSION_BYTES_MAX:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                f"a pull may bring an expression of {EXPRESSION_BYTES_MAX} bytes, this one has "
+                f"{len(plain)}; subscribe to it",
+            )
+        broker.core.put_expression(plain, program, function)
+        return
     try:
-        tag_codes(command.text_field("subscription") or "")
+        tag_codes(text)
     except ValueError as error:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"subscription: {error}") from None
 
@@ -132,11 +149,9 @@ def _check_registered(broker: "Broker", group: GroupConfig, topic_name: str, ver
             f"the subscription of topic[{topic_name}] known here is of {subscription.version}, "
             f"the request's of {version}",
         )
+    if subscription.class_filter:
+        raise message_filters.refuse_class_filter()
     if not subscription.is_tag:
-        raise _not_by_tag(subscription.kind)
-
-
-def _not_by_tag(kind: str) -> Refusal:
-    return Refusal(
-        ResponseCode.SYSTEM_ERROR, f"this broker does not filter by {kind[:50]} expressions"
-    )
+        message_filters.check(
+            broker, subscription.kind, subscription.expression, ResponseCode.FILTER_DATA_NOT_EXIST
+        )

@@ -98,6 +98,8 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "timer_roll_ms": roll_ms(settings),
         "reject_transactions": settings.rejectTransactionMessage,
         "record_crc": settings.enabledAppendPropCRC,
+        "property_filter": settings.enablePropertyFilter,
+        "filter_retries": settings.filterSupportRetry,
         "extra_properties": _extra_properties(settings),
         "node": -1,
         **_buffers(settings),

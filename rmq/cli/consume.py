@@ -39,6 +39,7 @@ class StartParameter(click.ParamType[Start]):
 @click.command()
 @click.argument("topic")
 @click.option("--tag", "tags", multiple=True, help="Only this tag; may be given several times.")
+@click.option("--sql", help="Only messages of which this SQL92 expression is true.")
 @click.option(
     "--from",
     "start",
@@ -54,6 +55,7 @@ class StartParameter(click.ParamType[Start]):
 def consume(
     topic: str,
     tags: tuple[str, ...],
+    sql: str | None,
     start: Start | None,
     count: int | None,
     follow: bool,
@@ -65,11 +67,13 @@ def consume(
 
     Reads every queue on its own, commits no offsets and disturbs no consumer group.
     """
+    if tags and sql is not None:
+        raise click.UsageError("--tag and --sql cannot be combined; a tag is the property TAGS")
     start = start or Start("last" if follow else "first")
     with Cluster(namesrv) as cluster:
         printed = 0
         try:
-            for message in tail(cluster, topic, tags=tags, start=start, follow=follow):
+            for message in tail(cluster, topic, tags=tags, sql=sql, start=start, follow=follow):
                 _show(message, body_only, as_json)
                 printed += 1
                 if printed == count:

@@ -1,6 +1,7 @@
 """Reading a topic from outside any consumer group: every queue, from a start of one's choice.
 
     for message in tail(cluster, "orders", tags=("paid",), start=Start("first")): ...
+    for message in tail(cluster, "orders", sql="amount > 100", start=Start("first")): ...
 
 Each queue has at most one pull under way. With `follow` the pulls are held by the broker until a
 message comes (15 s) and sent again, for ever; without it a queue is done when it has been read up
@@ -73,15 +74,21 @@ def tail(
     topic: str,
     *,
     tags: Sequence[str] = (),
+    sql: str | None = None,
     start: Start,
     follow: bool = False,
 ) -> Iterator[ReceivedMessage]:
-    """Yields messages until every queue is read to its end, or for ever with `follow`."""
+    """Yields messages until every queue is read to its end, or for ever with `follow`; those with
+    one of the tags, or those that the SQL92 expression lets pass."""
+    if tags and sql is not None:
+        raise ValueError("messages are filtered by tags or by an SQL92 expression, not by both")
     positions = [_first_position(cluster, queue, start, follow)
                  for queue in cluster.route(topic).readable()]  # fmt: skip
     if not positions:
         raise RemoteError(ResponseCode.NO_PERMISSION, f"no queue of {topic} is readable")
-    expression = " || ".join(tags) if tags else "*"
+    expression = ("TAG", " || ".join(tags) if tags else "*")
+    if sql is not None:
+        expression = ("SQL92", sql)
     wanted = frozenset(tags)
     while True:
         positions = [position for position in positions if not position.done]
@@ -120,7 +127,9 @@ def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow:
     return _Position(queue, first, None if follow else end)
 
 
-def _submit(cluster: Cluster, position: _Position, expression: str, follow: bool) -> None:
+def _submit(
+    cluster: Cluster, position: _Position, expression: tuple[str, str], follow: bool
+) -> None:
     fields = {
         "consumerGroup": GROUP,
         "topic": position.queue.topic,
@@ -131,8 +140,8 @@ def _submit(cluster: Cluster, position: _Position, expression: str, follow: bool
         "commitOffset": 0,
         "suspendTimeoutMillis": HOLD_MS,
         "subVersion": 0,
-        "subscription": expression,
-        "expressionType": "TAG",
+        "subscription": expression[1],
+        "expressionType": expression[0],
         "bname": position.queue.broker_name,
     }
     broker = cluster.broker(position.queue.broker_name)

@@ -53,6 +53,8 @@ class FakeCore:
         self.group_locks: dict[bytes, int] = {}
         self.resets: list[tuple[bytes, bytes, int, int]] = []
         self.subscriptions: dict[tuple[bytes, bytes], tuple[int, list[int] | None, int]] = {}
+        self.programs: dict[tuple[bytes, bytes], tuple[bytes, int]] = {}
+        self.expressions: dict[bytes, tuple[bytes, int]] = {}
         self.offset_table: dict[bytes, dict[int, int]] = {}
         self.pulled: dict[bytes, dict[int, int]] = {}
         self.offsets_version = 0
@@ -151,9 +153,20 @@ class FakeCore:
         self.retries.pop(name, None)
 
     def put_subscription(
-        self, group: bytes, topic: bytes, version: int, codes: list[int] | None, broadcasting: int
+        self,
+        group: bytes,
+        topic: bytes,
+        version: int,
+        codes: list[int] | None,
+        broadcasting: int,
+        program: bytes = b"",
+        function: int = 0,
     ) -> None:
         self.subscriptions[group, topic] = (version, codes, broadcasting)
+        self.programs[group, topic] = (program, function)
+
+    def put_expression(self, text: bytes, program: bytes, function: int = 0) -> None:
+        self.expressions[text] = (program, function)
 
     def remove_subscriptions(self, group: bytes) -> None:
         for key in [key for key in self.subscriptions if key[0] == group]:

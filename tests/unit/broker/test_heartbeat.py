@@ -8,6 +8,7 @@ from typing import Any
 from support.fake_core import FakeClient, control
 from support.name_server import in_loop
 
+from rmq.filters.sql92 import compile_expression
 from rmq.format import fastjson
 from rmq.format.message import java_hash
 
@@ -119,13 +120,18 @@ async def test_subscriptions_are_replaced_by_newer_ones_only(tmp_path: Path) -> 
 
 
 @in_loop
-async def test_sql_subscriptions_stay_out_of_the_reactor(tmp_path: Path) -> None:
+async def test_sql_subscriptions_reach_the_reactor_as_programs_and_wrong_ones_do_not(
+    tmp_path: Path,
+) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()
-        data = json.loads(beat("c1", g=[("t", "a > 1", 5)]))
-        data["consumerDataSet"][0]["subscriptionDataSet"][0]["expressionType"] = "SQL92"
+        data = json.loads(beat("c1", g=[("t", "a > 1", 5), ("u", "a LIKE 'x'", 5)]))
+        for subscription in data["consumerDataSet"][0]["subscriptionDataSet"]:
+            subscription["expressionType"] = "SQL92"
         assert (await client.call(34, fastjson.dumps(data))).code == 0
-        assert broker.core.subscriptions == {}
+        assert broker.core.subscriptions == {(b"g", b"t"): (5, None, 0)}
+        program = compile_expression("a > 1").program
+        assert broker.core.programs == {(b"g", b"t"): (program, 0)}
         reply = await client.call(345, group="g", topic="t")
         assert json.loads(reply.body)["subscriptionData"]["expressionType"] == "SQL92"
 
@@ -228,6 +234,12 @@ async def test_members_are_shown_to_tools(tmp_path: Path) -> None:
 async def test_client_configs_are_checked(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()
-        for kind, code in (("TAG", 0), ("SQL92", 1)):
-            data = {"subscriptionData": {"topic": "t", "subString": "x", "expressionType": kind}}
-            assert (await client.call(46, fastjson.dumps(data))).code == code
+        for kind, text, code in (
+            ("TAG", "x", 0), ("SQL92", "x", 0), ("SQL92", "x LIKE 'y'", 23), ("LUA", "x", 23),
+            ("SQL92", "x > \ud800", 23),
+        ):  # fmt: skip
+            data = {"subscriptionData": {"topic": "t", "subString": text, "expressionType": kind}}
+            assert (await client.call(46, json.dumps(data).encode())).code == code
+        data["subscriptionData"] |= {"subString": "x", "classFilterMode": True}
+        reply = await client.call(46, fastjson.dumps(data))
+        assert (reply.code, "SQL92" in (reply.remark or "")) == (23, True)

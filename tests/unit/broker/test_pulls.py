@@ -51,8 +51,6 @@ async def test_a_pull_that_brings_its_subscription_needs_no_heartbeat(tmp_path: 
         await broker.core.until(client.given_back)
         assert broker.core.groups[b"lite"] == (1, 1)
         assert (await client.call(11, **own, subscription="||")).code == 23
-        sql = {"subscription": "a > 1", "expressionType": "SQL92"}
-        assert (await client.call(11, **own, **sql)).code == 1
 
 
 @pytest.mark.parametrize(
@@ -117,14 +115,6 @@ async def test_broadcasting_must_be_allowed(tmp_path: Path) -> None:
         client = await ready(broker, model="BROADCASTING")
         await broker.groups.update(GroupConfig("g", consume_broadcast_enable=False))
         assert (await client.call(11, **PULL)).code == 16
-
-
-@in_loop
-async def test_sql_subscriptions_are_answered_with_the_reason(tmp_path: Path) -> None:
-    async with control(tmp_path) as broker:
-        client = await ready(broker, expressionType="SQL92")
-        reply = await client.call(11, **PULL)
-        assert (reply.code, "SQL92" in (reply.remark or "")) == (1, True)
 
 
 @in_loop

@@ -80,6 +80,16 @@ def test_tags_that_share_a_hash_are_told_apart_here() -> None:
     assert broker.peer.requests[-1].fields["subscription"] == "Aa"
 
 
+def test_an_expression_is_sent_as_it_is_and_never_together_with_tags() -> None:
+    broker = OneQueue([message(0)])
+    with broker.peer, Cluster(broker.peer.address) as cluster:
+        assert len(list(tail(cluster, "t", sql="a > 1", start=Start("first")))) == 1
+        with pytest.raises(ValueError, match="not by both"):
+            next(tail(cluster, "t", sql="a > 1", tags=("x",), start=Start("first")))
+    fields = broker.peer.requests[-1].fields
+    assert (fields["subscription"], fields["expressionType"]) == ("a > 1", "SQL92")
+
+
 def test_zlib_bodies_are_unpacked_and_others_named() -> None:
     broker = OneQueue(
         [

@@ -1,0 +1,57 @@
+"""Looking into a queue for one reply: which entries pass the pull's filter, and their records.
+
+    tags      by the code in the queue entry; the record is not touched
+    SQL92     the record's properties are read where they lie and the program is run over them
+
+What filters cost is bounded twice. A pull that has looked at LOOKS_MAX entries without filling its
+reply is answered with what it has and goes on with the client's next request. And all pulls of a
+turn together may spend LOOK_TURN (an entry 1, a record 16): whoever comes later goes on in the
+next turn, so that a filter that skips millions never stands in the way of sends.
+
+An entry whose tag code is below the range of codes comes from a store that Apache RocketMQ wrote
+with enableConsumeQueueExt: it points into another file. Its tag is read from the record instead.
+
+Reactor only.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.flow.pull_job cimport PullJob
+from cext.flow.shard_state cimport ShardState
+from cext.store.consume_queue cimport Queue
+from cext.store.record cimport RecordView
+
+cdef enum:
+    FOUND_MAX = 1024                # records of one reply, whatever is configured
+    LOOKS_MAX = 16384               # entries looked at per pull
+    LOOK_TURN = 32768               # what all filters of a turn may cost
+    RECORD_COST = 16                # of a record's properties; a queue entry's is 1
+
+cdef struct Found:                  # what one look into a queue brought
+    int32_t count
+    uint64_t bytes
+    int64_t bytes_limit
+    int64_t next_offset
+    int64_t absent_offset           # first record that is not in memory, or -1
+    int64_t corrupt_offset          # first damaged record, or -1
+    int64_t corrupt_physical
+    int64_t corrupt_reason
+    bint unfinished                 # the turn's share is spent: go on in the next one
+    const uint8_t* at[FOUND_MAX]
+    uint32_t sizes[FOUND_MAX]
+
+cdef inline bint is_filtered(const PullJob* job) noexcept nogil:
+    return not job.tags.all or job.sql != NULL
+
+cdef inline bint is_outside_address(int64_t tags_code) noexcept nogil:
+    """Not a tag's code (32 bits, sign-extended) but a place in consumequeue_ext."""
+    return tags_code < -2147483648
+
+# Collects records for one reply; OK, ABSENT (queue entries not in memory) or a failure.
+cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept nogil
+# Whether the message passes, by its own tag and properties.
+cdef bint record_passes(ShardState s, PullJob* job, const RecordView* view) noexcept nogil
+# Whether a record that was just written passes; offset and size of its record in the log.
+cdef bint news_passes(ShardState s, PullJob* job, int64_t code, int64_t physical_offset,
+                      int32_t size) noexcept nogil
+# The record is the one that the job's queue holds at this offset.
+cdef bint is_of_queue(const RecordView* view, const PullJob* job, int64_t offset) noexcept nogil

@@ -1,0 +1,228 @@
+"""Looking into a queue for one reply. See look.pxd."""
+from libc.string cimport memcmp
+
+from cext.base.byteorder cimport load_i32, load_i64, load_u32
+from cext.base.status cimport ABSENT, OK
+from cext.flow.group_table cimport Subscription, subscription_find, tag_filter_passes
+from cext.flow.shard_state cimport LOOK_ENTRIES
+from cext.flow.sql_filter cimport SqlFilter
+from cext.store.consume_queue cimport QueueEntry
+from cext.store.record cimport record_parse
+from cext.wire.properties cimport find_property, tags_code
+from cext.wire.sql_program cimport SQL_FAILED, SQL_TRUE, sql_program_run
+from cext.wire.text cimport Text
+
+cdef enum:
+    PLAIN_ENTRIES = 64              # read at once without a filter
+    LARGE_PULL_BYTES = 1 << 20      # of a reply to who asks for more than is configured
+    RETRY_PREFIX_BYTES = 7          # of %RETRY%
+
+
+cdef bint is_of_queue(const RecordView* view, const PullJob* job, int64_t offset) noexcept nogil:
+    return (view.queue_offset == offset and view.queue_id == job.queue_id
+            and view.topic_bytes == job.topic.name_length
+            and memcmp(view.topic, job.topic.name, view.topic_bytes) == 0)
+
+
+# ------------------------------------------------------------------- filters
+
+cdef SqlFilter* filter_of_real_topic(ShardState s, PullJob* job,
+                                     const RecordView* view) noexcept nogil:
+    """The group's filter of the topic that a retried message came from; NULL: it passes."""
+    cdef Text real
+    cdef Subscription* known
+    if not find_property(view.properties, view.properties_bytes, b"RETRY_TOPIC", &real):
+        return NULL
+    known = subscription_find(&s.groups, <const uint8_t*> job.topic.name + RETRY_PREFIX_BYTES,
+                              job.topic.name_length - RETRY_PREFIX_BYTES, real.bytes, real.length)
+    return known.sql if known != NULL else NULL
+
+
+cdef bint record_passes(ShardState s, PullJob* job, const RecordView* view) noexcept nogil:
+    cdef Text tag
+    cdef SqlFilter* filter = job.sql
+    cdef int result
+    if not job.tags.all:
+        if not find_property(view.properties, view.properties_bytes, b"TAGS", &tag):
+            return tag_filter_passes(&job.tags, 0)
+        return tag_filter_passes(&job.tags, tags_code(tag.bytes, tag.length))
+    if filter != NULL and job.by_real_topic:
+        filter = filter_of_real_topic(s, job, view)
+    if filter == NULL:
+        return True
+    result = sql_program_run(filter.program, view.properties, view.properties_bytes)
+    s.counters.filter_failures += result == SQL_FAILED
+    return result == SQL_TRUE
+
+
+cdef bint news_passes(ShardState s, PullJob* job, int64_t code, int64_t physical_offset,
+                      int32_t size) noexcept nogil:
+    cdef RecordView view
+    cdef const uint8_t* at
+    if job.sql == NULL:
+        return tag_filter_passes(&job.tags, code)
+    # What cannot be read here is looked at when the pull is answered.
+    return (s.log.view(physical_offset, size, &at) != OK
+            or record_parse(at, size, physical_offset, False, &view) != OK
+            or record_passes(s, job, &view))
+
+
+# ------------------------------------------------------------------- one record
+
+cdef bint note_damage(Found* found, const QueueEntry* entry, int64_t offset,
+                      int status) noexcept nogil:
+    found.corrupt_offset = offset
+    found.corrupt_physical = entry.physical_offset
+    found.corrupt_reason = status
+    return False
+
+
+cdef bint check_record(ShardState s, const uint8_t* at, const QueueEntry* entry, Found* found,
+                       const PullJob* job, int64_t offset) noexcept nogil:
+    """On the way out: the record is the one its queue entry means, and it is whole."""
+    cdef RecordView view
+    cdef bint in_ring = (at >= s.log.ring.base and at < s.log.ring.base + 2 * s.log.ring.size)
+    cdef int status
+    if in_ring:
+        # Written by this process in this run and never read back from anywhere.
+        if (load_u32(at) == <uint32_t> entry.size and load_i64(at + 28) == entry.physical_offset
+                and load_i64(at + 20) == offset and load_i32(at + 12) == job.queue_id):
+            return True
+        status = -7
+    else:
+        status = record_parse(at, entry.size, entry.physical_offset, True, &view)
+        if status == OK and view.total_bytes == <uint32_t> entry.size \
+                and is_of_queue(&view, job, offset):
+            return True
+    return note_damage(found, entry, offset, status)
+
+
+cdef bint judge(ShardState s, const uint8_t* at, const QueueEntry* entry, Found* found,
+                PullJob* job, int64_t offset, bint* passes) noexcept nogil:
+    """Runs the filter over the record, which must be the queue entry's; False: it is damaged."""
+    cdef RecordView view
+    cdef int status = record_parse(at, entry.size, entry.physical_offset, False, &view)
+    s.look_left -= RECORD_COST
+    if status != OK or not is_of_queue(&view, job, offset):
+        return note_damage(found, entry, offset, status)
+    passes[0] = record_passes(s, job, &view)
+    return True
+
+
+cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, int64_t offset,
+               Found* found) noexcept nogil:
+    """Adds the entry's record unless its properties do not pass; False: no further."""
+    cdef const uint8_t* at
+    cdef bint passes = True
+    cdef int status
+    if found.count > 0 and found.bytes + entry.size > <uint64_t> found.bytes_limit:
+        return False
+    status = s.log.view(entry.physical_offset, entry.size, &at)
+    if status == ABSENT:
+        found.absent_offset = offset
+        return False
+    if status != OK:
+        # Deleted by retention between the queue's read and now, or out of range.
+        if entry.physical_offset >= s.log.min_offset():
+            return note_damage(found, entry, offset, status)
+        return True
+    if job.sql != NULL or (not job.tags.all and is_outside_address(entry.tags_code)):
+        if not judge(s, at, entry, found, job, offset, &passes):
+            return False
+    if not passes:
+        s.counters.entries_skipped += 1
+        return True
+    if not check_record(s, at, entry, found, job, offset):
+        return False
+    found.at[found.count] = at
+    found.sizes[found.count] = entry.size
+    found.count += 1
+    found.bytes += entry.size
+    return True
+
+
+# ------------------------------------------------------------------- many
+
+cdef inline bint in_bulk(ShardState s, const PullJob* job) noexcept nogil:
+    """A reader that asks for more at a time: clients of RocketMQ ask for 256 KiB and get what is
+    set."""
+    return job.max_bytes > s.options.pull_max_bytes
+
+
+cdef int64_t bytes_limit(ShardState s, const PullJob* job) noexcept nogil:
+    if not in_bulk(s, job):
+        return s.options.pull_max_bytes
+    return job.max_bytes if job.max_bytes < LARGE_PULL_BYTES else LARGE_PULL_BYTES
+
+
+cdef int32_t limit_of(ShardState s, const PullJob* job) noexcept nogil:
+    cdef int32_t limit = job.max_messages
+    if limit > s.options.pull_max_messages and not in_bulk(s, job):
+        limit = s.options.pull_max_messages
+    if limit > FOUND_MAX:
+        limit = FOUND_MAX
+    return limit if limit > 1 else 1
+
+
+cdef inline int32_t next_candidate(ShardState s, const PullJob* job, int32_t i,
+                                   int32_t count) noexcept nogil:
+    """The next entry from `i` on that may pass by what stands in it; `count`: none does."""
+    cdef const QueueEntry* entry
+    while i < count:
+        entry = &s.look_entries[i]
+        if entry.size > 0 and (tag_filter_passes(&job.tags, entry.tags_code)
+                               or is_outside_address(entry.tags_code)):
+            return i
+        i += 1
+    return i
+
+
+cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept nogil:
+    cdef bint filtered = is_filtered(job)
+    cdef int32_t limit = limit_of(s, job)
+    cdef int64_t offset = job.offset
+    cdef int64_t left = LOOKS_MAX - job.looked
+    cdef int32_t wanted, i, candidate
+    cdef int count
+    found.count = 0
+    found.bytes = 0
+    found.bytes_limit = bytes_limit(s, job)
+    found.absent_offset = -1
+    found.corrupt_offset = -1
+    found.corrupt_physical = -1
+    found.unfinished = False
+    found.next_offset = offset
+    while found.count < limit and offset < queue.max_offset and left > 0:
+        if filtered and s.look_left <= 0:
+            found.unfinished = True
+            return OK
+        wanted = LOOK_ENTRIES
+        if not filtered:
+            wanted = limit - found.count if limit - found.count < PLAIN_ENTRIES else PLAIN_ENTRIES
+        if wanted > left:
+            wanted = <int32_t> left
+        count = s.queues.read(queue, offset, wanted, s.look_entries)
+        if count == ABSENT and found.count > 0:
+            return OK               # give what is there; the rest comes with the next pull
+        if count < 0:
+            return count
+        if count == 0:
+            return OK
+        i = 0
+        while i < count and found.count < limit and (s.look_left > 0 or not filtered):
+            candidate = next_candidate(s, job, i, count)
+            job.looked += candidate - i + (candidate < count)
+            if filtered:
+                s.look_left -= candidate - i + (candidate < count)
+                s.counters.entries_skipped += candidate - i
+            found.next_offset = offset + candidate
+            if candidate == count:
+                i = count
+                break
+            if not take(s, job, &s.look_entries[candidate], offset + candidate, found):
+                return OK
+            i = candidate + 1
+            found.next_offset = offset + i
+        offset += i
+        left = LOOKS_MAX - job.looked
+    return OK

@@ -1,0 +1,99 @@
+"""Message filters of the broker's owner: functions written in Python, named in its settings.
+
+    rmqMessageFilters=vip=shopfilters:is_vip;eu=shopfilters:in_europe
+    rmqMessageFilterPath=/etc/rmq/filters
+
+with /etc/rmq/filters/shopfilters.py:
+
+    def is_vip(message):
+        return json.loads(message.body)["customer"] in VIPS
+
+A consumer asks for one by the SQL92 expression "$filter = 'vip'" (sql92.py). The code comes from
+the broker's own machine only, never from the wire, and runs in a process of its own
+(worker.py), which the broker feeds with batches and never waits for.
+
+This page holds what both processes agree on: frames of u32 length and MessagePack.
+"""
+
+import re
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from rmq.errors import ConfigError
+from rmq.format.message import SYS_FLAG_COMPRESSED, StoredMessage
+
+FRAME_LENGTH = struct.Struct("=I")
+FRAME_BYTES_MAX = 64 << 20
+WANTED, UNWANTED, RAISED = 1, 0, 2  # verdicts; a message whose function raised is given out
+_NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
+_PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
+
+
+class Question(msgspec.Struct, array_like=True):
+    """Broker to worker: records as they are stored, one after the other."""
+
+    number: int
+    records: bytes
+
+
+class Answer(msgspec.Struct, array_like=True):
+    """Worker to broker: one verdict a record."""
+
+    number: int
+    verdicts: bytes
+    error: str  # of the last message whose function raised
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a filter function gets."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    body: bytes  # unpacked when the sender packed it with zlib
+    properties: Mapping[str, str]
+    born_timestamp_ms: int
+    store_timestamp_ms: int
+    reconsume_times: int
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get("TAGS")
+
+    @property
+    def keys(self) -> list[str]:
+        return self.properties.get("KEYS", "").split()
+
+    @classmethod
+    def of(cls, stored: StoredMessage) -> "Message":
+        body = stored.body
+        if stored.sys_flag & SYS_FLAG_COMPRESSED and stored.sys_flag & 0x700 in (0, 0x300):
+            body = zlib.decompress(body)
+        return cls(
+            stored.topic,
+            stored.queue_id,
+            stored.queue_offset,
+            body,
+            stored.properties,
+            stored.born_timestamp_ms,
+            stored.store_timestamp_ms,
+            stored.reconsume_times,
+        )
+
+
+def named_functions(text: str) -> dict[str, str]:
+    """name -> module:function, in the order of the setting; ConfigError when it is malformed."""
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        name, _, place = (piece.strip() for piece in part.partition("="))
+        if not _NAME.fullmatch(name) or not _PLACE.fullmatch(place) or name in found:
+            raise ConfigError(
+                f"rmqMessageFilters={text}: {part!r} is no name=module:function, or names one twice"
+            )
+        found[name] = place
+    return found

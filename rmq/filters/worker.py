@@ -1,0 +1,86 @@
+"""The process in which one message filter runs: `python -m rmq.filters.worker FD PLACE [PATH]`.
+
+Reads questions from the socket FD and answers each, until the broker closes it. The function is
+imported from PLACE (module:function), looked for in the directory PATH first. What the function
+prints goes to the broker's standard error. A function that raises lets its message through and is
+reported; a worker that cannot import its function ends with the reason.
+"""
+
+import importlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from rmq.filters.functions import (
+    FRAME_BYTES_MAX,
+    FRAME_LENGTH,
+    RAISED,
+    UNWANTED,
+    WANTED,
+    Answer,
+    Message,
+    Question,
+)
+from rmq.format.message import StoredMessage, decode_messages
+
+
+def load(place: str, path: str) -> Callable[[Message], Any]:
+    """The function; whatever its import raises."""
+    if path:
+        sys.path.insert(0, path)
+    module, _, name = place.partition(":")
+    function = getattr(importlib.import_module(module), name)
+    if not callable(function):
+        raise TypeError(f"{place} is no function")
+    return function  # type: ignore[no-any-return]
+
+
+def verdict(function: Callable[[Message], Any], stored: StoredMessage) -> tuple[int, str]:
+    """What the function says of one message, and why it raised."""
+    try:
+        return (WANTED if function(Message.of(stored)) else UNWANTED), ""
+    except Exception as error:
+        where = f"{stored.topic} queue {stored.queue_id} offset {stored.queue_offset}"
+        return RAISED, f"{type(error).__name__}: {error} (message {where})"[:500]
+
+
+def answer(function: Callable[[Message], Any], question: Question) -> Answer:
+    verdicts, errors = bytearray(), [""]
+    for stored in decode_messages(question.records):
+        one, error = verdict(function, stored)
+        verdicts.append(one)
+        if error:
+            errors.append(error)
+    return Answer(question.number, bytes(verdicts), errors[-1])
+
+
+def questions(stream: Any) -> Iterator[Question]:
+    decoder = msgspec.msgpack.Decoder(Question)
+    while len(head := stream.read(FRAME_LENGTH.size)) == FRAME_LENGTH.size:
+        (length,) = FRAME_LENGTH.unpack(head)
+        if length > FRAME_BYTES_MAX:
+            raise ValueError(f"a question of {length} bytes")
+        frame = stream.read(length)
+        if len(frame) < length:
+            return
+        yield decoder.decode(frame)
+
+
+def main(arguments: list[str]) -> None:
+    channel = socket.socket(fileno=int(arguments[0]))
+    os.dup2(2, 1)  # what the function prints must not mix with anything
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's; the broker decides
+    function = load(arguments[1], arguments[2] if len(arguments) > 2 else "")
+    encoder = msgspec.msgpack.Encoder()
+    for question in questions(channel.makefile("rb")):
+        frame = encoder.encode(answer(function, question))
+        channel.sendall(FRAME_LENGTH.pack(len(frame)) + frame)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
