@@ -12,6 +12,7 @@ from cext.memory.arena cimport Arena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameEntry, name_map_next
 from cext.store.consume_queue cimport Queue
+from cext.store.segment_map cimport segment_map_pages_lost
 
 cdef enum:
     PAGE = 4096                     # unit of the store pool's figures
@@ -64,6 +65,7 @@ cdef dict counters_of(ShardState s):
         "log_ring_bytes": s.log.ring.size,
         "log_writes": s.log.writes,
         "log_rolls": s.log.rolls,
+        "log_pages_lost": segment_map_pages_lost(),
         "ring_locked": int(s.log.ring_locked),
         "ring_full": s.counters.tail_full,
         "log_pooled": int(s.log.pooled),

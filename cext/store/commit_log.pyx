@@ -37,7 +37,7 @@ from cext.store.record cimport (
 from cext.store.segment cimport segment_open, segment_path, segment_prepare
 from cext.store.segment_map cimport (
     segment_map_close, segment_map_drop, segment_map_find, segment_map_init, segment_map_new_turn,
-    segment_map_view)
+    segment_map_pages_lost, segment_map_view)
 
 from rmq.errors import StoreCorruptError, StoreError
 
@@ -588,7 +588,7 @@ cdef class CommitLog:
         return base[:size] if base != NULL else None
 
     def counters_for_tests(self) -> dict:
-        return {"maps": self.map.maps, "evictions": self.map.evictions, "rolls": self.rolls,
+        return {"pages_lost": segment_map_pages_lost(), "maps": self.map.maps, "evictions": self.map.evictions, "rolls": self.rolls,
                 "residency_calls": self.map.residency_calls, "writes": self.writes,
                 "ring_bytes": self.ring.size, "first_modified_ms": self.first_segment_modified_ms(),
                 "segments": self.segment_count()}

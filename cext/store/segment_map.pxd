@@ -3,9 +3,10 @@
 # A segment is mapped when first looked at; at most `limit` stay mapped, the one not used for
 # longest leaves. Before a page is given out, mincore() says whether it is in memory, 64 pages at a
 # time; the answer is kept for the reactor's turn. A page that is not in memory is never touched
-# here: the reactor must not wait for the disk, and an unreadable disk page would be a SIGBUS. The
-# gap that stays: a page evicted between the question and the use within one turn is read in by the
-# fault.
+# here: the reactor must not wait for the disk. The gap that stays: a page evicted between the
+# question and the use within one turn is read in by the fault. When that cannot be (the disk does
+# not give it, somebody has cut the file short), it reads as zeros, which are no record, and not as
+# a SIGBUS that ends the broker: cext/c/bus_guard.h.
 #
 # Example: offset 5,000,000,000 of 1 GiB segments: segment 4 (start 4,294,967,296), byte
 # 705,032,704, page 172,127, bit 31 of window 2,689.
@@ -57,6 +58,9 @@ cdef int segment_map_find(SegmentMap* map, int64_t start, uint8_t** base) noexce
 # Bytes of one segment, if all of them are in memory. OK | ABSENT | CORRUPT | NOT_FOUND
 cdef int segment_map_view(SegmentMap* map, int64_t start, int64_t offset_in_segment, uint64_t size,
                           const uint8_t** out) noexcept nogil
+
+# Pages that read as zeros because their file does not give them; of all maps of the process.
+cdef uint64_t segment_map_pages_lost() noexcept nogil
 
 # Forgets a segment that leaves the log.
 cdef void segment_map_drop(SegmentMap* map, int64_t start) noexcept nogil

@@ -13,6 +13,11 @@ cdef extern from "<sys/mman.h>" nogil:
     enum: PROT_READ, MAP_SHARED
     void* MAP_FAILED
 
+cdef extern from "bus_guard.h" nogil:
+    bint rmq_guard_add(const void* base, uint64_t size)
+    void rmq_guard_remove(const void* base)
+    uint64_t rmq_guard_lost()
+
 cdef extern from "<unistd.h>" nogil:
     long sysconf(int name)
     enum: _SC_PAGESIZE
@@ -35,6 +40,7 @@ cdef void segment_map_init(SegmentMap* map, const char* directory, int64_t segme
 
 cdef void unmap(SegmentMap* map, Mapping* slot) noexcept nogil:
     if slot.start >= 0:
+        rmq_guard_remove(slot.base)
         munmap(slot.base, <size_t>map.segment_bytes)
     slot.start = -1
     slot.base = NULL
@@ -72,6 +78,7 @@ cdef int map_segment(SegmentMap* map, int64_t start, int slot) noexcept nogil:
     if map.mappings[slot].start >= 0:
         map.evictions += 1
         unmap(map, &map.mappings[slot])
+    rmq_guard_add(base, <uint64_t>map.segment_bytes)     # a full table only leaves it unguarded
     map.maps += 1
     map.mappings[slot].start = start
     map.mappings[slot].base = <uint8_t*>base
@@ -143,6 +150,10 @@ cdef int segment_map_view(SegmentMap* map, int64_t start, int64_t offset_in_segm
         page += 1
     out[0] = base + offset_in_segment
     return Status.OK
+
+
+cdef uint64_t segment_map_pages_lost() noexcept nogil:
+    return rmq_guard_lost()
 
 
 cdef void segment_map_drop(SegmentMap* map, int64_t start) noexcept nogil:

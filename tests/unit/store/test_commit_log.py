@@ -6,7 +6,10 @@ Cannot prove: behaviour with threads (test_flusher), failing disks (tests/fault)
 """
 
 import os
+import signal
 import struct
+import subprocess
+import sys
 
 import pytest
 from support.logs import (
@@ -147,6 +150,40 @@ def test_a_log_can_be_read_between_load_and_set_end(directory):
         offset % SEGMENT_BYTES :
     ].startswith(data)
     assert log.map_segment_for_tests(3, 1) is None
+
+
+CUT_SHORT = """
+import os, sys
+from cext.store.commit_log import CommitLog
+size = 65536
+log = CommitLog(sys.argv[1], segment_bytes=size)
+log.load()
+whole = log.map_segment_for_tests(0, size)
+os.truncate(f"{sys.argv[1]}/{0:020d}", size // 4)
+now = log.map_segment_for_tests(0, size)
+assert whole[: size // 4] == now[: size // 4]
+assert any(whole[size // 4 :]) and not any(now[size // 4 :])
+print(log.counters_for_tests()["pages_lost"])
+if len(sys.argv) > 2:  # a fault that is not the log's
+    import mmap
+    with open(f"{sys.argv[1]}/{size:020d}", "r+b") as file:
+        map = mmap.mmap(file.fileno(), size)
+        file.truncate(0)
+        map[0]
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["foreign"]])
+def test_a_segment_cut_short_by_others_reads_as_zeros_and_other_faults_end_the_process(
+    directory, more
+):
+    with open_log(directory) as log:
+        fill(log, 2)
+    done = subprocess.run(
+        [sys.executable, "-c", CUT_SHORT, directory, *more], capture_output=True, text=True
+    )
+    assert done.stdout == f"{SEGMENT_BYTES * 3 // 4 // os.sysconf('SC_PAGESIZE')}\n", done.stderr
+    assert done.returncode == (-signal.SIGBUS if more else 0)
 
 
 def test_leftover_spare_files_are_removed_at_start(directory, tmp_path):
