@@ -1,8 +1,7 @@
-"""Where a mapped range lives and whether it may leave: three system calls, told when they fail.
+"""Where a mapped range lives and whether it may leave: two system calls, told when they fail.
 
     region_prefer_node(base, size, 1)   pages touched from now on come from node 1 while it has any
     region_lock(base, size)             pages stay in memory once touched; costs nothing before
-    region_huge(base, size)             huge pages where the kernel has them (madvise)
 
 mbind is called as a system call: libnuma need not be installed. The whole process' policy is set by
 shards/pinning.py; this is for a range that must be elsewhere or must say so when it cannot.
@@ -19,5 +18,3 @@ cdef enum:
 cdef int region_prefer_node(void* base, uint64_t size, int32_t node, int* error) noexcept nogil
 # OK | IO_ERROR: beyond the limit of locked memory, or not known to this kernel.
 cdef int region_lock(void* base, uint64_t size, int* error) noexcept nogil
-# OK | IO_ERROR: the kernel has none for this kind of memory.
-cdef int region_huge(void* base, uint64_t size, int* error) noexcept nogil

@@ -1,4 +1,4 @@
-"""Node, lock and page size of a mapped range. See region.pxd."""
+"""Node and lock of a mapped range. See region.pxd."""
 import os
 
 from libc.errno cimport errno
@@ -16,9 +16,8 @@ cdef extern from "<unistd.h>" nogil:
 cdef extern from "<sys/mman.h>" nogil:
     void* mmap(void* at, size_t size, int protection, int flags, int fd, long offset)
     int munmap(void* at, size_t size)
-    int madvise(void* at, size_t size, int advice)
     int mlock2(const void* at, size_t size, unsigned int flags)
-    enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS, MADV_HUGEPAGE, MLOCK_ONFAULT
+    enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_ANONYMOUS, MLOCK_ONFAULT
     void* MAP_FAILED
 
 cdef enum:
@@ -54,20 +53,12 @@ cdef int region_lock(void* base, uint64_t size, int* error) noexcept nogil:
     return OK
 
 
-cdef int region_huge(void* base, uint64_t size, int* error) noexcept nogil:
-    error[0] = 0
-    if madvise(base, size, MADV_HUGEPAGE) != 0:
-        error[0] = errno
-        return IO_ERROR
-    return OK
-
-
-def exercise(uint64_t size, int32_t node, bint lock=False, bint huge=False):
+def exercise(uint64_t size, int32_t node, bint lock=False):
     """For tests: maps `size` bytes, applies what is asked and touches them; (status of the node,
-    status of the lock, status of huge pages, errno, policy and node the kernel tells of them)."""
+    status of the lock, errno, policy and nodes the kernel tells of them)."""
     cdef int error = 0, first_error = 0
     cdef int policy = -1
-    cdef int locked = OK, wide = OK
+    cdef int locked = OK
     cdef uint64_t mask[MASK_WORDS]
     cdef uint64_t i
     cdef uint8_t* base = <uint8_t*> mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -78,9 +69,6 @@ def exercise(uint64_t size, int32_t node, bint lock=False, bint huge=False):
     first_error = error
     if lock:
         locked = region_lock(base, size, &error)
-        first_error = first_error or error
-    if huge:
-        wide = region_huge(base, size, &error)
         first_error = first_error or error
     for i in range(0, size, 4096):
         base[i] = 1
@@ -93,4 +81,4 @@ def exercise(uint64_t size, int32_t node, bint lock=False, bint huge=False):
     munmap(base, size)
     nodes = [n for n in range(NODE_MAX + 1)
              if mask[n // WORD_BITS] >> <uint64_t> (n % WORD_BITS) & 1]
-    return preferred, locked, wide, first_error, policy, nodes
+    return preferred, locked, first_error, policy, nodes

@@ -152,5 +152,10 @@ def test_java_client_finds_what_it_expects(
 def test_every_java_scenario_is_in_a_test(java: Callable[[str], ScenarioRunner]) -> None:
     known = set(java("java-5.5.0-json").run("list")["scenarios"].split())
     assert known == {
-        *SENDS_AND_PULLS, *THE_REST, *STRICT, *TYPES, *NEW_TYPES, *ELSEWHERE,
+        *SENDS_AND_PULLS,
+        *THE_REST,
+        *STRICT,
+        *TYPES,
+        *NEW_TYPES,
+        *ELSEWHERE,
     }

@@ -1,4 +1,4 @@
-"""Node, lock and huge pages of a range, on whatever machine this is."""
+"""Node and lock of a range, on whatever machine this is."""
 
 import errno
 import resource
@@ -15,17 +15,17 @@ DEFAULT, PREFERRED = 0, 1
 
 
 def test_a_range_prefers_the_node_it_was_given() -> None:
-    preferred, _, _, _, policy, nodes = exercise(MIB, 0)
+    preferred, _, _, policy, nodes = exercise(MIB, 0)
     assert (preferred, policy, nodes) == (Status.OK, PREFERRED, [0])
 
 
 def test_no_preference_is_the_default_policy() -> None:
-    preferred, _, _, _, policy, nodes = exercise(MIB, -1)
+    preferred, _, _, policy, nodes = exercise(MIB, -1)
     assert (preferred, policy, nodes) == (Status.OK, DEFAULT, [])
 
 
 def test_a_node_that_is_not_there_is_an_error_of_the_kernel() -> None:
-    preferred, _, _, error, policy, _ = exercise(MIB, 1023)
+    preferred, _, error, policy, _ = exercise(MIB, 1023)
     assert (preferred, error, policy) == (Status.IO_ERROR, errno.EINVAL, DEFAULT)
 
 
@@ -41,15 +41,10 @@ def test_a_range_is_locked_within_the_limit_and_refused_beyond() -> None:
         "from cext.memory.region import exercise\n"
         f"resource.setrlimit(resource.RLIMIT_MEMLOCK, ({MIB}, {MIB}))\n"
         "if os.getuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        f"print(exercise({MIB} // 2, -1, True)[1], exercise(2 * {MIB}, -1, True)[1:4:2])"
+        f"print(exercise({MIB} // 2, -1, True)[1], exercise(2 * {MIB}, -1, True)[1:3])"
     )
     _, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if hard != resource.RLIM_INFINITY and hard < MIB:
         pytest.skip("the limit of this session is smaller still")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == f"0 ({int(Status.IO_ERROR)}, {errno.ENOMEM})", done.stderr
-
-
-def test_huge_pages_may_be_asked_for() -> None:
-    wide, error = exercise(4 * MIB, -1, False, True)[2:4]
-    assert wide == Status.OK or error == errno.EINVAL  # a kernel built without them
