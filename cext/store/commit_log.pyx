@@ -588,7 +588,8 @@ cdef class CommitLog:
         return base[:size] if base != NULL else None
 
     def counters_for_tests(self) -> dict:
-        return {"pages_lost": segment_map_pages_lost(), "maps": self.map.maps, "evictions": self.map.evictions, "rolls": self.rolls,
+        return {"pages_lost": segment_map_pages_lost(), "maps": self.map.maps,
+                "evictions": self.map.evictions, "rolls": self.rolls,
                 "residency_calls": self.map.residency_calls, "writes": self.writes,
                 "ring_bytes": self.ring.size, "first_modified_ms": self.first_segment_modified_ms(),
                 "segments": self.segment_count()}

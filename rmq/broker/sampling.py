@@ -145,7 +145,7 @@ def _clients(groups: Iterable[tuple[str, Iterable[Client]]], mode: str = "") -> 
             key = (group, client.language.lower(), client.version)
             counts[key] = counts.get(key, 0) + 1
     return [
-        ClientSample(group, language, str(version), count, mode)
+        ClientSample(group, language, str(version), count, mode, names.is_system_group(group))
         for (group, language, version), count in sorted(counts.items())
     ]
 

@@ -295,9 +295,13 @@ def decode_message_id(message_id: str) -> tuple[Host, int]:
 def java_hash(text: str) -> int:
     """String.hashCode(): 31 * h + unit over the UTF-16 units, as a signed 32-bit number."""
     result = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        result = (31 * result + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    if text.isascii():
+        for unit in text.encode():
+            result = (31 * result + unit) & 0xFFFFFFFF
+    else:
+        units = text.encode("utf-16-be", "surrogatepass")
+        for at in range(0, len(units), 2):
+            result = (31 * result + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
     return (result ^ 0x80000000) - 0x80000000
 
 

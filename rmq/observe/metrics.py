@@ -278,6 +278,7 @@ def _clients(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
             own = {
                 "consumer_group": row.group, "language": row.language, "version": row.version,
                 "consume_mode": row.mode, "protocol_type": "remoting",
+                "is_system": _flag(row.is_system),
             }  # fmt: skip
             out.value("rocketmq_consumer_connections", labels | own, row.count)
 

@@ -49,6 +49,7 @@ class ClientSample(msgspec.Struct):
     version: str
     count: int = 0
     mode: str = ""  # of consumers: push or pull; empty of producers
+    is_system: bool = False
 
 
 class Sample(msgspec.Struct):

@@ -131,7 +131,8 @@ def line(row: dict[str, Any]) -> str:
 def dump_index(path: Path, start: int, shape: Shape) -> Iterator[dict[str, Any]]:
     with path.open("rb") as file:
         header = read_header(file.read(HEAD.size).ljust(HEAD.size, b"\0"))
-    yield header._asdict() | {"begin": time_text(header.begin_ms), "end": time_text(header.end_ms)}
+    times = {"begins": time_text(header.begin_ms), "ends": time_text(header.end_ms)}
+    yield header._asdict() | times
     if path.stat().st_size != shape.bytes():
         what = f"{path.stat().st_size} bytes, maxHashSlotNum and maxIndexNum make {shape.bytes()}"
         yield {"offset": 0, "damage": what}

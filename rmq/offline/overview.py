@@ -69,7 +69,7 @@ def _log(directory: Path) -> Row:
             found = record_at(segment.data, 0, segment.start)
             since = None if isinstance(found, Blank) else time_text(found.store_ms)
         except ProtocolError as error:
-            since = f"({error})"
+            since = None if str(error) == "zeros" else f"({error})"
         finally:
             segment.close()
     first = str(int(files[0].name)) if files else ""

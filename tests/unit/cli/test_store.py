@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from support.keyed_log import ENTRIES, SLOTS, KeyedLog
 from support.store_image import PER_FILE, StoreImage
 
 from rmq.cli.main import cli
@@ -128,3 +129,19 @@ def test_a_dump_shows_damage_and_goes_on(image: StoreImage) -> None:
     lines = run("dump", image.segment_path(0), "--count", 5).output.splitlines()
     assert lines[3].startswith(f"{bad.offset} {len(bad.data)} DAMAGE: magic")
     assert lines[4].startswith(f"{image.records[4].offset} ")
+
+
+def test_a_dump_of_an_index_file_shows_its_head_and_entries(tmp_path: Path) -> None:
+    with KeyedLog(tmp_path) as keyed:
+        keyed.add_many(20)
+        indexer = keyed.index()
+        indexer.start()
+        indexer.stop()
+        (path,) = keyed.files()
+        config = tmp_path / "broker.conf"
+        config.write_text(f"maxHashSlotNum={SLOTS}\nmaxIndexNum={ENTRIES}\n")
+        head, *lines = run("dump", path, "-c", config).output.splitlines()
+        assert f"next_entry={len(keyed.puts()) + 1} " in head
+        assert len(lines) == len(keyed.puts())
+        assert lines[0].startswith(f"entry=1 hash={keyed.puts()[0].hash} log_offset=0 ")
+        assert "maxHashSlotNum and maxIndexNum make" in run("dump", path).output

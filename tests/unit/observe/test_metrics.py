@@ -1,5 +1,7 @@
 """/metrics as Prometheus' own parser reads it: names, labels, histograms, several shards."""
 
+import re
+
 import pytest
 
 from rmq.observe.exposition import Exposition
@@ -66,6 +68,80 @@ def test_rocketmq_names_carry_the_numbers() -> None:
     assert list(found["rocketmq_consumer_connections"].values()) == [1]
     assert found["rmq_pool_high_water"] == {(("pool", "reply"), ("shard", "0")): 7}
     assert found["rmq_cpu_seconds_total"] == {shard: 1.5}
+
+
+# All names of RocketMQ 5.5's broker and store (BrokerMetricsConstant, DefaultStoreMetricsConstant,
+# RemotingMetricsConstant), but for POP, timers and RocksDB.
+APACHE = {
+    "processor_watermark", "broker_permission", "topic_number", "consumer_group_number",
+    "messages_in_total", "messages_out_total", "throughput_in_total", "throughput_out_total",
+    "message_size", "topic_create_execution_time", "consumer_group_create_execution_time",
+    "producer_connections", "consumer_connections", "consumer_lag_messages",
+    "consumer_lag_latency", "consumer_inflight_messages", "consumer_queueing_latency",
+    "consumer_ready_messages", "send_to_dlq_messages_total", "commit_messages_total",
+    "rollback_messages_total", "finish_message_latency", "half_messages", "storage_size",
+    "storage_flush_behind_bytes", "storage_dispatch_behind_bytes",
+    "storage_message_reserve_time", "rpc_latency", "delay_message_latency",
+}  # fmt: skip
+# Of them told by nobody here: requests are not timed one by one, and making a topic or a group is
+# no matter of time.
+ABSENT = {
+    "topic_create_execution_time", "consumer_group_create_execution_time", "rpc_latency",
+    "delay_message_latency",
+}  # fmt: skip
+LATER = re.compile("timer_|timing_|pop_")  # judged where they are made
+
+
+def test_names_that_look_like_rocketmqs_are_its_own_and_few_are_missing() -> None:
+    families = {
+        family.name: family.type
+        for family in parser.text_string_to_metric_families(render([sample()]).decode())
+    }
+    ours = {
+        name.removeprefix("rocketmq_") + ("_total" if kind == "counter" else "")
+        for name, kind in families.items()
+        if name.startswith("rocketmq_")
+    }
+    assert {name for name in ours - APACHE if not LATER.match(name)} == set()
+    assert APACHE - ours <= ABSENT
+
+
+def test_lags_tell_ages_where_they_are_known() -> None:
+    one = sample()
+    one.lags = [LagSample("g", "t", 9, 4, 5, 1200, 700), LagSample("h", "t", 3)]
+    found = parsed(render([one]))
+
+    def of(name: str) -> list[float]:
+        return list(found[f"rocketmq_consumer_{name}"].values())
+
+    assert (of("lag_messages"), of("inflight_messages")) == ([9, 3], [4, 0])
+    assert (of("ready_messages"), of("lag_latency"), of("queueing_latency")) == (
+        [5, 0], [1200], [700],
+    )  # fmt: skip
+
+
+def test_dead_letters_sizes_and_transactions_are_told() -> None:
+    one = sample()
+    one.topics.append(TopicSample("%DLQ%g", 3))
+    one.sizes = [0] * 32
+    one.sizes[8], one.sizes[11], one.sizes[25] = 5, 2, 1  # 128 to 255 bytes, 1 to 2 KiB, 16 MiB
+    one.half_messages, one.now_ms, one.oldest_message_ms = 4, 9_000, 2_000
+    one.counters |= {"transactions_committed": 6, "bytes_in": 777, "control_waiting": 2}
+    one.latencies["finish"] = ([0] * 35 + [4] + [0] * 64, 3600)
+    found = parsed(render([one]))
+    shard = (("shard", "0"),)
+    group = (("consumer_group", "g"), ("shard", "0"))
+    assert found["rocketmq_send_to_dlq_messages_total"] == {group: 3}
+    assert found["rocketmq_half_messages"] == {shard: 4}
+    assert found["rocketmq_commit_messages_total"] == {shard: 6}
+    assert found["rocketmq_storage_message_reserve_time"] == {shard: 7000}
+    assert list(found["rocketmq_processor_watermark"].values()) == [2]
+    sizes = {dict(k)["le"]: v for k, v in found["rocketmq_message_size_bucket"].items()}
+    assert (sizes["128"], sizes["256"], sizes["1024"], sizes["2048"]) == (0, 5, 5, 7)
+    assert (sizes["4194304"], sizes["+Inf"]) == (7, 8)
+    assert found["rocketmq_message_size_sum"] == {shard: 777}
+    finish = {dict(k)["le"]: v for k, v in found["rocketmq_finish_message_latency_bucket"].items()}
+    assert (finish["512.000000"], finish["1024.000000"]) == (0, 4)
 
 
 def test_histogram_buckets_add_up() -> None:
