@@ -182,6 +182,7 @@ class Broker:
         await self.dispatcher.drain(DRAIN_S)
         await self.functions.stop()
         self.index_queries.stop()
+        self.sampler.stop()
         asyncio.get_running_loop().remove_reader(self.core.control_fd)
         for name, save in (
             ("consumer offsets", self.offsets.save),

@@ -16,6 +16,7 @@ Example: queue 0 holds offsets 0 to 99, "g" committed 90 and pulled at 95: 10 me
 5 ready; the ages are those of offsets 90 and 95.
 """
 
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -74,14 +75,27 @@ def _add(lag: Lag, queue_id: int, span: tuple[int, int], committed: int, pulled:
 
 
 class LagTimes:
-    """Store times of messages that lags begin with. One fill() at a time, in any thread."""
+    """Store times of messages that lags begin with. Any thread."""
 
     def __init__(self, queues: "QueueReader") -> None:
         self._queues = queues
         self._known: dict[Place, int] = {}
+        self._one = threading.Lock()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Nobody reads a queue for this any more, from here on; waits for the look under way. The
+        core may end then: it would leave a thread that asks it waiting for ever."""
+        self._stopped = True
+        with self._one:
+            pass
 
     def fill(self, rows: list[Lag], now_ms: int) -> None:
         """Sets latency_ms and queueing_ms: 0 where nothing waits, -1 where it did not come to."""
+        with self._one:
+            self._fill(rows, now_ms)
+
+    def _fill(self, rows: list[Lag], now_ms: int) -> None:
         end = time.monotonic() + TIMES_S
         known, self._known = self._known, {}
         looks = 0
@@ -92,7 +106,7 @@ class LagTimes:
             for place in wanted:
                 stored = known.get(place)
                 if stored is None:
-                    if looks >= TIMES_MAX or time.monotonic() > end:
+                    if self._stopped or looks >= TIMES_MAX or time.monotonic() > end:
                         return
                     looks += 1
                     stored = self._queues.store_time_at(*place)

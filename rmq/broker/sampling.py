@@ -43,14 +43,16 @@ class Sampler:
         self._page_cache = (0, -1, 0)
         self._page_cache_at = float("-inf")
         self._times = LagTimes(broker.queues)
-        self._times_lock = asyncio.Lock()
         self._oldest = (-1, -1)  # (start of the log, store time of what is there)
+
+    def stop(self) -> None:
+        """No thread of it asks the core for anything any more."""
+        self._times.stop()
 
     async def take_all(self) -> Sample:
         """With the ages of lags."""
         sample, rows = self._take()
-        async with self._times_lock:
-            await asyncio.to_thread(self._times.fill, rows, sample.now_ms)
+        await asyncio.to_thread(self._times.fill, rows, sample.now_ms)
         return sample
 
     def take(self, brief: bool = False) -> Sample:

@@ -1,5 +1,6 @@
 """How far groups are behind: counts from tables, ages from records, and where both end."""
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -71,6 +72,32 @@ def test_what_was_looked_at_is_remembered_until_it_is_not_asked_for(
     times.fill(lags(TABLE, {b"t@g": {0: 91}}, {}), NOW)
     times.fill(lags(TABLE, {b"t@g": {0: 90}}, {}), NOW)
     assert queues.asked[1:] == [("t", 0, 91), ("t", 0, 90)]
+
+
+def test_a_stop_waits_for_the_look_under_way_and_there_is_no_other() -> None:
+    """The core ends after stop(): whoever asked it then would wait for ever."""
+    queues = Queues()
+    times = LagTimes(queues)  # type: ignore[arg-type]
+    entered, leave, done = threading.Event(), threading.Event(), threading.Event()
+
+    def look() -> None:
+        entered.set()
+        leave.wait(10)
+
+    queues.on_ask = look
+    rows = lags(TABLE, {b"t@g": {0: 90}, b"t@h": {0: 91}}, {})
+    filler = threading.Thread(target=times.fill, args=(rows, NOW))
+    filler.start()
+    entered.wait(10)
+    stopper = threading.Thread(target=lambda: (times.stop(), done.set()))
+    stopper.start()
+    assert not done.wait(0.1)
+    leave.set()
+    stopper.join(10)
+    filler.join(10)
+    assert done.is_set()
+    times.fill(rows, NOW)
+    assert queues.asked == [("t", 0, 90)]
 
 
 def test_no_more_is_looked_at_than_time_and_number_allow(monkeypatch: pytest.MonkeyPatch) -> None:
