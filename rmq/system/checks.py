@@ -25,7 +25,7 @@ MIB = 1 << 20
 GOOD_FILE_SYSTEMS = {"ext4", "xfs", "btrfs", "zfs", "ext3", "f2fs"}
 QUICK_CLOCKS = {"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"}
 FILES_WANTED = 655_350
-LOCKED_WANTED = 1 << 30  # a shard's arena without its jumbo buffers, and room
+LOCKED_WANTED = 5 << 28  # a shard's arena without its jumbo buffers, by the defaults
 
 
 @dataclass(frozen=True)
