@@ -28,13 +28,14 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "bench" / "spark.json"
 sys.path.insert(0, str(ROOT))
 
-from rmq.client.admin import create_topic, topic_queues  # noqa: E402
+from rmq.client.admin import create_topic  # noqa: E402
 from rmq.client.cluster import Cluster  # noqa: E402
 from rmq.load.cpu import tick_seconds, with_descendants  # noqa: E402
 from tools.peers.cache import cache_directory  # noqa: E402
 from tools.peers.kafka import SOURCE_VERSION, Kafka, source_jars  # noqa: E402
 
 PORT = 28500
+WARM_UPS = 3  # rounds until the JVM has compiled what they run
 SUM = ("count(*)", "sum(length({}))")
 
 
@@ -77,19 +78,21 @@ class Servers:
             self.kafka.stop()
 
     def fill(self, topic: str, queues: int, rows: int, size: int) -> None:
-        """Exactly `rows` messages or more; the table is per row that was read."""
-        have = 0
+        """Random bodies: equal ones would make Parquet a dictionary of one entry."""
+        from rmq.spark.access import Access
+        from rmq.spark.options import write_options
+        from rmq.spark.sending import Sender
+
         with Cluster(self.namesrv) as cluster:
             create_topic(cluster, topic, queues)
-            while have < rows:
-                subprocess.run(
-                    [sys.executable, "-m", "rmq", "bench", "batch", "-n", self.namesrv, "-t",
-                     topic, "--queues", str(queues), "-s", str(size), "-c", "1", "-d", "60",
-                     "--warmup", "0", "--count", str(rows - have), "-w", "8"],
-                    check=True, capture_output=True,
-                    env={**os.environ, "PYTHONPATH": str(ROOT)},
-                )  # fmt: skip
-                have = sum(row.max_offset for row in topic_queues(cluster, topic))
+        options = write_options({"nameserver": self.namesrv, "topic": topic})
+        sender = Sender(options, Access.of(options))
+        pool = os.urandom(32 << 20)
+        for at in range(rows):
+            start = at * 7919 % (len(pool) - size)
+            sender.add(topic, None, b"UNIQ_KEY\1%032X\2" % at, pool[start : start + size])
+        sender.flush()
+        sender.close()
 
 
 class Bench:
@@ -109,7 +112,7 @@ class Bench:
         self.spark.sparkContext.setLogLevel("ERROR")
         self.spark.dataSource.register(MemorySource)
         self.jvm = self.spark.sparkContext._gateway.proc.pid
-        self.rounds: dict[str, list[tuple[float, float, int]]] = {}
+        self.rounds: dict[str, list[tuple[float, float, float, int]]] = {}
         self.frames: dict[str, Callable[[], tuple[int, int]]] = {
             "rmq": self._of(self.topic("bench"), "body"),
             "rmq path": self._of(self._store(), "body"),
@@ -150,14 +153,16 @@ class Bench:
         rows, _ = run()
         seconds = time.monotonic() - began
         if keep:
-            self.rounds.setdefault(name, []).append((seconds, self.spent(before), rows))
+            self.rounds.setdefault(name, []).append((seconds, *self.spent(before), rows))
 
     def cpu(self) -> dict[int, float]:
         return {pid: tick_seconds(pid) for pid in with_descendants(self.jvm)}
 
-    def spent(self, before: dict[int, float]) -> float:
-        """CPU seconds of the JVM and all its Python processes, those started since included."""
-        return sum(seconds - before.get(pid, 0.0) for pid, seconds in self.cpu().items())
+    def spent(self, before: dict[int, float]) -> tuple[float, float]:
+        """CPU seconds of the JVM, and of all its Python processes, those started since too."""
+        after = {pid: seconds - before.get(pid, 0.0) for pid, seconds in self.cpu().items()}
+        jvm = after.pop(self.jvm, 0.0)
+        return jvm, sum(after.values())
 
     def worker_mib(self) -> float:
         """The largest resident memory that a Python worker has ever had."""
@@ -227,12 +232,14 @@ def report(bench: Bench) -> dict[str, dict[str, float]]:
     """Medians per source: rows/s and CPU-s per million rows."""
     found = {}
     for name, rounds in bench.rounds.items():
+        jvm = statistics.median(jvm * 1e6 / rows for _, jvm, _, rows in rounds)
+        python = statistics.median(python * 1e6 / rows for _, _, python, rows in rounds)
         found[name] = {
-            "rows/s": statistics.median(rows / seconds for seconds, _, rows in rounds),
-            "CPU-s/M": statistics.median(cpu * 1e6 / rows for _, cpu, rows in rounds),
+            "rows/s": statistics.median(rows / seconds for seconds, _, _, rows in rounds),
+            "CPU-s/M": statistics.median((a + b) * 1e6 / rows for _, a, b, rows in rounds),
         }
-        click.echo(f"{name:10} {found[name]['rows/s'] / 1e6:6.2f} M rows/s"
-                   f"   {found[name]['CPU-s/M']:5.2f} CPU-s per million rows")  # fmt: skip
+        click.echo(f"{name:10} {found[name]['rows/s'] / 1e6:6.2f} M rows/s   JVM {jvm:5.2f}"
+                   f" + Python {python:5.2f} CPU-s per million rows")  # fmt: skip
     return found
 
 
@@ -275,9 +282,9 @@ def main(rounds: int, rows: int, size: int, kafka: bool) -> None:
         if servers.kafka is not None:
             servers.kafka.fill("bench", 2, rows, size)
         bench = Bench(servers, rows, size)
-        for at in range(rounds + 1):
+        for at in range(rounds + WARM_UPS):
             for name, run in bench.frames.items():
-                bench.measure(name, run, keep=at > 0)
+                bench.measure(name, run, keep=at >= WARM_UPS)
         click.echo(f"PySpark {bench.spark.version}, {rows} rows of {size} bytes, {rounds} rounds")
         found = report(bench)
         verdicts(found)

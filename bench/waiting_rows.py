@@ -212,6 +212,4 @@ def pending(bench: Bench) -> list[Outcome]:
     return [memory, again]
 
 
-WAITING_ROWS: dict[str, Row] = {
-    row.__name__: row for row in (delay, timed, transaction, pending)
-}
+WAITING_ROWS: dict[str, Row] = {row.__name__: row for row in (delay, timed, transaction, pending)}

@@ -156,7 +156,7 @@ TABLE = [
     Option("pushdown", boolean, False, (READ,), "use Spark's filters for planning"),
     Option("batchBytes", size(64 << 10, 64 << 20), 1 << 20, READS, "of one Arrow batch"),
     Option("batchRows", number(1, 1 << 20), 16384, READS, "of one Arrow batch at most"),
-    Option("fetchBytes", size(32 << 10, 8 << 20), 1 << 20, READS, "asked for in one pull"),
+    Option("fetchBytes", size(32 << 10, 8 << 20), 512 << 10, READS, "asked for in one pull"),
     Option("maxUnpackedBytes", size(1 << 10, 1 << 30), 64 << 20, READS, "of one unpacked body"),
     Option("pollTimeoutMs", number(1, 86_400_000), 120_000, ALL, "for a broker that is away"),
     Option("fetchOffset.numRetries", number(0, 1000), 3, READS, "of questions about offsets"),

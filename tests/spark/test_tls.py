@@ -1,0 +1,91 @@
+"""Reading over TLS: through a proxy that ends TLS before a broker that speaks plainly."""
+
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.broker_process import BrokerProcess
+from support.spark_topics import fill
+
+from rmq.spark.columns import default_schema
+from rmq.spark.options import read_options
+from rmq.spark.planning import Piece
+from rmq.spark.pulling import read_pieces
+from rmq.spark.queues import Queues
+from rmq.spark.source import read_plan
+
+
+def certificate(folder: Path) -> tuple[str, str]:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj",
+         "/CN=broker", "-keyout", key, "-out", cert], check=True, capture_output=True,
+    )  # fmt: skip
+    return key, cert
+
+
+def pump(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    for each in (source, target):
+        with suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def tls_proxy(folder: Path, port: int) -> Iterator[tuple[str, str]]:
+    """(address, certificate file) of a TLS front of 127.0.0.1:port."""
+    key, cert = certificate(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                plain, _ = listener.accept()
+                try:
+                    inside = context.wrap_socket(plain, server_side=True)
+                except OSError:
+                    continue
+                outside = socket.create_connection(("127.0.0.1", port))
+                for pair in ((inside, outside), (outside, inside)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}", cert
+    finally:
+        listener.close()
+
+
+def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
+    broker: BrokerProcess, topic, tmp_path: Path
+) -> None:
+    sent = [b"%d" % at * 3000 for at in range(1, 200)]
+    fill(broker, topic, {0: sent})
+    given = {"nameserver": broker.namesrv, "topic": topic, "columns": "body",
+             "pollTimeoutMs": "1500"}  # fmt: skip
+    options = read_options(given, streaming=False)
+    view = Queues(options)
+    pieces = [Piece(key, each.first, each.last, 0) for key, each in view.find().items()]
+    plan = read_plan(options, default_schema(options))
+    assert plan.access is not None
+    with tls_proxy(tmp_path, broker.port) as (address, cert):
+        addresses = {pieces[0].key.broker: address}
+        trusting = replace(plan, access=replace(plan.access, tls=True, tls_ca_file=cert))
+        batches = list(read_pieces(trusting, pieces, addresses))
+        assert [body for batch in batches for body in batch.column(0).to_pylist()] == sent
+        strange = replace(plan, access=replace(plan.access, tls=True))
+        with pytest.raises(Exception, match=r"TLS failed|given up after"):
+            list(read_pieces(strange, pieces, addresses))
