@@ -5,6 +5,7 @@
     pairs        the properties of one record as name-value pairs
     decoder      records, as they lie in a pull reply or a log file, into columns
     puller       one queue of a broker, read with large pulls and one pull ahead
+    encoder      rows of Arrow columns as the body of a batch send
     log_reader   a range of a commit log, read from its files without a broker
 
 cext/arrow stands beside cext/flow: it sees cext/store, which does not see it. Nothing here imports

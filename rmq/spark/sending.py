@@ -95,6 +95,12 @@ class Sender:
         )  # fmt: skip
         self._gathered_bytes[queue] = self._gathered_bytes.get(queue, 0) + size
 
+    def add_encoded(self, topic: str, body: bytes) -> None:
+        """A whole batch as cext/arrow/encoder makes it, to the next queue in turn."""
+        queue = self._choose(topic, None)
+        self._turn += 1
+        self._put(Send(topic, queue, body, "", True, False, False))
+
     def flush(self) -> None:
         for queue in list(self._gathered):
             self._send_gathered(queue, True)
