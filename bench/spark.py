@@ -199,17 +199,16 @@ def stream_latency(bench: Bench, seconds: float) -> list[float]:
     """Seconds from the storing of a message to the end of the batch that had it, 1 s triggers."""
     import threading
 
-    from rmq.client.producer import Producer
+    from rmq import Message, Producer
 
     servers, found, stop = bench.servers, [], threading.Event()
     with Cluster(servers.namesrv) as cluster:
         create_topic(cluster, "latency", 2)
 
     def produce() -> None:
-        with Cluster(servers.namesrv) as cluster:
-            producer = Producer(cluster)
+        with Producer("bench-latency", namesrv_addr=servers.namesrv) as producer:
             while not stop.wait(0.05):
-                producer.send("latency", b"x")
+                producer.send(Message("latency", b"x"))
 
     def take(frame: Any, batch: int) -> None:
         stamps = [row.storeTimestamp.timestamp() for row in frame.collect()]

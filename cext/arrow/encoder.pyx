@@ -106,8 +106,7 @@ cdef bint append_message(Growing* to, const Value* values, const char* key,
 
 cdef int64_t append_rows(Growing* to, const Texts* columns, int64_t start, int64_t stop,
                          uint64_t bytes_max, const char* key, uint32_t number) noexcept nogil:
-    """The row behind the last one taken; -1: buffers, null body or text of a row are bad, -2: no
-    memory."""
+    """The row behind the last one taken; -1: a row is no plain message, -2: no memory."""
     cdef Value values[COLUMNS]
     cdef int64_t row = start
     cdef uint64_t size
@@ -118,7 +117,7 @@ cdef int64_t append_rows(Growing* to, const Texts* columns, int64_t start, int64
                 return -1
             if i > 0 and values[i].bytes != NULL and not is_plain(&values[i]):
                 return -1
-        if values[0].bytes == NULL:
+        if values[0].bytes == NULL or values[0].length == 0:
             return -1
         size = 22 + 42 + <uint64_t> values[0].length + values[1].length + values[2].length + 12
         if <uint64_t> values[1].length + values[2].length + 54 > PROPERTIES_MAX:

@@ -318,4 +318,6 @@ def _pair(name: str, value: str | None) -> str:
 def _bytes(body: bytes | str | None) -> bytes:
     if body is None:
         raise BadRowError("a row without body: filter it out, body IS NOT NULL")
+    if not body:
+        raise BadRowError("a row with an empty body: brokers refuse it, filter it out")
     return body.encode() if isinstance(body, str) else body

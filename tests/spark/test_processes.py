@@ -18,10 +18,9 @@ import pytest
 from support.broker_process import BrokerProcess
 from support.machine import machine
 from support.source_tree import ROOT
-from support.spark_topics import make
+from support.spark_topics import make, producer
 
-from rmq.client.cluster import Cluster
-from rmq.client.producer import Producer
+from rmq import Message
 
 EXAMPLE = ROOT / "tools" / "examples" / "orders.py"
 DRIVER = ROOT / "tests" / "support" / "spark_driver.py"
@@ -64,10 +63,9 @@ def test_a_driver_killed_twenty_times_writes_every_message_exactly_once(
     make(broker, topic, 3)
 
     def produce() -> None:
-        with Cluster(broker.namesrv) as cluster:
-            producer = Producer(cluster)
+        with producer(broker) as sender:
             while not stop.is_set():
-                producer.send(topic, b"%d" % sent[0])
+                sender.send(Message(topic, b"%d" % sent[0]))
                 sent[0] += 1
                 time.sleep(0.001)
 
@@ -131,10 +129,9 @@ def spark_cluster(folder: Path) -> Iterator[str]:
 def test_a_cluster_of_two_workers_reads_a_broker_of_two_shards(tmp_path: Path) -> None:
     with machine(tmp_path, 2) as broker, spark_cluster(tmp_path) as url:
         make(broker, "spread", 2)  # type: ignore[arg-type]
-        with Cluster(broker.namesrv) as cluster:
-            producer = Producer(cluster)
+        with producer(broker) as sender:
             for at in range(4000):
-                producer.send("spread", b"%d" % at)
+                sender.send(Message("spread", b"%d" % at))
         rows, distinct, brokers, executors = json.loads(
             last_line(driver("count", url, broker.namesrv, "spread"))
         )

@@ -7,21 +7,22 @@ from pathlib import Path
 
 import pytest
 from support.broker_process import BrokerProcess, broker_process
-from support.spark_topics import bodies, fill
+from support.spark_topics import bodies, fill, producer
 
-from rmq.client.cluster import Cluster
-from rmq.client.producer import Producer
+from rmq import Message, Producer
 from rmq.errors import RemoteError
+from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id
 
 COUNT = 3000
 
 
-def send_one(producer: Producer, at: int) -> None:
+def send_one(sender: Producer, at: int) -> None:
     """Small log files are used up faster than a busy machine makes new ones."""
     while True:
         try:
-            producer.send("mined", b"%06d" % at * 100, queue_id=at % 2, tags=f"t{at % 3}")
+            message = Message("mined", b"%06d" % at * 100, tags=f"t{at % 3}")
+            sender.send(message, queue=MessageQueue("mined", "broker-a", at % 2))
             return
         except RemoteError as error:
             assert error.code == 2, error
@@ -34,11 +35,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
     options = ("--set", f"mappedFileSizeCommitLog={1 << 20}", "--set", "maxMessageSize=500000")
     with broker_process(tmp_path_factory.mktemp("written"), options) as broker:
         fill(broker, "mined", {0: [], 1: []})
-        with Cluster(broker.namesrv) as cluster:
-            producer = Producer(cluster)
+        with producer(broker) as sender:
             for at in range(COUNT):
-                send_one(producer, at)
-            producer.send("other", b"elsewhere")
+                send_one(sender, at)
+            sender.send(Message("other", b"elsewhere"))
         yield broker
 
 

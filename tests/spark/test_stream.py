@@ -192,6 +192,7 @@ def test_a_transactional_batch_is_seen_when_it_commits_and_never_when_it_fails(
         ("select 'x' bdy", "column bdy has no meaning in a message"),
         ("select 'x' tags", "there is no column body"),
         ("select cast(null as string) body", "a row without body"),
+        ("select if(id = 5, '', 'x') body from range(9)", "a row with an empty body"),
     ],
 )
 def test_frames_that_are_no_messages_are_refused(

@@ -9,9 +9,10 @@ from typing import Any
 
 from support.broker_process import BrokerProcess
 
+from rmq import Message, Producer
 from rmq.client.admin import create_topic
 from rmq.client.cluster import Cluster
-from rmq.client.producer import Producer
+from rmq.format.fastjson import MessageQueue
 
 
 def make(broker: BrokerProcess, topic: str, queues: int = 2) -> None:
@@ -19,24 +20,28 @@ def make(broker: BrokerProcess, topic: str, queues: int = 2) -> None:
         create_topic(cluster, topic, queues)
 
 
+def producer(broker: Any) -> Producer:
+    return Producer("SPARK_TESTS", namesrv_addr=broker.namesrv)
+
+
 def fill(
     broker: BrokerProcess, topic: str, bodies: Mapping[int, Sequence[bytes]], **message: Any
 ) -> None:
     """Sends the bodies to their queues, making the topic with as many queues as are named."""
-    with Cluster(broker.namesrv) as cluster:
-        create_topic(cluster, topic, max(bodies) + 1)
-        producer = Producer(cluster)
+    make(broker, topic, max(bodies) + 1)
+    with producer(broker) as sender:
         for queue_id, each in bodies.items():
             for body in each:
-                producer.send(topic, body, queue_id=queue_id, **message)
+                sender.send(
+                    Message(topic, body, **message), queue=MessageQueue(topic, "broker-a", queue_id)
+                )
 
 
 def send(broker: BrokerProcess, topic: str, bodies: Sequence[bytes], **message: Any) -> None:
     """To a topic that is there, queue by turn."""
-    with Cluster(broker.namesrv) as cluster:
-        producer = Producer(cluster)
+    with producer(broker) as sender:
         for body in bodies:
-            producer.send(topic, body, **message)
+            sender.send(Message(topic, body, **message))
 
 
 def read(spark: Any, broker: BrokerProcess, topic: str, **options: Any) -> Any:

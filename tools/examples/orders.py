@@ -26,26 +26,27 @@ PAGES = ("home", "basket", "shoes", "hats")
 
 def produce(namesrv: str, count: int, seed: int = 1) -> None:
     """Made-up clicks of the last two minutes; every tenth buys something."""
+    from rmq import Message, Producer
     from rmq.client.admin import create_topic
     from rmq.client.cluster import Cluster
-    from rmq.client.producer import Producer
 
     chance = random.Random(seed)
     start = time.time() - 120
     with Cluster(namesrv) as cluster:
         create_topic(cluster, CLICKS, 4)
         create_topic(cluster, WINDOWS, 2)
-        producer = Producer(cluster)
+    with Producer("orders-example", namesrv_addr=namesrv) as producer:
         for at in range(count):
             click = {
                 "at": start + 120 * at / count,
                 "page": chance.choice(PAGES),
                 "amount": 5 * chance.randrange(1, 20) if at % 10 == 0 else 0,
             }
-            producer.send(CLICKS, json.dumps(click).encode(), tags="buy" if click["amount"] else "")
+            tags = "buy" if click["amount"] else None
+            producer.send(Message(CLICKS, json.dumps(click), tags=tags))
         # A late click closes the windows of the others.
         last = {"at": time.time() + 60, "page": "home", "amount": 0}
-        producer.send(CLICKS, json.dumps(last).encode())
+        producer.send(Message(CLICKS, json.dumps(last)))
 
 
 def windows(spark: Any, namesrv: str) -> Any:

@@ -33,7 +33,10 @@ def messages(data: bytes) -> list[tuple[bytes, dict[str, str]]]:
     return found
 
 
-@given(st.lists(st.tuples(st.binary(max_size=60), WORDS, WORDS), min_size=1, max_size=40),
+BODY = st.binary(min_size=1, max_size=60)
+
+
+@given(st.lists(st.tuples(BODY, WORDS, WORDS), min_size=1, max_size=40),
        st.integers(0, 5), st.integers(30, 2000))  # fmt: skip
 def test_every_row_is_one_message_in_batches_of_bounded_size(rows, skipped, most) -> None:
     padded = [(b"before", "x", "y")] * skipped + rows
@@ -58,6 +61,8 @@ def test_rows_that_are_no_plain_messages_are_refused() -> None:
     with pytest.raises(ValueError):
         encode_rows((body, None, None), 0, 2, 1 << 20, KEY, 0)
     assert encode_rows((body, None, None), 0, 1, 1 << 20, KEY, 0)[1] == 1
+    with pytest.raises(ValueError):
+        encode_rows((buffers(pa.array([b""])), None, None), 0, 1, 1 << 20, KEY, 0)
     tags = buffers(pa.array(["a\x01b"]))
     with pytest.raises(ValueError):
         encode_rows((body, tags, None), 0, 1, 1 << 20, KEY, 0)
