@@ -120,6 +120,15 @@ def test_tags_are_compared_by_text_and_not_by_hash(spark, broker: BrokerProcess,
     assert read(spark, broker, topic, tags="none").count() == 0
 
 
+def test_sql_filters_are_applied_by_the_broker(spark, broker: BrokerProcess, topic) -> None:
+    for at in range(6):
+        fill(broker, topic, {0: [b"%d" % at]}, properties={"size": str(at), "color": "red"})
+    frame = read(spark, broker, topic, sql="size >= 4 AND color = 'red' OR size = 0")
+    assert bodies(frame) == [b"0", b"4", b"5"]
+    with pytest.raises(Exception, match="code 23"):
+        read(spark, broker, topic, sql="size >").count()
+
+
 def test_columns_are_pruned_by_option_and_by_schema(spark, broker: BrokerProcess, topic) -> None:
     fill(broker, topic, {0: [b"text"]})
     assert read(spark, broker, topic, columns="body,queueoffset").columns == ["body", "queueOffset"]
