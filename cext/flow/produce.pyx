@@ -86,6 +86,11 @@ cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status)
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
                       b"service not available now: the broker's disk is full, no space for the "
                       b"next commit log file; sends go on by themselves when space is freed")
+    if status == NOT_READY and s.log.pooled:
+        s.counters.busy_replies += 1
+        return refuse(s, c, h, SYSTEM_BUSY,
+                      b"[REJECTREQUEST]system busy, start flow control for a while: the store pool "
+                      b"is full")
     if status == NOT_READY:
         s.counters.busy_replies += 1
         return refuse(s, c, h, SYSTEM_BUSY,
