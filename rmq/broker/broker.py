@@ -41,7 +41,7 @@ from rmq.broker.producers import ProducerTable
 from rmq.broker.queue_reader import QueueReader, record_store_time
 from rmq.broker.registration import Registration
 from rmq.broker.retention import Retention
-from rmq.broker.samples import SAMPLE_S, TOPICS_MAX, Samples, topic_counter
+from rmq.broker.samples import SAMPLE_S, TOPICS_MAX, Samples, group_counter, topic_counter
 from rmq.broker.sampling import Sampler
 from rmq.broker.sends import TopicCreations
 from rmq.broker.siblings import Siblings
@@ -104,7 +104,7 @@ class Broker:
             compiled=partial(compiled, self),
         )
         self.functions = FunctionFilters(settings, core)
-        self.locks = LockTable(core)
+        self.locks = LockTable(core, config)
         self.queues = QueueReader(
             core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
         )
@@ -122,6 +122,7 @@ class Broker:
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.join(Siblings(self.registration))
         self._watched: set[str] = set()  # topics that someone asked the rates of
+        self._watched_groups: set[tuple[str, str]] = set()  # (topic, group)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -139,6 +140,7 @@ class Broker:
     async def start(self) -> None:
         self.topics.load()
         self.groups.load()
+        self.locks.load()
         self.offsets.load()
         self.delays.load()
         self.transactions.load()
@@ -275,6 +277,11 @@ class Broker:
             self._watched.add(topic)
             self.take_sample()
 
+    def watch_group(self, topic: str, group: str) -> None:
+        """From the next sample on what the group consumes of the topic is counted too."""
+        if len(self._watched_groups) < TOPICS_MAX:
+            self._watched_groups.add((topic, group))
+
     async def _sample(self) -> None:
         self.take_sample()
 
@@ -287,4 +294,11 @@ class Broker:
                 continue
             counters[topic_counter(topic, "puts")] = numbers[0]
             counters[topic_counter(topic, "bytes")] = numbers[1]
+        offsets = self.core.offsets() if self._watched_groups else {}
+        for topic, group in list(self._watched_groups):
+            found = offsets.get(f"{topic}@{group}".encode())
+            if found is None:
+                self._watched_groups.discard((topic, group))
+                continue
+            counters[group_counter(topic, group)] = sum(found.values())
         self.samples.take(counters)

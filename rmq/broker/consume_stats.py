@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rmq.broker import names
 from rmq.broker.data_version import now_ms
 from rmq.broker.request import Refusal, Reply, Request
+from rmq.broker.samples import group_counter, topic_counter
 from rmq.broker.topic_config import TopicConfig
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rmq.broker.broker import Broker
 
 TIMES_MAX = 2048
+TPS_S = 60  # rates are of the last minute, from the first question about a topic or group on
 
 
 def get_topic_stats(broker: "Broker", request: Request) -> Reply:
@@ -38,7 +40,9 @@ def get_topic_stats(broker: "Broker", request: Request) -> Reply:
             "maxOffset": maximum,
             "lastUpdateTimestamp": last,
         }
-    body = {"offsetTable": table, "topicPutTps": 0.0}
+    broker.watch_topic(topic.name)
+    tps = broker.samples.rate(topic_counter(topic.name, "puts"), TPS_S)
+    body = {"offsetTable": table, "topicPutTps": tps}
     return request.command.reply(body=fastjson.dumps(body))
 
 
@@ -53,12 +57,14 @@ def get_consume_stats(broker: "Broker", request: Request) -> Reply:
         topics = [topic] if topic and topic.strip() else broker.offsets.topics_of(group)
         topics = _subscribed(broker, group, topics)
     table: dict[MessageQueue, Any] = {}
+    tps = 0.0
     for each in topics:
         config = broker.topics.get(each)
         if config is not None:
             offsets = broker.offsets.of(group, each)
+            tps += _tps(broker, each, group)
             table.update(_group_offsets(broker, offsets, config, config.read_queues))
-    body = {"consumeTps": 0.0, "offsetTable": table}
+    body = {"consumeTps": tps, "offsetTable": table}
     return command.reply(body=fastjson.dumps(body))
 
 
@@ -76,7 +82,7 @@ def get_broker_consume_stats(broker: "Broker", request: Request) -> Reply:
                 continue
             table = _group_offsets(broker, offsets_of[topic], config, config.write_queues)
             total += sum(row["brokerOffset"] - row["consumerOffset"] for row in table.values())
-            stats.append({"consumeTps": 0.0, "offsetTable": table})
+            stats.append({"consumeTps": _tps(broker, topic, group), "offsetTable": table})
         groups.append({group: stats})
     body = {
         "brokerAddr": broker.address,
@@ -126,6 +132,12 @@ def _subscribed(broker: "Broker", group: str, topics: list[str]) -> list[str]:
     if consumers is None or not consumers.subscriptions:
         return topics
     return [topic for topic in topics if topic in consumers.subscriptions]
+
+
+def _tps(broker: "Broker", topic: str, group: str) -> float:
+    """What the group consumes a second; 0 at the first question about it."""
+    broker.watch_group(topic, group)
+    return broker.samples.rate(group_counter(topic, group), TPS_S)
 
 
 def _group_offsets(

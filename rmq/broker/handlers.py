@@ -1,8 +1,8 @@
 """The one table of what this broker answers: request code -> handler.
 
 A code that is not here is answered with 3 and " request type <n> not supported". Codes of later
-pieces (POP 200050 and up, access control 50-54 and 3001-3010,
-replication 906-908) are left out on purpose: a client that gets 3 knows where it stands.
+pieces (POP 200050 and up, access control 50-54 and 3001-3010, replication 906 and 908) are left out
+on purpose: a client that gets 3 knows where it stands.
 """
 
 from typing import TYPE_CHECKING
@@ -114,6 +114,7 @@ HANDLERS: dict[int, Handler] = {
     # numbers
     Code.GET_BROKER_RUNTIME_INFO: runtime_info.get_runtime_info,
     Code.VIEW_BROKER_STATS_DATA: runtime_info.view_broker_stats,
+    Code.GET_BROKER_HA_STATUS: runtime_info.get_ha_status,
     Code.GET_TOPIC_STATS_INFO: consume_stats.get_topic_stats,
     Code.GET_CONSUME_STATS: consume_stats.get_consume_stats,
     Code.GET_BROKER_CONSUME_STATS: consume_stats.get_broker_consume_stats,

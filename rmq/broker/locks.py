@@ -5,25 +5,37 @@
     MQ        {"brokerName":"b","queueId":0,"topic":"t"}
 
 A lock lasts 60 s after it was taken or renewed; clients renew every 20 s. One that is held by
-another client and not expired is left out of the reply. Locks live in memory only: after a restart
-the clients take them anew.
+another client and not expired is left out of the reply.
+
+    config/rmqLocks.json    {"locks":{"g":{"c":[["t","b",0]]}}}
+
+Who owns what is in this file (ours) before a client hears of it, and counts for another 60 s after
+a restart: a client that still consumes a queue, believing in its lock, is not joined by another
+one that asks first. When it was renewed is not kept. A file that cannot be written is logged, the
+locks go on.
 
 Example: client a locks queue 0 of "t" at 0 s. Client b is refused at 59 s, gets it at 61 s.
 """
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rmq.broker import names
+from rmq.broker.config_saver import ConfigSaver
 from rmq.broker.core_seam import Core
+from rmq.broker.json_file import JsonFile
 from rmq.broker.request import Reply, Request, list_member, text_member
-from rmq.errors import ProtocolError
+from rmq.errors import ProtocolError, StoreCorruptError, StoreError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
+
+log = logging.getLogger("rmq.broker.locks")
 
 LOCK_S = 60.0
 QUEUES_MAX = 100_000  # of one request; ours
@@ -32,9 +44,41 @@ QUEUES_MAX = 100_000  # of one request; ours
 class LockTable:
     """Owned by the control thread."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, config_directory: Path) -> None:
         self._core = core
         self._locks: dict[str, dict[MessageQueue, tuple[str, float]]] = {}
+        self._file = JsonFile(config_directory / "rmqLocks.json")
+        self._saver = ConfigSaver(self._file, self.members)
+
+    def load(self) -> None:
+        """Takes over the locks of the process before, as if they were renewed now."""
+        now = time.monotonic()
+        try:
+            content = self._file.load() or {}
+        except StoreCorruptError as error:
+            log.error("locks of the process before are lost: %s", error)
+            return
+        for group, clients in _object(content.get("locks")).items():
+            for client_id, rows in _object(clients).items():
+                for queue in _queues(rows):
+                    self._locks.setdefault(group, {})[queue] = (client_id, now)
+        for group in list(self._locks):
+            self._tell_core(group)
+
+    def members(self) -> dict[str, Any]:
+        """The content of the file."""
+        table: dict[str, dict[str, list[list[Any]]]] = {}
+        for group, locks in self._locks.items():
+            for queue, (client_id, _) in locks.items():
+                table.setdefault(group, {}).setdefault(client_id, []).append(list(queue))
+        return {"locks": table}
+
+    async def saved(self) -> None:
+        """Returns when the file holds who owns what, or cannot be written."""
+        try:
+            await self._saver.saved()
+        except StoreError as error:
+            log.error("locks are kept in memory only: %s", error)
 
     def lock(
         self, group: str, queues: Iterable[MessageQueue], client_id: str
@@ -43,20 +87,28 @@ class LockTable:
         now = time.monotonic()
         table = self._locks.setdefault(group, {})
         held = []
+        changed = False
         for queue in queues:
             owner = table.get(queue)
             if owner is None or owner[0] == client_id or now - owner[1] > LOCK_S:
                 table[queue] = (client_id, now)
                 held.append(queue)
+                changed |= owner is None or owner[0] != client_id
+        if changed:
+            self._saver.changed()
         self._tell_core(group)
         return held
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
         table = self._locks.get(group, {})
+        changed = False
         for queue in queues:
             owner = table.get(queue)
             if owner is not None and owner[0] == client_id:
                 del table[queue]
+                changed = True
+        if changed:
+            self._saver.changed()
         self._tell_core(group)
 
     def held_by_anyone(self, group: str) -> bool:
@@ -86,9 +138,23 @@ class LockTable:
                 del self._locks[group]
 
 
-def lock_batch(broker: "Broker", request: Request) -> Reply:
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _queues(rows: Any) -> list[MessageQueue]:
+    """The queues of one client in the file; what is none is left out."""
+    found = []
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, list) and [type(each) for each in row] == [str, str, int]:
+            found.append(MessageQueue(*row))
+    return found
+
+
+async def lock_batch(broker: "Broker", request: Request) -> Reply:
     group, queues, client_id = _read(broker, request)
     held = broker.locks.lock(group, queues, client_id)
+    await broker.locks.saved()
     return request.command.reply(
         body=fastjson.dumps({"lockOKMQSet": [queue.members() for queue in held]})
     )

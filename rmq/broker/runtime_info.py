@@ -1,4 +1,5 @@
-"""Handlers 28 (runtime table of mqadmin brokerStatus and clusterList) and 315 (stats by name).
+"""Handlers 28 (runtime table of mqadmin brokerStatus and clusterList), 315 (stats by name) and 907
+(mqadmin haStatus).
 
     28 body  {"table":{"putTps":"120.000 118.400 97.310","commitLogMaxOffset":"1048576",..}}
 
@@ -10,9 +11,10 @@ All values are text. The numbers come from the core's counters (COUNTERS names t
 of them every 10 s, and from the file system. Rates are three: last 10 s, 1 minute, 10 minutes.
 
 315 knows what is counted for the whole broker, BROKER_PUT_NUMS and BROKER_GET_NUMS with the cluster
-name as key, and TOPIC_PUT_NUMS and TOPIC_PUT_SIZE with a topic as key. A topic is sampled from the
-first question about it on, so that thousands of topics nobody asks about cost nothing. Groups are
-not counted apart yet: other names are answered with code 1, which mqadmin takes.
+name as key, TOPIC_PUT_NUMS and TOPIC_PUT_SIZE with a topic as key, and GROUP_GET_NUMS with
+topic@group: by how much the group's offsets on the topic grew. A topic or group is sampled from the
+first question about it on, so that thousands nobody asks about cost nothing. Other names are
+answered with code 1, which mqadmin takes.
 """
 
 import os
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING
 from rmq.broker.put_times import put_times
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.retention import disk_ratio
-from rmq.broker.samples import topic_counter
+from rmq.broker.samples import group_counter, topic_counter
 from rmq.codes import VERSION, VERSION_TEXT, ResponseCode
 from rmq.format import fastjson
 from rmq.observe.sample import encode
@@ -67,6 +69,25 @@ def view_broker_stats(broker: "Broker", request: Request) -> Reply:
     return command.reply(body=fastjson.dumps(body))
 
 
+def get_ha_status(broker: "Broker", request: Request) -> Reply:
+    """907: a master without slaves."""
+    body = {
+        "master": True,
+        "masterCommitLogMaxOffset": broker.core.log_range()[1],
+        "inSyncSlaveNums": 0,
+        "haConnectionInfo": [],
+        "haClientRuntimeInfo": {
+            "maxOffset": 0,
+            "lastReadTimestamp": 0,
+            "lastWriteTimestamp": 0,
+            "masterFlushOffset": 0,
+            "transferredByteInSecond": 0,
+            "activated": False,
+        },
+    }
+    return request.command.reply(body=fastjson.dumps(body))
+
+
 def _counter(broker: "Broker", name: str, key: str) -> str | None:
     """What samples call the counter of this name and key; None when nothing is counted there."""
     whole = {"BROKER_PUT_NUMS": "puts", "BROKER_GET_NUMS": "gets"}.get(name)
@@ -75,6 +96,10 @@ def _counter(broker: "Broker", name: str, key: str) -> str | None:
     if name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE") and key in broker.topics:
         broker.watch_topic(key)
         return topic_counter(key, "puts" if name == "TOPIC_PUT_NUMS" else "bytes")
+    topic, separator, group = key.partition("@")
+    if name == "GROUP_GET_NUMS" and separator and broker.offsets.of(group, topic):
+        broker.watch_group(topic, group)
+        return group_counter(topic, group)
     return None
 
 

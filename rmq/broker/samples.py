@@ -24,6 +24,11 @@ def topic_counter(topic: str, what: str) -> str:
     return f"{what} of {topic}"
 
 
+def group_counter(topic: str, group: str) -> str:
+    """The name of the counter of what a group consumed of a topic."""
+    return f"consumed of {topic}@{group}"
+
+
 class Samples:
     """Owned by the control thread; take() is called every SAMPLE_S seconds."""
 
@@ -50,12 +55,15 @@ class Samples:
         if not self._fine or not samples:
             return 0, 0.0
         newest_at, newest = self._fine[-1]
-        first_at, first = samples[0]
+        first_at, first = newest_at, newest
         for at, values in reversed(samples):
+            if counter not in values:
+                break  # it was not sampled yet
+            first_at, first = at, values
             if newest_at - at >= seconds - SAMPLE_S / 2:
-                first_at, first = at, values
                 break
-        return newest.get(counter, 0) - first.get(counter, 0), newest_at - first_at
+        growth = newest.get(counter, 0) - first.get(counter, 0)
+        return max(0, growth), newest_at - first_at
 
     def rate(self, counter: str, seconds: float) -> float:
         """Growth a second over about the last `seconds`."""

@@ -8,6 +8,7 @@ from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
 from rmq.broker import locks
+from rmq.broker.groups import GroupConfig
 from rmq.broker.locks import LockTable
 from rmq.broker.topic_config import TopicConfig
 from rmq.format import fastjson
@@ -16,10 +17,21 @@ from rmq.format.fastjson import MessageQueue
 QUEUE = MessageQueue("t", "b", 0)
 
 
-def test_a_lock_lasts_60_s_without_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+class Clock:
+    def __init__(self, now: list[float]) -> None:
+        self.now = now
+
+    def monotonic(self) -> float:
+        return self.now[0]
+
+
+@in_loop
+async def test_a_lock_lasts_60_s_without_renewal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [0.0]
-    monkeypatch.setattr(locks.time, "monotonic", lambda: now[0])
-    table = LockTable(FakeCore())
+    monkeypatch.setattr(locks, "time", Clock(now))
+    table = LockTable(FakeCore(), tmp_path)
     assert table.lock("g", [QUEUE], "a") == [QUEUE]
     now[0] = 50.0
     assert table.lock("g", [QUEUE], "a") == [QUEUE]  # renewed
@@ -32,8 +44,9 @@ def test_a_lock_lasts_60_s_without_renewal(monkeypatch: pytest.MonkeyPatch) -> N
     assert table.lock("g", [QUEUE], "a") == []
 
 
-def test_groups_do_not_share_locks_and_only_the_owner_unlocks() -> None:
-    table = LockTable(FakeCore())
+@in_loop
+async def test_groups_do_not_share_locks_and_only_the_owner_unlocks(tmp_path: Path) -> None:
+    table = LockTable(FakeCore(), tmp_path)
     assert table.lock("g", [QUEUE], "a") == [QUEUE]
     assert table.lock("h", [QUEUE], "b") == [QUEUE]
     table.unlock("g", [QUEUE], "b")
@@ -64,3 +77,60 @@ async def test_lock_requests_over_the_wire(tmp_path: Path) -> None:
         wrong = b'{"clientId":"c","consumerGroup":"g","mqSet":[1]}'
         assert (await client.call(41, wrong)).code == 1
         assert (await client.call(41)).code == 1
+
+
+@in_loop
+async def test_locks_count_for_60_s_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with control(tmp_path) as broker:
+        await broker.topics.create(TopicConfig("t", 2, 2))
+        await broker.groups.update(GroupConfig("g"))
+        client = broker.core.client()
+        for client_id, queue in (("a", 0), ("b", 1)):
+            wanted = [MessageQueue("t", "broker-a", queue).members()]
+            body = fastjson.dumps({"clientId": client_id, "consumerGroup": "g", "mqSet": wanted})
+            assert len(json.loads((await client.call(41, body)).body)["lockOKMQSet"]) == 1
+        # What a killed broker leaves: the file holds it before the clients hear of it.
+        kept = (tmp_path / "config" / "rmqLocks.json").read_bytes()
+    now = [1000.0]
+    monkeypatch.setattr(locks, "time", Clock(now))
+    (tmp_path / "config" / "rmqLocks.json").write_bytes(kept)
+    core = FakeCore()
+    table = LockTable(core, tmp_path / "config")
+    table.load()
+    zero, one = (MessageQueue("t", "broker-a", queue) for queue in (0, 1))
+    assert core.group_locks[b"g"] == 60_000
+    assert table.lock("g", [zero, one], "a") == [zero]
+    assert table.lock("g", [zero, one], "c") == []
+    table.unlock("g", [one], "b")
+    assert table.lock("g", [one], "c") == [one]
+    now[0] += 61
+    assert table.lock("g", [zero], "d") == [zero]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"locks":3}', '{"locks":{"g":[1]}}', '{"locks":{"g":{"c":[["t",1,2],[],7]}}}'],
+)
+def test_a_damaged_lock_file_is_no_lock(tmp_path: Path, content: str) -> None:
+    (tmp_path / "rmqLocks.json").write_text(content)
+
+    @in_loop
+    async def run() -> None:
+        table = LockTable(FakeCore(), tmp_path)
+        table.load()
+        assert table.lock("g", [QUEUE], "a") == [QUEUE]
+        await table.saved()
+
+    run()
+
+
+@in_loop
+async def test_a_lock_file_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "rmqLocks.json.tmp").mkdir()
+    (tmp_path / "rmqLocks.json").mkdir()
+    table = LockTable(FakeCore(), tmp_path)
+    assert table.lock("g", [QUEUE], "a") == [QUEUE]
+    await table.saved()
+    assert table.lock("g", [QUEUE], "b") == []

@@ -92,3 +92,26 @@ async def test_stats_by_name(tmp_path: Path) -> None:
         assert whole.code == 0
         for name, key in (("TOPIC_PUT_NUMS", "no"), ("GROUP_GET_NUMS", "t@g"), ("x", "y")):
             assert (await client.call(315, statsName=name, statsKey=key)).code == 1
+
+
+@in_loop
+async def test_what_a_group_consumes_is_counted_from_the_first_question_on(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        ask = {"statsName": "GROUP_GET_NUMS", "statsKey": "t@g"}
+        assert (await client.call(315, **ask)).code == 1
+        for queue in (0, 1):
+            broker.offsets.commit("g", "t", queue, 100)
+        assert (await client.call(315, **ask)).code == 0
+        broker.take_sample()
+        broker.offsets.commit("g", "t", 1, 150)
+        broker.take_sample()
+        minute = json.loads((await client.call(315, **ask)).body)["statsMinute"]
+        assert (minute["sum"], minute["tps"] > 0) == (50, True)
+        broker.offsets.commit("g", "t", 0, 0)  # an operator goes back: nothing was consumed
+        broker.take_sample()
+        minute = json.loads((await client.call(315, **ask)).body)["statsMinute"]
+        assert minute["sum"] == 0
+        broker.offsets.remove_group("g")
+        broker.take_sample()
+        assert (await client.call(315, **ask)).code == 1
