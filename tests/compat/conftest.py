@@ -17,6 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # tools/ is not installed
 
+from compat.mqadmin import admin, live
 from compat.runner import (
     NEW_CLIENT,
     OLD_CLIENT,
@@ -25,6 +26,8 @@ from compat.runner import (
     java_runner,
 )
 from compat.targets import Target, make_target
+
+__all__ = ["admin", "live"]
 
 # name: (version, system properties). Binary headers are chosen for a whole JVM.
 JAVA_CLIENTS: dict[str, tuple[str, dict[str, str]]] = {

@@ -34,6 +34,8 @@ SCENARIOS = [
     "offset_kept_by_client_restart",
     "admin_topics",
 ]
+# These need a broker with short times (fixture types_target).
+TYPES = ["request_reply", "retry_asked_level", "retry_to_dead_letter"]
 # Driven by test_broker_restart.py.
 ELSEWHERE = {
     "offset_before_broker_restart",
@@ -46,20 +48,22 @@ ELSEWHERE = {
 
 @pytest.fixture(scope="module")
 def answers(
-    request: pytest.FixtureRequest, go: ScenarioRunner, target: Target, session_id: str
+    request: pytest.FixtureRequest, go: ScenarioRunner, session_id: str
 ) -> Callable[[str], dict[str, Any]]:
     """answers(scenario): its result; all selected ones are started together."""
     futures: dict[str, Future[dict[str, Any]]] = {}
     for item in request.session.items:
         if item.module is request.module and hasattr(item, "callspec"):
             name = item.callspec.params["scenario"]
+            fixture = "types_target" if name in TYPES else "target"
+            target: Target = request.getfixturevalue(fixture)
             futures[name] = go.submit(
                 name, nameServer=target.name_server, broker=target.broker, run=session_id
             )
     return lambda name: go.result(futures[name])
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", SCENARIOS + TYPES)
 def test_go_client_finds_what_it_expects(
     scenario: str,
     answers: Callable[[str], dict[str, Any]],
@@ -71,4 +75,4 @@ def test_go_client_finds_what_it_expects(
 
 def test_every_go_scenario_is_in_a_test(go: ScenarioRunner) -> None:
     known = set(go.run("list")["scenarios"].split())
-    assert known == {*SCENARIOS, *ELSEWHERE}
+    assert known == {*SCENARIOS, *TYPES, *ELSEWHERE}

@@ -65,8 +65,19 @@ THE_REST = [
     "offset_kept_by_client_restart",
 ]
 # These need a broker with short times (fixture types_target).
-NEW_TYPES = ["type_timed", "type_recall"]  # 5.x only
-TYPES = ["type_delay_levels", "type_transaction", "type_retry_to_dead_letter"]
+NEW_TYPES = ["type_timed", "type_recall", "offset_by_time"]  # 5.x only
+TYPES = [
+    "type_delay_levels",
+    "type_transaction",
+    "type_retry_to_dead_letter",
+    "retry_asked_level",
+    "retry_gives_up_at_once",
+    "retry_own_sends",
+    "retry_orderly_gives_up",
+    "retry_batch_in_part",
+    "request_reply",
+    "request_without_reply",
+]
 # These need a broker with other settings (fixture strict_target).
 STRICT = ["push_from_where_old", "error_topic_not_created"]
 # Used in pairs by other test files, or by them only.
@@ -79,6 +90,13 @@ ELSEWHERE = {
     "live_open",
     "live_send",
     "live_close",
+    "live_counts",
+    "retry_group_limits",
+    "ordered_open",
+    "ordered_send",
+    "ordered_close",
+    "trace_send_and_consume",
+    "admin_call",
     "mqadmin",
 }
 

@@ -8,81 +8,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-from compat.runner import NEW_CLIENT, ScenarioRunner, java_runner
+from compat.mqadmin import BROKER, CLUSTER, Admin, Live, eventually, fields, make_topic
 from compat.targets import Target
-
-CLUSTER = "DefaultCluster"
-BROKER = "broker-a"
-Admin = Callable[..., str]
-
-
-@dataclass
-class Live:
-    """Clients that stay connected, and what they have sent: 40 messages to 4 queues."""
-
-    topic: str
-    consumer_group: str
-    producer_group: str
-    last_message_id: str
-
-
-@pytest.fixture(scope="module")
-def admin(target: Target, compat_folder: Path) -> Iterator[Admin]:
-    """admin("topicRoute", "-t", "x"): what the command printed."""
-    runner = java_runner(
-        NEW_CLIENT, compat_folder / "mqadmin", "mqadmin", {"rmqcompat.threads": "1"}
-    )
-
-    def run(*words: str) -> str:
-        arguments = {f"a{index}": word for index, word in enumerate(words)}
-        answer = runner.run("mqadmin", nameServer=target.name_server, **arguments)
-        return str(answer["output"])
-
-    yield run
-    runner.close()
-
-
-@pytest.fixture(scope="module")
-def live(target: Target, java: Callable[[str], ScenarioRunner], session_id: str) -> Iterator[Live]:
-    runner = java("java-5.5.0-json")
-    arguments = {"nameServer": target.name_server, "run": session_id, "as": "adminlive"}
-    opened = runner.run("live_open", **arguments)
-    sent = runner.run("live_send", count=40, **arguments)
-    time.sleep(1.5)  # the consumer commits every second
-    yield Live(
-        opened["topic"], opened["consumerGroup"], opened["producerGroup"], sent["lastOffsetId"]
-    )
-    runner.run("live_close", **arguments)
-
-
-def eventually(admin: Admin, words: list[str], expected: str, seconds: float = 15.0) -> str:
-    """Repeat a command until its output has the pattern: routes spread at the broker's pace."""
-    end = time.monotonic() + seconds
-    while True:
-        output = admin(*words)
-        if re.search(expected, output) or time.monotonic() > end:
-            assert re.search(expected, output), f"{words}: no {expected!r} in\n{output}"
-            return output
-        time.sleep(0.3)
-
-
-def fields(text: str, separator: str) -> dict[str, str]:
-    """Lines "name <separator> value" as a dictionary."""
-    pairs = [line.split(separator, 1) for line in text.splitlines() if separator in line]
-    return {name.strip(): value.strip() for name, value in pairs}
-
-
-def make_topic(admin: Admin, target: Target, topic: str, queues: int, *more: str) -> None:
-    count = str(queues)
-    output = admin("updateTopic", "-b", target.broker, "-t", topic, "-r", count, "-w", count, *more)
-    assert f"create topic to {target.broker} success." in output
-    assert f"topicName={topic}, readQueueNums={queues}, writeQueueNums={queues}" in output
-    eventually(admin, ["topicRoute", "-t", topic], f'"writeQueueNums":{queues}')
 
 
 def test_cluster_list_shows_the_broker(admin: Admin, target: Target) -> None:

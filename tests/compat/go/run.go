@@ -144,6 +144,15 @@ func (c *run) createTopic(topic string, queues int) []*primitive.MessageQueue {
 	return found
 }
 
+func (c *run) hasRoute(topic string) bool {
+	client, err := admin.NewAdmin(
+		admin.WithResolver(primitive.NewPassthroughResolver([]string{c.arguments["nameServer"]})))
+	must(err)
+	defer client.Close()
+	found, err := client.FetchPublishMessageQueues(background, topic)
+	return err == nil && len(found) > 0
+}
+
 func message(queue *primitive.MessageQueue, tag string, number int) *primitive.Message {
 	m := primitive.NewMessage(queue.Topic, []byte(fmt.Sprintf("body-%d", number)))
 	m.WithTag(tag)

@@ -70,6 +70,16 @@ final class Bridge {
             .invoke(producer, topic, handle);
     }
 
+    /** MQAdminImpl.searchOffset(queue, time, boundary) of 5.x. */
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    static long searchOffset(DefaultMQProducer producer, MessageQueue queue, long time,
+        String boundary) throws Exception {
+        Object admin = producer.getDefaultMQProducerImpl().getmQClientFactory().getMQAdminImpl();
+        Method search = method(admin.getClass(), "searchOffset", 3);
+        Class kind = search.getParameterTypes()[2];
+        return (Long) search.invoke(admin, queue, time, Enum.valueOf(kind, boundary));
+    }
+
     private static Method method(Class<?> type, String name, int parameters) throws Exception {
         for (Method method : type.getMethods()) {
             if (method.getName().equals(name) && method.getParameterCount() == parameters) {

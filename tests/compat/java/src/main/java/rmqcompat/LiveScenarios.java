@@ -29,6 +29,7 @@ final class LiveScenarios {
     static void register(Map<String, Scenario> table) {
         table.put("live_open", LiveScenarios::open);
         table.put("live_send", LiveScenarios::send);
+        table.put("live_counts", LiveScenarios::counts);
         table.put("live_close", LiveScenarios::close);
     }
 
@@ -80,6 +81,18 @@ final class LiveScenarios {
             List<MessageExt> found = live.context.pullAll(live.queues.get(0).getTopic(), end, 30);
             Context.check(Context.numbers(found).containsAll(Context.range(0, end)), "all stored");
         }
+    }
+
+    /** How often each number came, waited for: "least" times of all from "first" on. */
+    private static void counts(Context context) throws Exception {
+        Live live = OPEN.get(context.argument("as"));
+        int least = Integer.parseInt(context.argument("least", "1"));
+        int first = Integer.parseInt(context.argument("first", "0"));
+        int seconds = Integer.parseInt(context.argument("seconds", "60"));
+        Context.waitFor(seconds, least + " times each",
+            () -> live.receiver.least(first, live.next) >= least);
+        Thread.sleep(1000);
+        context.detail("counts", live.receiver.counts());
     }
 
     private static void close(Context context) {

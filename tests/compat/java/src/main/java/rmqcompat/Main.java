@@ -53,6 +53,11 @@ public final class Main {
         QueryScenarios.register(SCENARIOS);
         LiveScenarios.register(SCENARIOS);
         TypeScenarios.register(SCENARIOS);
+        RetryScenarios.register(SCENARIOS);
+        RequestScenarios.register(SCENARIOS);
+        TraceScenarios.register(SCENARIOS);
+        OrderlyJournal.register(SCENARIOS);
+        AdminScenarios.register(SCENARIOS);
         MqAdmin.register(SCENARIOS);
         ExecutorService pool = Executors.newFixedThreadPool(Integer.getInteger("rmqcompat.threads", 4));
         BufferedReader requests =

@@ -2,8 +2,11 @@ package rmqcompat;
 
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
@@ -16,6 +19,7 @@ final class OffsetScenarios {
 
     static void register(Map<String, Scenario> table) {
         table.put("offset_kept_by_client_restart", OffsetScenarios::clientRestart);
+        table.put("offset_by_time", OffsetScenarios::byTime);
         table.put("offset_pull_commit", OffsetScenarios::pullCommit);
         table.put("offset_before_broker_restart", OffsetScenarios::before);
         table.put("offset_after_broker_restart", OffsetScenarios::after);
@@ -33,6 +37,32 @@ final class OffsetScenarios {
         Receiver again = new Receiver();
         Receiver.start(context, "c", topic, "*", again);
         again.expectExactlyOnce(100, 150, 30);
+    }
+
+    /** Both boundaries, for each millisecond in which something was stored and those beside it (5.x). */
+    private static void byTime(Context context) throws Exception {
+        String topic = context.topic("t");
+        MessageQueue queue = context.createTopic(topic, 1).get(0);
+        for (int i = 0; i < 40; i++) {
+            context.send(List.of(queue), "tag", i, i + 1);
+            Thread.sleep(i % 4 == 0 ? 5 : 0);
+        }
+        List<MessageExt> stored = context.pullAll(topic, 40, 20);
+        Set<Long> moments = new TreeSet<>();
+        for (MessageExt message : stored) {
+            for (long beside = -1; beside <= 1; beside++) {
+                moments.add(message.getStoreTimestamp() + beside);
+            }
+        }
+        for (long moment : moments) {
+            long lower = stored.stream().filter(m -> m.getStoreTimestamp() < moment).count();
+            long upTo = stored.stream().filter(m -> m.getStoreTimestamp() <= moment).count();
+            Context.equal("first at or after " + moment, lower,
+                Bridge.searchOffset(context.producer(), queue, moment, "LOWER"));
+            Context.equal("last at or before " + moment, Math.max(0, upTo - 1),
+                Bridge.searchOffset(context.producer(), queue, moment, "UPPER"));
+        }
+        context.detail("moments", moments.size());
     }
 
     private static void pullCommit(Context context) throws Exception {

@@ -51,6 +51,24 @@ final class Receiver {
         Context.check(wrong.isEmpty(), "not exactly once, number=times: " + wrong);
     }
 
+    /** How often the rarest of these numbers came. */
+    int least(int first, int end) {
+        int least = Integer.MAX_VALUE;
+        for (int i = first; i < end; i++) {
+            AtomicInteger count = counts.get(i);
+            least = Math.min(least, count == null ? 0 : count.get());
+        }
+        return least;
+    }
+
+    /** "number:times" of all, separated by blanks. */
+    String counts() {
+        StringBuilder text = new StringBuilder();
+        new TreeMap<>(counts).forEach((number, count) ->
+            text.append(text.length() > 0 ? " " : "").append(number).append(':').append(count));
+        return text.toString();
+    }
+
     List<Integer> missing(int first, int end) {
         List<Integer> missing = new ArrayList<>();
         for (int i = first; i < end; i++) {

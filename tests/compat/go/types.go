@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/apache/rocketmq-client-go/v2/consumer"
+	"github.com/apache/rocketmq-client-go/v2/primitive"
+	"github.com/apache/rocketmq-client-go/v2/producer"
+)
+
+// Messages that fail, and requests with replies. The broker has the levels "1s 2s 1s 2s 3s".
+
+// retryToDeadLetter: each message fails three times (twice as a retry) and is a dead letter then.
+func retryToDeadLetter(c *run) {
+	topic := c.topic("t")
+	queues := c.createTopic(topic, 2)
+	var lock sync.Mutex
+	seen := map[string]int{}
+	firstIds := map[int]string{}
+	client := c.newPusher("c", consumer.WithMaxReconsumeTimes(2))
+	must(client.Subscribe(topic, consumer.MessageSelector{Type: consumer.TAG, Expression: "*"},
+		func(ctx context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+			lock.Lock()
+			defer lock.Unlock()
+			for _, m := range messages {
+				seen[fmt.Sprintf("%d:%d", number(m), m.ReconsumeTimes)]++
+				if _, known := firstIds[number(m)]; !known {
+					firstIds[number(m)] = m.OffsetMsgId
+				}
+				check(m.Topic == topic, "topic %s", m.Topic)
+			}
+			return consumer.ConsumeRetryLater, nil
+		}))
+	must(client.Start())
+	c.later(func() { _ = client.Shutdown() })
+	c.send(queues, "tag", 0, 4)
+	// This client sees its retry topic at a rebalance after its first heartbeat: up to 50 s.
+	waitFor(100, "three deliveries of each", func() bool {
+		lock.Lock()
+		defer lock.Unlock()
+		return len(seen) == 12
+	})
+	dead := "%DLQ%" + c.group("c")
+	place := &primitive.MessageQueue{Topic: dead, BrokerName: queues[0].BrokerName, QueueId: 0}
+	var found []*primitive.MessageExt
+	waitFor(40, "route of "+dead, func() bool { return c.hasRoute(dead) })
+	reader := c.newPuller("dead", dead, "*")
+	waitFor(40, "dead letters", func() bool {
+		result, err := reader.PullFrom(background, place, 0, 32)
+		if err != nil || result.Status != primitive.PullFound {
+			return false
+		}
+		found = result.GetMessageExts()
+		return len(found) >= 4
+	})
+	check(len(found) == 4, "%d dead letters", len(found))
+	got := map[int]bool{}
+	for _, m := range found {
+		n := number(m)
+		got[n] = true
+		check(m.ReconsumeTimes == 3, "message %d: times %d", n, m.ReconsumeTimes)
+		check(string(m.Body) == fmt.Sprintf("body-%d", n), "body %s", m.Body)
+		check(m.GetProperty("RETRY_TOPIC") == topic, "first topic %s", m.GetProperty("RETRY_TOPIC"))
+		check(m.GetProperty("ORIGIN_MESSAGE_ID") == firstIds[n], "first id %s, not %s",
+			m.GetProperty("ORIGIN_MESSAGE_ID"), firstIds[n])
+		check(m.GetTags() == "tag", "tags %s", m.GetTags())
+	}
+	check(len(got) == 4, "dead letters %v", got)
+	for what, count := range seen {
+		check(count == 1, "delivery %s came %d times", what, count)
+	}
+}
+
+// retryAskedLevel: the context names the delay level of the next time, 1 (1 s).
+func retryAskedLevel(c *run) {
+	topic := c.topic("t")
+	queues := c.createTopic(topic, 1)
+	var lock sync.Mutex
+	times := map[int][]time.Time{}
+	client := c.newPusher("c")
+	must(client.Subscribe(topic, consumer.MessageSelector{Type: consumer.TAG, Expression: "*"},
+		func(ctx context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+			lock.Lock()
+			defer lock.Unlock()
+			again := false
+			for _, m := range messages {
+				times[number(m)] = append(times[number(m)], time.Now())
+				again = again || m.ReconsumeTimes == 0
+			}
+			if again {
+				current, _ := primitive.GetConcurrentlyCtx(ctx)
+				current.DelayLevelWhenNextConsume = 1
+				return consumer.ConsumeRetryLater, nil
+			}
+			return consumer.ConsumeSuccess, nil
+		}))
+	must(client.Start())
+	c.later(func() { _ = client.Shutdown() })
+	second := func(first, end int) func() bool {
+		return func() bool {
+			lock.Lock()
+			defer lock.Unlock()
+			for n := first; n < end; n++ {
+				if len(times[n]) < 2 {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	c.send(queues, "tag", 0, 1) // until this has come again the retry topic is not consumed
+	waitFor(100, "the first retry", second(0, 1))
+	c.send(queues, "tag", 1, 4)
+	waitFor(40, "second times", second(1, 4))
+	time.Sleep(1500 * time.Millisecond)
+	lock.Lock()
+	defer lock.Unlock()
+	for n, at := range times {
+		if n == 0 {
+			continue
+		}
+		waited := at[1].Sub(at[0])
+		check(len(at) == 2 && waited >= 950*time.Millisecond && waited < 4*time.Second,
+			"message %d came %d times, after %v", n, len(at), waited)
+	}
+}
+
+// requestReply: a producer asks, a consumer answers.
+func requestReply(c *run) {
+	topic := c.topic("t")
+	c.createTopic(topic, 2)
+	// Answers are matched to producers by their heartbeats: a Go producer sends its first one late.
+	replier := c.newProducer(producer.WithGroupName(c.group("replier")))
+	client := c.newPusher("c")
+	must(client.Subscribe(topic, consumer.MessageSelector{Type: consumer.TAG, Expression: "*"},
+		func(ctx context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+			for _, m := range messages {
+				reply, err := consumer.CreateReplyMessage(m, nil)
+				must(err)
+				reply.Body = []byte("reply to " + string(m.Body)) // the client forgets to set it
+				if _, err = replier.SendSync(background, reply); err != nil {
+					c.details["reply failed"] = err.Error()
+					return consumer.ConsumeRetryLater, nil
+				}
+				c.details["replied to"] = reply.GetProperty("REPLY_TO_CLIENT")
+			}
+			return consumer.ConsumeSuccess, nil
+		}))
+	must(client.Start())
+	c.later(func() { _ = client.Shutdown() })
+	asker := c.newProducer(producer.WithGroupName(c.group("asker")))
+	answered := 0
+	limit := time.Now().Add(60 * time.Second)
+	for answered < 5 {
+		body := fmt.Sprintf("question %d", answered)
+		reply, err := asker.Request(background, 5*time.Second,
+			primitive.NewMessage(topic, []byte(body)))
+		if err != nil { // the producer's heartbeat or the consumer's first pull may not be there yet
+			check(time.Now().Before(limit), "no reply: %v, %v", err, c.details)
+			continue
+		}
+		check(string(reply.Body) == "reply to "+body, "reply %s", reply.Body)
+		check(reply.GetProperty("CORRELATION_ID") != "", "correlation of %v", reply)
+		answered++
+	}
+}
