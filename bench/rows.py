@@ -45,6 +45,7 @@ class Bench:
     floor_file_mb: int = 1024
     restart_messages: int = 10_000_000
     query_messages: int = 10_000_000
+    filter_messages: int = 1_000_000
     pending_timers: int = 50_000_000
     many_topics: int = 100
     body_bytes: int = 256

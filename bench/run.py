@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from filter_rows import FILTER_ROWS
 from machine_rows import MACHINE_ROWS
 from rounds import Outcome
 from rows import ROWS as BROKER_ROWS
@@ -30,7 +31,7 @@ from waiting_rows import WAITING_ROWS
 
 COLOURS = {"ok": "green", "told": "blue", "MISSED": "red", "NOISE": "yellow", "error": "red"}
 HEADINGS = ("row", "goal", "median", "spread", "verdict", "measured")
-ROWS = {**BROKER_ROWS, **MACHINE_ROWS, **WAITING_ROWS}
+ROWS = {**BROKER_ROWS, **MACHINE_ROWS, **WAITING_ROWS, **FILTER_ROWS}
 RESULTS = ROOT / "build" / "bench" / "results.json"
 
 
@@ -138,7 +139,7 @@ def main(
     if quick:
         bench.rounds, bench.seconds, bench.warmup = 1, 0.2, 0.05
         bench.floor_file_mb, bench.restart_messages, bench.many_topics = 64, 20_000, 3
-        bench.query_messages = bench.pending_timers = 20_000
+        bench.query_messages = bench.pending_timers = bench.filter_messages = 20_000
     try:
         outcomes = run_rows(names, bench)
     finally:

@@ -42,10 +42,6 @@ cdef struct Found:                  # what one look into a queue brought
 cdef inline bint is_filtered(const PullJob* job) noexcept nogil:
     return not job.tags.all or job.sql != NULL
 
-cdef inline bint is_outside_address(int64_t tags_code) noexcept nogil:
-    """Not a tag's code (32 bits, sign-extended) but a place in consumequeue_ext."""
-    return tags_code < -2147483648
-
 # Collects records for one reply; OK, ABSENT (queue entries not in memory) or a failure.
 cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept nogil
 # Whether the message passes, by its own tag and properties.

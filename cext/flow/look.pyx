@@ -7,6 +7,7 @@ from cext.flow.group_table cimport Subscription, subscription_find, tag_filter_p
 from cext.flow.shard_state cimport LOOK_ENTRIES
 from cext.flow.sql_filter cimport SqlFilter
 from cext.store.consume_queue cimport QueueEntry
+from cext.store.outside_address cimport is_outside_address
 from cext.store.record cimport record_parse
 from cext.wire.properties cimport find_property, tags_code
 from cext.wire.sql_program cimport SQL_FAILED, SQL_TRUE, sql_program_run

@@ -19,7 +19,6 @@ from cext.flow.look cimport (
     RECORD_COST,
     Found,
     is_of_queue,
-    is_outside_address,
     look,
     record_passes,
 )
@@ -47,6 +46,7 @@ from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO
 from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
 from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORDS_MAX, ReadJob
+from cext.store.outside_address cimport is_outside_address
 from cext.store.record cimport RecordView, record_parse
 from cext.wire.pull_request cimport PullRequest, read_pull_request
 from cext.wire.replies cimport PULL_REPLY_BYTES_MAX, PullReply, write_pull_reply_header

@@ -25,6 +25,7 @@ from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
 from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORDS_MAX
+from cext.store.outside_address cimport is_outside_address
 from cext.store.record cimport BORN_HOST_V6, STORE_HOST_V6, RecordView, record_parse
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.text cimport text_equals, text_i32, text_of
@@ -256,6 +257,16 @@ cdef void record_used(ShardState s, int32_t level) noexcept nogil:
 
 # ------------------------------------------------------------------- delivery
 
+cdef int64_t due_of_record(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+                           const uint8_t* at, int64_t end_offset) noexcept nogil:
+    """When the message is due whose queue entry does not say so (is_outside_address)."""
+    cdef RecordView view
+    if record_parse(at, entry.size, entry.physical_offset, False, &view) != OK:
+        return 0                        # passed as damaged
+    return due_ms(s, level, offset, view.store_timestamp_ms + s.schedule.levels[level].delay_ms,
+                  end_offset)
+
+
 cdef int drop(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
               const char* why) noexcept nogil:
     cdef char line[256]
@@ -397,6 +408,13 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
                     fetch_records(s, i, &entries[n], count - n, level.next_offset,
                                   queue.next_offset)
                 return
+            if status == OK and is_outside_address(entries[n].tags_code):
+                due = due_of_record(s, i, level.next_offset, &entries[n], at, queue.next_offset)
+                if due > s.schedule.clock_ms:
+                    level.look_ms = s.now_ms + (due - s.schedule.clock_ms)
+                    if s.schedule.fetch_state == FETCH_READY and s.schedule.fetch_level == i:
+                        fetch_release(s)
+                    return
             if status == OK:
                 status = deliver_record(s, i, level.next_offset, &entries[n], at, checked)
             else:

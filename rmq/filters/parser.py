@@ -17,7 +17,7 @@ Example: parse("a >= 'x'") raises SqlError "character 3: only numbers can be com
 import itertools
 from collections.abc import Callable
 
-from rmq.filters.tokens import END, SqlError, Token, cut
+from rmq.filters.tokens import END, ERROR, SqlError, Token, cut
 from rmq.filters.tree import (
     BOOL,
     DOUBLE,
@@ -78,10 +78,13 @@ class _Parser:
 
     @property
     def token(self) -> Token:
-        return self.tokens[self.at]
+        token = self.tokens[self.at]
+        if token.kind == ERROR:
+            raise SqlError(token.position, token.value)
+        return token
 
     def take(self) -> Token:
-        token = self.tokens[self.at]
+        token = self.token
         self.at += token.kind != END
         return token
 

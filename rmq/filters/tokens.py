@@ -14,7 +14,7 @@ from dataclasses import dataclass
 KEYWORDS = frozenset(
     "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split()
 )
-END = "end"
+END, ERROR = "end", "error"
 
 _EXPONENT = "[eE][+-]?[0-9]+"
 _PATTERN = re.compile(
@@ -37,7 +37,8 @@ class SqlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word: `kind` is word (a keyword), name, whole, decimal, text, sign or end."""
+    """One word: `kind` is word (a keyword), name, whole, decimal, text, sign, end or
+    error."""
 
     kind: str
     value: str  # keywords in capitals; texts without quotes, doubled quotes undone
@@ -48,13 +49,15 @@ class Token:
 
 
 def cut(expression: str) -> list[Token]:
-    """All tokens, the last of kind end; SqlError at what is none."""
+    """All tokens, the last of kind end; or up to what is none, which is then the last, of kind
+    error with the reason as its value."""
     found = []
     at = 0
     while at < len(expression):
         match = _PATTERN.match(expression, at)
         if match is None:
-            raise SqlError(at + 1, _no_token(expression, at))
+            found.append(Token(ERROR, _no_token(expression, at), at + 1))
+            return found
         kind, value = str(match.lastgroup), match.group()
         if kind == "name" and value.upper() in KEYWORDS:
             kind, value = "word", value.upper()

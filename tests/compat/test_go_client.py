@@ -36,8 +36,9 @@ SCENARIOS = [
 ]
 # These need a broker with short times (fixture types_target).
 TYPES = ["request_reply", "retry_asked_level", "retry_to_dead_letter"]
-# Driven by test_broker_restart.py.
+# Driven by test_broker_restart.py and test_sql_filters.py.
 ELSEWHERE = {
+    "push_sql_filter",
     "offset_before_broker_restart",
     "offset_after_broker_restart",
     "live_open",

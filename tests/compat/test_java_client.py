@@ -82,6 +82,11 @@ TYPES = [
 STRICT = ["push_from_where_old", "error_topic_not_created"]
 # Used in pairs by other test files, or by them only.
 ELSEWHERE = {
+    "filter_push",
+    "filter_pull",
+    "filter_lite",
+    "filter_wrong",
+    "filter_evaluate",
     "offset_before_broker_restart",
     "offset_after_broker_restart",
     "exchange_fill",

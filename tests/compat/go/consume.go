@@ -73,6 +73,26 @@ func pushTags(c *run) {
 	r.expectExactlyOnce(0, 100, 40)
 }
 
+func pushSql(c *run) {
+	queues := c.createTopic(c.topic("t"), 2)
+	c.send(queues, "B", 100, 150)
+	c.send(queues, "A", 0, 20)
+	r := newReceiver()
+	client := c.newPusher("c")
+	selector := consumer.MessageSelector{
+		Type:       consumer.SQL92,
+		Expression: "TAGS = 'A' AND n NOT BETWEEN 60 AND 99 OR n IN ('40', '41')",
+	}
+	must(client.Subscribe(c.topic("t"), selector, r.listen))
+	must(client.Start())
+	c.later(func() { _ = client.Shutdown() })
+	waitFor(40, "the early ones", func() bool { return r.total() == 20 })
+	c.send(queues, "A", 60, 99)
+	c.send(queues, "A", 20, 40)
+	c.send(queues, "B", 40, 42)
+	r.expectExactlyOnce(0, 42, 40)
+}
+
 func pushFromFirst(c *run) {
 	queues := c.createTopic(c.topic("t"), 2)
 	c.send(queues, "tag", 0, 50)

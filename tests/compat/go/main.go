@@ -43,6 +43,7 @@ var scenarios = map[string]scenario{
 	"push_from_first":               pushFromFirst,
 	"push_one_consumer":             pushOne,
 	"push_orderly":                  pushOrderly,
+	"push_sql_filter":               pushSql,
 	"push_tag_filter":               pushTags,
 	"push_three_consumers":          pushThree,
 	"request_reply":                 requestReply,

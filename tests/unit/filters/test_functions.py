@@ -1,6 +1,7 @@
 """Filter functions: how settings name them, what they get, and what their process answers."""
 
 import contextlib
+import re
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.source_tree import ROOT
 from support.stored_records import record
 
 from rmq.errors import ConfigError
@@ -82,6 +84,17 @@ def test_one_verdict_a_record_and_those_that_raise_pass(module: Path) -> None:
     found = answer(load("ownfilters:picky", str(module)), Question(9, records))
     assert found.verdicts == b"\x02\x01"
     assert "KeyError: 'vip' (message bench queue 0 offset 0)" in found.error
+
+
+def test_the_readmes_function_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    text = (ROOT / "README.md").read_text()
+    (block,) = re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "shopfilters.py").write_text(block)
+    assert "rmqMessageFilters=vip=shopfilters:is_vip" in text
+    function = load("shopfilters:is_vip", str(tmp_path))
+    records = record(0, b'{"customer": "vip-7"}') + record(1, b'{"customer": "7"}')
+    assert answer(function, Question(1, records)).verdicts == b"\x01\x00"
 
 
 def test_a_place_that_holds_no_function_is_an_error(module: Path) -> None:

@@ -127,6 +127,24 @@ async def test_records_that_left_memory_are_fetched_by_a_disk_reader(tmp_path: P
 
 
 @in_loop
+async def test_an_entry_that_points_into_apaches_extension_is_due_by_its_record(
+    tmp_path: Path,
+) -> None:
+    """enableConsumeQueueExt replaces the due time in the queue by an address."""
+    async with served(tmp_path, messageDelayLevel="3s") as (_, client):
+        assert (await client.send("t", b"later", i="DELAY\x011\x02")).code == 0
+        sent_ms = time.time_ns() // 1_000_000
+    path = tmp_path / "consumequeue" / "SCHEDULE_TOPIC_XXXX" / "0" / "00000000000000000000"
+    with path.open("r+b") as file:
+        file.seek(12)
+        file.write((-(2**63)).to_bytes(8, "big", signed=True))
+    async with live_broker(tmp_path, messageDelayLevel="3s") as broker:
+        await until(lambda: bool(records(broker, "t")))
+        waited_ms = records(broker, "t")[0].store_timestamp_ms - sent_ms
+        assert 2900 <= waited_ms < 6000
+
+
+@in_loop
 async def test_a_deleted_topic_comes_back_for_what_is_due(tmp_path: Path) -> None:
     async with served(tmp_path, messageDelayLevel="1s") as (broker, client):
         await client.send("t", b"later", 3, i="DELAY\x011\x02")

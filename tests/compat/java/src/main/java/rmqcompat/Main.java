@@ -53,6 +53,7 @@ public final class Main {
         QueryScenarios.register(SCENARIOS);
         LiveScenarios.register(SCENARIOS);
         TypeScenarios.register(SCENARIOS);
+        FilterScenarios.register(SCENARIOS);
         RetryScenarios.register(SCENARIOS);
         RequestScenarios.register(SCENARIOS);
         TraceScenarios.register(SCENARIOS);
