@@ -200,14 +200,16 @@ def test_tools_reach_clients_through_the_broker(port: int) -> None:
             assert b"look" in asked.body
             consumer.answer(asked, body=b"{}")
             assert (await tool.reply(opaque)).code == 0
-            reset = await tool.call(
-                222, topic="shown", group="watchers", timestamp=-1, isForce=True
-            )
-            assert reset.code == 0
-            told = fastjson.loads((await consumer.asked(220)).body)["offsetTable"]
-            assert told[MessageQueue("shown", "broker-a", 0)] == 1
+            reset = {"topic": "shown", "group": "watchers", "timestamp": -1, "isForce": True}
+            queue = MessageQueue("shown", "broker-a", 0)
             place = {"consumerGroup": "watchers", "topic": "shown", "queueId": 0}
+            moved = fastjson.loads((await tool.call(222, **reset)).body)["offsetTable"]
+            assert moved[queue] == 1
             assert (await tool.call(14, **place)).fields == {"offset": "1"}
+            await tool.call(25, b"useServerSideResetOffset=false\n")
+            assert (await tool.call(222, **reset)).code == 0
+            told = fastjson.loads((await consumer.asked(220)).body)["offsetTable"]
+            assert told[queue] == 1
 
     run()
 
