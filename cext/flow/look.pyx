@@ -15,6 +15,7 @@ from cext.wire.text cimport Text
 
 cdef enum:
     PLAIN_ENTRIES = 64              # read at once without a filter
+    NO_LIMIT = 0x7fffffff           # maxMsgBytes of RocketMQ's pull consumers
     LARGE_PULL_BYTES = 1 << 20      # of a reply to who asks for more than is configured
     RETRY_PREFIX_BYTES = 7          # of %RETRY%
 
@@ -145,9 +146,9 @@ cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, int64_t offs
 # ------------------------------------------------------------------- many
 
 cdef inline bint in_bulk(ShardState s, const PullJob* job) noexcept nogil:
-    """A reader that asks for more at a time: clients of RocketMQ ask for 256 KiB and get what is
-    set."""
-    return job.max_bytes > s.options.pull_max_bytes
+    """A reader that asks for more at a time: clients of RocketMQ ask for 256 KiB, or for as much as
+    an int holds, which says that they have no limit of their own, and get what is set."""
+    return s.options.pull_max_bytes < job.max_bytes < NO_LIMIT
 
 
 cdef int64_t bytes_limit(ShardState s, const PullJob* job) noexcept nogil:
