@@ -11,7 +11,8 @@ import contextlib
 import os
 import signal
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from rounds import Outcome, middle
@@ -19,6 +20,7 @@ from rows import Bench, Row, compare_cpu, in_rounds, sends, topic_queues
 from servers import PROBE_SECONDS, START_SECONDS_MAX, Ours, StartError
 
 from cext.load.producer import Producer
+from cext.load.template import FrameSet
 from rmq.client.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import RmqError
@@ -29,6 +31,7 @@ from rmq.load.run import open_producer
 from shards.client import BusClient
 from shards.messages import AllStats, AllStatsReply, ShardStatus, Status, StatusReply
 
+SPREAD, NARROW = (32, 16), (2, 64)  # connections, window
 POOL_BODY_BYTES = 4096
 POOL_FILE_BYTES = 64 << 20  # a log file; the pool has 5 of them, rounded down to a power of two
 PACED = 1000.0  # sends a second on the shard whose latency is watched
@@ -39,18 +42,27 @@ MESSAGES_A_QUESTION = 6  # command -> supervisor -> 2 shards -> supervisor -> co
 
 
 def shards(bench: Bench) -> Outcome:
-    """Two connections with a window of 64 each, to one shard or one to each of two.
+    """The same connections, all to one shard or half of them to each of two.
 
     All servers have the same cores. The supervisor's cost and that of the second control thread
-    are in it.
+    are in it, and that each shard has half as many messages a turn to spread a turn's fixed cost
+    over: with two connections alone, the note, that is most of it.
     """
     outcome = Outcome("shards", "two shards against one, same load: CPU-s/M", 1.1)
     with bench.ours() as one, bench.ours(name="two", shards=2) as two:
         few, spread = (of_first_broker(topic_queues(each)) for each in (one, two))
         rounds = in_rounds(
-            bench, sends(bench, one, few, 2, 64).slice, sends(bench, two, spread, 2, 64).slice
+            bench,
+            sends(bench, one, few, *SPREAD).slice,
+            sends(bench, two, spread, *SPREAD).slice,
+            sends(bench, one, few, *NARROW).slice,
+            sends(bench, two, spread, *NARROW).slice,
         )
-    return compare_cpu(outcome, rounds, "one two")
+    compare_cpu(outcome, [totals[:2] for totals in rounds], "one two")
+    narrow = [totals[3].cpu_per_million / totals[2].cpu_per_million for totals in rounds]
+    outcome.notes.append(f"with {NARROW[0]} connections {middle(narrow):.2f}x")
+    outcome.details["narrow"] = narrow
+    return outcome
 
 
 def of_first_broker(queues: list[Queue]) -> list[Queue]:
@@ -161,19 +173,18 @@ def shard_faults(bench: Bench) -> list[Outcome]:
         paced.run(500_000)
         with ThreadPoolExecutor(2) as threads:
             for _ in range(bench.rounds):
-                loaded = open_producer(frames, ours.addresses[1:], 1000, rate=LOAD)
-                load = threads.submit(loaded.run, int((3 * bench.seconds + 1) * 1e6))
-                calm = p99_us(bench, paced)
-                again = p99_us(bench, paced)
-                noise.append(again / calm)
-                watched = threads.submit(p99_us, bench, paced)
-                back.values.append(kill_and_wait(ours, 1))
-                killed.values.append(watched.result() / again)
-                load.result()  # it ended with its connection
-                settle(bench, paced)
-                calm = p99_us(bench, paced)
-                stopped.values.append(p99_while_stopped(bench, ours, paced, threads) / calm)
-                back.details.setdefault("calm_us", []).append(calm)
+                with load_on(threads, ours, frames, 3 * bench.seconds):
+                    first, calm = p99_us(bench, paced), p99_us(bench, paced)
+                    noise.append(calm / first)
+                    watched = threads.submit(p99_us, bench, paced)
+                    back.values.append(kill_and_wait(ours, 1))
+                    killed.values.append(watched.result() / calm)
+                    back.details.setdefault("calm_us", []).append(calm)
+                with load_on(threads, ours, frames, 2 * bench.seconds + 0.5):
+                    paced.run(int(max(0.5, bench.warmup) * 1e6))
+                    calm = p99_us(bench, paced)
+                    with stopped_shard(ours, 1):
+                        stopped.values.append(p99_us(bench, paced) / calm)
         paced.finish(1_000_000)
         if paced.stats()["failures"]:
             raise RuntimeError(f"sends to the sibling failed: {paced.stats()['failures']}")
@@ -192,8 +203,16 @@ def p99_us(bench: Bench, loop: Producer) -> float:
     return float(loop.latency.percentile(99.0)) / 1e3
 
 
-def settle(bench: Bench, loop: Producer) -> None:
-    loop.run(int(max(0.5, bench.warmup) * 1e6))
+@contextlib.contextmanager
+def load_on(
+    threads: ThreadPoolExecutor, server: Ours, frames: FrameSet, seconds: float
+) -> Iterator[None]:
+    """Sends to shard 1 meanwhile, LOAD a second, for as long as its connection lives."""
+    loop = open_producer(frames, server.addresses[1:], 1000, rate=LOAD)
+    running = threads.submit(loop.run, int(seconds * 1e6))
+    yield
+    running.result()
+    loop.finish(1_000_000)
 
 
 def kill_and_wait(server: Ours, index: int) -> float:
@@ -211,21 +230,14 @@ def kill_and_wait(server: Ours, index: int) -> float:
     raise StartError(f"shard {index} is not back; see {server.log}")
 
 
-def p99_while_stopped(
-    bench: Bench, server: Ours, loop: Producer, threads: ThreadPoolExecutor
-) -> float:
-    """The sibling's p99 from SIGSTOP of shard 1, which is under load, to its SIGCONT."""
-    pid = shard_status(server)[1].pid
-    frames = send_frames([Queue("first-ack", 0)], SendShape(bench.body_bytes))
-    loaded = open_producer(frames, server.addresses[1:], 1000, rate=LOAD)
-    load: Future[bool] = threads.submit(loaded.run, int(bench.seconds * 1e6))
+@contextlib.contextmanager
+def stopped_shard(server: Ours, index: int) -> Iterator[None]:
+    pid = shard_status(server)[index].pid
     os.kill(pid, signal.SIGSTOP)
     try:
-        return p99_us(bench, loop)
+        yield
     finally:
         os.kill(pid, signal.SIGCONT)
-        load.result()
-        loaded.finish(1_000_000)
 
 
 def shard_status(server: Ours) -> list[ShardStatus]:

@@ -95,21 +95,32 @@ def strict_target(kind: str, compat_folder: Path) -> Iterator[Target]:
     broker.stop()
 
 
+TYPES_SETTINGS = {
+    "messageDelayLevel": "1s 2s 1s 2s 3s",
+    "transactionTimeOut": "1000",
+    "transactionCheckInterval": "1000",
+    # Apache notes ends only so often and asks once more about what it has not noted.
+    "transactionOpBatchInterval": "100",
+    "recallMessageEnable": "true",
+}
+
+
 @pytest.fixture(scope="session")
 def types_target(kind: str, compat_folder: Path) -> Iterator[Target]:
     """Short delays, and transactions that are asked about soon."""
-    settings = {
-        "messageDelayLevel": "1s 2s 1s 2s 3s",
-        "transactionTimeOut": "1000",
-        "transactionCheckInterval": "1000",
-        # Apache notes ends only so often and asks once more about what it has not noted.
-        "transactionOpBatchInterval": "100",
-        "recallMessageEnable": "true",
-    }
-    broker = make_target(kind, compat_folder / "types", settings)
+    broker = make_target(kind, compat_folder / "types", TYPES_SETTINGS)
     broker.start()
     yield broker
     broker.stop()
+
+
+@pytest.fixture(scope="session")
+def two_shards(kind: str, compat_folder: Path) -> Iterator[Target]:
+    """Two shards of rmq, or a cluster of two Apache brokers; with the times of types_target."""
+    brokers = make_target(kind, compat_folder / "two", TYPES_SETTINGS, shards=2)
+    brokers.start()
+    yield brokers
+    brokers.stop()
 
 
 @pytest.fixture

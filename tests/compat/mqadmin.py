@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +28,10 @@ class Live:
     last_message_id: str
 
 
-@pytest.fixture(scope="session")
-def admin(target: Target, compat_folder: Path) -> Iterator[Admin]:
+@contextmanager
+def admin_of(target: Target, folder: Path) -> Iterator[Admin]:
     """admin("topicRoute", "-t", "x"): what the command printed."""
-    runner = java_runner(
-        NEW_CLIENT, compat_folder / "mqadmin", "mqadmin", {"rmqcompat.threads": "1"}
-    )
+    runner = java_runner(NEW_CLIENT, folder, "mqadmin", {"rmqcompat.threads": "1"})
 
     def run(*words: str) -> str:
         arguments = {f"a{index}": word for index, word in enumerate(words)}
@@ -41,6 +40,12 @@ def admin(target: Target, compat_folder: Path) -> Iterator[Admin]:
 
     yield run
     runner.close()
+
+
+@pytest.fixture(scope="session")
+def admin(target: Target, compat_folder: Path) -> Iterator[Admin]:
+    with admin_of(target, compat_folder / "mqadmin") as run:
+        yield run
 
 
 @pytest.fixture(scope="session")

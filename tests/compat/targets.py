@@ -10,6 +10,9 @@ Both kinds have the same face, so that a test never asks which one it talks to:
 
 rmq's standalone command is name server and broker in one process: both end together. Apache's name
 server stays up while its broker is away. Clients must get over either.
+
+With shards=2 rmq runs so many shards, and Apache RocketMQ so many brokers in one cluster, named as
+shards are: broker-a, broker-a-1. `brokers` has all addresses.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ class Target(Protocol):
     store: Path
     name_server: str
     broker: str
+    brokers: list[str]
 
     def start(self) -> None: ...
 
@@ -61,21 +65,25 @@ class RmqTarget:
         settings: dict[str, str],
         store: Path | None = None,
         port: int | None = None,
+        shards: int = 1,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.store = store or folder / "store"
         name_server_port = free_port()
-        broker_port = port or free_port(2, 1)
+        broker_port = port or free_port(2, 10 * shards - 9)
         self.name_server = f"127.0.0.1:{name_server_port}"
-        self.broker = f"127.0.0.1:{broker_port}"
+        self.brokers = [f"127.0.0.1:{broker_port + 10 * index}" for index in range(shards)]
+        self.broker = self.brokers[0]
         command = [sys.executable, "-m", "rmq", "standalone", "--store", str(self.store)]
         command += ["--namesrv-port", str(name_server_port), "--port", str(broker_port)]
+        command += ["--shards", str(shards)] if shards > 1 else []
         for key, value in {**COMMON_SETTINGS, **settings}.items():
             command += ["--set", f"{key}={value}"]
 
         def ready() -> bool:
-            return answers(("127.0.0.1", broker_port)) and has_route(
-                ("127.0.0.1", name_server_port), "SELF_TEST_TOPIC", self.broker
+            return answers(("127.0.0.1", broker_port)) and all(
+                has_route(("127.0.0.1", name_server_port), "SELF_TEST_TOPIC", broker)
+                for broker in self.brokers
             )
 
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -110,20 +118,30 @@ class ApacheTarget:
         settings: dict[str, str],
         store: Path | None = None,
         port: int | None = None,
+        shards: int = 1,
     ) -> None:
+        common = {**COMMON_SETTINGS, **settings}
         self.servers = ApacheStandalone(
-            folder,
-            free_port(),
-            port or free_port(2, 1),
-            {**COMMON_SETTINGS, **settings},
-            store=store,
+            folder, free_port(), port or free_port(2, 1), common, store=store
         )
+        name_server = self.servers.name_server_port
+        self.others = [
+            ApacheStandalone(
+                folder / f"broker-{index}", name_server, free_port(2, 1),
+                {**common, "brokerName": f"{common['brokerName']}-{index}"},
+            )
+            for index in range(1, shards)
+        ]  # fmt: skip
         self.store = self.servers.store
-        self.name_server = f"127.0.0.1:{self.servers.name_server_port}"
-        self.broker = f"127.0.0.1:{self.servers.broker_port}"
+        self.name_server = f"127.0.0.1:{name_server}"
+        ports = [each.broker_port for each in (self.servers, *self.others)]
+        self.brokers = [f"127.0.0.1:{each}" for each in ports]
+        self.broker = self.brokers[0]
 
     def start(self) -> None:
         self.servers.start()
+        for other in self.others:
+            other.start_broker()
 
     def end(self, manner: str) -> None:
         if manner == "clean":
@@ -132,7 +150,8 @@ class ApacheTarget:
             self.servers.kill_broker()
 
     def stop(self) -> None:
-        self.servers.kill()  # its clean stop takes 12 s
+        for server in (*self.others, self.servers):
+            server.kill()  # its clean stop takes 12 s
 
 
 def make_target(
@@ -141,10 +160,11 @@ def make_target(
     settings: dict[str, str] | None = None,
     store: Path | None = None,
     port: int | None = None,
+    shards: int = 1,
 ) -> Target:
     """A target that is not started yet."""
     classes: dict[str, type[RmqTarget] | type[ApacheTarget]] = {
         "rmq": RmqTarget,
         "apache": ApacheTarget,
     }
-    return classes[kind](folder, settings or {}, store, port)
+    return classes[kind](folder, settings or {}, store, port, shards)

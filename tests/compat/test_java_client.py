@@ -94,6 +94,8 @@ ELSEWHERE = {
     "exchange_query",
     "live_open",
     "live_send",
+    "live_stream",
+    "live_stop",
     "live_close",
     "live_counts",
     "retry_group_limits",

@@ -7,13 +7,16 @@ Cannot prove a power cut (tests/fault), nor what 500 rounds would show.
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
+import zmq
 from support.broker_client import BrokerClient
 from support.journal import Journal, Load
 from support.machine import Machine, is_shard, machine
@@ -29,6 +32,7 @@ from shards.messages import (
     Status,
     StatusReply,
     Welcome,
+    encode,
 )
 
 TOPIC_CONFIG, DELETE_TOPIC, UPDATE_OFFSET, MAX_OFFSET = 351, 215, 15, 30
@@ -324,3 +328,46 @@ def test_foreign_process_is_not_heard(tmp_path: Path) -> None:
             BusClient(broker.store)
         (tmp_path / "token").rename(broker.store / "bus" / "token")
         assert len(broker.ask(Status(), StatusReply).shards) == 2
+
+
+def is_answered(address: str, token: str, user: int) -> bool:
+    """Whether a process of that user gets an answer to its Hello within two seconds."""
+    pid = os.fork()
+    if pid == 0:
+        code = 2
+        try:
+            if user:
+                os.setgroups([])
+                os.setgid(user)
+                os.setuid(user)
+            socket = zmq.Context().socket(zmq.DEALER)
+            socket.setsockopt(zmq.LINGER, 0)
+            socket.connect(address)
+            hello = HelloCommand(token, os.getpid())
+            socket.send_multipart([b"Q" + bytes(8), encode(hello)])
+            code = 0 if socket.poll(2000) else 1
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert code in (0, 1)
+    return code == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_process_of_another_user_is_not_heard_even_with_the_token() -> None:
+    root = Path(tempfile.mkdtemp(prefix="rmq-bus-"))  # pytest's own is closed to others
+    root.chmod(0o755)
+    try:
+        with machine(root, 2) as broker:
+            token = (broker.store / "bus" / "token").read_text()
+            address = f"ipc://{broker.store}/bus/requests"
+            assert is_answered(address, token, 0)
+            assert not is_answered(address, token, 65534)  # the directory is closed
+            broker.store.chmod(0o755)
+            (broker.store / "bus").chmod(0o777)
+            for path in (broker.store / "bus").iterdir():
+                path.chmod(0o777)
+            assert not is_answered(address, token, 65534)  # the kernel says who connects
+            assert is_answered(address, token, 0)
+    finally:
+        shutil.rmtree(root)

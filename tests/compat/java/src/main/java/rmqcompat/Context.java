@@ -37,6 +37,7 @@ final class Context implements AutoCloseable {
     private static final AtomicInteger INSTANCES = new AtomicInteger();
 
     final String nameServer;
+    final int brokers;
     private final String prefix;
     private final Map<String, String> arguments;
     private final Map<String, Object> details;
@@ -46,6 +47,7 @@ final class Context implements AutoCloseable {
 
     Context(String name, Map<String, String> arguments, Map<String, Object> details) {
         this.nameServer = arguments.getOrDefault("nameServer", "");
+        this.brokers = Integer.parseInt(arguments.getOrDefault("brokers", "1"));
         this.prefix = arguments.getOrDefault("run", "run") + "_" + arguments.getOrDefault("as", name);
         this.arguments = arguments;
         this.details = details;
@@ -136,13 +138,16 @@ final class Context implements AutoCloseable {
 
     // ---- topics and messages
 
-    /** Creates a topic and waits until name server and client show all its queues. */
+    /**
+     * Creates a topic with so many queues on each broker, and waits until name server and client show
+     * all of them; in order of brokers and ids.
+     */
     List<MessageQueue> createTopic(String name, int queues) throws Exception {
         // The client asks the brokers that serve the key topic; without auto-creation there is no TBW102.
         Bridge.createTopic(producer(), argument("keyTopic", "TBW102"), name, queues);
         waitFor(15, "route of " + name, () -> {
             try {
-                return producer().fetchPublishMessageQueues(name).size() == queues;
+                return producer().fetchPublishMessageQueues(name).size() == queues * brokers;
             } catch (Exception notYet) {
                 return false;
             }
@@ -150,7 +155,7 @@ final class Context implements AutoCloseable {
         return queues(name);
     }
 
-    /** The queues of a topic in order of their ids. */
+    /** The queues of a topic in order of brokers and ids, as the client itself keeps them. */
     List<MessageQueue> queues(String name) throws Exception {
         Set<MessageQueue> sorted = new TreeSet<>(producer().fetchPublishMessageQueues(name));
         return new ArrayList<>(sorted);

@@ -48,7 +48,7 @@ final class LitePullScenarios {
         String topic = context.topic("t");
         List<MessageQueue> queues = context.createTopic(topic, 2);
         for (int i = 0; i < 60; i++) {
-            MessageQueue queue = queues.get(i % 2);
+            MessageQueue queue = queues.get(i % queues.size());
             context.producer().send(context.message(topic, i < 30 ? "low" : "high", i), queue);
         }
         DefaultLitePullConsumer consumer = context.newLitePuller("c");
@@ -64,7 +64,7 @@ final class LitePullScenarios {
         DefaultLitePullConsumer consumer = context.newLitePuller("c");
         consumer.setAutoCommit(false);
         consumer.start();
-        Context.equal("queues", 1, consumer.fetchMessageQueues(topic).size());
+        Context.equal("queues", context.brokers, consumer.fetchMessageQueues(topic).size());
         consumer.assign(List.of(queue));
         // All first: a seek that meets the very first pull in flight is lost inside the client.
         Context.equal("first", Context.range(0, 100), Context.numbers(poll(consumer, 100, 30)));
@@ -116,10 +116,11 @@ final class LitePullScenarios {
         two.subscribe(topic, "*");
         one.start();
         two.start();
-        Context.waitFor(30, "two queues each", () -> {
+        int share = queues.size() / 2;
+        Context.waitFor(30, "equal shares", () -> {
             one.poll(10);
             two.poll(10);
-            return one.assignment().size() == 2 && two.assignment().size() == 2;
+            return one.assignment().size() == share && two.assignment().size() == share;
         });
         context.send(queues, "tag", 0, 100);
         List<MessageExt> found = new ArrayList<>();

@@ -1,17 +1,26 @@
 package rmqcompat;
 
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * Clients that stay up while the test does something to the broker (restarts it, or looks at it with
- * mqadmin). "live_open" starts a producer and a push consumer and leaves them running under a name,
- * "live_send" sends and waits until all has arrived, "live_close" shuts them down.
+ * mqadmin). "live_open" starts a producer and a push consumer and leaves them running under a name
+ * (listener=orderly: one that consumes each queue in order), "live_send" sends and waits until all has
+ * arrived, "live_stream" sends until "live_stop" comes, whatever fails meanwhile, "live_close" shuts
+ * them down.
  */
 final class LiveScenarios {
     private static final Map<String, Live> OPEN = new ConcurrentHashMap<>();
@@ -24,12 +33,18 @@ final class LiveScenarios {
         Receiver receiver;
         List<MessageQueue> queues;
         int next;
+        volatile boolean stopping;
+        final Set<Integer> failed = new TreeSet<>(); // nobody was told that these are stored
+        final AtomicReference<String> wrong = new AtomicReference<>();
+        final Map<MessageQueue, Long> seen = new ConcurrentHashMap<>(); // the offset that comes next
     }
 
     static void register(Map<String, Scenario> table) {
         table.put("live_open", LiveScenarios::open);
         table.put("live_send", LiveScenarios::send);
         table.put("live_counts", LiveScenarios::counts);
+        table.put("live_stream", LiveScenarios::stream);
+        table.put("live_stop", context -> OPEN.get(context.argument("as")).stopping = true);
         table.put("live_close", LiveScenarios::close);
     }
 
@@ -37,14 +52,22 @@ final class LiveScenarios {
         String name = context.argument("as");
         Live live = new Live();
         // Its own context: the one given ends with this scenario.
-        live.context = new Context(name, Map.of("nameServer", context.nameServer, "run",
-            context.argument("run"), "as", name), new ConcurrentHashMap<>());
+        Map<String, String> arguments = Map.of("nameServer", context.nameServer, "run",
+            context.argument("run"), "as", name, "brokers", String.valueOf(context.brokers));
+        live.context = new Context(name, arguments, new ConcurrentHashMap<>());
         String topic = live.context.topic("t");
         live.queues = live.context.createTopic(topic, 4);
         live.receiver = new Receiver();
-        DefaultMQPushConsumer consumer =
-            Receiver.start(live.context, "c", topic, "*", live.receiver);
-        Context.waitFor(30, "four queues", () -> Bridge.ownedQueues(consumer, topic) == 4);
+        DefaultMQPushConsumer consumer = live.context.newPusher("c");
+        consumer.subscribe(topic, "*");
+        if (context.argument("listener", "").equals("orderly")) {
+            consumer.registerMessageListener(inOrder(live));
+        } else {
+            consumer.registerMessageListener(live.receiver.listener());
+        }
+        consumer.start();
+        Context.waitFor(30, "all queues",
+            () -> Bridge.ownedQueues(consumer, topic) == live.queues.size());
         OPEN.put(name, live);
         context.detail("topic", topic);
         context.detail("consumerGroup", live.context.group("c"));
@@ -73,7 +96,7 @@ final class LiveScenarios {
         }
         // At least once: a restart may take the latest commits of offsets with it.
         Context.waitFor(40, "messages " + first + ".." + end,
-            () -> live.receiver.missing(0, end).isEmpty());
+            () -> live.failed.containsAll(live.receiver.missing(0, end)));
         context.detail("lastOffsetId", offsetId);
         context.detail("received", live.receiver.total());
         context.detail("sent", live.next);
@@ -93,6 +116,67 @@ final class LiveScenarios {
             () -> live.receiver.least(first, live.next) >= least);
         Thread.sleep(1000);
         context.detail("counts", live.receiver.counts());
+    }
+
+    /** A queue may be given again from an earlier offset, but never goes on behind a gap. */
+    private static MessageListenerOrderly inOrder(Live live) {
+        return (messages, orderly) -> {
+            MessageQueue queue = orderly.getMessageQueue();
+            for (MessageExt message : messages) {
+                long expected = live.seen.getOrDefault(queue, 0L);
+                if (message.getQueueOffset() > expected) {
+                    live.wrong.set(queue + ": " + message.getQueueOffset() + " after " + expected);
+                }
+                live.seen.put(queue, message.getQueueOffset() + 1);
+                live.receiver.took(message);
+            }
+            return ConsumeOrderlyStatus.SUCCESS;
+        };
+    }
+
+    /**
+     * Sends one after the other until it is told to stop; the client chooses queues and tries again by
+     * itself. What was acknowledged must be stored, and be consumed.
+     */
+    private static void stream(Context context) throws Exception {
+        Live live = OPEN.get(context.argument("as"));
+        String topic = live.queues.get(0).getTopic();
+        Set<Integer> acked = new TreeSet<>();
+        Set<String> used = new TreeSet<>();
+        Map<String, Integer> reasons = new TreeMap<>(); // of failures, how often
+        long last = System.currentTimeMillis();
+        long gap = 0;
+        while (!live.stopping) {
+            int number = live.next++;
+            try {
+                SendResult result =
+                    live.context.producer().send(live.context.message(topic, "tag", number), 3000);
+                live.context.checkSent(result);
+                acked.add(number);
+                used.add(result.getMessageQueue().getBrokerName());
+                gap = Math.max(gap, System.currentTimeMillis() - last);
+                last = System.currentTimeMillis();
+            } catch (Exception error) {
+                live.failed.add(number);
+                reasons.merge(String.valueOf(error.getMessage()).split("\n")[0]
+                    .replaceAll("[0-9]+", "N"), 1, Integer::sum);
+            }
+            Thread.sleep(1);
+        }
+        context.detail("acked", acked.size());
+        context.detail("failed", live.failed.size());
+        context.detail("reasons", reasons);
+        context.detail("brokers", String.join(" ", used));
+        context.detail("longestGapMs", gap);
+        Context.waitFor(60, "everything acknowledged is consumed",
+            () -> live.receiver.numbers().containsAll(acked));
+        List<Integer> stored =
+            Context.numbers(live.context.pullAll(topic, acked.size(), 60));
+        List<Integer> missing = new ArrayList<>(acked);
+        missing.removeAll(Set.copyOf(stored));
+        Context.check(missing.isEmpty(), "acknowledged and not stored: " + missing);
+        Context.equal("order", null, live.wrong.get());
+        context.detail("stored", stored.size());
     }
 
     private static void close(Context context) {

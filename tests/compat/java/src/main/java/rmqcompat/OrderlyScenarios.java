@@ -27,19 +27,19 @@ final class OrderlyScenarios {
         String topic = context.topic("t");
         List<MessageQueue> queues = context.createTopic(topic, 4);
         Receiver receiver = new Receiver();
-        Map<Integer, Long> next = new ConcurrentHashMap<>();
-        Map<Integer, AtomicInteger> inside = new ConcurrentHashMap<>();
+        Map<MessageQueue, Long> next = new ConcurrentHashMap<>();
+        Map<MessageQueue, AtomicInteger> inside = new ConcurrentHashMap<>();
         AtomicReference<String> wrong = new AtomicReference<>();
         MessageListenerOrderly listener = (messages, orderly) -> {
-            int queue = orderly.getMessageQueue().getQueueId();
+            MessageQueue queue = orderly.getMessageQueue();
             AtomicInteger entered = inside.computeIfAbsent(queue, q -> new AtomicInteger());
             if (entered.incrementAndGet() != 1) {
-                wrong.set("queue " + queue + " consumed twice at a time");
+                wrong.set(queue + " consumed twice at a time");
             }
             for (MessageExt message : messages) {
                 long expected = next.getOrDefault(queue, 0L);
                 if (message.getQueueOffset() != expected) {
-                    wrong.set("queue " + queue + ": " + message.getQueueOffset() + " after " + expected);
+                    wrong.set(queue + ": " + message.getQueueOffset() + " after " + expected);
                 }
                 next.put(queue, message.getQueueOffset() + 1);
                 receiver.took(message);
@@ -58,7 +58,7 @@ final class OrderlyScenarios {
         // A queue that changes hands is locked by its old owner for some seconds.
         Context.waitFor(40, "equal shares", () -> {
             for (DefaultMQPushConsumer consumer : consumers) {
-                if (Bridge.ownedQueues(consumer, topic) != 4 / count) {
+                if (Bridge.ownedQueues(consumer, topic) != queues.size() / count) {
                     return false;
                 }
             }

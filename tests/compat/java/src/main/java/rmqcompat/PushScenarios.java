@@ -34,7 +34,8 @@ final class PushScenarios {
         List<MessageQueue> queues = context.createTopic(topic, 4);
         Receiver receiver = new Receiver();
         DefaultMQPushConsumer consumer = Receiver.start(context, "c", topic, "*", receiver);
-        Context.waitFor(30, "four queues", () -> Bridge.ownedQueues(consumer, topic) == 4);
+        Context.waitFor(30, "all queues",
+            () -> Bridge.ownedQueues(consumer, topic) == queues.size());
         context.send(queues, "tag", 0, 500);
         receiver.expectExactlyOnce(0, 500, 30);
     }
@@ -49,9 +50,9 @@ final class PushScenarios {
         }
         // Well below the 20 s of the periodic rebalance: the broker tells members of a change.
         long begin = System.nanoTime();
-        Context.waitFor(15, "two queues each", () -> {
+        Context.waitFor(15, "a third of the queues each", () -> {
             for (DefaultMQPushConsumer consumer : consumers) {
-                if (Bridge.ownedQueues(consumer, topic) != 2) {
+                if (Bridge.ownedQueues(consumer, topic) != queues.size() / 3) {
                     return false;
                 }
             }
@@ -68,9 +69,9 @@ final class PushScenarios {
         Thread.sleep(500); // commits are one-way
         begin = System.nanoTime();
         consumers.remove(0).shutdown();
-        Context.waitFor(15, "three queues each", () ->
-            Bridge.ownedQueues(consumers.get(0), topic) == 3
-                && Bridge.ownedQueues(consumers.get(1), topic) == 3);
+        Context.waitFor(15, "half of the queues each", () ->
+            Bridge.ownedQueues(consumers.get(0), topic) == queues.size() / 2
+                && Bridge.ownedQueues(consumers.get(1), topic) == queues.size() / 2);
         context.detail("milliseconds to balance two", (System.nanoTime() - begin) / 1_000_000);
         context.send(queues, "tag", 600, 900);
         all.expectExactlyOnce(0, 900, 30);
@@ -81,7 +82,8 @@ final class PushScenarios {
         List<MessageQueue> queues = context.createTopic(topic, 2);
         Receiver receiver = new Receiver();
         DefaultMQPushConsumer consumer = Receiver.start(context, "c", topic, "Aa || C", receiver);
-        Context.waitFor(30, "two queues", () -> Bridge.ownedQueues(consumer, topic) == 2);
+        Context.waitFor(30, "all queues",
+            () -> Bridge.ownedQueues(consumer, topic) == queues.size());
         context.send(queues, "Aa", 0, 50);
         context.send(queues, "BB", 50, 100); // same hash code as Aa: the client must drop these
         context.send(queues, "D", 100, 150);
@@ -101,7 +103,8 @@ final class PushScenarios {
             consumer.registerMessageListener(receiver.listener());
             consumer.start();
             receivers.add(receiver);
-            Context.waitFor(30, "all queues", () -> Bridge.ownedQueues(consumer, topic) == 4);
+            Context.waitFor(30, "all queues",
+                () -> Bridge.ownedQueues(consumer, topic) == queues.size());
         }
         context.send(queues, "tag", 0, 100);
         for (Receiver receiver : receivers) {
@@ -129,7 +132,7 @@ final class PushScenarios {
             for (int n = i; n < i + 100; n++) {
                 batch.add(context.message(topic, "tag", n));
             }
-            context.checkSent(context.producer().send(batch, queues.get(i / 100 % 4)));
+            context.checkSent(context.producer().send(batch, queues.get(i / 100 % queues.size())));
         }
         Receiver receiver = new Receiver();
         Receiver.start(context, "c", topic, "*", receiver);

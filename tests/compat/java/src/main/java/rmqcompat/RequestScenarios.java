@@ -53,7 +53,8 @@ final class RequestScenarios {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        Context.waitFor(30, "all queues", () -> Bridge.ownedQueues(consumer, topic) == 2);
+        int all = context.queues(topic).size();
+        Context.waitFor(30, "all queues", () -> Bridge.ownedQueues(consumer, topic) == all);
     }
 
     private static void ask(Context context) throws Exception {
@@ -66,7 +67,7 @@ final class RequestScenarios {
             long begin = System.nanoTime();
             Message question = context.message(topic, "tag", i);
             Message reply = i % 2 == 0 ? context.producer().request(question, 10000)
-                : context.producer().request(question, queues.get(i % 4 / 2), 10000);
+                : context.producer().request(question, queues.get(i / 2 % queues.size()), 10000);
             longest = Math.max(longest, (System.nanoTime() - begin) / 1000000);
             Context.equal("reply", "reply to body-" + i, Context.text(reply.getBody()));
             Context.equal("number", String.valueOf(i), reply.getUserProperty("n"));
