@@ -36,8 +36,6 @@ POOL_BODY_BYTES = 4096
 POOL_FILE_BYTES = 64 << 20  # a log file; the pool has 5 of them, rounded down to a power of two
 PACED = 1000.0  # sends a second on the shard whose latency is watched
 LOAD = 5000.0  # on the one that is killed
-CHANGES = 200  # of a topic, one after the other
-QUESTIONS = 300
 MESSAGES_A_QUESTION = 6  # command -> supervisor -> 2 shards -> supervisor -> command
 
 
@@ -81,11 +79,13 @@ def bus(bench: Bench) -> list[Outcome]:
         queues = of_first_broker(topic_queues(two))
         topic_queues(alone)
         for _ in range(bench.rounds):
-            cost.values.append(question_cost(two))
+            cost.values.append(question_cost(two, bench.control_messages))
             for name, server in (("one_shard", alone), ("two_shards", two)):
-                cost.details.setdefault(name, []).append(change_cost(server))
+                cost.details.setdefault(name, []).append(
+                    change_cost(server, bench.control_messages)
+                )
             crossing.values.append(bus_messages_of_sends(bench, two, queues, crossing))
-        cost.details["messages_a_change"] = bus_messages_of_changes(two)
+        cost.details["messages_a_change"] = bus_messages_of_changes(two, bench.control_messages)
     both = [middle(cost.details[name]) for name in ("one_shard", "two_shards")]
     cost.notes.append(
         f"a topic change: {both[0]:.0f} us on one shard, {both[1]:.0f} us on two, "
@@ -96,20 +96,20 @@ def bus(bench: Bench) -> list[Outcome]:
     return [cost, crossing]
 
 
-def question_cost(server: Ours) -> float:
+def question_cost(server: Ours, count: int) -> float:
     """Microseconds of CPU of one bus message: all shards' numbers, asked for again and again."""
     with BusClient(server.store) as client:
         meter = CpuMeter(server.pids())
-        for _ in range(QUESTIONS):
+        for _ in range(count):
             client.ask(AllStats(), AllStatsReply)
-        return meter.seconds() / (QUESTIONS * MESSAGES_A_QUESTION) * 1e6
+        return meter.seconds() / (count * MESSAGES_A_QUESTION) * 1e6
 
 
-def change_cost(server: Ours) -> float:
+def change_cost(server: Ours, count: int) -> float:
     """Microseconds of CPU of one change of a topic, which is written, told and registered."""
     meter = CpuMeter(server.pids())
-    change_topics(server, CHANGES)
-    return meter.seconds() / CHANGES * 1e6
+    change_topics(server, count)
+    return meter.seconds() / count * 1e6
 
 
 def change_topics(server: Ours, count: int) -> None:
@@ -123,12 +123,12 @@ def change_topics(server: Ours, count: int) -> None:
             connection.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
 
 
-def bus_messages_of_changes(server: Ours) -> float:
+def bus_messages_of_changes(server: Ours, count: int) -> float:
     """Messages at the shards' ends of the bus for each change, when changes do not coincide."""
     with BusClient(server.store) as client:
         before = bus_messages(client)
-        change_topics(server, CHANGES)
-        return (bus_messages(client) - before) / CHANGES
+        change_topics(server, count)
+        return (bus_messages(client) - before) / count
 
 
 def bus_messages_of_sends(

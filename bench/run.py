@@ -140,6 +140,7 @@ def main(
         bench.rounds, bench.seconds, bench.warmup = 1, 0.2, 0.05
         bench.floor_file_mb, bench.restart_messages, bench.many_topics = 64, 20_000, 3
         bench.query_messages = bench.pending_timers = bench.filter_messages = 20_000
+        bench.control_messages = 20
     try:
         outcomes = run_rows(names, bench)
     finally:
