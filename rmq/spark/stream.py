@@ -35,7 +35,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from rmq.errors import RmqError
+from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.spark.access import Access
 from rmq.spark.committing import commit_offsets
 from rmq.spark.offsets import QueueKey, from_json, start_of, to_json
@@ -45,6 +45,8 @@ from rmq.spark.queues import DataLossError, Ends, Queues, describe, partition_nu
 
 log = logging.getLogger("rmq.spark")
 COMMIT = ""  # no topic is called so
+BROKER_UNKNOWN = 211  # the code of rmq.client.cluster for a broker without an address
+FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
 
 
 class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -85,11 +87,11 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self.view.find()
+        self._target = self._ends({})
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = _read(start)
-        ends = self.view.find(gone={key.topic for key in before})
+        ends = self._ends(before)
         self._latest = {key: each.last for key, each in ends.items()}
         self._check_gone(before, ends)
         if self._target is not None:
@@ -117,6 +119,28 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return None if self._latest is None else self._written(self._latest)
+
+    def _ends(self, before: Mapping[QueueKey, int]) -> dict[QueueKey, Ends]:
+        """The queues as they are; while a broker is away, for pollTimeoutMs, waits for it."""
+        deadline = time.monotonic() + self._options.poll_timeout_ms / 1000
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                ends = self.view.find(gone={key.topic for key in before})
+                missing = {key.broker for key in before if key not in ends}
+                if not missing or missing <= self.view.addresses().keys():
+                    return ends
+                if time.monotonic() > deadline:
+                    return ends
+                reason = f"not registered: {', '.join(sorted(missing))}"
+            except (UnreachableError, RemoteError) as error:
+                away = isinstance(error, UnreachableError) or error.code == BROKER_UNKNOWN
+                if not away or not before or time.monotonic() > deadline:
+                    raise
+                reason = str(error)
+            log.warning("waiting for brokers: %s", reason)
+            time.sleep(pause)
+            pause = min(pause * 2, LAST_PAUSE)
 
     def _next(self, before: Mapping[QueueKey, int], after: dict[QueueKey, int]) -> dict[str, Any]:
         if any(offset != before.get(key) for key, offset in after.items()):
@@ -174,7 +198,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         before, after = _read(start), _read(end)
         fresh = [key for key in after if key not in before]
-        firsts = self.view.find(gone={key.topic for key in after}) if fresh else {}
+        firsts = self._ends(after) if fresh else {}
         ranges = {
             key: (before[key] if key in before else firsts.get(key, Ends(0, 0)).first, stop)
             for key, stop in after.items()
@@ -184,7 +208,10 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         sizes = self.view.row_bytes(ranges) if self._options.max_bytes_per_partition else None
         pieces = cut(ranges, partition_numbers(after), self._options, sizes)
-        addresses = self.view.addresses()
+        try:
+            addresses = self.view.addresses()
+        except UnreachableError:  # the executors ask again, and for longer
+            addresses = {}
         return [QueuePieces(task, addresses) for task in gather(pieces, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.broker_process import BrokerProcess, start_broker
-from support.spark_topics import fill, make, read
+from support.spark_topics import fill, make, read, send
 
 from rmq.client.admin import delete_topic, topic_queues
 from rmq.client.cluster import Cluster
@@ -156,6 +156,34 @@ def test_a_worker_needs_no_more_memory_for_a_long_queue(pair: Pair) -> None:
     assert rows >= 150_000
     assert peak < early + 40
     assert peak < 256
+
+
+def test_a_stream_goes_on_when_its_broker_comes_back(spark, pair: Pair, tmp_path: Path) -> None:
+    fill(pair.broker, "restarted", {0: [b"before"]})
+    reader = spark.readStream.format("rmq").option("nameserver", pair.namesrv)
+    frame = reader.options(topic="restarted", startingOffsets="earliest", columns="body").load()
+    seen: list[bytes] = []
+    query = (
+        frame.writeStream.foreachBatch(
+            lambda batch, _: seen.extend(bytes(row.body) for row in batch.collect())
+        )
+        .option("checkpointLocation", str(tmp_path / "point"))
+        .trigger(processingTime="100 milliseconds")
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        pair.kill()
+        time.sleep(1)
+        pair.start()
+        send(pair.broker, "restarted", [b"after"])
+        deadline = time.monotonic() + 60
+        while len(seen) < 2 and time.monotonic() < deadline and query.isActive:
+            time.sleep(0.1)
+        assert query.exception() is None
+    finally:
+        query.stop()
+    assert seen == [b"before", b"after"]
 
 
 @pytest.mark.slow
