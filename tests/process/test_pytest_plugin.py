@@ -9,7 +9,7 @@ from pathlib import Path
 
 from support.source_tree import ROOT
 
-USERS_TEST = '''
+USERS_TEST = """
 from rmq import Admin, Message, Producer
 
 
@@ -24,7 +24,7 @@ def test_order_is_paid(rmq_broker):
 def test_the_broker_is_the_same_for_the_session(rmq_broker):
     with Admin(namesrv_addr=rmq_broker.namesrv_addr) as admin:
         assert "orders" in admin.topics()
-'''
+"""
 
 
 def test_users_tests_get_a_broker(tmp_path: Path) -> None:

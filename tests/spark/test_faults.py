@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.broker_process import BrokerProcess, start_broker
 from support.spark_topics import fill, make, read, send
 
@@ -20,6 +22,7 @@ from rmq.spark.planning import Piece
 from rmq.spark.pulling import DamagedMessageError, read_pieces
 from rmq.spark.queues import DataLossError, Queues
 from rmq.spark.source import read_plan
+from rmq.spark.stream import RmqStreamReader
 
 SMALL = ("--set", f"mappedFileSizeCommitLog={32 << 20}")
 
@@ -158,6 +161,34 @@ def test_a_worker_needs_no_more_memory_for_a_long_queue(pair: Pair) -> None:
     assert peak < 256
 
 
+def test_planning_a_batch_waits_for_a_broker_that_restarts(pair: Pair) -> None:
+    fill(pair.broker, "planned", {0: [b"before"]})
+    options = read_options({"nameserver": pair.namesrv, "topic": "planned", "columns": "body",
+                            "startingOffsets": "earliest"}, streaming=True)  # fmt: skip
+    reader = RmqStreamReader(options, default_schema(options))
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadAllAvailable())
+    assert first == {"planned": {"broker-a": {"0": 1}}}
+    pair.kill()
+    back = threading.Timer(1.5, pair.start)
+    back.start()
+    began = time.monotonic()
+    assert reader.latestOffset(first, ReadAllAvailable()) == first
+    assert time.monotonic() - began > 1
+    back.join()
+    send(pair.broker, "planned", [b"after"])
+    second = reader.latestOffset(first, ReadAllAvailable())
+    assert second == {"planned": {"broker-a": {"0": 2}}}
+    batches = [batch for each in reader.partitions(first, second) for batch in reader.read(each)]
+    assert [batch.column(0).to_pylist() for batch in batches] == [[b"after"]]
+    with Cluster(pair.namesrv) as cluster:
+        delete_topic(cluster, "planned")
+    with pytest.raises(DataLossError, match="is no longer there"):
+        reader.latestOffset(second, ReadAllAvailable())
+    reader.stop()
+
+
+@pytest.mark.slow
 def test_a_stream_goes_on_when_its_broker_comes_back(spark, pair: Pair, tmp_path: Path) -> None:
     fill(pair.broker, "restarted", {0: [b"before"]})
     reader = spark.readStream.format("rmq").option("nameserver", pair.namesrv)
@@ -194,7 +225,6 @@ def test_a_broker_killed_under_a_spark_job_leaves_its_result_exact(spark, pair: 
     frame = read(spark, pair.broker, "job", minPartitions=4, columns="queueOffset")
     killer = subprocess.Popen(["sleep", "0.4"])
     counted = frame.selectExpr("count(*)", "count(distinct queueOffset)", "max(queueOffset)")
-    import threading
 
     def restart() -> None:
         killer.wait()

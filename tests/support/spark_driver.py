@@ -1,12 +1,14 @@
 """A Spark driver as a process of its own, for tests that kill it or give it a cluster.
 
 python spark_driver.py stream NAMESRV TOPIC FOLDER    to JSON files until killed; prints "running"
+                                                      when its first batch is done
 python spark_driver.py finish NAMESRV TOPIC FOLDER    the same query to the end of what there is
 python spark_driver.py count MASTER NAMESRV TOPIC     prints rows, distinct offsets, hosts of tasks
 """
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,8 @@ def stream(namesrv: str, topic: str, folder: str) -> None:
     spark = build_session("stream", "local[2]", SETTINGS)
     spark.sparkContext.setLogLevel("ERROR")
     running = query(spark, namesrv, topic, Path(folder), processingTime="0 seconds")
+    while running.lastProgress is None and running.isActive:
+        time.sleep(0.05)
     print("running", flush=True)
     running.awaitTermination()
 
