@@ -87,6 +87,8 @@ ELSEWHERE = {
     "filter_lite",
     "filter_wrong",
     "filter_evaluate",
+    "filter_store_fill",
+    "filter_store_read",
     "offset_before_broker_restart",
     "offset_after_broker_restart",
     "exchange_fill",

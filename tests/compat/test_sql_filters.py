@@ -7,6 +7,7 @@ that is the one difference, and then the two agree about what stands before.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -23,6 +24,7 @@ from cext.wire.sql_program import Program
 from rmq.filters.parser import TrailingText, parse
 from rmq.filters.program import compile_tree
 from rmq.filters.tokens import SqlError
+from tools.peers.server import free_port
 
 GROWN, SOUP = 8000, 4000
 LETTERS: dict[object, str] = {True: "T", False: "F", None: "N", FAILED: "X"}
@@ -132,3 +134,34 @@ def test_the_evaluator_agrees_with_apaches(
             differ.append((expression, properties, letter, own))
     assert differ == []
     assert min(seen.values()) > 100, seen
+
+
+def test_a_store_that_apache_wrote_with_the_queue_extension_is_filtered_by_tags(
+    kind: str, java: Callable[[str], ScenarioRunner], tmp_path: Path, session_id: str
+) -> None:
+    """With enableConsumeQueueExt a queue entry holds no tag but a place in another file."""
+    store = tmp_path / "store"
+    settings = {"enableConsumeQueueExt": "true", "mappedFileSizeCommitLog": str(16 << 20)}
+    run = f"{session_id}_ext"
+    port = free_port(2, 1)
+    writer = make_target("apache", tmp_path / "writer", settings, store=store, port=port)
+    reader = make_target(kind, tmp_path / "reader", settings, store=store, port=port)
+    try:
+        writer.start()
+        names = {"run": run, "as": "ext"}
+        java("java-5.5.0-json").run(
+            "filter_store_fill", nameServer=writer.name_server, broker=writer.broker, **names
+        )
+        time.sleep(3)  # Apache flushes queues every second
+        writer.end("clean")
+        writer.stop()
+        (queue,) = (store / "consumequeue").glob(f"*{run}_ext_t/0/*")
+        code = int.from_bytes(queue.read_bytes()[12:20], "big", signed=True)
+        assert code < -(2**31), "this store has no extension"
+        reader.start()
+        java("java-5.5.0-json").run(
+            "filter_store_read", nameServer=reader.name_server, broker=reader.broker, **names
+        )
+    finally:
+        writer.stop()
+        reader.stop()

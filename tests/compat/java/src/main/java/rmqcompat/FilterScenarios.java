@@ -33,6 +33,8 @@ final class FilterScenarios {
         table.put("filter_lite", FilterScenarios::lite);
         table.put("filter_wrong", FilterScenarios::wrong);
         table.put("filter_evaluate", FilterScenarios::evaluate);
+        table.put("filter_store_fill", FilterScenarios::fill);
+        table.put("filter_store_read", FilterScenarios::read);
     }
 
     /** Messages from before the subscription, and those that come while it waits. */
@@ -98,6 +100,38 @@ final class FilterScenarios {
         found.addAll(consumer.poll(1000));
         List<Integer> expected = Context.range(0, 10);
         expected.addAll(Context.range(50, 60));
+        Context.equal("messages", expected, Context.numbers(found));
+    }
+
+    private static void fill(Context context) throws Exception {
+        List<MessageQueue> queues = context.createTopic(context.topic("t"), 1);
+        for (int i = 0; i < 90; i++) {
+            context.send(queues, "ABC".substring(i % 3, i % 3 + 1), i, i + 1);
+        }
+    }
+
+    /** What the other scenario sent, perhaps to another broker, by tags. */
+    private static void read(Context context) throws Exception {
+        List<MessageQueue> queues = new ArrayList<>();
+        Context.waitFor(30, "route", () -> {
+            try {
+                return queues.addAll(context.queues(context.topic("t")));
+            } catch (MQClientException notYet) {
+                return false;
+            }
+        });
+        List<Integer> expected = Context.range(0, 90);
+        expected.removeIf(number -> number % 3 == 1);
+        List<MessageExt> found = new ArrayList<>();
+        long next = 0;
+        while (next < 90) {
+            PullResult result = context.puller().pull(queues.get(0), "A || C", next, 32);
+            Context.check(result.getNextBeginOffset() > next, "no way on from " + result);
+            next = result.getNextBeginOffset();
+            if (result.getPullStatus() == PullStatus.FOUND) {
+                found.addAll(result.getMsgFoundList());
+            }
+        }
         Context.equal("messages", expected, Context.numbers(found));
     }
 
