@@ -33,6 +33,7 @@ cdef int seal_batch(EngineState* state, Batch* batch, int64_t now_us) noexcept n
 cdef class Engine:
     cdef EngineState* state
     cdef readonly Mailbox notices    # ASKED and DROPPED
+    cdef object __weakref__
     cdef dict numbers                # (host, port) -> link
     cdef list names                  # link -> "host:port"
 

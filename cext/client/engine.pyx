@@ -9,6 +9,7 @@ import errno as errors
 import os
 import socket as sockets
 import threading
+import weakref
 
 cimport cython
 from cpython.ref cimport Py_INCREF
@@ -54,6 +55,8 @@ cdef enum:
     BINARY_OPAQUE_AT = 13            # in a frame with a binary header
     JSON_OPAQUE_AT = 18              # in a frame of cext/client/request.pyx with a JSON header
     BORN_DIGITS = 13
+    SILENCE_US = 1_000_000           # of a link: shorter requests prove nothing
+    SILENT_LINKS = 16                # broken in one turn at most
 
 
 # ---------------------------------------------------------------- turns of the thread
@@ -226,10 +229,14 @@ cdef void send_dirty(EngineState* state, int64_t now_us) noexcept nogil:
 
 
 cdef void tell_late(EngineState* state, int64_t now_us) noexcept nogil:
+    """A link that said nothing in all the time of a request is taken for dead (half open, or out of
+    step with its frames): it is broken, so that the next frame connects anew."""
     cdef int64_t nearest = FOREVER_US
+    cdef int32_t silent[SILENT_LINKS]
     cdef Slot* slot
     cdef Link* link
     cdef int32_t i
+    cdef int silent_count = 0
     lock_take(&state.lock)
     if state.next_deadline_us <= now_us:
         for i in range(SLOTS):
@@ -238,10 +245,18 @@ cdef void tell_late(EngineState* state, int64_t now_us) noexcept nogil:
                 continue
             if slot.deadline_us <= now_us:
                 slot_stage(state, slot, LATE, 0)
+                link = state.links[slot.link]
+                if (now_us - slot.started_us >= SILENCE_US and link.last_heard_us < slot.started_us
+                        and silent_count < SILENT_LINKS):
+                    silent[silent_count] = slot.link
+                    silent_count += 1
             else:
                 nearest = min(nearest, slot.deadline_us)
         state.next_deadline_us = nearest
     lock_release(&state.lock)
+    for i in range(silent_count):
+        if state.links[silent[i]].fd >= 0:
+            break_link(state, state.links[silent[i]], errors_ETIMEDOUT)
     for i in range(load_acquire_i32(&state.link_count)):
         link = state.links[i]
         if link.state == LINK_CONNECTING and link.connect_until_us <= now_us:
@@ -355,6 +370,19 @@ cdef extern from "<errno.h>" nogil:
 
 # ---------------------------------------------------------------- Python's side
 
+engines = weakref.WeakSet()
+
+
+def forget_after_fork():
+    """A child of fork has no engine threads: its copies are closed, whatever state they were in."""
+    cdef Engine engine
+    for engine in list(engines):
+        engine.state.closed = True
+        engine.state.thread.running = False
+        lock_open(&engine.state.lock)      # the thread may have held it when it was copied
+
+
+os.register_at_fork(after_in_child=forget_after_fork)
 own = threading.local()              # the mailbox of each thread that waits for its calls
 
 
@@ -376,6 +404,7 @@ cdef class Engine:
         if slots_open(self.state) != Status.OK:
             raise MemoryError()
         self.notices = Mailbox(self)
+        engines.add(self)
         self.state.notices = self.notices.state
         self.state.epoll_fd = epoll_create1(EPOLL_CLOEXEC)
         self.state.wake_fd = event_open(&error)

@@ -36,6 +36,7 @@ cdef class SendWaiter:
 cdef class Target(Told):
     cdef readonly Sender sender
     cdef readonly str topic          # as on the wire
+    cdef readonly str shown          # as the user knows it: without the namespace
     cdef readonly str broker_name
     cdef readonly str address
     cdef readonly int32_t queue_id

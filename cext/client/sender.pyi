@@ -1,14 +1,16 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeAlias, final
+from typing import Any, TypeAlias, final, overload
 
 from cext.client.engine import Engine
 from cext.client.mailbox import Mailbox
 from cext.client.message import Message
 from cext.client.result import SendResult
+from rmq.format.fastjson import MessageQueue
 
 _SendCallback: TypeAlias = Callable[[SendResult | None, Exception | None], object]
 _BatchCallback: TypeAlias = Callable[[list[SendResult] | None, Exception | None], object]
+_Selector: TypeAlias = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
 _Told: TypeAlias = _SendCallback | _BatchCallback | Future[SendResult] | SendWaiter | None
 
 @final
@@ -21,6 +23,7 @@ class SendWaiter:
 class Target:
     sender: Sender
     topic: str
+    shown: str
     broker_name: str
     address: str
     queue_id: int
@@ -29,6 +32,7 @@ class Target:
         self,
         sender: Sender,
         topic: str,
+        shown: str,
         broker_name: str,
         address: str,
         queue_id: int,
@@ -64,16 +68,28 @@ class Sender:
     messages_under_way: int
     bytes_under_way: int
     def connect_sender(self, engine: Engine, mailbox: Mailbox) -> None: ...
+    @overload
     def send_async(
         self,
         message: Message,
-        callback: _SendCallback | None = None,
+        callback: None = None,
         *,
-        queue: Any = None,
-        selector: Any = None,
+        queue: MessageQueue | None = None,
+        selector: _Selector | None = None,
         arg: Any = None,
         timeout_ms: float | None = None,
-    ) -> Any: ...
+    ) -> Future[SendResult]: ...
+    @overload
+    def send_async(
+        self,
+        message: Message,
+        callback: _SendCallback,
+        *,
+        queue: MessageQueue | None = None,
+        selector: _Selector | None = None,
+        arg: Any = None,
+        timeout_ms: float | None = None,
+    ) -> None: ...
     def submit_to(
         self,
         target: Target,

@@ -1,6 +1,6 @@
 """Sends into the engine's buffers and the telling of their ends (sender.pxd).
 
-Measured on the machine this was written on: see bench/client.py, which has the row.
+bench/client.py measures what a message costs this way.
 """
 from concurrent.futures import Future
 
@@ -82,12 +82,14 @@ cdef class SendWaiter:
 
 
 cdef class Target(Told):
-    def __init__(self, Sender sender not None, str topic not None, str broker_name not None,
-                 str address not None, int32_t queue_id, int32_t link, dict fields not None):
+    def __init__(self, Sender sender not None, str topic not None, str shown not None,
+                 str broker_name not None, str address not None, int32_t queue_id, int32_t link,
+                 dict fields not None):
         """fields: a, c, d, k of the request, by letter."""
         fixed = {**fields, "b": topic, "e": queue_id, "j": 0, "n": broker_name}
         self.sender = sender
         self.topic = topic
+        self.shown = shown
         self.broker_name = broker_name
         self.address = address
         self.queue_id = queue_id
@@ -285,11 +287,11 @@ cdef class Target(Told):
         message = <Message>slot.message
         self.sender.leave(1, len(message.body))
         if slot.outcome == ANSWERED and slot.id_bytes:
-            result = result_of_slot(slot, self.topic, self.broker_name, message)
+            result = result_of_slot(slot, self.shown, self.broker_name, message)
         elif slot.outcome == ANSWERED:
             reply, error = stored_answer(slot)
             if error is None:
-                result = result_of_reply(reply, self.topic, self.broker_name, message,
+                result = result_of_reply(reply, self.shown, self.broker_name, message,
                                          reply.int_field("queueId"),
                                          reply.int_field("queueOffset"), -1)
         else:
@@ -327,7 +329,7 @@ cdef class Target(Told):
                 Py_DECREF(<object>batch.items[i])
             batch.count = 0
             results = None if error is not None else [
-                result_of_reply(reply, self.topic, self.broker_name, message, queue_id, offset, i)
+                result_of_reply(reply, self.shown, self.broker_name, message, queue_id, offset, i)
                 for i, message in enumerate(messages)
             ]
             sender._batch_ended(self, messages, callbacks, <object>slot.callback, results, error,
@@ -337,7 +339,7 @@ cdef class Target(Told):
         for i in range(batch.count):
             message = <Message>batch.items[2 * i]
             callback = <object>batch.items[2 * i + 1]
-            result = result_of_reply(reply, self.topic, self.broker_name, message, queue_id,
+            result = result_of_reply(reply, self.shown, self.broker_name, message, queue_id,
                                      offset, <int32_t>i)
             Py_DECREF(message)
             Py_DECREF(callback)

@@ -1,1 +1,1 @@
-"""A small synchronous client: what the command line, tests and tools need, nothing more."""
+"""The Python client; beside it the blocking client of the command line, tests and tools."""

@@ -12,72 +12,16 @@ a broken one is replaced at the next use. Used by one thread.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from rmq.client.connection import Connection
+from rmq.client.routes import BrokerEntry, QueueEntry, Route, broker_entry, parse_route
 from rmq.codes import RequestCode
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
-from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
 
-PERM_READ, PERM_WRITE = 4, 2
-MASTER = 0
-
-
-@dataclass(frozen=True)
-class BrokerEntry:
-    """One broker name: its cluster and the address per broker id (0 is the master)."""
-
-    name: str
-    cluster: str
-    addresses: dict[int, str]
-
-    @property
-    def master(self) -> str | None:
-        return self.addresses.get(MASTER)
-
-
-@dataclass(frozen=True)
-class QueueEntry:
-    """What one broker says of one topic."""
-
-    broker_name: str
-    read_queues: int
-    write_queues: int
-    perm: int
-
-
-@dataclass(frozen=True)
-class Route:
-    """Where a topic lives."""
-
-    topic: str
-    brokers: dict[str, BrokerEntry]
-    entries: list[QueueEntry] = field(default_factory=list)
-
-    def readable(self) -> list[MessageQueue]:
-        """All queues one may pull from."""
-        return [
-            MessageQueue(self.topic, entry.broker_name, queue_id)
-            for entry in self.entries
-            if entry.perm & PERM_READ and self._has_master(entry)
-            for queue_id in range(entry.read_queues)
-        ]
-
-    def writable(self) -> list[MessageQueue]:
-        """All queues one may send to."""
-        return [
-            MessageQueue(self.topic, entry.broker_name, queue_id)
-            for entry in self.entries
-            if entry.perm & PERM_WRITE and self._has_master(entry)
-            for queue_id in range(entry.write_queues)
-        ]
-
-    def _has_master(self, entry: QueueEntry) -> bool:
-        broker = self.brokers.get(entry.broker_name)
-        return broker is not None and broker.master is not None
+__all__ = ["BrokerEntry", "Cluster", "QueueEntry", "Route"]
 
 
 class Cluster:
@@ -125,25 +69,15 @@ class Cluster:
         reply = self.name_server_call(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic, "acceptStandardJsonOnly": True}
         )
-        data = fastjson.loads_object(reply.body)
-        brokers = {entry.name: entry for entry in map(_broker_entry, _rows(data, "brokerDatas"))}
-        entries = [
-            QueueEntry(
-                str(row.get("brokerName")),
-                _count(row, "readQueueNums"),
-                _count(row, "writeQueueNums"),
-                _count(row, "perm"),
-            )
-            for row in _rows(data, "queueDatas")
-        ]
-        self._remember(brokers)
-        return Route(topic, brokers, sorted(entries, key=lambda entry: entry.broker_name))
+        route = parse_route(topic, reply.body)
+        self._remember(route.brokers)
+        return route
 
     def brokers(self) -> list[BrokerEntry]:
         """Every registered broker, by cluster and name."""
         reply = self.name_server_call(RequestCode.GET_BROKER_CLUSTER_INFO)
         table = fastjson.loads_object(reply.body).get("brokerAddrTable") or {}
-        found = {name: _broker_entry({"brokerName": name} | row) for name, row in table.items()}
+        found = {name: broker_entry({"brokerName": name} | row) for name, row in table.items()}
         self._remember(found)
         return sorted(found.values(), key=lambda entry: (entry.cluster, entry.name))
 
@@ -174,26 +108,3 @@ class Cluster:
         for entry in brokers.values():
             if entry.master is not None:
                 self._masters[entry.name] = entry.master
-
-
-def _broker_entry(row: Mapping[str, Any]) -> BrokerEntry:
-    addresses = row.get("brokerAddrs") or {}
-    try:
-        by_id = {int(key): str(address) for key, address in addresses.items()}
-    except (ValueError, AttributeError):
-        raise ProtocolError("the name server's answer holds a broken broker entry") from None
-    return BrokerEntry(str(row.get("brokerName")), str(row.get("cluster")), by_id)
-
-
-def _rows(data: Mapping[Any, Any], name: str) -> list[dict[str, Any]]:
-    rows = data.get(name) or []
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ProtocolError(f"{name} in the name server's answer is not a list of objects")
-    return rows
-
-
-def _count(row: Mapping[str, Any], name: str) -> int:
-    value = row.get(name, 0)
-    if not isinstance(value, int) or not 0 <= value <= 1 << 20:
-        raise ProtocolError(f"{name} in the name server's answer is {value!r}")
-    return value

@@ -75,8 +75,8 @@ class ClientParameters:
     namespace: str | None = parameter(
         None, "put before topics and groups as `namespace%name`, and taken off what is received"
     )
-    access_channel: str = parameter("LOCAL", "where traces go: LOCAL or CLOUD")
-    language: str = parameter("PYTHON", "what brokers are told of this client (Java: JAVA)")
+    access_channel: str = parameter("LOCAL", "accepted without effect")
+    language: str = parameter("PYTHON", "accepted; brokers are told PYTHON")
     vip_channel_enabled: bool = parameter(
         False, "connect to the brokers' second port (listenPort - 2)"
     )
@@ -92,8 +92,10 @@ class ClientParameters:
         "-",
     )
     mq_client_api_timeout: int = parameter(3_000, "patience with name servers and admin requests")
-    decode_read_body: bool = parameter(True, "accepted; bodies are read when asked for")
-    decode_decompress_body: bool = parameter(True, "unpack bodies that were sent packed")
+    decode_read_body: bool = parameter(True, "accepted; a body is read when it is asked for")
+    decode_decompress_body: bool = parameter(
+        True, "accepted; a packed body is unpacked when it is asked for"
+    )
     socks_proxy_config: str = parameter("{}", "accepted; refused when not empty")
     detect_timeout: int = parameter(200, "patience when a slow broker is probed")
     detect_interval: int = parameter(2_000, "how often slow brokers are probed")
@@ -112,7 +114,7 @@ class ClientParameters:
     enable_trace: bool = parameter(False, "send a trace of each message to the trace topic")
     trace_topic: str | None = parameter(None, "its name; unset: RMQ_SYS_TRACE_TOPIC")
     trace_msg_batch_num: int = parameter(10, "traces that are sent together")
-    max_page_size_in_get_metadata: int = parameter(2_000, "topics or groups of one admin answer")
+    max_page_size_in_get_metadata: int = parameter(2_000, "accepted without effect")
     rpc_hook: RpcHook | None = parameter(
         None, "sees every request before it is sent and every answer (signatures of accounts)"
     )
@@ -224,7 +226,28 @@ def page() -> str:
                 f"| `{name}` | {java} | `{default}` | {text.replace('|', chr(92) + '|')} |"
             )
         lines.append("")
+    lines += ["## Message", "", "What one sends; all but the first two are keywords.", ""]
+    lines += ["| argument | RocketMQ's name | default | meaning |", "|---|---|---|---|"]
+    lines += [
+        f"| `{name}` | {java} | `{default}` | {text} |" for name, java, default, text in MESSAGE
+    ]
     return "\n".join(lines)
+
+
+MESSAGE = (
+    ("topic", "Topic", "-", "where it goes; 1 to 127 letters, digits, %, |, - and _"),
+    ("body", "Body", "-", "bytes, or text that is sent as UTF-8; not empty"),
+    ("tags", "Tags", "None", "one tag, which brokers filter by"),
+    ("keys", "Keys", "None", "what it is found by: text with blanks between, or a list"),
+    ("properties", "Properties", "None", "names and values of the user's own"),
+    ("flag", "Flag", "0", "a number of the user's own"),
+    ("delay_level", "DelayTimeLevel", "0", "1 to 18: 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h"),
+    ("delay_seconds", "DelayTimeMs", "None", "delayed by so long, to the millisecond"),
+    ("deliver_at", "DeliverTimeMs", "None", "delayed until then: a datetime, or ms since 1970"),
+    ("sharding_key", "ShardingKey", "None", "equal keys go to one queue and keep their order"),
+    ("wait_store_msg_ok", "WaitStoreMsgOK", "True", "answered when it is as safe as the broker "
+     "promises; False: when it is received"),
+)  # fmt: skip
 
 
 PAGE_HEAD = """Written by `python -m rmq.client.parameters` from `rmq/client/parameters.py`.

@@ -229,7 +229,7 @@ class Producer(Sender):
             address = instance.address_of(queue.broker_name)
             link = instance.link(address)
             targets.append(
-                Target(self, name, queue.broker_name, address, queue.queue_id, link, fields)
+                Target(self, name, topic, queue.broker_name, address, queue.queue_id, link, fields)
             )
         found = self.topics[topic] = TopicQueues(targets, route, next(self._turns) & 0xFFFF)
         return found
@@ -525,7 +525,7 @@ class Producer(Sender):
                 hook.after_response(target.address, code, fields, reply)
             if reply is not None:
                 if reply.code == 0 or 10 <= reply.code <= 12:
-                    result = send_result(reply, target.topic, target.broker_name, message)
+                    result = send_result(reply, target.shown, target.broker_name, message)
                 else:
                     error = RemoteError(reply.code, reply.remark or "no reason given")
             took = monotonic_ms() - began

@@ -27,7 +27,7 @@ from cext.client.message import Message, MessageExt, decode_messages
 from cext.client.reply import Reply
 from cext.client.result import SendResult
 from rmq.client.instance import ClientInstance
-from rmq.client.namespaces import unwrap
+from rmq.client.namespaces import unwrap, wrap
 from rmq.client.parameters import TransactionProducerParameters
 from rmq.client.producer import Producer
 from rmq.codes import RequestCode
@@ -170,7 +170,7 @@ class TransactionProducer(Producer):
     def _end(self, result: SendResult, state: LocalTransactionState) -> None:
         _, log_offset = decode_message_id(result.offset_message_id)
         fields = {
-            "topic": result.topic, "producerGroup": self.group,
+            "topic": wrap(self.parameters.namespace, result.topic), "producerGroup": self.group,
             "tranStateTableOffset": result.queue_offset, "commitLogOffset": log_offset,
             "commitOrRollback": state.value, "fromTransactionCheck": False,
             "msgId": result.message_id, "transactionId": result.transaction_id,

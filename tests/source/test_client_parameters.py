@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 
 import pytest
 from support.source_tree import ROOT
 
-from rmq.client.parameters import ClientParameters, ProducerParameters, page, rows, tables
+from rmq.client.parameters import (
+    MESSAGE,
+    ClientParameters,
+    ProducerParameters,
+    page,
+    rows,
+    tables,
+)
 
 # What RocketMQ 5.5 has, read from its published classes (DefaultMQProducer and its bases): name in
 # Java, default. Left out: objects that are no settings (traceDispatcher, produceAccumulator),
@@ -53,3 +61,16 @@ def test_every_parameter_has_a_meaning_and_stands_on_the_page() -> None:
         for name, java, _, text in rows(of):
             assert len(text) > 10
             assert f"| `{name}` | {java} |" in page()
+
+
+def test_the_page_names_what_a_message_takes() -> None:
+    stub = ast.parse((ROOT / "cext" / "client" / "message.pyi").read_text())
+    (init,) = (
+        child
+        for node in stub.body
+        if isinstance(node, ast.ClassDef) and node.name == "Message"
+        for child in node.body
+        if isinstance(child, ast.FunctionDef) and child.name == "__init__"
+    )
+    names = [each.arg for each in (*init.args.args[1:], *init.args.kwonlyargs)]
+    assert sorted(names) == sorted(name for name, _, _, _ in MESSAGE)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import random
 import socket
+import subprocess
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -40,6 +46,10 @@ def engine() -> Iterator[Engine]:
 def link_to(engine: Engine, peer: ScriptedPeer) -> int:
     host, _, port = peer.address.rpartition(":")
     return engine.link(host, int(port))
+
+
+def child_environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def free_port() -> int:
@@ -226,3 +236,68 @@ def test_requests_are_what_the_other_codec_reads() -> None:
         command = remoting.decode(encode_request(code, {"a": "b", "c": False}, b"x", 2)[4:])
         assert (command.code, command.flag, command.fields, command.body) == (
             code, 2, {"a": "b", "c": "false"}, b"x")  # fmt: skip
+
+
+def test_damaged_answers_end_their_requests_and_nothing_else(engine: Engine) -> None:
+    """Every mutation either still is an answer, or the connection is given up and made anew."""
+    chance = random.Random(7)
+
+    def damaged(request: Command) -> bytes:
+        frame = bytearray(remoting.encode(request.reply(0, "ok", {"a": "b" * 20}, b"body" * 20)))
+        for _ in range(chance.randint(1, 3)):
+            frame[chance.randrange(4, len(frame))] = chance.randrange(256)  # not its length
+        return bytes(frame)
+
+    with ScriptedPeer({30: damaged, 31: ECHO[30]}) as peer:
+        link = link_to(engine, peer)
+        ends = Counter[str]()
+        for _ in range(400):
+            try:
+                reply = engine.call(link, encode_request(30), 50)
+                ends["answered"] += 1
+                assert len(reply.body) <= 200
+            except (UnreachableError, ProtocolError) as error:
+                ends[type(error).__name__] += 1
+        for _ in range(3):  # the last damage may still be on its way
+            with contextlib.suppress(UnreachableError):
+                engine.call(link, encode_request(31), 200)
+        assert engine.call(link, encode_request(31), 3000).code == 0
+        assert engine.stats()["under_way"] == 0
+    assert sum(ends.values()) == 400
+    assert ends["answered"] > 50
+
+
+def test_a_link_that_is_silent_for_a_whole_request_is_made_anew(engine: Engine) -> None:
+    with ScriptedPeer({30: lambda _: None, 31: ECHO[30]}) as peer:
+        link = link_to(engine, peer)
+        mailbox, ends = Mailbox(engine), []
+        engine.submit(link, encode_request(30), 9000, mailbox, lambda *end: ends.append(end))
+        with pytest.raises(RequestTimeoutError):
+            engine.call(link, encode_request(30), 200)
+        assert not mailbox.deliver()  # short requests prove nothing
+        with pytest.raises(RequestTimeoutError):
+            engine.call(link, encode_request(30), 1050)
+        assert mailbox.deliver(3000)
+        assert isinstance(ends[0][1], UnreachableError)
+        assert engine.call(link, encode_request(31), 3000).code == 0
+
+
+def test_a_forked_child_is_told_that_its_copy_is_closed() -> None:
+    script = """
+import os, sys
+from cext.client.engine import Engine
+from cext.client.request import encode_request
+from rmq.errors import ClosedError
+engine = Engine(); engine.start()
+pid = os.fork()
+if pid == 0:
+    try:
+        engine.call(engine.link("127.0.0.1", 9), encode_request(30), 1000)
+    except ClosedError:
+        os._exit(7)
+    os._exit(1)
+engine.stop()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], timeout=30, env=child_environment())
+    assert done.returncode == 7

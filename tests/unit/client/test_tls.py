@@ -1,0 +1,120 @@
+"""use_tls: the same client over an encrypted connection, and certificates that are not trusted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.scripted_peer import ScriptedPeer
+
+from rmq import Message, Producer, UnreachableError
+from rmq.codes import RequestCode as Code
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the key")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file with a key and a certificate for 127.0.0.1."""
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+         "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout",
+         str(folder / "key"), "-out", str(folder / "certificate")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return folder
+
+
+@contextlib.contextmanager
+def encrypted(address: str, certificate: Path) -> Iterator[str]:
+    """A listener that decrypts and passes everything on to `address`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "certificate", certificate / "key")
+    host, _, port = address.rpartition(":")
+    loop = asyncio.new_event_loop()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
+
+    loop.set_exception_handler(lambda *_: None)  # clients that hang up in the handshake
+    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0, ssl=context))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    loop.call_soon_threadsafe(server.close)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+
+
+@contextlib.contextmanager
+def cluster(certificate: Path) -> Iterator[tuple[str, ScriptedPeer]]:
+    """A name server and a broker behind TLS; topic t has one queue."""
+    answers = {Code.HEART_BEAT: lambda request: request.reply(),
+               Code.UNREGISTER_CLIENT: lambda request: request.reply()}  # fmt: skip
+    with ScriptedPeer(answers) as peer, encrypted(peer.address, certificate) as address:
+        route = fastjson.dumps({
+            "brokerDatas": [{"brokerName": "b", "cluster": "c", "brokerAddrs": {"0": address}}],
+            "queueDatas": [{"brokerName": "b", "perm": 6, "readQueueNums": 1,
+                            "writeQueueNums": 1}],
+        })  # fmt: skip
+
+        def stored(request: Command) -> Command:
+            return request.reply(0, None, {"msgId": "F" * 32, "queueId": 0, "queueOffset": 7})
+
+        peer.answers[Code.SEND_MESSAGE_V2] = stored
+        peer.answers[Code.GET_ROUTEINFO_BY_TOPIC] = lambda request: request.reply(
+            0, None, None, route
+        )
+        yield address, peer
+
+
+def test_sends_go_over_tls_and_come_back(certificate: Path) -> None:
+    trusted = str(certificate / "certificate")
+    with (
+        cluster(certificate) as (address, peer),
+        Producer("g", namesrv_addr=address, use_tls=True, tls_ca_file=trusted) as producer,
+    ):
+        body = bytes(range(256)) * 1000
+        assert producer.send(Message("t", body, properties={"a": "b"})).is_ok
+        futures = [producer.send_async(Message("t", b"%d" % i)) for i in range(50)]
+        assert all(each.result(10).is_ok for each in futures)
+        sends = [each for each in peer.requests if each.code == Code.SEND_MESSAGE_V2]
+        assert len(sends) == 51
+
+
+def test_a_certificate_nobody_vouches_for_is_refused_unless_asked_for(certificate: Path) -> None:
+    with cluster(certificate) as (address, peer):
+        with (
+            Producer("g", namesrv_addr=address, use_tls=True) as producer,
+            pytest.raises(UnreachableError, match="cannot connect with TLS"),
+        ):
+            producer.send(Message("t", b"x"))
+        assert peer.requests == []
+        with Producer("g", namesrv_addr=address, use_tls=True, tls_verify=False) as producer:
+            assert producer.send(Message("t", b"x")).is_ok
+
+
+def test_plain_clients_get_nowhere(certificate: Path) -> None:
+    with cluster(certificate) as (address, peer):
+        with Producer("g", namesrv_addr=address, mq_client_api_timeout=500) as producer, \
+                pytest.raises(UnreachableError):  # fmt: skip
+            producer.send(Message("t", b"x"))
+        assert peer.requests == []
