@@ -18,12 +18,11 @@ from cext.memory.name_map cimport (
     name_map_close, name_map_find, name_map_open, name_map_put,
 )
 from cext.store.record cimport (
-    BAD_BODY_CRC, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN, RecordView, record_parse,
+    BAD_BODY_CRC, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, RecordView, is_record_magic, record_parse,
 )
 
 cdef enum:
     WINDOW_BYTES = 2 << 20          # read at once; grows for a larger record
-    RECORD_BYTES_LIMIT = 256 << 20  # no record is larger, whatever its size field says
     END_WINDOW = 16 << 20           # of the search for the log's end
     TRANSACTION = 0xC               # sys flag
     TRANSACTION_COMMIT = 0x8
@@ -149,7 +148,8 @@ cdef class LogReader:
         at = self.buffer + (offset - self.window_start)
         if self.window_end - offset >= 8:
             total = load_u32(at)
-            if is_magic(load_u32(at + 4)) and total <= min(left, <int64_t> RECORD_BYTES_LIMIT):
+            if (is_record_magic(load_u32(at + 4))
+                    and total <= min(left, <int64_t> RECORD_BYTES_LIMIT)):
                 status = self._hold(offset, total)
                 if status != Status.OK:
                     return status
@@ -182,7 +182,7 @@ cdef class LogReader:
             if status != Status.OK:
                 return status
             if (self.window_end - at >= 8
-                    and is_magic(load_u32(self.buffer + (at - self.window_start) + 4))):
+                    and is_record_magic(load_u32(self.buffer + (at - self.window_start) + 4))):
                 status = self.peek(at, &view)
                 if status == Status.OK:
                     return at
@@ -286,7 +286,3 @@ cdef class LogReader:
         if name_map_put(&self.topics, view.topic, view.topic_bytes, rule) != Status.OK:
             return NULL
         return rule
-
-
-cdef bint is_magic(unsigned int word) noexcept nogil:
-    return word == MAGIC_V1 or word == MAGIC_V2

@@ -42,7 +42,8 @@ cdef class CommitLog:
     cdef readonly int64_t segment_bytes     # exact size of every segment
     cdef readonly int64_t max_record_bytes  # most that one reserve() may ask for
     cdef int64_t window_bytes       # newest part of the ring that view() serves from
-    cdef int64_t limit              # reserve() up to here needs no thought; 0: think
+    # reserve() up to here needs no thought; 0: think. With the terminator not beyond link.claimed.
+    cdef int64_t limit
     cdef int64_t ring_low           # the ring holds nothing below (end at start-up)
     cdef int64_t pinned_low         # lowest ring byte given out by view() in this turn
     cdef int64_t reserved           # most that the next commit() may take
@@ -120,3 +121,8 @@ cdef class CommitLog:
     cdef int write_range(self, int64_t end, int64_t mark, uint32_t terminator) noexcept nogil
     cdef int settle_files(self, int64_t end, bint zero_rest) except -1
     cdef int activate(self, int64_t start, int fd) noexcept nogil
+
+
+# Where the segment of an offset ends. Any thread.
+cdef inline int64_t segment_end(CommitLog log, int64_t offset) noexcept nogil:
+    return offset - offset % log.segment_bytes + log.segment_bytes

@@ -33,7 +33,8 @@ from cext.store.log_link cimport (
     DROPS_MAX, HANDLES_MAX, LOG_PATH_MAX, OPERATION_WRITE, log_is_poisoned, log_offer, log_poison,
     log_push_commit, log_push_drop, log_push_handle, log_wake_flusher)
 from cext.store.record cimport (
-    RECORD_BYTES_MIN, TERMINATOR_BYTES, RecordView, record_parse, record_write_blank)
+    RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, TERMINATOR_BYTES, RecordView, record_parse,
+    record_write_blank)
 from cext.store.segment cimport segment_open, segment_path, segment_prepare
 from cext.store.segment_map cimport (
     segment_map_close, segment_map_drop, segment_map_find, segment_map_init, segment_map_new_turn,
@@ -54,7 +55,7 @@ cdef extern from "<sys/stat.h>" nogil:
 
 cdef enum:
     PATH_MAX = 4096 + 64
-    RECORD_READ_MAX = 256 << 20     # no record is larger, whatever its size field says
+    CLAIM_PART = 16                 # of the ring: claimed at once
 
 OPERATIONS = {1: "pwrite", 2: "fdatasync", 3: "fsync of the directory"}
 SEGMENT_NAME = re.compile(r"\d{20}")
@@ -159,7 +160,12 @@ cdef class CommitLog:
                 return NULL
         low = self.marks.written if self.marks.written < self.pinned_low else self.pinned_low
         low += <int64_t>self.ring.size
-        self.limit = (low if low < self.active_end else self.active_end) - TERMINATOR_BYTES
+        if self.marks.appended + max_bytes + TERMINATOR_BYTES > self.link.claimed:
+            store_release_i64(&self.link.claimed, self.marks.appended + max_bytes
+                              + TERMINATOR_BYTES + <int64_t>self.ring.size // CLAIM_PART)
+            fence()             # the claim is seen before any byte that is written there
+        low = min(low, min(self.active_end, self.link.claimed))
+        self.limit = low - TERMINATOR_BYTES
         if self.marks.appended + max_bytes > self.limit:
             status[0] = Status.RING_FULL
             return NULL
@@ -440,6 +446,7 @@ cdef class CommitLog:
             raise StoreCorruptError(f"end {end} is inside the last 8 bytes of a segment")
         self.settle_files(end, zero_rest)
         self.marks.appended = self.marks.dispatched = self.ring_low = end
+        store_release_i64(&self.link.claimed, end)
         store_release_i64(&self.marks.written, end)
         store_release_i64(&self.marks.durable, end)
         store_release_i64(&self.link.committable, end)
@@ -531,7 +538,7 @@ cdef class CommitLog:
         with nogil:
             count = self.read_log(offset, head, 8)
         size = load_u32(head) if count == 8 else 0
-        if size < RECORD_BYTES_MIN or size > RECORD_READ_MAX or (
+        if size < RECORD_BYTES_MIN or size > RECORD_BYTES_LIMIT or (
                 offset % self.segment_bytes + <int64_t>size > self.segment_bytes):
             return None
         data = <uint8_t*>malloc(size)

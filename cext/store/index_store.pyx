@@ -16,6 +16,7 @@ from cext.store.index_file cimport (
     index_remove, slots_clear, slots_close, slots_open)
 from cext.store.index_key cimport (
     TAG_KEY, KeyTexts, find_key_texts, hash_on, positive_hash, record_has_key)
+from cext.store.log_window cimport window_at
 
 from cext.store.commit_log import make_durable_directory
 from rmq.errors import StoreError
@@ -381,7 +382,7 @@ cdef class IndexStore:
             query.body = <uint8_t*> memory
             query.body_room = room
         memcpy(query.body + query.body_bytes,
-               self.checker.buffer + (view.physical_offset - self.checker.window_start),
+               window_at(self.checker.window, view.physical_offset),
                <size_t> size)
         query.body_bytes += size
         return True

@@ -1,6 +1,6 @@
 """The thread behind the log that fills the key index and answers queries of it.
 
-    reactor   --`written` (log_link)-->  indexer          nothing else: it never waits, nor is woken
+    reactor   --`written`, `claimed` (log_link)-->  indexer   it never waits for it, nor wakes it
     control   --queries (SPSC ring, eventfd)-->  indexer  --answers (the same way)-->  control
 
 All files and slots belong to this thread; so there is no lock, and a query sees whole records. The
@@ -16,7 +16,7 @@ slowed. Every minute, when a file is full and at stop everything is synced. A fa
 everything as before it; it is tried again a second later.
 
 Example: 300,000 messages/s with a unique key and a key: a round each 10 ms indexes 3,000 records,
-6,000 entries, with 12 preads and 12 pwrites.
+6,000 entries, with 3 pwrites; it reads where the records lie, in the log's ring (log_window.pxd).
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -56,6 +56,10 @@ cdef class Indexer:
     cdef IndexKey* keys         # owned; KEYS_MAX, gathered and not put yet
     cdef int32_t key_count
     cdef int32_t record_from    # first key of the record being gathered
+    cdef int64_t step_from      # log offset at which this step began
+    cdef uint64_t skipped_before    # bytes that were no record until then
+    cdef bint again             # the step put nothing, but the next one will
+    cdef bint split             # some keys of the record being gathered are in already
     cdef uint8_t topic[256]     # of the last record ...
     cdef uint32_t topic_bytes
     cdef uint32_t topic_hash    # ... and the hash of topic#

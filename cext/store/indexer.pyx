@@ -53,13 +53,13 @@ ROWS = {1: "I1", 2: "I2", 3: "I3", 4: "I4", 5: "I5", 6: "I6"}
 cdef class Indexer:
     def __cinit__(self, CommitLog log not None, str directory, *, int32_t slots=5_000_000,
                   int32_t entries=20_000_000, int64_t flush_ms=15_000, int64_t sync_ms=60_000,
-                  int64_t idle_max_ms=500):
+                  int64_t idle_max_ms=500, bint borrows=True):
         cdef int error = 0
         self.wake_fd = self.done_fd = -1
         self.lock = threading.Lock()
         self.log = log
         self.store = IndexStore(log, directory, slots, entries)
-        self.tail = LogTail(log)
+        self.tail = LogTail(log, borrows=borrows)
         self.flush_us = flush_ms * 1000
         self.sync_us = sync_ms * 1000
         self.idle_max_ms = idle_max_ms
@@ -135,14 +135,19 @@ cdef class Indexer:
             return 0
         self.retry_us = 0
         self.key_count = 0
+        self.again = self.split = False
+        self.step_from = self.tail.position
+        self.skipped_before = self.tail.skipped
         while self.key_count < STEP_KEYS:
             if self.tail.next(&view) != Status.OK:
                 break
             if not self._gather(&view):
-                return 0
+                return self.again
             count += 1
+            if self.split:              # what is in already must not be read once more
+                break
         if not self._put():
-            return 0
+            return self.again
         self.records += <uint64_t> count
         store_release_i64(&self.indexed, self.tail.position)
         return count
@@ -156,9 +161,11 @@ cdef class Indexer:
         self.record_from = self.key_count
         if not find_key_texts(view, &texts):
             return True
+        if view.topic_bytes > sizeof(self.topic):
+            return True                     # no topic is that long: nobody will ask for it
         if self.topic_bytes != view.topic_bytes or memcmp(self.topic, view.topic,
                                                           view.topic_bytes) != 0:
-            memcpy(self.topic, view.topic, view.topic_bytes)    # 255 bytes at most
+            memcpy(self.topic, view.topic, view.topic_bytes)
             self.topic_bytes = view.topic_bytes
             self.topic_hash = hash_on(hash_on(0, view.topic, view.topic_bytes), b"#", 1)
         hash = self.topic_hash
@@ -182,10 +189,19 @@ cdef class Indexer:
     cdef bint _add(self, uint32_t hash, const RecordView* view) noexcept nogil:
         cdef IndexKey* key
         if self.key_count == KEYS_MAX:
-            # So many keys in one record: what is gathered goes in before the rest.
+            # So many keys in one record: what is gathered goes in before the rest, but not from
+            # bytes that may turn out to be none of this record. Then first what came before it.
+            if self.tail.window.borrowed:
+                self.tail.seek(view.physical_offset)
+                self.key_count = self.record_from
+                if self._put():
+                    self.tail.window.copy_next_piece()
+                    self.again = True
+                return False
             self.keys[self.record_from].run = self.key_count - self.record_from
             if not self._put():
                 return False
+            self.split = True
             self.key_count = self.record_from = 0
         key = &self.keys[self.key_count]
         key.hash = positive_hash(hash)
@@ -196,8 +212,15 @@ cdef class Indexer:
         return True
 
     cdef bint _put(self) noexcept nogil:
-        """Puts what is gathered. After a failure reading starts again at the first key not put."""
-        cdef int32_t done = self.store.put(self.keys, self.key_count, wall_ms())
+        """Puts what is gathered. After a failure reading starts again at the first key not put;
+        when the reactor was there first, at the first record of the step."""
+        cdef int32_t done
+        if not self.tail.window.is_sound():
+            self.tail.seek(self.step_from)
+            self.tail.skipped = self.skipped_before
+            self.again = True
+            return False
+        done = self.store.put(self.keys, self.key_count, wall_ms())
         if done == self.key_count:
             return True
         self.tail.seek(self.keys[done].offset)
@@ -380,15 +403,23 @@ cdef class Indexer:
 
     def counters(self) -> dict:
         """indexed: end of what is indexed (log offset); entries: put since the start; failures of
-        reading or writing; false_hits: hits whose record had another key."""
+        reading or writing; false_hits: hits whose record had another key; log_pieces: parts of the
+        log looked at in its ring, copied, and overwritten in the ring meanwhile."""
         return {
             "indexed": load_acquire_i64(&self.indexed), "records": self.records,
             "entries": self.store.entries_put, "files": self.store.file_count,
             "failures": self.store.failures, "last_errno": self.store.last_errno,
             "files_removed": self.store.removed, "files_relinked": self.store.relinked,
             "false_hits": self.store.false_hits, "log_bytes_skipped": self.tail.skipped,
+            "log_pieces_borrowed": self.tail.window.pieces_borrowed,
+            "log_pieces_read": self.tail.window.pieces_read,
+            "log_pieces_lost": self.tail.window.pieces_lost,
             "safe_ms": load_acquire_i64(&self.store.safe_ms),
         }
+
+    def lose_for_tests(self) -> None:
+        """Before start(): the first step finds that the reactor overwrote what it looked at."""
+        self.tail.window.lost = True
 
     def row(self) -> str:
         """Which row of index_store.pxd the files were at the start."""

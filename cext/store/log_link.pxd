@@ -68,6 +68,9 @@ cdef struct LogLink:
     char spare_directory[LOG_PATH_MAX]   # .../commitlog.spare: files that are no segment (yet)
     Poison poison
     int64_t min_offset          # first readable byte; reactor writes, others acquire
+    # The tail ring may hold the log up to here, so nothing below claimed - ring size. Reactor,
+    # before it writes there; the indexer reads the ring without asking (log_window.pxd).
+    int64_t claimed
     # reactor -> flusher: segments in order, each from its activation on
     SegmentHandle handles[HANDLES_MAX]
     uint64_t handles_pushed     # reactor

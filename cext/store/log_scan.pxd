@@ -18,13 +18,14 @@ bytes stay for whoever wants to look at them, and are never handed out.
 
 Example: segment of 4096 bytes, records at 0, 300, 600 (torn at byte 650): position ends at 600.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t
 
 from cext.store.commit_log cimport CommitLog
+from cext.store.log_window cimport LogWindow
 from cext.store.record cimport RecordView
 
 cdef enum:
-    SCAN_BYTES = 8 << 20        # read at once; grows for a larger record
+    SCAN_BYTES = 8 << 20        # read at once; more for a larger record
     RESYNC_BYTES = 64 << 20     # more than a torn write can be long
     DAMAGE_MAX = 256            # places named; more are only counted
 
@@ -38,9 +39,7 @@ cdef class LogScan:
     cdef int64_t position       # of the next record; after NOT_READY the end of the log
     cdef int64_t limit          # end of the last segment
     cdef bint check_crc
-    cdef uint8_t* buffer        # owned; holds [window_start, window_end) of the log
-    cdef int64_t capacity
-    cdef int64_t window_start, window_end
+    cdef LogWindow window
     cdef int32_t end_problem    # RecordProblem at the end: AT_END for zeros
     cdef int64_t records        # found so far
     cdef int64_t last_record    # offset of the newest of them; -1: none
@@ -53,9 +52,7 @@ cdef class LogScan:
     # Looks at one offset without moving: OK and the record, or why not.
     cdef int peek(self, int64_t offset, RecordView* out) noexcept nogil
     cdef void seek(self, int64_t offset) noexcept nogil
-    cdef int64_t segment_end(self, int64_t offset) noexcept nogil
 
-    cdef int _fill(self, int64_t offset, int64_t wanted) noexcept nogil
     cdef bint _is_torn(self, RecordView* out) noexcept nogil
     cdef int _resync(self, int32_t problem) noexcept nogil
     cdef int _skip_to(self, int64_t offset, int32_t problem) noexcept nogil

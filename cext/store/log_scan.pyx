@@ -4,16 +4,15 @@ Files are read with pread into a buffer and not mapped: a sector that cannot be 
 error with a name instead of a signal that ends the process. 8 MiB at a time keeps it at memory
 speed.
 """
-from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memchr
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from cext.base.byteorder cimport load_u32
 from cext.base.status cimport Status
-from cext.store.record cimport (AT_END, BAD_LENGTHS, MAGIC_V1, MAGIC_V2, RECORD_BYTES_MIN,
-                                record_parse)
-
-cdef enum:
-    RECORD_BYTES_LIMIT = 256 << 20      # no record is larger, whatever its size field says
+from cext.store.commit_log cimport segment_end
+from cext.store.log_window cimport window_at
+from cext.store.record cimport (
+    AT_END, AT_MAGIC, BAD_LENGTHS, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, is_record_magic,
+    record_parse)
 
 
 cdef class LogScan:
@@ -25,63 +24,34 @@ cdef class LogScan:
         self.limit = log.segment_start(log.segment_count())
         self.position = log.segment_start(0)
         self.last_record = -1
-        self.capacity = SCAN_BYTES
-        self.buffer = <uint8_t*> malloc(<size_t> self.capacity)
-        if self.buffer == NULL:
-            raise MemoryError("no memory to scan the commit log")
-
-    def __dealloc__(self):
-        free(self.buffer)
+        self.window = LogWindow(log, SCAN_BYTES)
 
     cdef void seek(self, int64_t offset) noexcept nogil:
         self.position = offset
 
-    cdef int64_t segment_end(self, int64_t offset) noexcept nogil:
-        return offset - offset % self.log.segment_bytes + self.log.segment_bytes
-
-    cdef int _fill(self, int64_t offset, int64_t wanted) noexcept nogil:
-        """Makes [offset, offset + wanted) part of the window; wanted stays inside the segment."""
-        cdef int64_t size, got
-        cdef void* memory
-        if self.window_start <= offset and offset + wanted <= self.window_end:
-            return Status.OK
-        if wanted > self.capacity:
-            memory = realloc(self.buffer, <size_t> wanted)
-            if memory == NULL:
-                return Status.POOL_EMPTY
-            self.buffer = <uint8_t*> memory
-            self.capacity = wanted
-        size = min(self.capacity, self.segment_end(offset) - offset)
-        self.window_start = self.window_end = 0
-        got = self.log.read_log(offset, self.buffer, <uint64_t> size)
-        if got < wanted:
-            return Status.IO_ERROR
-        self.window_start = offset
-        self.window_end = offset + got
-        return Status.OK
-
     cdef int peek(self, int64_t offset, RecordView* out) noexcept nogil:
-        cdef int64_t left = self.segment_end(offset) - offset
+        cdef int64_t end = segment_end(self.log, offset)
+        cdef int64_t left = end - offset
         cdef int64_t total
         cdef int status
         out.problem = AT_END
         out.total_bytes = 0
         if offset < 0 or offset >= self.limit:
             return Status.NOT_READY
-        status = self._fill(offset, min(left, <int64_t> RECORD_BYTES_MIN))
+        status = self.window.fill(offset, min(left, <int64_t> RECORD_BYTES_MIN), end)
         if status != Status.OK:
-            return status
+            return failed(status)
         if left >= 8:
-            total = load_u32(self.buffer + (offset - self.window_start))
-            if is_magic(load_u32(self.buffer + (offset - self.window_start) + 4)) and total <= min(
-                    left, <int64_t> RECORD_BYTES_LIMIT):
-                status = self._fill(offset, total)
+            total = load_u32(window_at(self.window, offset))
+            if is_record_magic(load_u32(window_at(self.window, offset + AT_MAGIC))) and (
+                    total <= min(left, <int64_t> RECORD_BYTES_LIMIT)):
+                status = self.window.fill(offset, total, end)
                 if status != Status.OK:
-                    return status
+                    return failed(status)
         # What is not in the window is no record: a record was just made to fit.
-        return record_parse(self.buffer + (offset - self.window_start),
-                            <uint64_t> min(left, self.window_end - offset), offset, self.check_crc,
-                            out)
+        return record_parse(window_at(self.window, offset),
+                            <uint64_t> min(left, self.window.end - offset), offset,
+                            self.check_crc, out)
 
     cdef int next(self, RecordView* out) noexcept nogil:
         cdef int status
@@ -98,7 +68,7 @@ cdef class LogScan:
                 self.records += 1
                 return Status.OK
             if status == Status.NOT_FOUND:
-                self.position = self.segment_end(self.position)
+                self.position = segment_end(self.log, self.position)
                 continue
             if status != Status.NOT_READY and status != Status.CORRUPT:
                 return status
@@ -119,37 +89,23 @@ cdef class LogScan:
 
     cdef int _resync(self, int32_t problem) noexcept nogil:
         """Moves to the next valid record; NOT_READY and no move when there is none."""
-        cdef int64_t following = self.segment_end(self.position)
-        cdef int64_t at = self.position + 1
+        cdef int64_t following = segment_end(self.log, self.position)
+        cdef int64_t at = self.position
         cdef int64_t stop = min(following, self.position + RESYNC_BYTES)
         cdef RecordView view
         cdef bint later = following < self.limit and self.peek(following, &view) == Status.OK
-        cdef const uint8_t* found
         cdef int status
         self.end_problem = problem
         if problem == AT_END and not later:
             return Status.NOT_READY
-        while at + RECORD_BYTES_MIN <= stop:
-            status = self._fill(at, RECORD_BYTES_MIN)
-            if status != Status.OK:
-                return status
-            # The first byte of the magic, four bytes into a record.
-            found = <const uint8_t*> memchr(
-                self.buffer + (at + 4 - self.window_start), 0xDA,
-                <size_t> (min(self.window_end, stop) - at - 4))
-            if found == NULL:
-                at = max(at + 1, min(self.window_end, stop) - 4)
-                continue
-            at = self.window_start + (found - self.buffer) - 4
-            if at + 8 > stop:
+        while True:
+            status = self.window.find_head(at + 1, stop, following, &at)
+            if status == Status.NOT_FOUND:
                 break
-            status = self._fill(at, 8)
             if status != Status.OK:
                 return status
-            if (is_magic(load_u32(self.buffer + (at - self.window_start) + 4))
-                    and self.peek(at, &view) == Status.OK):
+            if self.peek(at, &view) == Status.OK:
                 return self._skip_to(at, problem)
-            at += 1
         if later:
             return self._skip_to(following, problem)
         return Status.NOT_READY
@@ -170,5 +126,6 @@ cdef bint ends_in_zero(const RecordView* view) noexcept nogil:
     return view.topic_bytes == 0 or view.topic[view.topic_bytes - 1] == 0
 
 
-cdef bint is_magic(unsigned int word) noexcept nogil:
-    return word == MAGIC_V1 or word == MAGIC_V2
+cdef inline int failed(int status) noexcept nogil:
+    """Of a window: no file where there must be one is no BLANK."""
+    return <int> Status.IO_ERROR if status == Status.NOT_FOUND else status

@@ -3,17 +3,19 @@
     next()  the record at `position`, which then moves behind it; NOT_READY at the end
     at()    one record anywhere, whole and with its checksum, or why not
 
-Bytes come from the files with pread: what is below `written` is in the page cache, a sector that
-cannot be read is an errno, and no word is shared with the reactor but `written` and the log's first
-offset. What is no record although it is below `written` (damage of the disk) is skipped as recovery
-does it: on to the next bytes that are a record of their own position, or to the next segment.
+Bytes come through a LogWindow: by pread, or borrowed from the log's tail ring as long as the reader
+is close behind the reactor; then `window.is_sound()` must be asked before what next() gave is used
+for anything that lasts. What is no record although it is below `written` (damage of the disk) is
+skipped as recovery does it: on to the next bytes that are a record of their own position, or to the
+next segment.
 
 Example: records of 97 bytes at 0 and 97, written 194: next() gives both, then NOT_READY with
 position 194. The first segment is dropped meanwhile: the next call goes on at the second's start.
 """
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
 from cext.store.commit_log cimport CommitLog
+from cext.store.log_window cimport LogWindow
 from cext.store.record cimport RecordView
 
 cdef class LogTail:
@@ -21,9 +23,7 @@ cdef class LogTail:
     cdef CommitLog log
     cdef int64_t position           # of the next record
     cdef uint64_t skipped           # bytes that were no record
-    cdef uint8_t* buffer            # owned; holds [window_start, window_end) of the log
-    cdef int64_t capacity, chunk    # bytes of the buffer; of it as a rule
-    cdef int64_t window_start, window_end
+    cdef LogWindow window
 
     # OK | NOT_READY | IO_ERROR | POOL_EMPTY (no memory for a large record)
     cdef int next(self, RecordView* out) noexcept nogil
@@ -31,7 +31,5 @@ cdef class LogTail:
     cdef int at(self, int64_t offset, RecordView* out) noexcept nogil
     cdef void seek(self, int64_t offset) noexcept nogil
 
-    cdef int64_t segment_end(self, int64_t offset) noexcept nogil
-    cdef int _fill(self, int64_t offset, int64_t wanted) noexcept nogil
     cdef int _parse(self, int64_t offset, bint check_crc, RecordView* out) noexcept nogil
     cdef int _resync(self) noexcept nogil

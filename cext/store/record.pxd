@@ -42,6 +42,12 @@ cdef enum:
     MAGIC_V2 = 0xDAA320AB
     MAGIC_BLANK = 0xCBD43194
 
+cdef enum:
+    RECORD_BYTES_LIMIT = 256 << 20      # no record is larger, whatever its size field says
+
+cdef inline bint is_record_magic(uint32_t word) noexcept nogil:
+    return word == <uint32_t> MAGIC_V1 or word == <uint32_t> MAGIC_V2
+
 # Why record_parse said CORRUPT (or what it found instead of a record).
 cpdef enum RecordProblem:
     NO_PROBLEM = 0

@@ -345,3 +345,64 @@ def test_too_many_questions_are_refused_until_answers_are_taken(tmp_path):
         assert answers_of(indexer, 1)[99][1] == []
         assert indexer.ask(100, b"t", b"U", 0, 1, 0, FOREVER, 1)  # nobody takes this answer
         indexer.stop()
+
+
+def test_what_the_reactor_overwrote_is_indexed_from_the_file_and_once(keyed):
+    keyed.add_many(40)
+    indexer = keyed.index()
+    indexer.lose_for_tests()
+    indexer.start()
+    keyed.check(indexer)
+    counters = indexer.counters()
+    assert counters["entries"] == len(keyed.puts())
+    assert counters["records"] == 40
+    assert counters["log_bytes_skipped"] == 0
+    indexer.stop()
+
+
+def test_a_record_of_more_keys_than_are_gathered_is_read_from_a_copy(keyed):
+    keyed.add_many(5)
+    keyed.add(b"t", keys=" ".join("abcdefgh"[n % 8] for n in range(7000)), tags="x")
+    keyed.add_many(5)
+    indexer = keyed.index(entries=10_000)
+    indexer.start()
+    keyed.check(indexer)
+    assert indexer.counters()["entries"] == len(keyed.puts())
+    assert indexer.counters()["log_pieces_read"] == 1
+    assert indexer.counters()["log_pieces_borrowed"] > 0
+    indexer.stop()
+
+
+@pytest.mark.parametrize("borrows", [True, False])
+def test_every_key_is_found_while_the_reactor_laps_its_ring(keyed, borrows):
+    indexer = keyed.index(borrows=borrows, slots=20_000, entries=20_000)
+    indexer.start()
+    for _ in range(40):  # 40 times two thirds of the ring
+        keyed.add_many(20, body=bytes(2000))
+        keyed.ask(indexer, b"t", "nothing")
+    keyed.check(indexer)
+    counters = indexer.counters()
+    assert counters["entries"] == len(keyed.puts())
+    assert (counters["log_pieces_borrowed"] > 0) == borrows
+    indexer.stop()
+
+
+def test_a_topic_longer_than_any_is_not_indexed_and_harms_nothing(keyed):
+    """A record of version 2 has room for the length of such a one; nothing but damage writes it."""
+    data = bytearray(encode_for_tests(topic=b"T" * 200, body=bytes(400), properties=b"KEYS\1a\2"))
+    at = 88 + 400  # the topic's length, two bytes, and 200 of topic
+    data[84:88] = (100).to_bytes(4, "big")
+    data[188:190] = (500).to_bytes(2, "big")
+    assert at + 202 + 2 + 7 == len(data)
+    keyed.add_many(2)
+    offset = keyed.end
+    data[28:36] = offset.to_bytes(8, "big")
+    assert keyed.log.append_for_tests(bytes(data)) == offset
+    assert keyed.log.write_out_for_tests() == 0
+    keyed.add_many(2)
+    indexer = keyed.index()
+    indexer.start()
+    keyed.check(indexer)
+    assert indexer.counters()["log_bytes_skipped"] == 0
+    assert indexer.counters()["records"] == 5
+    indexer.stop()

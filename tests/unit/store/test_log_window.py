@@ -1,0 +1,132 @@
+"""Goal: who reads behind the reactor sees whole records or knows that they were not.
+
+Method: a log of a 64 KiB ring, read by a LogWindow between appends that pass it. Cannot show the
+order of two processors' loads and stores: that is the fence's, see log_window.pxd.
+"""
+
+import pytest
+from support.logs import SEGMENT_BYTES, append, append_rolling, fill, open_log
+
+from cext.base.status import Status
+from cext.store.log_window import LogWindow
+from cext.store.preparer import Preparer
+
+RING = 1 << 16
+SIZE = 1000
+
+
+@pytest.fixture
+def log(tmp_path):
+    with open_log(tmp_path / "commitlog", ring_bytes=RING) as log:
+        yield log
+
+
+def append_many(log, count):
+    """[(offset, data)], over a segment's end if need be."""
+    preparer = Preparer(log)
+    written = []
+    while len(written) < count:
+        log.new_turn_for_tests()
+        offset, data = append_rolling(log, SIZE)
+        if offset < 0:
+            preparer.step()
+            continue
+        written.append((offset, data))
+        assert log.write_out_for_tests() == 0
+    return written
+
+
+def read(window, log, offset):
+    end = min(log.watermarks()["written"], offset - offset % SEGMENT_BYTES + SEGMENT_BYTES)
+    return window.fill_for_tests(offset, SIZE, end)
+
+
+def test_the_newest_bytes_are_borrowed_and_known_to_be_whole(log):
+    window = LogWindow(log, 4096, borrows=True)
+    records = append_many(log, 10)
+    assert [read(window, log, offset) for offset, _ in records] == [data for _, data in records]
+    assert window.is_sound_for_tests()
+    assert window.pieces_for_tests() == (0, 1, 0)
+
+
+def test_bytes_that_the_reactor_passed_are_known_and_read_again_from_the_file(log):
+    window = LogWindow(log, 4096, borrows=True)
+    [(offset, data)] = append_many(log, 1)
+    assert read(window, log, offset) == data
+    append_many(log, 75)  # the ring's place of the first record holds another one now
+    assert not window.is_sound_for_tests()
+    assert read(window, log, offset) == data
+    assert window.is_sound_for_tests()
+    assert window.pieces_for_tests() == (1, 1, 1)
+
+
+def test_a_piece_that_was_overwritten_is_remembered_when_the_next_one_is_read(log):
+    window = LogWindow(log, 4096, borrows=True)
+    [(first, _)] = append_many(log, 1)
+    read(window, log, first)
+    later = append_many(log, 80)
+    offset, data = later[-1]
+    assert read(window, log, offset) == data  # another piece of the ring, sound by itself
+    assert not window.is_sound_for_tests()
+    assert window.is_sound_for_tests()
+
+
+def test_bytes_that_will_soon_be_passed_are_not_borrowed(log):
+    window = LogWindow(log, 4096, borrows=True)
+    records = append_many(log, 60)
+    for offset, data in records:
+        assert read(window, log, offset) == data
+        assert window.is_sound_for_tests()
+    pieces_read, borrowed, lost = window.pieces_for_tests()
+    assert pieces_read > 0
+    assert borrowed > 0
+    assert lost == 0
+
+
+def test_a_claim_is_made_before_every_byte_that_overwrites_another(log):
+    """Whatever the reader holds when a record is written: a change is never called sound."""
+    changed = 0
+    for ahead in range(0, RING // SIZE + 12):
+        window = LogWindow(log, 4096, borrows=True)
+        [(offset, data)] = append_many(log, 1)
+        assert read(window, log, offset) == data
+        append_many(log, ahead)
+        # The window still holds the piece, so this looks at the ring again.
+        now = window.fill_for_tests(offset, SIZE, offset + SIZE)
+        assert now == data or not window.is_sound_for_tests()
+        changed += now != data
+    assert changed > 0  # or nothing was overwritten and nothing was shown
+
+
+def test_what_was_in_the_log_before_the_start_is_not_in_the_ring(tmp_path):
+    with open_log(tmp_path / "commitlog", ring_bytes=RING) as log:
+        records = fill(log, 1, SIZE)
+        end = log.watermarks()["written"]
+    with open_log(tmp_path / "commitlog", end, ring_bytes=RING) as log:
+        window = LogWindow(log, 4096, borrows=True)
+        for offset, data in records:
+            assert read(window, log, offset) == data
+        assert window.pieces_for_tests()[1] == 0
+        offset = append(log, SIZE)
+        log.write_out_for_tests()
+        assert len(read(window, log, offset)) == SIZE
+        assert window.pieces_for_tests()[1] == 1
+
+
+def test_a_window_that_may_not_borrow_and_one_that_was_asked_not_to_make_copies(log):
+    records = append_many(log, 3)
+    plain, asked = LogWindow(log, 4096), LogWindow(log, 4096, borrows=True)
+    offset, data = records[0]
+    assert read(plain, log, offset) == data
+    assert plain.pieces_for_tests() == (1, 0, 0)
+    assert read(asked, log, offset) == data
+    asked.copy_next_piece_for_tests()
+    assert read(asked, log, offset) == data
+    assert asked.pieces_for_tests() == (1, 1, 0)
+
+
+def test_nothing_beyond_the_limit_is_given_out(log):
+    [(offset, _)] = append_many(log, 1)
+    for borrows in (False, True):
+        window = LogWindow(log, 4096, borrows=borrows)
+        assert window.fill_for_tests(offset, SIZE + 1, offset + SIZE) == Status.NOT_READY
