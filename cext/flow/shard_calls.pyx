@@ -24,7 +24,7 @@ from cext.flow.delay_level cimport DELAY_LEVELS_MAX
 from cext.flow.group_table cimport CODES_MAX, Subscription
 from cext.flow.observe cimport call_copy_topics, read_topics
 from cext.flow.options cimport options_set
-from cext.flow.timer_open cimport timer_option
+from cext.flow.timer_open cimport timer_option, timers_pause, timers_reopen, timers_resume
 from cext.memory.spsc_ring cimport spsc_pop, spsc_push
 from cext.net.socket_api cimport read, write
 
@@ -421,6 +421,14 @@ cdef class ShardCalls:
         names(&x, reason, b"")
         x.numbers[0] = flag
         self._call(<CallFn> call_set_writable, &x)
+
+    def restart_timers(self):
+        """After a file of timers was found damaged: they are read from their queue again."""
+        cdef Arguments x
+        names(&x, b"", b"")
+        self._call(<CallFn> timers_pause, &x)
+        timers_reopen(self.s)
+        self._call(<CallFn> timers_resume, &x)
 
     def set_option(self, str name, int64_t value):
         """Changes one of the run-time changeable options; KeyError for any other."""

@@ -31,7 +31,7 @@ cdef enum:
     TIMER_CLOCKS = 2
     CLOCK_WALL = 0
     CLOCK_STEADY = 1
-    HEAP_ENTRIES = 131072           # of each clock: 3 MiB
+    HEAP_ENTRIES = 262144           # of each clock: 6 MiB
     TIMER_PATH_BYTES = 4160
 
 # Messages that were recalled and are not due yet, or were a second ago: hashes of topic and key.
@@ -52,6 +52,7 @@ cdef struct TimerClock:
     TimerKey last                   # delivered last
     TimerKey parked                 # first of those that wait for their topic
     int64_t parked_count
+    int64_t unsealed                # fed since the last seal: in no file yet, unless delivered
 
 # The one read of the disk that is under way, for feeding or for delivering.
 cdef struct TimerFetch:
@@ -66,6 +67,7 @@ cdef struct Timers:
     bint started                    # control has said so
     bint ready                      # all that was in the queue at the start is fed
     bint clock_moved                # the position has to be written
+    bint seal_soon                  # what is fed has its steady times from before a step
     TimerClock clocks[TIMER_CLOCKS]
     int64_t fed                     # entries of the queue below it are fed
     TimerPosition recovered         # where the last run ended
@@ -73,7 +75,6 @@ cdef struct Timers:
     PositionFile file
     int64_t shift_ms                # steady clock minus wall clock
     int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
-    int64_t unsealed                # entries fed since the last seal
     int64_t last_seal_ms            # monotonic
     uint64_t done_seen              # counters at the newest position
     bint file_failed                # told once

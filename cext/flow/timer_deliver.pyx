@@ -22,6 +22,7 @@ from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.record cimport BORN_HOST_V6, STORE_HOST_V6, RecordView
 from cext.store.record_crc cimport record_crc_strip
 from cext.store.timer_heap cimport (
+    TIMER_FRESH,
     TIMER_MESSAGE,
     TIMER_NEVER,
     TIMER_ROLL,
@@ -156,7 +157,7 @@ cdef int park(ShardState s, TimerClock* clock, const TimerEntry* entry,
         if key_before(&entry.key, &clock.parked):
             clock.parked = entry.key
     later.key.due_ms = clock.now_ms + PARK_MS
-    later.flags = PARKED | (looks + 1) << 8 | (entry.flags & TIMER_ROLL)
+    later.flags = PARKED | (looks + 1) << 8 | (entry.flags & (TIMER_ROLL | TIMER_FRESH))
     timer_heap_pop(&clock.heap)
     timer_heap_push(&clock.heap, &later)
     return ASIDE

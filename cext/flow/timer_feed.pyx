@@ -4,7 +4,14 @@ from libc.string cimport memcmp
 
 from cext.base.status cimport ABSENT, NOT_FOUND, NOT_READY, OK
 from cext.flow.replying cimport tell_event
-from cext.flow.timer cimport CLOCK_STEADY, CLOCK_WALL, Timers
+from cext.flow.timer cimport (
+    CLOCK_STEADY,
+    CLOCK_WALL,
+    HEAP_ENTRIES,
+    TIMER_CLOCKS,
+    TimerClock,
+    Timers,
+)
 from cext.flow.timer_fetch cimport (
     FETCH_RECORDS,
     timer_fetch,
@@ -16,6 +23,7 @@ from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport QueueEntry
 from cext.store.record cimport record_parse
 from cext.store.timer_heap cimport (
+    TIMER_FRESH,
     TIMER_MESSAGE,
     TIMER_ROLL,
     TimerEntry,
@@ -80,7 +88,7 @@ cdef void push(ShardState s, int32_t number, TimerEntry* entry,
                                                             &s.timers.recovered.before[number]):
         return
     timer_heap_push(&s.timers.clocks[number].heap, entry)
-    s.timers.unsealed += 1
+    s.timers.clocks[number].unsealed += 1
 
 
 cdef void feed_one(ShardState s, const QueueEntry* of_queue, int64_t queue_offset,
@@ -102,10 +110,10 @@ cdef void feed_one(ShardState s, const QueueEntry* of_queue, int64_t queue_offse
         tell_event(s, NULL, line)
         return
     entry.size = of_queue.size
-    entry.flags = 0
+    entry.flags = TIMER_FRESH
     wait_ms = due_ms - view.store_timestamp_ms
     if wait_ms >= x.roll_ms:
-        entry.flags = TIMER_ROLL
+        entry.flags |= TIMER_ROLL
         due_ms = view.store_timestamp_ms + (
             x.roll_ms // 2 if wait_ms - x.roll_ms < x.roll_ms // 3 else x.roll_ms)
     deletion = found.timer_delete_key.bytes != NULL
@@ -132,8 +140,13 @@ cdef void fetch(ShardState s, const QueueEntry* entries, int32_t count) noexcept
 
 
 cdef bint has_room(ShardState s) noexcept nogil:
-    return (s.timers.clocks[0].heap.count < s.timers.clocks[0].heap.capacity
-            and s.timers.clocks[1].heap.count < s.timers.clocks[1].heap.capacity)
+    cdef const TimerClock* clock
+    cdef int32_t i
+    for i in range(TIMER_CLOCKS):
+        clock = &s.timers.clocks[i]
+        if clock.heap.count >= HEAP_ENTRIES or clock.unsealed >= HEAP_ENTRIES // 2:
+            return False
+    return True
 
 
 cdef bint timer_feed(ShardState s) noexcept nogil:

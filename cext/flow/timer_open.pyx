@@ -3,11 +3,14 @@
     DIR/rmqTimers/wall, steady      files of the two clocks (cext/store/timer_keeper.pxd)
     DIR/rmqTimers/position          cext/store/timer_position.pxd
     DIR/config/timercheck           Apache RocketMQ's: read when there is no position, so that a
-                                    store taken over from it delivers nothing twice
+                                    store taken over from it delivers nothing twice; written at a
+                                    stop, with the oldest message that still waits: from there on
+                                    it reads the queue again
 """
 import logging
 import os
 import pathlib
+import shutil
 
 from libc.stdint cimport int32_t, int64_t
 
@@ -15,8 +18,15 @@ from cext.base.clock cimport boot_ms, wall_ms
 from cext.base.status cimport OK
 from cext.flow.recalled cimport recall_close
 from cext.flow.timer cimport CLOCK_STEADY, CLOCK_WALL, HEAP_ENTRIES, TIMER_CLOCKS, Timers
+from cext.flow.timer_feed cimport timer_queue
 from cext.flow.timer_turn cimport timer_seal_all
-from cext.store.timer_heap cimport TIMER_NEVER, timer_heap_close, timer_heap_open
+from cext.store.consume_queue cimport Queue, QueueEntry
+from cext.store.timer_heap cimport (
+    TIMER_NEVER,
+    timer_heap_close,
+    timer_heap_open,
+    timer_offset,
+)
 from cext.store.timer_keeper cimport TimerKeeper
 from cext.store.timer_position cimport position_close, position_open
 
@@ -24,6 +34,7 @@ from cext.store.checkpoint import boot_id
 from rmq.errors import StoreError
 
 cdef enum:
+    SLOT_MS = 1000              # of Apache's wheel
     STEP_MS = 5                 # a smaller step of the clock is none, as in schedule.pyx
 
 log = logging.getLogger("rmq.timers")
@@ -91,7 +102,11 @@ cdef void take_over(Timers* x, object path):
 cdef void set_steady(Timers* x):
     """The steady clock: as it was, and not moved by steps of the wall clock since, on this boot."""
     cdef int64_t boot = int.from_bytes(boot_id()[:8], "big", signed=True)
-    cdef int64_t base_ms = wall_ms() - boot_ms()
+    cdef int64_t wall = wall_ms()
+    cdef int64_t base_ms = wall - boot_ms()
+    while wall_ms() - wall > 1:             # interrupted between the two clocks
+        wall = wall_ms()
+        base_ms = wall - boot_ms()
     x.shift_ms = x.recovered.shift_ms
     if x.recovered.boot == boot and not -STEP_MS <= base_ms - x.recovered.base_ms <= STEP_MS:
         x.shift_ms -= base_ms - x.recovered.base_ms
@@ -113,7 +128,78 @@ cdef timers_stop(ShardState s):
         timer_seal_all(s)
     s.wall_keeper.finish()
     s.steady_keeper.finish()
+    if s.timers.ready and not s.log.poisoned():
+        hand_over(s)
     s.timers.started = False
+
+
+cdef int64_t oldest_waiting(ShardState s):
+    """Offset in the queue of a message before which none waits."""
+    cdef Queue* queue = timer_queue(s)
+    cdef QueueEntry entry
+    cdef int64_t place = min(s.wall_keeper.oldest(), s.steady_keeper.oldest())
+    cdef int64_t low, high, middle
+    cdef int32_t i
+    cdef int64_t n
+    for i in range(TIMER_CLOCKS):
+        for n in range(s.timers.clocks[i].heap.count):
+            place = min(place, timer_offset(&s.timers.clocks[i].heap.entries[n]))
+    if queue == NULL:
+        return s.timers.fed
+    low, high = queue.min_offset, min(s.timers.fed, queue.max_offset)
+    while low < high:
+        middle = (low + high) // 2
+        if s.queues.read(queue, middle, 1, &entry) != 1:
+            return queue.min_offset         # not in memory: rather too early
+        if entry.physical_offset < place:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef hand_over(ShardState s):
+    """Says to Apache RocketMQ how far this is; its own files of timers say what was long ago."""
+    cdef int64_t before_ms = min(s.timers.position.before[CLOCK_WALL].due_ms,
+                                 s.timers.position.before[CLOCK_STEADY].due_ms
+                                 - s.timers.shift_ms)
+    root = pathlib.Path(s.wall_keeper.directory).parent.parent
+    offset = oldest_waiting(s)
+    numbers = (max(before_ms - 1, 0) // SLOT_MS * SLOT_MS, 0, offset, offset, 0, wall_ms(), 1)
+    (root / "config").mkdir(exist_ok=True)
+    fresh = root / "config" / "timercheck.new"
+    fresh.write_bytes(b"".join(number.to_bytes(8, "big") for number in numbers))
+    os.replace(fresh, root / "config" / "timercheck")
+    (root / "timerwheel").unlink(missing_ok=True)
+    shutil.rmtree(root / "timerlog", ignore_errors=True)
+
+
+cdef timers_reopen(ShardState s):
+    cdef Timers* x = &s.timers
+    cdef int32_t i
+    log.error("a file of timers is damaged: all are made anew from rmq_sys_wheel_timer")
+    for i, keeper in enumerate((s.wall_keeper, s.steady_keeper)):
+        keeper.stop()
+        keeper.forget()
+        keeper.open(s.log.durable(), x.position.before[i].due_ms, x.position.before[i].place)
+        keeper.start()
+
+
+cdef void timers_pause(ShardState s, Arguments* x) noexcept nogil:
+    s.timers.started = False
+
+
+cdef void timers_resume(ShardState s, Arguments* x) noexcept nogil:
+    cdef int32_t i
+    for i in range(TIMER_CLOCKS):
+        s.timers.clocks[i].heap.count = 0
+        s.timers.clocks[i].parked_count = s.timers.clocks[i].unsealed = 0
+        s.timers.clocks[i].parked.due_ms = TIMER_NEVER
+        s.timers.recovered.before[i] = s.timers.position.before[i]
+    s.timers.recovered.fed = s.timers.position.fed
+    s.timers.fed = 0
+    s.timers.ready = False
+    s.timers.started = True
 
 
 cdef void timers_close(ShardState s) noexcept:
@@ -132,6 +218,7 @@ cdef dict timer_counters(ShardState s):
            "timers_fed": x.fed, "timers_ready": int(x.ready),
            "timers_before_ms": x.position.before[CLOCK_WALL].due_ms}
     if x.started:
+        out["timers_broken"] = int(s.wall_keeper.is_broken() or s.steady_keeper.is_broken())
         for keeper in (s.wall_keeper, s.steady_keeper):
             for name, number in keeper.counters().items():
                 out[f"timers_{name}"] = out.get(f"timers_{name}", 0) + number

@@ -40,6 +40,7 @@ cdef void set_clocks(ShardState s) noexcept nogil:
 cdef void timer_clock_set(ShardState s, int64_t by_ms) noexcept nogil:
     s.timers.shift_ms -= by_ms
     s.timers.clock_moved = True
+    s.timers.seal_soon = True               # what a restart feeds again has times of after it
     s.timers.look_ms = 0
     if s.timers.started:
         set_clocks(s)
@@ -51,10 +52,11 @@ cdef void timer_clock_set(ShardState s, int64_t by_ms) noexcept nogil:
 # ------------------------------------------------------------------- files
 
 cdef void load(TimerKeeper keeper, TimerClock* clock) noexcept nogil:
-    """Takes over what the keeper hands out, while half of the heap is left for what is fed."""
+    """Takes over what the keeper hands out: half of the heap is for that, half for what is fed."""
     cdef TimerChunk* chunk = keeper.next_chunk()
     cdef int64_t i
-    while chunk != NULL and clock.heap.count + CHUNK_ENTRIES <= clock.heap.capacity // 2:
+    while (chunk != NULL and clock.heap.count + CHUNK_ENTRIES <= HEAP_ENTRIES
+           and clock.heap.count - clock.unsealed < HEAP_ENTRIES // 2):
         for i in range(chunk.count):
             timer_heap_push(&clock.heap, &chunk.entries[i])
         keeper.taken()
@@ -77,25 +79,29 @@ cdef void seal(ShardState s) noexcept nogil:
     s.wall_keeper.seal(&x.clocks[CLOCK_WALL].heap, HEAP_ENTRIES // 4, x.fed, s.log.marks.written)
     s.steady_keeper.seal(&x.clocks[CLOCK_STEADY].heap, HEAP_ENTRIES // 4, x.fed,
                          s.log.marks.written)
-    x.unsealed = 0
+    x.clocks[CLOCK_WALL].unsealed = x.clocks[CLOCK_STEADY].unsealed = 0
     x.last_seal_ms = s.now_ms
+    x.seal_soon = False
 
 
 cdef void seal_if_due(ShardState s) noexcept nogil:
     cdef Timers* x = &s.timers
-    cdef bint full = False
+    cdef bint full = False, fresh = False
     cdef int32_t i
     for i in range(TIMER_CLOCKS):
-        full = full or x.clocks[i].heap.count >= HEAP_ENTRIES
-    if x.unsealed == 0:
+        full = full or x.clocks[i].heap.count >= HEAP_ENTRIES or (
+            x.clocks[i].unsealed >= HEAP_ENTRIES // 2)
+        fresh = fresh or x.clocks[i].unsealed > 0
+    if not fresh:
         x.last_seal_ms = s.now_ms
-    if (full or x.unsealed >= 3 * HEAP_ENTRIES // 4
-            or s.now_ms - x.last_seal_ms >= SEAL_MS) and can_seal(s):
+        x.seal_soon = False
+    if (full or x.seal_soon or s.now_ms - x.last_seal_ms >= SEAL_MS) and can_seal(s):
         seal(s)
 
 
 cdef void timer_seal_all(ShardState s) noexcept nogil:
-    if s.timers.started and s.timers.unsealed > 0 and can_seal(s):
+    if s.timers.started and can_seal(s) and (s.timers.clocks[CLOCK_WALL].unsealed > 0
+                                             or s.timers.clocks[CLOCK_STEADY].unsealed > 0):
         seal(s)
 
 

@@ -58,7 +58,7 @@ cdef int timer_checkpoint_save(const KeeperState* k) noexcept nogil:
         store_i64(at, <int64_t> run.number)
         store_i64(at + 8, run.level)
         store_i64(at + 16, run.count)
-        store_i64(at + 24, run.start)
+        store_i64(at + 24, run.oldest)
         store_i64(at + 32, run.covers)
         store_i64(at + 40, run.log_end)
         at += RUN_BYTES
@@ -98,7 +98,7 @@ cdef int timer_checkpoint_load(KeeperState* k, int64_t log_end) noexcept nogil:
         run.number = <uint64_t> load_i64(at)
         run.level = load_i64(at + 8)
         run.count = load_i64(at + 16)
-        run.start = load_i64(at + 24)
+        run.oldest = load_i64(at + 24)
         run.covers = load_i64(at + 32)
         run.log_end = load_i64(at + 40)
         run.fd = -1

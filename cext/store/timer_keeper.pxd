@@ -1,11 +1,12 @@
 """The timers of one clock that do not fit in memory: sorted files, and the thread that keeps them.
 
-    reactor    has the next entries in its heap; when that is full, or a minute has passed, it seals
-               it: a copy goes to the keeper, and what is late in the heap is forgotten there
-    keeper     sorts the copy into a new run (timer_run.pxd); hands entries back, in chunks and in
-               the order of their keys, about 2 s before they are due; merges 8 runs of a level into
-               one of the next, so that 50 million entries are some 30 files; writes the checkpoint
-               once the log is durable that holds the records; has the kernel read old log pages
+    reactor    has the next entries in its heap; when many are fresh, or a minute has passed, it
+               seals it: copies of the fresh go to the keeper, and what is late is forgotten
+    keeper     sorts the copies into a new run (timer_run.pxd); hands entries back, in chunks and
+               in the order of their keys, about 2 s before they are due; merges 8 runs of a level
+               into one of the next, so that 50 million entries are some 20 files; writes the
+               checkpoint once the log is durable that holds the records, not more often than once
+               a second; has the kernel read old log pages
 
 What the reactor may deliver is below `bound`: all entries of all runs before it were handed over.
 The bound comes with each chunk; a seal lowers it to what was forgotten until the keeper knows the
@@ -13,7 +14,7 @@ new run. Entries may be in two runs and in the heap at once, for whoever deliver
 key of what it delivered last.
 
     DIR/checkpoint   u32 magic "rmqT" | u32 version 1 | i64 covers | u64 next number | i64 runs
-                     runs * (u64 number | i64 level, count, start, covers, log_end)
+                     runs * (u64 number | i64 level, count, oldest, covers, log_end)
                      u32 crc32 of all before                                     big-endian
 
 `covers`: timed messages below this offset of their queue are in the runs named; those from there on
@@ -24,7 +25,8 @@ Example: 48,000 entries sealed at offset 60,000, log end 9 MB: run 17 is written
 the log is durable up to 9 MB the checkpoint names it with covers 60,000. Killed at offset 70,000:
 the next start reads runs' heads and 10,000 entries of the queue.
 
-Memory: two times the heap (3 MiB each), 16 chunks of 12 KiB, 12 KiB a run: some 8 MiB.
+Memory: the heap (6 MiB), half of it for the copies, 16 chunks of 12 KiB, 12 KiB a run: some 10 MiB,
+as far as it is used.
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -53,8 +55,8 @@ cdef struct TimerChunk:
 cdef struct TimerSeal:
     int32_t state                   # SEAL_..; whoever has it owns the rest
     int64_t count
-    TimerEntry* entries             # owned; as many as the heap has
-    TimerKey bound                  # entries before it are in the heap still
+    TimerEntry* entries             # owned; half as many as the heap has
+    TimerKey bound                  # entries from it on were forgotten, whatever run they are in
     int64_t covers
     int64_t log_end
 
@@ -99,6 +101,7 @@ cdef struct KeeperState:
     uint64_t doomed[DOOMED_MAX]     # files that no checkpoint will name
     int64_t doomed_count
     bint stale                      # the checkpoint has to be written
+    int64_t saved_us                # when it was, monotonic
     RunMerge merge
     char prefetch_path[KEEPER_PATH_BYTES + 64]
     int prefetch_fd
@@ -115,8 +118,8 @@ cdef class TimerKeeper:
 
     # Reactor. Whether the last seal was taken.
     cdef bint can_seal(self) noexcept nogil
-    # Reactor. A copy of the heap goes to the keeper, about `keep` of it stay. `covers`: all
-    # messages of the queue below it are in the heap or in runs.
+    # Reactor. Copies of the fresh entries, at most half of the heap, go to the keeper; about `keep`
+    # entries stay. `covers`: all messages of the queue below it are in the heap or in runs.
     cdef void seal(self, TimerHeap* heap, int64_t keep, int64_t covers,
                    int64_t log_end) noexcept nogil
     # Reactor. The oldest chunk not taken, or NULL; taken() gives it back and moves `bound`.

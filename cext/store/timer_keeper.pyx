@@ -9,7 +9,7 @@
 import os
 import re
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy, memset
@@ -20,19 +20,17 @@ from cext.base.atomics cimport (
     store_release_i32,
     store_release_i64,
 )
+from cext.base.clock cimport monotonic_us
 from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
 from cext.base.status cimport CORRUPT, NOT_FOUND, OK
-from cext.base.sysio cimport close_file, event_open, event_signal, event_wait
+from cext.base.sysio cimport close_file, event_open, event_signal, event_wait, sync_file
 from cext.store.timer_checkpoint cimport timer_checkpoint_load, timer_checkpoint_save
 from cext.store.timer_heap cimport (
+    TIMER_FRESH,
     TIMER_MESSAGE,
     TIMER_NEVER,
     key_before,
     key_same,
-    timer_heap_close,
-    timer_heap_open,
-    timer_heap_pop,
-    timer_heap_push,
     timer_heap_trim,
     timer_sort,
 )
@@ -65,6 +63,7 @@ cdef enum:
     IDLE_MS = 1000              # the keeper looks as often at least
     DURABLE_MS = 50             # looks at the log's durable mark
     RETRY_MS = 500              # after the disk refused
+    SAVE_US = 1000000           # between two checkpoints
     MERGE_STEP = 16384          # entries merged between two looks at everything else
     NEAR_BYTES = 67108864       # records so near to the log's end are in memory
     GAP_BYTES = 131072          # records nearer to each other are read at once
@@ -108,15 +107,17 @@ cdef void drop_delivered(KeeperState* k) noexcept nogil:
             at += 1
 
 
-cdef int add_run(KeeperState* k, uint64_t number, int64_t level, int64_t count, int64_t last_ms,
+cdef int add_run(KeeperState* k, const RunWriter* written, int64_t level, int64_t last_ms,
                  int64_t covers, int64_t log_end, const TimerKey* from_key) noexcept nogil:
+    """A new run, to be handed over from a key on. OK, or why it cannot be read."""
     cdef TimerRun* run = &k.runs[k.run_count]
     cdef int64_t cursor
     cdef int status
     memset(run, 0, sizeof(TimerRun))
-    run.number = number
+    run.number = written.number
     run.level = level
-    run.count = count
+    run.count = written.count
+    run.oldest = written.oldest
     run.covers = covers
     run.log_end = log_end
     run.last_ms = last_ms
@@ -133,6 +134,19 @@ cdef int add_run(KeeperState* k, uint64_t number, int64_t level, int64_t count, 
     return OK
 
 
+cdef int forget_from(KeeperState* k, const TimerKey* key) noexcept nogil:
+    """The reactor has forgotten what is not before the key: it is to be handed over again."""
+    cdef int64_t i, cursor
+    for i in range(k.run_count):
+        if key.due_ms == TIMER_NEVER:
+            continue
+        cursor = run_find(&k.runs[i], key)
+        if cursor < 0:
+            return <int> cursor
+        k.runs[i].cursor = min(k.runs[i].cursor, cursor)
+    return OK
+
+
 cdef int take_seal(KeeperState* k) noexcept nogil:
     """The sealed entries become a run. OK, or why not: it is tried again."""
     cdef TimerSeal* seal = &k.seal
@@ -141,7 +155,7 @@ cdef int take_seal(KeeperState* k) noexcept nogil:
     cdef RunWriter writer
     cdef int status = OK
     timer_sort(seal.entries, seal.count)
-    i = 0
+    i = 0                               # tried again after a failure: it is sorted already
     while i < seal.count and seal.entries[i].key.due_ms < delivered:
         i += 1
     if i < seal.count:
@@ -156,11 +170,14 @@ cdef int take_seal(KeeperState* k) noexcept nogil:
         else:
             run_writer_drop(&writer)
         if status == OK:
-            status = add_run(k, k.next_number, 0, writer.count, seal.entries[last].key.due_ms,
-                             seal.covers, seal.log_end, &seal.bound)
+            status = add_run(k, &writer, 0, seal.entries[last].key.due_ms, seal.covers,
+                             seal.log_end, &seal.bound)
         if status != OK:
             return status
         k.next_number += 1
+    status = forget_from(k, &seal.bound)
+    if status != OK:
+        return status
     k.marks[k.mark_count].covers = seal.covers
     k.marks[k.mark_count].log_end = seal.log_end
     k.mark_count += 1
@@ -326,8 +343,6 @@ cdef bint is_input(const RunMerge* merge, uint64_t number) noexcept nogil:
 cdef int merge_swap(KeeperState* k) noexcept nogil:
     """All is written: the new run takes the place of the old ones."""
     cdef RunMerge* merge = &k.merge
-    cdef int64_t count = merge.writer.count
-    cdef uint64_t number = merge.writer.number
     cdef TimerKey next_key = key_of(TIMER_NEVER, 0)
     cdef TimerEntry* entry = NULL
     cdef int64_t covers = 0, log_end = 0, at
@@ -341,10 +356,10 @@ cdef int merge_swap(KeeperState* k) noexcept nogil:
             next_key = entry.key
         covers = max(covers, k.runs[at].covers)
         log_end = max(log_end, k.runs[at].log_end)
-    if count == 0:
-        doom(k, number)
+    if merge.writer.count == 0:
+        doom(k, merge.writer.number)
     else:
-        status = add_run(k, number, merge.level + 1, count, merge.last.due_ms, covers, log_end,
+        status = add_run(k, &merge.writer, merge.level + 1, merge.last.due_ms, covers, log_end,
                          &next_key)
     at = 0
     while status == OK and at < k.run_count:
@@ -413,6 +428,7 @@ cdef int save(KeeperState* k, int64_t durable) noexcept nogil:
     """Writes the checkpoint as far as the log is durable; then files go that it does not name."""
     cdef char path[KEEPER_PATH_BYTES + 64]
     cdef int64_t i, done = 0
+    cdef int error = 0
     cdef int status
     while done < k.mark_count and k.marks[done].log_end <= durable:
         k.covers = k.marks[done].covers
@@ -422,9 +438,15 @@ cdef int save(KeeperState* k, int64_t durable) noexcept nogil:
         k.marks[i] = k.marks[i + done]
     for i in range(k.run_count):
         k.runs[i].named = k.runs[i].log_end <= durable
+        if k.runs[i].named and not k.runs[i].synced:
+            status = sync_file(k.runs[i].fd, &error)
+            if status != OK:
+                return status
+            k.runs[i].synced = True
     status = timer_checkpoint_save(k)
     if status != OK:
         return status
+    k.saved_us = monotonic_us()
     k.checkpoints += 1
     k.stale = k.mark_count > 0
     for i in range(k.doomed_count):
@@ -441,7 +463,7 @@ cdef bint is_lasting(int status) noexcept nogil:
 
 # ------------------------------------------------------------------- the thread
 
-cdef int step(TimerKeeper keeper) noexcept nogil:
+cdef int step(TimerKeeper keeper, bint finishing) noexcept nogil:
     """Does what there is to do; how many ms to sleep, or CORRUPT - 1000: a run is damaged."""
     cdef KeeperState* k = &keeper.state
     cdef int64_t due_ms = 0, wait = IDLE_MS
@@ -462,10 +484,11 @@ cdef int step(TimerKeeper keeper) noexcept nogil:
     if due_ms != 0 and due_ms != TIMER_NEVER:
         wait = min(wait, max(<int64_t> 1, due_ms - AHEAD_MS - load_acquire_i64(&k.clock_ms)))
     drop_delivered(k)
-    if k.stale and (k.mark_count == 0 or k.marks[0].log_end <= keeper.log.durable()):
+    if k.stale and (k.mark_count == 0 or k.marks[0].log_end <= keeper.log.durable()) and (
+            finishing or monotonic_us() - k.saved_us >= SAVE_US):
         if save(k, keeper.log.durable()) != OK:
             return RETRY_MS
-    if k.mark_count > 0:
+    if k.stale:
         wait = min(wait, <int64_t> DURABLE_MS)
     status = merge_some(k)
     if status < 0:
@@ -484,7 +507,7 @@ cdef void give_up(KeeperState* k) noexcept nogil:
 cdef void run(TimerKeeper keeper) noexcept nogil:
     cdef int wait_ms
     while load_acquire_i32(&keeper.state.stopping) == 0:
-        wait_ms = step(keeper)
+        wait_ms = step(keeper, False)
         if wait_ms < 0:
             give_up(&keeper.state)
             return
@@ -508,7 +531,7 @@ cdef class TimerKeeper:
         self.directory = directory
         self.capacity = capacity
         self.state.chunks = <TimerChunk*> malloc(CHUNKS * sizeof(TimerChunk))
-        self.state.seal.entries = <TimerEntry*> malloc(capacity * sizeof(TimerEntry))
+        self.state.seal.entries = <TimerEntry*> malloc((capacity + 1) // 2 * sizeof(TimerEntry))
         self.state.event = event_open(&error)
         if self.state.chunks == NULL or self.state.seal.entries == NULL or error != 0:
             raise MemoryError("no memory or descriptor for timers")
@@ -575,7 +598,7 @@ cdef class TimerKeeper:
             if status != OK:
                 return status
             k.run_count += 1
-            k.runs[i].named = True
+            k.runs[i].named = k.runs[i].synced = True
             if k.runs[i].count == 0:
                 return CORRUPT
             k.runs[i].cursor = k.runs[i].count - 1
@@ -597,6 +620,21 @@ cdef class TimerKeeper:
     def covers(self) -> int:
         """Messages of the queue below this offset are in the runs."""
         return self.state.covers
+
+    def oldest(self) -> int:
+        """Log offset before which no record is of an entry in a run that is not all delivered."""
+        cdef int64_t i, least = TIMER_NEVER
+        for i in range(self.state.run_count):
+            if self.state.runs[i].last_ms >= self.state.delivered_ms:
+                least = min(least, self.state.runs[i].oldest)
+        return least
+
+    def forget(self) -> None:
+        """Without the thread: the next open() finds no checkpoint."""
+        try:
+            os.unlink(os.path.join(self.directory, "checkpoint"))
+        except FileNotFoundError:
+            pass
 
     def start(self) -> None:
         """Starts the thread."""
@@ -626,7 +664,7 @@ cdef class TimerKeeper:
         with nogil:
             while not self.state.broken and turns < 100 and (
                     self.state.seal.state == SEAL_FULL or self.state.stale):
-                wait_ms = step(self)
+                wait_ms = step(self, True)
                 if wait_ms < 0:
                     break
                 turns += 1
@@ -637,8 +675,13 @@ cdef class TimerKeeper:
     cdef void seal(self, TimerHeap* heap, int64_t keep, int64_t covers,
                    int64_t log_end) noexcept nogil:
         cdef KeeperState* k = &self.state
-        memcpy(k.seal.entries, heap.entries, heap.count * sizeof(TimerEntry))
-        k.seal.count = heap.count
+        cdef int64_t i
+        k.seal.count = 0
+        for i in range(heap.count):
+            if heap.entries[i].flags & TIMER_FRESH and k.seal.count < (self.capacity + 1) // 2:
+                heap.entries[i].flags &= ~<uint32_t> TIMER_FRESH
+                k.seal.entries[k.seal.count] = heap.entries[i]
+                k.seal.count += 1
         k.forgotten = timer_heap_trim(heap, keep)
         k.seal.bound = k.forgotten
         k.seal.covers = covers
@@ -687,89 +730,7 @@ cdef class TimerKeeper:
         if self.thread.running:
             raise StoreError("the keeper is running")
         with nogil:
-            wait_ms = step(self)
+            wait_ms = step(self, True)
         if wait_ms < 0:
             give_up(&self.state)
         return wait_ms
-
-
-# ---- for tests and benches ----
-
-cdef class TimersForTests:
-    """A heap and its keeper, driven as the reactor does: push, take what is due, seal when full."""
-    cdef TimerHeap heap
-    cdef readonly TimerKeeper keeper
-    cdef TimerKey last
-    cdef int64_t clock_ms
-
-    def __init__(self, TimerKeeper keeper not None):
-        self.keeper = keeper
-        if timer_heap_open(&self.heap, keeper.capacity) != OK:
-            raise MemoryError
-        self.last = key_of(-1, 0)
-
-    def __dealloc__(self):
-        timer_heap_close(&self.heap)
-
-    def __len__(self):
-        return self.heap.count
-
-    def push(self, int64_t due_ms, int64_t place) -> None:
-        cdef TimerEntry entry
-        if self.heap.count == self.heap.capacity:
-            raise OverflowError
-        memset(&entry, 0, sizeof(entry))
-        entry.key = key_of(due_ms, place)
-        entry.size = 100
-        timer_heap_push(&self.heap, &entry)
-
-    def push_many(self, int64_t count, int64_t from_ms, int64_t span_ms, int64_t place) -> None:
-        """So many entries at chance times; as many as fit must be left."""
-        cdef uint64_t state = 0x9E3779B97F4A7C15 ^ <uint64_t> place
-        cdef int64_t i
-        for i in range(count):
-            state ^= state << 13
-            state ^= state >> 7
-            state ^= state << 17
-            self.push(from_ms + <int64_t> (state % <uint64_t> span_ms), place + i)
-
-    def load(self) -> None:
-        cdef TimerChunk* chunk = self.keeper.next_chunk()
-        cdef int64_t i
-        while chunk != NULL and self.heap.count + CHUNK_ENTRIES <= self.heap.capacity:
-            for i in range(chunk.count):
-                timer_heap_push(&self.heap, &chunk.entries[i])
-            self.keeper.taken()
-            chunk = self.keeper.next_chunk()
-
-    def seal(self, int64_t covers, int64_t log_end) -> bool:
-        if not self.keeper.can_seal():
-            return False
-        self.keeper.seal(&self.heap, self.heap.capacity // 4, covers, log_end)
-        return True
-
-    def take(self, int64_t clock_ms, int64_t limit) -> list:
-        """At most `limit` keys that are due, in order."""
-        cdef list out = []
-        cdef TimerKey key
-        self.clock_ms = clock_ms
-        self.load()
-        while self.heap.count > 0 and len(out) < limit:
-            key = self.heap.entries[0].key
-            if key.due_ms > clock_ms or not key_before(&key, &self.keeper.state.bound):
-                break
-            if not key_same(&key, &self.last):
-                out.append((key.due_ms, key.place))
-            self.last = key
-            timer_heap_pop(&self.heap)
-        self.keeper.tell(clock_ms, self.before()[0])
-        return out
-
-    def before(self) -> tuple:
-        """All that is before this key was taken."""
-        cdef TimerKey key = key_of(self.clock_ms + 1, 0)
-        if key_before(&self.keeper.state.bound, &key):
-            key = self.keeper.state.bound
-        if self.heap.count > 0 and key_before(&self.heap.entries[0].key, &key):
-            key = self.heap.entries[0].key
-        return key.due_ms, key.place

@@ -7,7 +7,13 @@ from posix.fcntl cimport O_CREAT, O_RDONLY, O_RDWR, O_TRUNC
 from cext.base.checksum cimport crc32
 from cext.base.status cimport CORRUPT, IO_ERROR, NOT_FOUND, OK, POOL_EMPTY
 from cext.base.sysio cimport close_file, file_size, open_file, read_at, sync_file, write_at
-from cext.store.timer_heap cimport TIMER_ENTRY_BYTES, TIMER_ROLL, key_before
+from cext.store.timer_heap cimport (
+    TIMER_ENTRY_BYTES,
+    TIMER_NEVER,
+    TIMER_ROLL,
+    key_before,
+    timer_offset,
+)
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -29,14 +35,13 @@ cdef int run_open(TimerRun* run, const char* directory) noexcept nogil:
     cdef int64_t size
     run.block = NULL
     run.block_first = run.block_count = 0
-    run.cursor = run.start
+    run.cursor = 0
     run_path(directory, run.number, path)
     run.fd = open_file(path, O_RDONLY, &error)
     if run.fd < 0:
         return IO_ERROR
     size = file_size(run.fd, &error)
-    if size < 0 or run.count < 0 or run.start < 0 or run.start > run.count \
-            or run.count > size // TIMER_ENTRY_BYTES:
+    if size < 0 or run.count < 0 or run.count > size // TIMER_ENTRY_BYTES:
         run_close(run)
         return IO_ERROR if size < 0 else CORRUPT
     run.block = <TimerEntry*> malloc(RUN_BLOCK * sizeof(TimerEntry))
@@ -111,6 +116,7 @@ cdef int run_writer_open(RunWriter* writer, const char* directory, uint64_t numb
     cdef int error = 0
     memset(writer, 0, sizeof(RunWriter))
     writer.number = number
+    writer.oldest = TIMER_NEVER
     run_path(directory, number, path)
     writer.buffer = <TimerEntry*> malloc(WRITE_BUFFER * sizeof(TimerEntry))
     writer.fd = open_file(path, O_RDWR | O_CREAT | O_TRUNC, &error)
@@ -137,16 +143,14 @@ cdef int run_writer_add(RunWriter* writer, const TimerEntry* entry) noexcept nog
     cdef TimerEntry* at = &writer.buffer[writer.buffered]
     at[0] = entry[0]
     at.flags = entry_check(entry, entry.flags)
+    writer.oldest = min(writer.oldest, timer_offset(entry))
     writer.buffered += 1
     writer.count += 1
     return write_buffered(writer) if writer.buffered == WRITE_BUFFER else OK
 
 
 cdef int run_writer_finish(RunWriter* writer) noexcept nogil:
-    cdef int error = 0
     cdef int status = write_buffered(writer)
-    if status == OK:
-        status = sync_file(writer.fd, &error)
     run_writer_drop(writer)
     return status
 

@@ -268,6 +268,8 @@ class Broker:
                 client.client_id, client.connection.address, silent_ms // 1000,
             )  # fmt: skip
         self.locks.expire()
+        if self.core.stats().get("timers_broken"):
+            self.core.restart_timers()
         self.topics.retry_save()
         self.groups.retry_save()
 

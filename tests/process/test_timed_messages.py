@@ -121,9 +121,12 @@ def test_kills_lose_no_timed_message_and_a_stop_repeats_none(tmp_path: Path) -> 
     async def take_all() -> None:
         async with BrokerClient(broker.port) as client:
             await client.heartbeat("g", "t")
-            end = time.monotonic() + 20
-            while (sent.keys() - came.keys()) and time.monotonic() < end:
+            end = time.monotonic() + 15
+            while sent.keys() - came.keys() and time.monotonic() < end:
+                before = offset
                 await take(client)
+                if offset > before:  # a slow machine is not a loss
+                    end = time.monotonic() + 15
 
     @in_loop
     async def make() -> None:

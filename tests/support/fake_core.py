@@ -317,6 +317,9 @@ class FakeCore:
     def page_cache(self, files: int) -> tuple[int, int, int]:
         return 4096, 0, 8192
 
+    def restart_timers(self) -> None:
+        raise NotImplementedError
+
     def set_delay_levels(self, delays_ms: list[int], offsets: list[int]) -> None:
         self.delays_ms, self.delivered_to = delays_ms, offsets
 

@@ -337,3 +337,54 @@ async def test_a_binary_client_is_served_alike(tmp_path: Path) -> None:
         reply = await client.send("t", b"x", i=after(0.2, UNIQ_KEY="U"))
         assert base64.urlsafe_b64decode(reply.fields["recallHandle"]).startswith(b"v1 t broker-a ")
         await until(lambda: len(bodies(broker)) == 2)
+
+
+@in_loop
+async def test_a_stop_tells_apache_the_oldest_that_waits(tmp_path: Path) -> None:
+    check = tmp_path / "config" / "timercheck"
+
+    def numbers() -> list[int]:
+        data = check.read_bytes()
+        assert len(data) == 56
+        return [int.from_bytes(data[at : at + 8], "big") for at in range(0, 56, 8)]
+
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        for n in range(20):
+            await client.send("t", b"%d" % n, i=after(600 if n == 13 else 0.1))
+        await until(lambda: len(bodies(broker)) == 20)
+        (tmp_path / "timerlog").mkdir()
+        (tmp_path / "timerlog" / "0").write_bytes(b"old")
+        (tmp_path / "timerwheel").write_bytes(b"old")
+        last = records(broker, "t")[-1].store_timestamp_ms
+    fired, _, offset, of_master, *_ = numbers()
+    assert (offset, of_master) == (13, 13)
+    assert last - 2000 < fired <= last
+    assert fired % 1000 == 0
+    assert not (tmp_path / "timerlog").exists()
+    assert not (tmp_path / "timerwheel").exists()
+    async with live_broker(tmp_path / "empty"):
+        await asyncio.sleep(0.1)
+    check = tmp_path / "empty" / "config" / "timercheck"
+    assert numbers()[2:4] == [0, 0]
+
+
+@in_loop
+async def test_a_damaged_file_of_timers_is_made_anew_from_the_queue(tmp_path: Path) -> None:
+    due = now_ms() + 5000
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        for n in range(1500):
+            client.post_send("t", b"%d" % n, i=at(due + n))
+        await client.send("t", b"last", i=at(due + 1500))
+    (run,) = (tmp_path / "rmqTimers" / "wall").glob("*.run")
+    with run.open("r+b") as file:
+        file.seek(24 * 1200)
+        file.write(b"\xff")
+    async with live_broker(tmp_path) as broker:
+        await until(lambda: broker.core.stats()["timers_broken"] == 1)
+        broker.core.restart_timers()
+        assert broker.core.stats()["timers_broken"] == 0
+        await until(lambda: broker.core.queue_range(b"t", 0) == (0, 1502))
+        await asyncio.sleep(0.2)
+        assert bodies(broker)[1:] == [b"%d" % n for n in range(1500)] + [b"last"]

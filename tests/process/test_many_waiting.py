@@ -1,0 +1,87 @@
+"""A million messages that become due at once, and what others notice of them: as little as can be.
+
+They come while another client's sends go on. Latencies are counted from the moment a send is due,
+not from when the generator got to it.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.broker_process import BrokerProcess, broker_process, start_broker
+
+from cext.load.histogram import Histogram
+from rmq.client.connection import Connection
+from rmq.load import control
+from rmq.load.frames import Queue, SendShape, send_frames
+from rmq.load.run import open_producer
+
+MILLION = 1_000_000
+OPTIONS = ["--set", "mappedFileSizeCommitLog=268435456"]
+RATE = 500.0  # sends a second of the client that must not notice
+P99_MS, WORST_MS = 25.0, 1000.0
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def queues_of(broker: BrokerProcess, topic: str, count: int) -> list[Queue]:
+    return [target.queue for target in control.find_queues(broker.namesrv, [topic], count)]
+
+
+def fill(broker: BrokerProcess, queues: list[Queue], more: str, sys_flag: int = 0) -> None:
+    frames = send_frames(queues, SendShape(100, more=more, sys_flag=sys_flag))
+    loop = open_producer(frames, [broker.address] * 4, 64, limit=MILLION)
+    while loop.run(200_000):
+        pass
+    stats = loop.stats()
+    assert (stats["acked"], stats["failures"]) == (MILLION, {})
+
+
+def held(broker: BrokerProcess, queues: list[Queue]) -> int:
+    with Connection(broker.address) as connection:
+        ranges = [control.queue_range(connection, queue) for queue in queues]
+    return sum(most - least for least, most in ranges)
+
+
+def latencies(
+    broker: BrokerProcess, queues: list[Queue], until: Callable[[], bool], limit_s: float
+) -> Histogram:
+    """Of plain sends at RATE, until something is so, at least a second and at most limit_s."""
+    producer = open_producer(send_frames(queues, SendShape(100)), [broker.address], 16, RATE)
+    begin = time.monotonic()
+    while time.monotonic() - begin < limit_s:
+        producer.run(500_000)
+        if time.monotonic() - begin > 1 and until():
+            break
+    else:
+        raise AssertionError("waited in vain")
+    assert producer.finish(5_000_000) == 0
+    assert producer.stats()["failures"] == {}
+    return producer.latency
+
+
+def check_unnoticed(times: Histogram) -> None:
+    p99, worst = times.percentile(99) / 1e6, times.percentile(100) / 1e6
+    print(f"p50 {times.percentile(50) / 1e6:.2f} ms, p99 {p99:.2f} ms, worst {worst:.1f} ms")
+    assert p99 < P99_MS
+    assert worst < WORST_MS
+
+
+def test_a_million_messages_of_a_level_due_at_once_stall_no_sends(tmp_path: Path) -> None:
+    """They become due while the broker is down."""
+    level = [*OPTIONS, "--set", "messageDelayLevel=20s"]
+    broker = start_broker(tmp_path, level)
+    queues = queues_of(broker, "t", 4)
+    began = time.monotonic()
+    fill(broker, queues, "DELAY\x011\x02")
+    took = time.monotonic() - began
+    assert took < 20, "the machine is too slow to send a million in time"
+    assert held(broker, queues) == 0
+    assert broker.stop() == 0
+    broker.process.communicate()
+    time.sleep(20)
+    with broker_process(tmp_path, level) as broker:
+        others = queues_of(broker, "o", 4)
+        times = latencies(broker, others, lambda: held(broker, queues) == MILLION, 60)
+        check_unnoticed(times)
+        assert held(broker, queues) == MILLION
