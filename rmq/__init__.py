@@ -18,6 +18,7 @@ _NAMES = {
     "MessageExt": "cext.client.message",
     "MessageQueue": "rmq.format.fastjson",
     "Producer": "rmq.client.producer",
+    "PullConsumer": "rmq.client.pull_consumer",
     "SendResult": "cext.client.result",
     "TransactionListener": "rmq.client.transaction",
     "TransactionProducer": "rmq.client.transaction",

@@ -3,6 +3,7 @@ from cext.client.message import MessageExt as MessageExt
 from cext.client.result import SendResult as SendResult
 from rmq.client.administration import Admin as Admin
 from rmq.client.producer import Producer as Producer
+from rmq.client.pull_consumer import PullConsumer as PullConsumer
 from rmq.client.transaction import LocalTransactionState as LocalTransactionState
 from rmq.client.transaction import TransactionListener as TransactionListener
 from rmq.client.transaction import TransactionProducer as TransactionProducer

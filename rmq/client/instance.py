@@ -40,6 +40,7 @@ from rmq.client.timers import Timers
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ClosedError, RemoteError, RmqError, RouteError, UnreachableError
 from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import field_texts
 
 log = logging.getLogger("rmq.client")
@@ -55,6 +56,12 @@ class Consumer(Protocol):
 
     def heartbeat_data(self) -> dict[str, Any]:
         """The ConsumerData of a heartbeat: groupName, consumeType, messageModel, .."""
+
+    def group_changed(self) -> None:
+        """Members came or went (a broker's request 40)."""
+
+    def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """An operator sends the group elsewhere (220); topics as on the wire."""
 
 
 class ClientInstance:
@@ -401,6 +408,24 @@ class ClientInstance:
                 raise ClosedError(f"this client has a consumer of group {group} already")
             self._consumers[group] = consumer
             self._greeted.clear()
+        self.handle(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._group_changed)
+        self.handle(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, self._offsets_reset)
+
+    def _group_changed(self, request: Reply, address: str) -> None:
+        consumer = self._consumers.get(request.fields.get("consumerGroup", ""))
+        if consumer is not None:
+            consumer.group_changed()
+        self.answer(address, request)
+
+    def _offsets_reset(self, request: Reply, address: str) -> None:
+        consumer = self._consumers.get(request.fields.get("group", ""))
+        if consumer is not None:
+            table = fastjson.loads_object(request.body).get("offsetTable") or {}
+            consumer.offsets_reset(
+                {queue: int(offset) for queue, offset in table.items()
+                 if isinstance(queue, MessageQueue)}
+            )  # fmt: skip
+        self.answer(address, request)
 
     def consumer(self, group: str) -> Consumer | None:
         return self._consumers.get(group)

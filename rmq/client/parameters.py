@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from rmq.client.hooks import RpcHook
 
 P = TypeVar("P", bound="ClientParameters")
+FROM_WHERE = (
+    "CONSUME_FROM_LAST_OFFSET", "CONSUME_FROM_FIRST_OFFSET", "CONSUME_FROM_TIMESTAMP"
+)  # fmt: skip
 
 
 def parameter(default: Any, text: str, java: str = "") -> Any:
@@ -201,6 +204,53 @@ class TransactionProducerParameters(ProducerParameters):
     check_request_hold_max: int = parameter(2_000, "checks that wait; more are dropped")
 
 
+@dataclass(kw_only=True)
+class PullConsumerParameters(ClientParameters):
+    """Of PullConsumer."""
+
+    consumer_group: str = parameter(
+        "DEFAULT_CONSUMER", "consumers that share the queues of the topics they subscribe, and "
+        "their offsets",
+    )  # fmt: skip
+    auto_commit: bool = parameter(
+        True, "poll tells brokers how far earlier polls came; close does so as well"
+    )
+    auto_commit_interval_millis: int = parameter(5_000, "how often; at least 1000")
+    poll_timeout_millis: int = parameter(5_000, "how long poll waits unless it is told")
+    pull_batch_size: int = parameter(
+        10, "messages of one pull; brokers give 32 at most unless they are set otherwise"
+    )
+    pull_threshold_for_all: int = parameter(10_000, "messages pulled ahead")
+    pull_threshold_for_queue: int = parameter(1_000, "messages pulled ahead of one queue")
+    pull_threshold_size_for_queue: int = parameter(100, "their bodies in MiB")
+    consume_max_span: int = parameter(
+        2_000, "distance of the offsets of the first and last message pulled ahead of one queue"
+    )
+    consume_from_where: str = parameter(
+        "CONSUME_FROM_LAST_OFFSET", "where a group begins in a queue it never committed: "
+        "CONSUME_FROM_LAST_OFFSET, CONSUME_FROM_FIRST_OFFSET or CONSUME_FROM_TIMESTAMP. As with "
+        "all clients, brokers that still hold the first message send new groups there",
+    )  # fmt: skip
+    consume_timestamp: int | None = parameter(
+        None, "the time of CONSUME_FROM_TIMESTAMP, ms since 1970; unset: half an hour ago"
+    )
+    broker_suspend_max_time_millis: int = parameter(
+        20_000, "how long brokers hold a pull for which there is nothing yet"
+    )
+    consumer_timeout_millis_when_suspend: int = parameter(
+        30_000, "patience with a pull; more than broker_suspend_max_time_millis"
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.consume_from_where not in FROM_WHERE:
+            raise ConfigError(f"consume_from_where={self.consume_from_where}: {FROM_WHERE}")
+        for name in ("pull_batch_size", "pull_threshold_for_all", "pull_threshold_for_queue",
+                     "pull_threshold_size_for_queue"):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name}={getattr(self, name)}: at least 1")
+
+
 def rows(of: type[ClientParameters]) -> list[tuple[str, str, str, str]]:
     """(name, name in Java, default, meaning) of the parameters that `of` adds to its base."""
     base = of.__mro__[1]
@@ -257,7 +307,10 @@ they belong to: `Producer("group", send_msg_timeout=1000)`."""
 
 def tables() -> list[type[ClientParameters]]:
     """The classes of the page, in its order."""
-    return [ClientParameters, ProducerParameters, TransactionProducerParameters]
+    return [
+        ClientParameters, ProducerParameters, TransactionProducerParameters,
+        PullConsumerParameters,
+    ]  # fmt: skip
 
 
 def main(write: Callable[[str], object] = print) -> None:

@@ -12,6 +12,7 @@ from rmq.client.parameters import (
     MESSAGE,
     ClientParameters,
     ProducerParameters,
+    PullConsumerParameters,
     page,
     rows,
     tables,
@@ -39,6 +40,12 @@ enableHeartbeatChannelEventListener=True enableConcurrentHeartbeat=False
 concurrentHeartbeatThreadPoolSize=2 enableTrace=False traceTopic=None maxPageSizeInGetMetadata=2000
 clientIP=None instanceName=DEFAULT rpcHook=None
 """
+PULL_CONSUMER = """
+consumerGroup=DEFAULT_CONSUMER autoCommit=True autoCommitIntervalMillis=5000 pollTimeoutMillis=5000
+pullBatchSize=10 pullThresholdForAll=10000 pullThresholdForQueue=1000 consumeMaxSpan=2000
+pullThresholdSizeForQueue=100 consumeFromWhere=CONSUME_FROM_LAST_OFFSET
+brokerSuspendMaxTimeMillis=20000 consumerTimeoutMillisWhenSuspend=30000
+"""
 
 
 def test_the_page_is_written_from_the_code() -> None:
@@ -46,8 +53,11 @@ def test_the_page_is_written_from_the_code() -> None:
     assert text.rstrip() == page().rstrip(), "run: python -m rmq.client.parameters > docs/..."
 
 
-@pytest.mark.parametrize(("of", "expected"), [(ClientParameters, CLIENT),
-                                              (ProducerParameters, PRODUCER)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [(ClientParameters, CLIENT), (ProducerParameters, PRODUCER),
+     (PullConsumerParameters, PULL_CONSUMER)],
+)  # fmt: skip
 def test_defaults_are_those_of_rocketmq(of: type[ClientParameters], expected: str) -> None:
     found = {java: default.strip("'") for _, java, default, _ in rows(of)}
     for pair in expected.split():

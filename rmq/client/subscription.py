@@ -1,0 +1,82 @@
+"""Subscription: which messages of a topic a consumer wants; and who of a group reads which queue.
+
+    Subscription.of("orders", "paid || sent")          # tags; "*" is everything
+    Subscription.of("orders", sql="amount > 100")      # SQL92 over the properties
+    average_allocation(queues, members, own_id)        # the same answer for all members
+
+Values and rules only; no I/O.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cext.client.message import MessageExt
+from rmq.errors import ConfigError
+from rmq.format.fastjson import MessageQueue
+from rmq.format.message import java_hash
+
+EVERYTHING = "*"
+TAG, SQL92 = "TAG", "SQL92"
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """One topic (its name on the wire) and what of it is wanted."""
+
+    topic: str
+    text: str
+    kind: str
+    tags: frozenset[str]  # empty: all, or SQL
+    version: int  # ms; a newer one replaces an older one at the broker
+
+    @classmethod
+    def of(cls, topic: str, tags: str | None = None, sql: str | None = None) -> Subscription:
+        """ConfigError when both are given, or nothing is in what is given."""
+        version = int(time.time() * 1000)
+        if sql is not None:
+            if tags not in (None, EVERYTHING):
+                raise ConfigError(f"a subscription of {topic} is by tags or by SQL, not by both")
+            if not sql.strip():
+                raise ConfigError(f"an empty SQL expression for {topic}")
+            return cls(topic, sql, SQL92, frozenset(), version)
+        text = tags or EVERYTHING
+        if text == EVERYTHING:
+            return cls(topic, EVERYTHING, TAG, frozenset(), version)
+        found = frozenset(part.strip() for part in text.split("||") if part.strip())
+        if not found:
+            raise ConfigError(f"no tag in {text!r}")
+        return cls(topic, text, TAG, found, version)
+
+    def members(self) -> dict[str, Any]:
+        """SubscriptionData of a heartbeat."""
+        tags = sorted(self.tags)
+        return {
+            "topic": self.topic, "subString": self.text, "tagsSet": tags,
+            "codeSet": [java_hash(each) for each in tags], "subVersion": self.version,
+            "expressionType": self.kind, "classFilterMode": False,
+        }  # fmt: skip
+
+    def wanted(self, messages: list[MessageExt]) -> list[MessageExt]:
+        """Brokers compare the hashes of tags only: here the tags themselves are compared."""
+        if not self.tags:
+            return messages
+        tags = self.tags
+        return [each for each in messages if each.tags in tags]
+
+
+def average_allocation(
+    queues: Sequence[MessageQueue], members: Sequence[str], member: str
+) -> list[MessageQueue]:
+    """A run of neighbouring queues for each member, the first ones one longer where it does not
+    divide; nothing for who is no member. All members must see the same queues and members."""
+    ids = sorted(set(members))
+    if member not in ids:
+        return []
+    index = ids.index(member)
+    each, rest = divmod(len(queues), len(ids))
+    begin = index * each + min(index, rest)
+    return sorted(queues)[begin : begin + each + (index < rest)]

@@ -1,0 +1,358 @@
+"""PullConsumer against an embedded broker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.waiting import wait_until
+
+from rmq import (
+    Admin,
+    ClosedError,
+    ConfigError,
+    Message,
+    MessageExt,
+    Producer,
+    PullConsumer,
+    RemoteError,
+)
+from rmq.client.subscription import average_allocation
+from rmq.format.fastjson import MessageQueue
+from rmq.pytest_plugin import RunningBroker
+
+
+def create(broker: RunningBroker, topic: str, queues: int) -> list[MessageQueue]:
+    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+        admin.create_topic(topic, queues)
+        return admin.route(topic).readable()
+
+
+def consumer_of(broker: RunningBroker, group: str, **changes: object) -> PullConsumer:
+    return PullConsumer(group, namesrv_addr=broker.namesrv_addr, **changes)
+
+
+def send(broker: RunningBroker, messages: list[Message]) -> None:
+    with Producer("pull-tests", namesrv_addr=broker.namesrv_addr) as producer:
+        for future in [producer.send_async(each) for each in messages]:
+            assert future.result(20).is_ok
+
+
+def gather(consumer: PullConsumer, count: int, timeout_s: float = 20) -> list[MessageExt]:
+    """Polls until so many have come; fails when they do not, or when there are more."""
+    found: list[MessageExt] = []
+    until = time.monotonic() + timeout_s
+    while len(found) < count and time.monotonic() < until:
+        found += consumer.poll(200, 100)
+    assert len(found) == count
+    return found
+
+
+def bodies(messages: list[MessageExt]) -> list[int]:
+    return [int(each.body) for each in messages]
+
+
+def test_each_queue_is_read_in_order_and_whole(broker: RunningBroker) -> None:
+    create(broker, "pull-order", 4)
+    sent = [Message("pull-order", f"{i}", "t", f"k{i}", properties={"n": str(i)})
+            for i in range(5_000)]  # fmt: skip
+    send(broker, sent)
+    with consumer_of(broker, "pull-order", pull_batch_size=32) as consumer:
+        consumer.subscribe("pull-order")
+        found = gather(consumer, 5_000)
+        assert consumer.poll(300) == []
+    assert sorted(bodies(found)) == list(range(5_000))
+    for queue_id in range(4):
+        offsets = [each.queue_offset for each in found if each.queue_id == queue_id]
+        assert offsets == list(range(len(offsets)))
+    for each in found[::500]:
+        text = each.body.decode()
+        assert (each.topic, each.tags, each.keys) == ("pull-order", "t", f"k{text}")
+        assert each.get_property("n") == text
+
+
+def test_what_is_pulled_ahead_has_bounds(broker: RunningBroker) -> None:
+    (queue,) = create(broker, "pull-bounds", 1)
+    send(broker, [Message("pull-bounds", f"{i}") for i in range(300)])
+    with consumer_of(broker, "pull-bounds", pull_threshold_for_queue=40) as consumer:
+        consumer.assign([queue])
+        state = consumer._of(queue)
+        wait_until(lambda: state.count == 40)
+        time.sleep(0.3)
+        assert state.count == 40
+        assert bodies(consumer.poll(0, 5)) == list(range(5))
+        assert consumer.position(queue) == 5
+        assert bodies(gather(consumer, 295)) == list(range(5, 300))
+        assert consumer.position(queue) == 300
+
+
+def test_a_waiting_poll_gets_what_is_sent_at_once(broker: RunningBroker) -> None:
+    create(broker, "pull-wait", 1)
+    with consumer_of(broker, "pull-wait") as consumer:
+        consumer.subscribe("pull-wait")
+        began = time.monotonic()
+        assert consumer.poll(300) == []
+        assert 0.25 < time.monotonic() - began < 3
+        timer = threading.Timer(0.3, send, (broker, [Message("pull-wait", b"7")]))
+        timer.start()
+        began = time.monotonic()
+        assert bodies(consumer.poll(15_000)) == [7]
+        assert time.monotonic() - began < 5
+        timer.join()
+
+
+def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
+    create(broker, "pull-filter", 2)
+    # "Aa" and "BB" have one hash in Java: the broker cannot tell them apart
+    tags = ["Aa", "BB", "c", "d"]
+    send(broker, [Message("pull-filter", f"{i}", tags[i % 4], properties={"n": str(i)})
+                  for i in range(80)])  # fmt: skip
+    with consumer_of(broker, "pull-tags") as consumer:
+        consumer.subscribe("pull-filter", "Aa || c")
+        assert sorted(bodies(gather(consumer, 40))) == list(range(0, 80, 2))
+        assert consumer.poll(300) == []
+    with consumer_of(broker, "pull-sql") as consumer:
+        consumer.subscribe("pull-filter", sql="n >= 60 AND TAGS = 'd'")
+        assert sorted(bodies(gather(consumer, 5))) == [63, 67, 71, 75, 79]
+        assert consumer.poll(300) == []
+    with consumer_of(broker, "pull-wrong") as consumer:
+        consumer.subscribe("pull-filter", sql="n >=")
+        with pytest.raises(RemoteError):
+            for _ in range(10):
+                consumer.poll(1_000)
+
+
+def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
+    queues = create(broker, "pull-share", 5)
+    with consumer_of(broker, "pull-share") as one:
+        one.subscribe("pull-share")
+        assert one.assignment() == queues
+        with consumer_of(broker, "pull-share") as two:
+            two.subscribe("pull-share")
+            wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues)
+            assert {len(one.assignment()), len(two.assignment())} == {2, 3}
+            assert one.poll(500) + two.poll(500) == []
+            send(broker, [Message("pull-share", f"{i}") for i in range(1_000)])
+            found: list[MessageExt] = []
+            until = time.monotonic() + 20
+            while len(found) < 1_000 and time.monotonic() < until:
+                for each in (one, two):
+                    got = each.poll(50)
+                    assert {message.queue for message in got} <= set(each.assignment())
+                    found += got
+            found += one.poll(300) + two.poll(300)
+            assert Counter(bodies(found)) == Counter(range(1_000))
+        wait_until(lambda: one.assignment() == queues)
+        send(broker, [Message("pull-share", f"{i}") for i in range(1_000, 1_100)])
+        assert sorted(bodies(gather(one, 100))) == list(range(1_000, 1_100))
+
+
+def test_offsets_outlive_the_consumer(broker: RunningBroker) -> None:
+    (queue,) = create(broker, "pull-kept", 1)
+    send(broker, [Message("pull-kept", f"{i}") for i in range(100)])
+    with consumer_of(broker, "pull-kept") as consumer:
+        consumer.subscribe("pull-kept")
+        assert bodies(consumer.poll(9_000, 10)) == list(range(10))
+        consumer.commit()
+        assert consumer.committed(queue) == 10
+        assert bodies(consumer.poll(9_000, 10)) == list(range(10, 20))
+    with consumer_of(broker, "pull-kept", auto_commit=False) as consumer:
+        consumer.subscribe("pull-kept")
+        assert bodies(consumer.poll(9_000, 10)) == list(range(20, 30))  # close has committed 20
+    with pytest.raises(KeyError), consumer_of(broker, "pull-kept") as consumer:
+        consumer.subscribe("pull-kept")
+        assert bodies(consumer.poll(9_000, 5)) == list(range(20, 25))  # without auto_commit: not
+        assert bodies(consumer.poll(9_000, 5)) == list(range(25, 30))
+        raise KeyError("of the user")
+    with consumer_of(broker, "pull-kept") as consumer:
+        consumer.subscribe("pull-kept")
+        assert bodies(consumer.poll(9_000, 5)) == list(range(25, 30))  # what failed comes again
+        consumer.commit({queue: 99})
+        assert consumer.committed(queue) == 99
+
+
+def test_poll_commits_what_earlier_polls_returned(broker: RunningBroker) -> None:
+    (queue,) = create(broker, "pull-auto", 1)
+    send(broker, [Message("pull-auto", f"{i}") for i in range(20)])
+    with consumer_of(broker, "pull-auto", auto_commit_interval_millis=1_000) as consumer:
+        consumer.assign([queue])
+        assert len(consumer.poll(9_000, 10)) == 10
+        assert consumer.committed(queue) in (0, None)
+        time.sleep(1.1)
+        assert len(consumer.poll(9_000, 10)) == 10
+        wait_until(lambda: consumer.committed(queue) == 10)
+
+
+def test_seeks_go_to_offsets_ends_and_times(broker: RunningBroker) -> None:
+    queue, other = create(broker, "pull-seek", 2)
+    with Producer("pull-tests", namesrv_addr=broker.namesrv_addr) as producer:
+        for i in range(20):
+            if i == 12:
+                time.sleep(0.05)
+                middle = int(time.time() * 1000)
+                time.sleep(0.05)
+            producer.send(Message("pull-seek", f"{i}"), queue=queue)
+    with consumer_of(broker, "pull-seek") as consumer:
+        consumer.assign([queue])
+        assert bodies(gather(consumer, 20)) == list(range(20))
+        consumer.seek(queue, 5)
+        assert consumer.position(queue) == 5
+        assert bodies(gather(consumer, 15)) == list(range(5, 20))
+        consumer.seek_to_begin(queue)
+        assert bodies(consumer.poll(9_000, 1)) == [0]
+        assert consumer.offset_for_timestamp(queue, middle) == 12
+        consumer.seek_to_time(queue, middle)
+        assert bodies(gather(consumer, 8)) == list(range(12, 20))
+        consumer.seek_to_begin(queue)
+        consumer.seek_to_end(queue)
+        assert consumer.poll(300) == []
+        consumer.seek(queue, 1_000)  # beyond the end: the broker moves it there
+        wait_until(lambda: consumer.position(queue) == 20)
+        with pytest.raises(ConfigError, match="not assigned"):
+            consumer.seek(other, 0)
+        with pytest.raises(ConfigError, match="queues are assigned"):
+            consumer.subscribe("pull-seek")
+
+
+def test_paused_queues_give_nothing_until_they_are_resumed(broker: RunningBroker) -> None:
+    queues = create(broker, "pull-pause", 2)
+    send(broker, [Message("pull-pause", f"{i}") for i in range(100)])
+    with consumer_of(broker, "pull-pause") as consumer:
+        consumer.assign(queues)
+        wait_until(lambda: consumer._of(queues[0]).count > 0)
+        consumer.pause(queues[0])
+        assert consumer.paused() == [queues[0]]
+        first = [each for _ in range(5) for each in consumer.poll(100)]
+        assert {each.queue for each in first} == {queues[1]}
+        consumer.resume(queues[0])
+        second = gather(consumer, 100 - len(first))
+        assert {each.queue for each in second} == {queues[0]}
+        assert sorted(bodies(first + second)) == list(range(100))
+
+
+def test_iteration_ends_when_the_consumer_is_closed(broker: RunningBroker) -> None:
+    (queue,) = create(broker, "pull-iterate", 1)
+    send(broker, [Message("pull-iterate", f"{i}") for i in range(10)])
+    found: list[int] = []
+    consumer = consumer_of(broker, "pull-iterate").start()
+    consumer.subscribe("pull-iterate")
+
+    def read() -> None:
+        found.extend(int(message.body) for message in consumer)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    wait_until(lambda: len(found) == 10)
+    consumer.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert found == list(range(10))
+    with pytest.raises(ClosedError):
+        consumer.poll(0)
+    with consumer_of(broker, "pull-iterate") as consumer:
+        assert consumer.committed(queue) == 10
+
+
+def test_namespaces_keep_topics_and_groups_apart(broker: RunningBroker) -> None:
+    create(broker, "ns1%pull-ns", 1)
+    with Producer("p", namesrv_addr=broker.namesrv_addr, namespace="ns1") as producer:
+        producer.send(Message("pull-ns", b"5"))
+    with consumer_of(broker, "pull-ns", namespace="ns1") as consumer:
+        consumer.subscribe("pull-ns")
+        (message,) = gather(consumer, 1)
+        assert (message.topic, message.queue) == ("pull-ns", consumer.assignment()[0])
+
+
+def test_an_operator_sends_a_group_back(broker: RunningBroker) -> None:
+    create(broker, "pull-reset", 1)
+    send(broker, [Message("pull-reset", f"{i}") for i in range(10)])
+    with consumer_of(broker, "pull-reset") as consumer:
+        consumer.subscribe("pull-reset")
+        assert len(gather(consumer, 10)) == 10
+        consumer.commit()
+        with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+            admin.reset_offset("pull-reset", "pull-reset", 0)
+        assert bodies(gather(consumer, 10)) == list(range(10))
+
+
+def test_topics_that_come_later_are_read(broker: RunningBroker) -> None:
+    with consumer_of(broker, "pull-later", poll_name_server_interval=300) as consumer:
+        consumer.subscribe("pull-later")
+        assert consumer.poll(100) == []
+        create(broker, "pull-later", 1)
+        send(broker, [Message("pull-later", b"1")])
+        assert bodies(gather(consumer, 1)) == [1]
+
+
+def start(store: Path, port: int, namesrv_port: int) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rmq", "standalone", "--store", str(store), "--port", str(port),
+         "--namesrv-port", str(namesrv_port), "--set", "mappedFileSizeCommitLog=16777216"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert "is ready" in process.stdout.readline()
+    return process
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_a_killed_broker_is_read_on_after_its_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, sys.path)))
+    process = start(tmp_path, 30_110, 30_120)
+    try:
+        address = "127.0.0.1:30120"
+        with Admin(namesrv_addr=address) as admin:
+            admin.create_topic("pull-kill", 2)
+        changes = {"namesrv_addr": address, "poll_name_server_interval": 1_000}
+        with PullConsumer("pull-kill", **changes) as consumer:
+            consumer.subscribe("pull-kill")
+            with Producer("p", namesrv_addr=address) as producer:
+                for i in range(100):
+                    producer.send(Message("pull-kill", f"{i}"))
+            assert sorted(bodies(gather(consumer, 100))) == list(range(100))
+            stop(process)
+            assert consumer.poll(300) == []
+            process = start(tmp_path, 30_110, 30_120)
+            with Producer("p", namesrv_addr=address) as producer:
+                for i in range(100, 200):
+                    producer.send(Message("pull-kill", f"{i}"))
+            assert sorted(bodies(gather(consumer, 100, 30))) == list(range(100, 200))
+            assert len(consumer.assignment()) == 2
+    finally:
+        stop(process)
+
+
+def test_queues_are_shared_in_runs_that_differ_by_one_at_most() -> None:
+    for count in range(12):
+        queues = [MessageQueue("t", "b", i) for i in range(count)]
+        for size in range(1, 6):
+            members = [f"m{i}" for i in range(size)]
+            shares = [average_allocation(queues[::-1], members[::-1], each) for each in members]
+            assert [queue for share in shares for queue in share] == queues
+            lengths = [len(each) for each in shares]
+            assert lengths == sorted(lengths, reverse=True)
+            assert max(lengths) - min(lengths) <= 1
+    assert average_allocation([MessageQueue("t", "b", 0)], ["a"], "stranger") == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"consume_from_where": "SOMEWHERE"}, {"pull_batch_size": 0}, {"pull_batchsize": 1},
+     {"consumer_group": 7}],
+)  # fmt: skip
+def test_parameters_that_cannot_be_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        PullConsumer(**changes)
