@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import signal
 import threading
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.broker_process import start_broker
 from support.waiting import wait_until
 
 from rmq import (
@@ -289,50 +289,33 @@ def test_topics_that_come_later_are_read(broker: RunningBroker) -> None:
         assert bodies(gather(consumer, 1)) == [1]
 
 
-def start(store: Path, port: int, namesrv_port: int) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "rmq", "standalone", "--store", str(store), "--port", str(port),
-         "--namesrv-port", str(namesrv_port), "--set", "mappedFileSizeCommitLog=16777216"],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert "is ready" in process.stdout.readline()
-    return process
-
-
-def stop(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
-
-
-def test_a_killed_broker_is_read_on_after_its_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", ":".join(filter(None, sys.path)))
-    process = start(tmp_path, 30_110, 30_120)
+def test_a_killed_broker_is_read_on_after_its_restart(tmp_path: Path) -> None:
+    settings = ("--set", "mappedFileSizeCommitLog=16777216")
+    broker = start_broker(tmp_path, settings)
+    address = broker.namesrv
+    ports = ("--port", str(broker.port), "--namesrv-port", address.rpartition(":")[2])
     try:
-        address = "127.0.0.1:30120"
         with Admin(namesrv_addr=address) as admin:
             admin.create_topic("pull-kill", 2)
-        changes = {"namesrv_addr": address, "poll_name_server_interval": 1_000}
-        with PullConsumer("pull-kill", **changes) as consumer:
+        with PullConsumer(
+            "pull-kill", namesrv_addr=address, poll_name_server_interval=1_000
+        ) as consumer:
             consumer.subscribe("pull-kill")
             with Producer("p", namesrv_addr=address) as producer:
                 for i in range(100):
                     producer.send(Message("pull-kill", f"{i}"))
             assert sorted(bodies(gather(consumer, 100))) == list(range(100))
-            stop(process)
+            broker.stop(signal.SIGKILL)
             assert consumer.poll(300) == []
-            process = start(tmp_path, 30_110, 30_120)
+            broker = start_broker(tmp_path, (*settings, *ports))
             with Producer("p", namesrv_addr=address) as producer:
                 for i in range(100, 200):
                     producer.send(Message("pull-kill", f"{i}"))
             assert sorted(bodies(gather(consumer, 100, 30))) == list(range(100, 200))
             assert len(consumer.assignment()) == 2
     finally:
-        stop(process)
+        if broker.process.poll() is None:
+            broker.stop(signal.SIGKILL)
 
 
 def test_queues_are_shared_in_runs_that_differ_by_one_at_most() -> None:
