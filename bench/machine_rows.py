@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from rounds import Outcome, middle
+from rounds import Outcome, interleaved, middle
 from rows import Bench, Row, compare_cpu, in_rounds, sends, topic_queues
-from servers import PROBE_SECONDS, START_SECONDS_MAX, Ours, StartError
+from servers import START_SECONDS_MAX, Ours, StartError
 
 from cext.load.producer import Producer
 from cext.load.template import FrameSet
@@ -27,14 +27,17 @@ from rmq.errors import RmqError
 from rmq.format import remoting
 from rmq.load.cpu import CpuMeter, resident_bytes
 from rmq.load.frames import Queue, SendShape, send_frames
-from rmq.load.run import open_producer
+from rmq.load.run import measure, open_producer
 from shards.client import BusClient
 from shards.messages import AllStats, AllStatsReply, ShardStatus, Status, StatusReply
 
 SPREAD, NARROW = (32, 16), (2, 64)  # connections, window
 POOL_BODY_BYTES = 4096
 POOL_FILE_BYTES = 64 << 20  # a log file; the pool has 5 of them, rounded down to a power of two
+POOL_RATE = 10_000.0
 PACED = 1000.0  # sends a second on the shard whose latency is watched
+SETTLE_S = 0.5
+POLL_S = 0.01  # whether the killed shard is back: asking takes the generator's processor
 LOAD = 5000.0  # on the one that is killed
 MESSAGES_A_QUESTION = 6  # command -> supervisor -> 2 shards -> supervisor -> command
 
@@ -173,15 +176,16 @@ def shard_faults(bench: Bench) -> list[Outcome]:
         paced.run(500_000)
         with ThreadPoolExecutor(2) as threads:
             for _ in range(bench.rounds):
-                with load_on(threads, ours, frames, 3 * bench.seconds):
+                with load_on(threads, ours, frames, 3 * bench.seconds + SETTLE_S):
+                    settle(paced)
                     first, calm = p99_us(bench, paced), p99_us(bench, paced)
                     noise.append(calm / first)
                     watched = threads.submit(p99_us, bench, paced)
                     back.values.append(kill_and_wait(ours, 1))
                     killed.values.append(watched.result() / calm)
                     back.details.setdefault("calm_us", []).append(calm)
-                with load_on(threads, ours, frames, 2 * bench.seconds + 0.5):
-                    paced.run(int(max(0.5, bench.warmup) * 1e6))
+                with load_on(threads, ours, frames, 2 * bench.seconds + SETTLE_S):
+                    settle(paced)
                     calm = p99_us(bench, paced)
                     with stopped_shard(ours, 1):
                         stopped.values.append(p99_us(bench, paced) / calm)
@@ -194,6 +198,11 @@ def shard_faults(bench: Bench) -> list[Outcome]:
     )
     killed.details = {"without_fault": noise}
     return [back, killed, stopped]
+
+
+def settle(loop: Producer) -> None:
+    """What was due since the last window, while nobody ran the loop, is sent now."""
+    loop.run(int(SETTLE_S * 1e6))
 
 
 def p99_us(bench: Bench, loop: Producer) -> float:
@@ -226,7 +235,7 @@ def kill_and_wait(server: Ours, index: int) -> float:
             with Connection(server.addresses[index]) as connection:
                 connection.call(RequestCode.SEND_MESSAGE_V2, request.fields, request.body)
             return time.monotonic() - began
-        time.sleep(PROBE_SECONDS)
+        time.sleep(POLL_S)
     raise StartError(f"shard {index} is not back; see {server.log}")
 
 
@@ -262,22 +271,38 @@ def idle(bench: Bench) -> Outcome:
 
 def store_pool(bench: Bench) -> Outcome:
     """It takes the kernel's waits off the reactor and gives a second thread the writing; the
-    reason for what it costs stands in ARCHITECTURE.md, Watermarks."""
+    reason for what it costs stands in ARCHITECTURE.md, Watermarks. Paced, because a pool that the
+    disk does not empty in time refuses sends."""
     outcome = Outcome("store_pool", "transientStorePool on to off, 4 KiB bodies: CPU-s/M", None)
-    large = replace(bench, body_bytes=POOL_BODY_BYTES, cpus=bench.all_cpus)
+    free = replace(bench, cpus=bench.all_cpus)
     files = {"mappedFileSizeCommitLog": str(POOL_FILE_BYTES)}
     with (
-        large.ours(name="off", **files) as off,
-        large.ours(name="on", transientStorePoolEnable="true", **files) as on,
+        free.ours(name="off", **files) as off,
+        free.ours(name="on", transientStorePoolEnable="true", **files) as on,
     ):
-        rounds = in_rounds(
-            large,
-            sends(large, off, topic_queues(off), 1, 16).slice,
-            sends(large, on, topic_queues(on), 1, 16).slice,
+        frames = send_frames(topic_queues(off), SendShape(POOL_BODY_BYTES))
+        topic_queues(on)
+        pairs = interleaved(
+            bench.rounds,
+            lambda: paced_cost(bench, off, frames),
+            lambda: paced_cost(bench, on, frames),
         )
-    compare_cpu(outcome, rounds, "off on")
-    outcome.notes.append("a second thread to wake, a ring larger than the caches")
+    outcome.values = [b / a for a, b in pairs]
+    outcome.details = {"off": [a for a, _ in pairs], "on": [b for _, b in pairs]}
+    outcome.notes.append(
+        f"on {middle(outcome.details['on']):.3g}, off {middle(outcome.details['off']):.3g} CPU-s/M "
+        f"at {POOL_RATE / 1e3:g} k/s; a second thread to wake, a ring larger than the caches"
+    )
     return outcome
+
+
+def paced_cost(bench: Bench, server: Ours, frames: FrameSet) -> float:
+    loop = open_producer(frames, [server.address], 1000, rate=POOL_RATE)
+    result = measure(loop, bench.seconds, bench.warmup, server.pids())
+    server.check_alive()
+    if result.failures or result.cpu_per_million is None:
+        raise RuntimeError(f"{result.messages} acked, failures {result.failures}")
+    return result.cpu_per_million
 
 
 MACHINE_ROWS: dict[str, Row] = {
