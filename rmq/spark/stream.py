@@ -124,14 +124,16 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The queues as they are; while a broker is away, for pollTimeoutMs, waits for it."""
         deadline = time.monotonic() + self._options.poll_timeout_ms / 1000
         pause = FIRST_PAUSE
+        registered: set[str] = set()  # before the look: one may come back in between
         while True:
             try:
                 ends = self.view.find(gone={key.topic for key in before})
                 missing = {key.broker for key in before if key not in ends}
-                if not missing or missing <= self.view.addresses().keys():
+                if missing <= registered or time.monotonic() > deadline:
                     return ends
-                if time.monotonic() > deadline:
-                    return ends
+                registered = set(self.view.addresses())
+                if missing <= registered:
+                    continue
                 reason = f"not registered: {', '.join(sorted(missing))}"
             except (UnreachableError, RemoteError) as error:
                 away = isinstance(error, UnreachableError) or error.code == BROKER_UNKNOWN
