@@ -116,14 +116,16 @@ cdef class IndexStore:
                 break
         else:
             newest = self._load_last()
-        # An empty first file knows of no record.
-        behind[0] = newest == -1 and (self.file_count > 1 or (
-            self.file_count == 1 and self.files[0].count > 1))
+        # An empty file, made just before a kill, knows of no record: the one before it does.
+        at = self.file_count - 1
+        while at >= 0 and self.files[at].count <= 1:
+            at -= 1
+        behind[0] = newest == -1 and at >= 0
         if newest == -1:
-            newest = self.files[self.file_count - 1].end_offset if self.file_count > 0 else 0
+            newest = self.files[at].end_offset if at >= 0 else 0
         if newest >= 0:
-            store_release_i64(&self.safe_ms, 0 if self.file_count == 0 else min(
-                self.index_ms, self.files[self.file_count - 1].end_ms))
+            store_release_i64(&self.safe_ms,
+                              0 if at < 0 else min(self.index_ms, self.files[at].end_ms))
         return newest
 
     cdef int32_t _first_gap(self) noexcept nogil:
