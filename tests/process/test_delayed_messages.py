@@ -62,12 +62,12 @@ def test_a_kill_loses_no_delayed_message(tmp_path: Path) -> None:
             number = 0
             while time.monotonic() < end:
                 opaques = []
+                before = now_ms()
                 for _ in range(50):
                     number += 1
                     level = 1 + number % 3
                     opaques.append(client.post_send("t", b"%d" % number,
                                                     i=f"DELAY\x01{level}\x02"))  # fmt: skip
-                before = now_ms()
                 for at, opaque in enumerate(opaques):
                     assert (await client.reply(opaque)).code == 0
                     body = number - 49 + at
