@@ -8,9 +8,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from cext.flow.shard_state cimport ShardState
 from cext.flow.topic_table cimport Topic
 from cext.store.consume_queue cimport Queue
-from cext.store.record cimport RECORD_FIXED_BYTES_MAX
+from cext.store.record cimport BORN_HOST_V6, RECORD_FIXED_BYTES_MAX, STORE_HOST_V6, RecordView
 from cext.wire.properties cimport SendProperties
-from cext.wire.text cimport Text
+from cext.wire.text cimport Text, text_of
 
 cdef enum:
     # What the broker adds to the properties of a single send: its own (1024), a UNIQ_KEY (66) and
@@ -55,6 +55,23 @@ cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message*
 # are, m.tags_code is used, nothing is added, out.properties is all zero.
 cdef int append_scanned(ShardState s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil
+
+# A stored message that goes to another place as it is; the caller changes what is to differ.
+cdef inline void message_of_record(Message* m, const RecordView* view) noexcept nogil:
+    m.body = view.body
+    m.body_bytes = view.body_bytes
+    m.properties = text_of(view.properties, view.properties_bytes)
+    m.flag = view.flag
+    m.sys_flag = view.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
+    m.reconsume_times = view.reconsume_times
+    m.born_timestamp_ms = view.born_timestamp_ms
+    m.prepared_offset = view.prepared_offset
+    m.born_host = view.born_host
+    m.born_host_bytes = view.born_host_bytes
+    m.plain_only = False
+    m.add_properties = False
+    m.own_tags_code = False
+    m.tags_code = 0
 
 cdef inline uint32_t record_bytes_max(const Message* m, uint32_t topic_length) noexcept nogil:
     return (RECORD_FIXED_BYTES_MAX + topic_length + m.body_bytes + m.properties.length

@@ -10,14 +10,12 @@ from cext.memory.name_map cimport name_map_find
 from cext.wire.properties cimport (
     PROPERTIES_BYTES_MAX,
     SendProperties,
+    append_number,
     append_property,
     scan_properties,
 )
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.text cimport text_copy, text_i64, text_of
-
-cdef extern from "<stdio.h>" nogil:
-    int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
     DUE_ALREADY = 1             # timed(): an ordinary message
@@ -42,16 +40,9 @@ NOT_TIMED[2] = "TIMER_OUT_MS"
 NOT_TIMED[3] = "TIMER_ROLL_TIMES"
 
 
-cdef uint32_t add_number(uint8_t* out, const char* name, uint32_t name_length,
-                         int64_t value) noexcept nogil:
-    cdef char digits[24]
-    cdef int length = snprintf(digits, sizeof(digits), b"%lld", <long long> value)
-    return append_property(out, name, name_length, <const uint8_t*> digits, <uint32_t> length)
-
-
 cdef uint32_t add_target(uint8_t* out, const Topic* topic, const Queue* queue) noexcept nogil:
     cdef uint32_t length = append_property(out, b"REAL_TOPIC", 10, topic.name, topic.name_length)
-    return length + add_number(out + length, b"REAL_QID", 8, queue.queue_id)
+    return length + append_number(out + length, b"REAL_QID", 8, queue.queue_id)
 
 
 cdef int delay(ShardState s, const Topic* topic, const Queue* queue, Message* m,
@@ -65,7 +56,7 @@ cdef int delay(ShardState s, const Topic* topic, const Queue* queue, Message* m,
     if level > s.schedule.count:
         level = s.schedule.count
     bytes = copy_properties_without(s.redirect.before, length, LEFT_OUT, 6, out)
-    bytes += add_number(out + bytes, b"DELAY", 5, level)
+    bytes += append_number(out + bytes, b"DELAY", 5, level)
     bytes += add_target(out + bytes, topic, queue)
     m.properties = text_of(out, bytes)
     m.own_tags_code = True
@@ -128,8 +119,8 @@ cdef int timed(ShardState s, const Topic* topic, const Queue* queue, Message* m,
     if not s.timers.started:
         return NOT_STARTED
     bytes = copy_properties_without(s.redirect.before, length, NOT_TIMED, 4, out)
-    bytes += add_number(out + bytes, b"TIMER_OUT_MS", 12,
-                        (due_ms - 1) // precision_ms * precision_ms)
+    bytes += append_number(out + bytes, b"TIMER_OUT_MS", 12,
+                           (due_ms - 1) // precision_ms * precision_ms)
     bytes += add_target(out + bytes, topic, queue)
     m.properties = text_of(out, bytes)
     m.own_tags_code = True

@@ -5,7 +5,14 @@ from libc.string cimport memset
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.clock cimport boot_ms, wall_ms
 from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK, RING_FULL, TOO_LARGE
-from cext.flow.append cimport Appended, Message, append_message, make_room, record_bytes_max
+from cext.flow.append cimport (
+    Appended,
+    Message,
+    append_message,
+    make_room,
+    message_of_record,
+    record_bytes_max,
+)
 from cext.flow.control_link cimport WANT_TOPIC, link_tell
 from cext.flow.delay_level cimport (
     DELAY_LEVELS_MAX,
@@ -26,9 +33,9 @@ from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
 from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORDS_MAX
 from cext.store.outside_address cimport is_outside_address
-from cext.store.record cimport BORN_HOST_V6, STORE_HOST_V6, RecordView, record_parse
+from cext.store.record cimport RecordView, record_parse
 from cext.wire.properties cimport SendProperties, scan_properties
-from cext.wire.text cimport text_equals, text_i32, text_of
+from cext.wire.text cimport text_equals, text_i32
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -332,20 +339,7 @@ cdef int deliver_record(ShardState s, int32_t level, int64_t offset, const Queue
     status = find_target(s, level, offset, entry, &view, &topic, &queue)
     if status != OK:
         return status
-    m.body = view.body
-    m.body_bytes = view.body_bytes
-    m.properties = text_of(view.properties, view.properties_bytes)
-    m.flag = view.flag
-    m.sys_flag = view.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
-    m.reconsume_times = view.reconsume_times
-    m.born_timestamp_ms = view.born_timestamp_ms
-    m.prepared_offset = view.prepared_offset
-    m.born_host = view.born_host
-    m.born_host_bytes = view.born_host_bytes
-    m.plain_only = False
-    m.add_properties = False
-    m.own_tags_code = False
-    m.tags_code = 0
+    message_of_record(&m, &view)
     status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
     if status == OK:
         status = append_message(s, topic, queue, &m, &appended)

@@ -4,7 +4,14 @@ from libc.string cimport memcpy, memset
 
 from cext.base.status cimport ABSENT, CORRUPT, NO_SPACE, NOT_READY, OK, POISONED, RING_FULL
 from cext.flow.ack_queue cimport PendingAck, ack_queue_push, ack_queue_reserve
-from cext.flow.append cimport Appended, Message, append_message, make_room, record_bytes_max
+from cext.flow.append cimport (
+    Appended,
+    Message,
+    append_message,
+    make_room,
+    message_of_record,
+    record_bytes_max,
+)
 from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.group_table cimport Group, group_find
 from cext.flow.log_view cimport view_record
@@ -20,11 +27,12 @@ from cext.flow.replying cimport (
 from cext.flow.topic_table cimport PERM_WRITE, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
-from cext.store.record cimport BORN_HOST_V6, STORE_HOST_V6, RecordView
+from cext.store.record cimport RecordView
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.properties cimport (
     PROPERTIES_BYTES_MAX,
     SendProperties,
+    append_number,
     append_property,
     scan_properties,
 )
@@ -80,13 +88,6 @@ cdef int32_t level_of(ShardState s, const Group* group, int32_t asked,
     return <int32_t> level if level > 0 else 1
 
 
-cdef uint32_t add_number(uint8_t* out, const char* name, uint32_t name_length,
-                         int64_t value) noexcept nogil:
-    cdef char digits[24]
-    cdef int length = snprintf(digits, sizeof(digits), b"%lld", <long long> value)
-    return append_property(out, name, name_length, <const uint8_t*> digits, <uint32_t> length)
-
-
 cdef int write_properties(ShardState s, const RecordView* view, const Topic* retry,
                           int32_t queue_id, int32_t level) noexcept nogil:
     """The copy's properties in s.redirect.after: their length, or a Status. Level 0: dead."""
@@ -109,10 +110,10 @@ cdef int write_properties(ShardState s, const RecordView* view, const Topic* ret
         bytes += append_property(out + bytes, b"ORIGIN_MESSAGE_ID", 17, id, write_offset_message_id(
             id, view.store_host, view.store_host_bytes, view.physical_offset))
     bytes += append_property(out + bytes, b"WAIT", 4, <const uint8_t*> b"false", 5)
-    bytes += add_number(out + bytes, b"DELAY", 5, level)
+    bytes += append_number(out + bytes, b"DELAY", 5, level)
     if level > 0:
         bytes += append_property(out + bytes, b"REAL_TOPIC", 10, retry.name, retry.name_length)
-        bytes += add_number(out + bytes, b"REAL_QID", 8, queue_id)
+        bytes += append_number(out + bytes, b"REAL_QID", 8, queue_id)
     return <int> bytes
 
 
@@ -124,20 +125,11 @@ cdef int append_copy(ShardState s, const RecordView* view, Topic* topic, int32_t
     cdef int status
     if queue == NULL:
         return NOT_READY
-    m.body = view.body
-    m.body_bytes = view.body_bytes
+    message_of_record(&m, view)
     m.properties = text_of(s.redirect.after, property_bytes)
-    m.flag = view.flag
-    m.sys_flag = view.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
-    m.reconsume_times = view.reconsume_times + 1
-    m.born_timestamp_ms = view.born_timestamp_ms
+    m.reconsume_times += 1
     m.prepared_offset = 0
-    m.born_host = view.born_host
-    m.born_host_bytes = view.born_host_bytes
-    m.plain_only = False
-    m.add_properties = False
     m.own_tags_code = level > 0
-    m.tags_code = 0
     if level > 0:
         m.tags_code = s.schedule.clock_ms + s.schedule.levels[level - 1].delay_ms
     status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)

@@ -8,6 +8,7 @@ from cext.flow.append cimport (
     Message,
     append_message,
     make_room,
+    message_of_record,
     record_bytes_max,
 )
 from cext.flow.control_link cimport WANT_TOPIC, link_tell
@@ -19,7 +20,7 @@ from cext.flow.timer_fetch cimport FETCH_RECORDS, timer_fetch, timer_find
 from cext.flow.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.record cimport BORN_HOST_V6, STORE_HOST_V6, RecordView
+from cext.store.record cimport RecordView
 from cext.store.record_crc cimport record_crc_strip
 from cext.store.timer_heap cimport (
     TIMER_FRESH,
@@ -37,7 +38,7 @@ from cext.wire.properties cimport (
     PROPERTIES_BYTES_MAX,
     PROPERTY_SEPARATOR,
     SendProperties,
-    append_property,
+    append_number,
 )
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.text cimport text_equals, text_i32, text_i64, text_of
@@ -58,13 +59,6 @@ cdef const char* REPLACED[3]
 REPLACED[0] = "TIMER_ROLL_TIMES"
 REPLACED[1] = "TIMER_ENQUEUE_MS"
 REPLACED[2] = "TIMER_DEQUEUE_MS"
-
-
-cdef uint32_t add_number(uint8_t* out, const char* name, uint32_t name_length,
-                         int64_t value) noexcept nogil:
-    cdef char digits[24]
-    cdef int length = snprintf(digits, sizeof(digits), b"%lld", <long long> value)
-    return append_property(out, name, name_length, <const uint8_t*> digits, <uint32_t> length)
 
 
 cdef int drop(ShardState s, const TimerEntry* entry, const char* why) noexcept nogil:
@@ -95,23 +89,11 @@ cdef void fill_message(ShardState s, const RecordView* view, const SendPropertie
             text_i64(&found.timer_roll_times, &times)
         times = min(max(times, <int64_t> 0), <int64_t> 0x7FFFFFFE)
         if rolled or times > 0:
-            length += add_number(out + length, b"TIMER_ROLL_TIMES", 16, times + rolled)
-        length += add_number(out + length, b"TIMER_ENQUEUE_MS", 16, view.store_timestamp_ms)
-        length += add_number(out + length, b"TIMER_DEQUEUE_MS", 16, s.wall_ms)
-    m.body = view.body
-    m.body_bytes = view.body_bytes
+            length += append_number(out + length, b"TIMER_ROLL_TIMES", 16, times + rolled)
+        length += append_number(out + length, b"TIMER_ENQUEUE_MS", 16, view.store_timestamp_ms)
+        length += append_number(out + length, b"TIMER_DEQUEUE_MS", 16, s.wall_ms)
+    message_of_record(m, view)
     m.properties = text_of(out, length)
-    m.flag = view.flag
-    m.sys_flag = view.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
-    m.reconsume_times = view.reconsume_times
-    m.born_timestamp_ms = view.born_timestamp_ms
-    m.prepared_offset = view.prepared_offset
-    m.born_host = view.born_host
-    m.born_host_bytes = view.born_host_bytes
-    m.plain_only = False
-    m.add_properties = False
-    m.own_tags_code = False
-    m.tags_code = 0
 
 
 cdef int append(ShardState s, Topic* topic, Queue* queue, const Message* m) noexcept nogil:

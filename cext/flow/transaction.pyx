@@ -10,6 +10,7 @@ from cext.flow.append cimport (
     Message,
     append_message,
     make_room,
+    message_of_record,
     record_bytes_max,
 )
 from cext.flow.dispatch cimport write_and_dispatch
@@ -32,7 +33,7 @@ from cext.flow.replying cimport (
 from cext.flow.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
-from cext.store.record cimport BORN_HOST_V6, STORE_HOST_V6, RecordView
+from cext.store.record cimport RecordView
 from cext.wire.end_transaction cimport (
     TRANSACTION_COMMIT,
     TRANSACTION_ROLLBACK,
@@ -173,21 +174,9 @@ cdef int commit(ShardState s, const EndTransaction* e, const RecordView* view,
     queue = topic_queue(topic, s.queues, queue_id if queue_id < queues else queues - 1)
     if queue == NULL:
         return CORRUPT
-    m.body = view.body
-    m.body_bytes = view.body_bytes
-    m.properties = text_of(view.properties, view.properties_bytes)
-    m.flag = view.flag
-    m.sys_flag = (view.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6 | TRANSACTION_BITS)
-                  | TRANSACTION_COMMIT)
-    m.reconsume_times = view.reconsume_times
-    m.born_timestamp_ms = view.born_timestamp_ms
+    message_of_record(&m, view)
+    m.sys_flag = m.sys_flag & ~TRANSACTION_BITS | TRANSACTION_COMMIT
     m.prepared_offset = e.log_offset
-    m.born_host = view.born_host
-    m.born_host_bytes = view.born_host_bytes
-    m.plain_only = False
-    m.add_properties = False
-    m.own_tags_code = False
-    m.tags_code = 0
     if found.has_delay or found.has_timer:
         return append_redirected(s, topic, queue, &m, True, &appended)
     status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)

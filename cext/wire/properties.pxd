@@ -70,6 +70,9 @@ cdef int64_t tags_code(const uint8_t* utf8, uint32_t length) noexcept nogil
 # Writes name 0x01 value 0x02 and returns the bytes written. property_bytes() of room is needed.
 cdef uint32_t append_property(uint8_t* out, const char* name, uint32_t name_length,
                               const uint8_t* value, uint32_t value_length) noexcept nogil
+# The same for a number, in decimal digits (20 at most).
+cdef uint32_t append_number(uint8_t* out, const char* name, uint32_t name_length,
+                            int64_t value) noexcept nogil
 
 
 cdef inline uint32_t property_bytes(uint32_t name_length, uint32_t value_length) noexcept nogil:

@@ -5,6 +5,7 @@ Each name is looked up in a table whose index is the Text's place in SendPropert
 further property costs one line there and one here.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from cext.base.status cimport Status
@@ -94,6 +95,13 @@ cdef uint32_t append_property(uint8_t* out, const char* name, uint32_t name_leng
     memcpy(out + name_length + 1, value, value_length)
     out[name_length + 1 + value_length] = PROPERTY_SEPARATOR
     return property_bytes(name_length, value_length)
+
+
+cdef uint32_t append_number(uint8_t* out, const char* name, uint32_t name_length,
+                            int64_t value) noexcept nogil:
+    cdef char digits[24]
+    cdef int length = snprintf(digits, sizeof(digits), b"%lld", <long long> value)
+    return append_property(out, name, name_length, <const uint8_t*> digits, <uint32_t> length)
 
 
 # ---- tag codes ----
