@@ -12,15 +12,18 @@ from __future__ import annotations
 import base64
 import hmac
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rmq.client.cluster import Cluster
 from rmq.client.connection import Connection, split_address
-from rmq.errors import UnreachableError
+from rmq.codes import ResponseCode
+from rmq.errors import RemoteError, UnreachableError
 from rmq.format import remoting
 from rmq.spark.options import Options
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,25 @@ class GuardedCluster(Cluster):
             connection = GuardedConnection(address, self._access)
             self._connections[address] = connection
         return connection
+
+    def if_known(self, question: Callable[[], Answer]) -> Answer | None:
+        """The answer to a question about a topic; None when the topic does not exist.
+
+        UnreachableError when nobody can know: a broker that restarts takes its topics with it. It
+        registers them with itself, so once there is a broker, what is asked after that counts.
+        """
+        try:
+            return question()
+        except RemoteError as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+        self.masters()
+        try:
+            return question()
+        except RemoteError as error:
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+        return None
 
     def forget(self, broker_name: str) -> None:
         """Its address is asked for again at the next use."""

@@ -158,6 +158,7 @@ TABLE = [
     Option("batchRows", number(1, 1 << 20), 16384, READS, "of one Arrow batch at most"),
     Option("fetchBytes", size(32 << 10, 8 << 20), 512 << 10, READS, "asked for in one pull"),
     Option("maxUnpackedBytes", size(1 << 10, 1 << 30), 64 << 20, READS, "of one unpacked body"),
+    Option("planTimeoutMs", number(0, 86_400_000), 15_000, READS, "for brokers at the start"),
     Option("pollTimeoutMs", number(1, 86_400_000), 120_000, ALL, "for a broker that is away"),
     Option("fetchOffset.numRetries", number(0, 1000), 3, READS, "of questions about offsets"),
     Option("fetchOffset.retryIntervalMs", number(0, 3_600_000), 10, READS, "between them"),

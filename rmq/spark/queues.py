@@ -4,8 +4,10 @@
     view.find() -> {QueueKey: Ends(first, last)}
     view.resolve(bound, ends) -> {QueueKey: offset}
 
-Used where plans are made, by one thread. Every question is asked again (fetchOffset.numRetries
-times) when nobody answers, with a fresh look at the name server.
+Used where plans are made, by one thread. A question that nobody answers is put again, with a fresh
+look at the name server: fetchOffset.numRetries times at once, then for planTimeoutMs (a stream that
+runs: pollTimeoutMs). So a plan outlives the restart of a broker, or of a name server that does not
+know its brokers yet. A topic that is unknown while brokers are registered is an error at once.
 """
 
 from __future__ import annotations
@@ -34,6 +36,10 @@ SYSTEM_TOPICS = {
 }  # fmt: skip
 PULL_GROUP = "TOOLS_CONSUMER"  # every broker has it
 SAMPLE = 16  # messages that tell how large the others are
+BROKER_UNKNOWN = 211  # the code of rmq.client.cluster for a broker without an address
+# Of brokers that start, stop or have too much to do; the last of those without an address.
+AWAY = {ResponseCode.SYSTEM_BUSY, 14, BROKER_UNKNOWN}
+FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
 Answer = TypeVar("Answer")
 
 
@@ -60,6 +66,7 @@ class Queues:
         self._access = Access.of(options)
         self._cluster: GuardedCluster | None = None
         self._assigned = parse_assign(options.assign) if options.assign is not None else None
+        self.patience_ms = int(options.plan_timeout_ms)
 
     def close(self) -> None:
         if self._cluster is not None:
@@ -67,51 +74,60 @@ class Queues:
             self._cluster = None
 
     def ask(self, question: Callable[[GuardedCluster], Answer]) -> Answer:
-        """The answer; after a failure of the network the question is put again."""
+        """The answer; while brokers are away the question is put again, as long as is allowed."""
         retries = self._options.fetch_offset_num_retries
-        for attempt in range(retries + 1):
+        began, attempts, pause = time.monotonic(), 0, FIRST_PAUSE
+        while True:
             if self._cluster is None:
                 self._cluster = self._access.cluster()
             try:
                 return question(self._cluster)
-            except UnreachableError:
-                self.close()
-                if attempt == retries:
+            except (UnreachableError, RemoteError) as error:
+                if isinstance(error, RemoteError) and error.code not in AWAY:
                     raise
-                time.sleep(self._options.fetch_offset_retry_interval_ms / 1000)
-        raise AssertionError("the last attempt returns or raises")
+                self.close()
+                attempts += 1
+                if attempts <= retries:
+                    time.sleep(self._options.fetch_offset_retry_interval_ms / 1000)
+                    continue
+                if (time.monotonic() - began) * 1000 >= self.patience_ms:
+                    raise
+                log.warning("waiting for brokers: %s", error)
+                time.sleep(min(pause, self.patience_ms / 1000))
+                pause = min(pause * 2, LAST_PAUSE)
 
-    def topics(self) -> list[str]:
+    def topics(self, cluster: GuardedCluster) -> list[str]:
         """The topics that are read; with a pattern those there are now."""
         if self._assigned is not None:
             return sorted(self._assigned)
         if self._options.subscribe_pattern is None:
             return sorted(set(self._options.topics))
+        cluster.masters()  # without brokers there are no topics: an error that is waited for
         pattern = re.compile(self._options.subscribe_pattern)
-        names = self.ask(lambda cluster: cluster.topics())
-        return [name for name in names if pattern.fullmatch(name) and not is_system(name)]
+        return [name for name in cluster.topics()
+                if pattern.fullmatch(name) and not is_system(name)]  # fmt: skip
 
     def find(self, gone: Iterable[str] = ()) -> dict[QueueKey, Ends]:
         """All queues to be read. A missing topic is an error, unless it stands in `gone`."""
+        return self.ask(partial(self._find, gone=frozenset(gone)))
+
+    def _find(self, cluster: GuardedCluster, gone: frozenset[str]) -> dict[QueueKey, Ends]:
         found: dict[QueueKey, Ends] = {}
-        for topic in self.topics():
-            try:
-                rows = self.ask(partial(topic_queues, topic=topic))
-            except RemoteError as error:
-                if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                    raise
+        for topic in self.topics(cluster):
+            rows = cluster.if_known(partial(topic_queues, cluster, topic))
+            if rows is None:
                 if topic in gone or self._options.subscribe_pattern is not None:
                     continue
                 raise OptionError(
                     f"topic {topic} does not exist at {self._options.nameserver}:"
                     f" create it (rmq topic create {topic}) or correct the option"
-                ) from None
+                )
             brokers = {row.queue.broker_name for row in rows}
             for row in rows:
                 key = QueueKey(topic, row.queue.broker_name, row.queue.queue_id)
                 if self._wanted(key, brokers):
                     found[key] = Ends(row.min_offset, row.max_offset)
-        self._check_assigned(found)
+        self._check_assigned(found, cluster)
         return found
 
     def _wanted(self, key: QueueKey, brokers: set[str]) -> bool:
@@ -125,12 +141,14 @@ class Queues:
             )
         return key.queue_id in chosen.get(key.broker, set()) | alone
 
-    def _check_assigned(self, found: Mapping[QueueKey, Ends]) -> None:
+    def _check_assigned(self, found: Mapping[QueueKey, Ends], cluster: GuardedCluster) -> None:
         for topic, brokers in (self._assigned or {}).items():
             for broker, ids in brokers.items():
                 there = {key.queue_id for key in found
                          if key.topic == topic and broker in ("", key.broker)}  # fmt: skip
                 if ids - there and self._options.fail_on_data_loss:
+                    if broker and broker not in {each.name for each in cluster.brokers()}:
+                        raise UnreachableError(f"option assign: {broker} is not registered")
                     raise OptionError(
                         f"option assign: topic {topic} has no queue {min(ids - there)}"
                         + (f" on {broker}" if broker else "")

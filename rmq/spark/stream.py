@@ -35,18 +35,24 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from rmq.errors import RemoteError, RmqError, UnreachableError
+from rmq.errors import RmqError, UnreachableError
 from rmq.spark.access import Access
 from rmq.spark.committing import commit_offsets
 from rmq.spark.offsets import QueueKey, from_json, start_of, to_json
 from rmq.spark.options import Options
 from rmq.spark.planning import QueuePieces, cut, gather
-from rmq.spark.queues import DataLossError, Ends, Queues, describe, partition_numbers
+from rmq.spark.queues import (
+    FIRST_PAUSE,
+    LAST_PAUSE,
+    DataLossError,
+    Ends,
+    Queues,
+    describe,
+    partition_numbers,
+)
 
 log = logging.getLogger("rmq.spark")
 COMMIT = ""  # no topic is called so
-BROKER_UNKNOWN = 211  # the code of rmq.client.cluster for a broker without an address
-FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
 
 
 class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -121,26 +127,21 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._latest is None else self._written(self._latest)
 
     def _ends(self, before: Mapping[QueueKey, int]) -> dict[QueueKey, Ends]:
-        """The queues as they are; while a broker is away, for pollTimeoutMs, waits for it."""
-        deadline = time.monotonic() + self._options.poll_timeout_ms / 1000
+        """The queues as they are; those of a broker that is away are waited for."""
+        if before:  # the query runs: it has more patience than one that begins
+            self.view.patience_ms = self._options.poll_timeout_ms
+        deadline = time.monotonic() + self.view.patience_ms / 1000
         pause = FIRST_PAUSE
         registered: set[str] = set()  # before the look: one may come back in between
         while True:
-            try:
-                ends = self.view.find(gone={key.topic for key in before})
-                missing = {key.broker for key in before if key not in ends}
-                if missing <= registered or time.monotonic() > deadline:
-                    return ends
-                registered = set(self.view.addresses())
-                if missing <= registered:
-                    continue
-                reason = f"not registered: {', '.join(sorted(missing))}"
-            except (UnreachableError, RemoteError) as error:
-                away = isinstance(error, UnreachableError) or error.code == BROKER_UNKNOWN
-                if not away or not before or time.monotonic() > deadline:
-                    raise
-                reason = str(error)
-            log.warning("waiting for brokers: %s", reason)
+            ends = self.view.find(gone={key.topic for key in before})
+            missing = {key.broker for key in before if key not in ends}
+            if missing <= registered or time.monotonic() > deadline:
+                return ends
+            registered = set(self.view.addresses())
+            if missing <= registered:
+                continue
+            log.warning("waiting for brokers: not registered: %s", ", ".join(sorted(missing)))
             time.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE)
 

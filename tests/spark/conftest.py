@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.broker_pair import SMALL, Pair
 from support.broker_process import BrokerProcess, broker_process
 from support.source_tree import ROOT
 
 pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]")
-
-SMALL = ("--set", f"mappedFileSizeCommitLog={32 << 20}")
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +41,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with broker_process(tmp_path_factory.mktemp("broker"), SMALL) as started:
         yield started
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    """A broker of the test's own, to be killed."""
+    started = Pair(tmp_path)
+    try:
+        yield started
+    finally:
+        if started.broker.process.poll() is None:
+            started.kill()
 
 
 @pytest.fixture

@@ -6,53 +6,28 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
-from support.broker_process import BrokerProcess, start_broker
-from support.spark_topics import fill, make, read, send
+from support.broker_pair import SMALL, Pair
+from support.broker_process import BrokerProcess
+from support.spark_topics import fill, make, producer, read, send
 
+from rmq import Message
 from rmq.client.admin import delete_topic, topic_queues
 from rmq.client.cluster import Cluster
+from rmq.errors import UnreachableError
+from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id
 from rmq.spark.columns import default_schema
-from rmq.spark.options import read_options
-from rmq.spark.planning import Piece
+from rmq.spark.options import OptionError, read_options
+from rmq.spark.planning import Piece, QueuePieces
 from rmq.spark.pulling import DamagedMessageError, read_pieces
 from rmq.spark.queues import DataLossError, Queues
-from rmq.spark.source import read_plan
+from rmq.spark.source import RmqReader, read_plan
 from rmq.spark.stream import RmqStreamReader
-
-SMALL = ("--set", f"mappedFileSizeCommitLog={32 << 20}")
-
-
-class Pair:
-    """A broker that can be killed and started again at its addresses."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.broker = start_broker(directory, SMALL)
-        self.namesrv = self.broker.namesrv
-        self.again = ["--port", str(self.broker.port), "--namesrv-port",
-                      self.namesrv.rpartition(":")[2]]  # fmt: skip
-
-    def kill(self) -> None:
-        self.broker.process.kill()
-        self.broker.process.wait()
-
-    def start(self) -> None:
-        self.broker = start_broker(self.directory, [*SMALL, *self.again])
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
-    started = Pair(tmp_path)
-    try:
-        yield started
-    finally:
-        if started.broker.process.poll() is None:
-            started.kill()
 
 
 def load(broker: BrokerProcess, topic: str, count: int, size: int = 1024) -> None:
@@ -162,7 +137,66 @@ def test_a_worker_needs_no_more_memory_for_a_long_queue(pair: Pair) -> None:
     assert peak < 256
 
 
-def test_planning_a_batch_waits_for_a_broker_that_restarts(pair: Pair) -> None:
+def planned(namesrv: str, **options: str) -> list[tuple[int, int]]:
+    """The ranges that a batch read would read now."""
+    given = read_options({"nameserver": namesrv, **options}, streaming=False)
+    reader = RmqReader(given, default_schema(given))
+    return sorted((piece.start, piece.end)
+                  for part in reader.partitions() if isinstance(part, QueuePieces)
+                  for piece in part.pieces)  # fmt: skip
+
+
+@pytest.mark.parametrize("chosen", ["topic", "subscribePattern", "assign"])
+def test_a_batch_is_planned_while_its_broker_and_name_server_restart(
+    pair: Pair, chosen: str
+) -> None:
+    fill(pair.broker, "whole", {0: [b"x"] * 3, 1: [b"y"] * 5})
+    value = {"topic": "whole", "subscribePattern": "who.*", "assign": '{"whole":{"broker-a":[1]}}'}
+    pair.kill()
+    back = threading.Timer(1.5, pair.start)
+    back.start()
+    began = time.monotonic()
+    ranges = planned(pair.namesrv, **{chosen: value[chosen]})
+    back.join()
+    assert time.monotonic() - began > 1
+    assert ranges == ([(0, 5)] if chosen == "assign" else [(0, 3), (0, 5)])
+
+
+@contextmanager
+def bare_name_server(port: int) -> Iterator[None]:
+    """It answers, and knows no broker."""
+    process = subprocess.Popen([sys.executable, "-m", "rmq", "namesrv", "--port", str(port)],
+                               stdout=subprocess.PIPE, text=True)  # fmt: skip
+    try:
+        assert process.stdout is not None and "ready" in process.stdout.readline()
+        yield
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def test_a_topic_is_unknown_only_to_a_name_server_that_knows_a_broker(pair: Pair) -> None:
+    fill(pair.broker, "known", {0: [b"x"]})
+    began = time.monotonic()
+    with pytest.raises(OptionError, match="topic unknown does not exist"):
+        planned(pair.namesrv, topic="unknown")
+    assert time.monotonic() - began < 2
+    pair.kill()
+    port = int(pair.namesrv.rpartition(":")[2])
+    with bare_name_server(port):
+        began = time.monotonic()
+        with pytest.raises(UnreachableError, match="no broker is registered"):
+            planned(pair.namesrv, topic="known", planTimeoutMs="700")
+        assert 0.7 <= time.monotonic() - began < 5
+        with pytest.raises(UnreachableError, match="no broker is registered"):
+            planned(pair.namesrv, subscribePattern="k.*", planTimeoutMs="0")
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match="no name server answers"):
+        planned(pair.namesrv, topic="known", planTimeoutMs="0")
+    assert time.monotonic() - began < 2
+
+
+def test_a_stream_waits_for_a_broker_that_restarts(pair: Pair) -> None:
     fill(pair.broker, "planned", {0: [b"before"]})
     options = read_options({"nameserver": pair.namesrv, "topic": "planned", "columns": "body",
                             "startingOffsets": "earliest"}, streaming=True)  # fmt: skip
@@ -187,6 +221,33 @@ def test_planning_a_batch_waits_for_a_broker_that_restarts(pair: Pair) -> None:
     with pytest.raises(DataLossError, match="is no longer there"):
         reader.latestOffset(second, ReadAllAvailable())
     reader.stop()
+
+
+def test_a_broker_that_joins_while_a_stream_runs_is_read_from_its_first_message(
+    pair: Pair, tmp_path: Path
+) -> None:
+    fill(pair.broker, "grown", {0: [b"old"]})
+    options = read_options({"nameserver": pair.namesrv, "topic": "grown", "columns": "body",
+                            "startingOffsets": "latest"}, streaming=True)  # fmt: skip
+    reader = RmqStreamReader(options, default_schema(options))
+    first = reader.initialOffset()
+    command = [sys.executable, "-m", "rmq", "broker", "--store", str(tmp_path / "other"), "--port",
+               "0", "-n", pair.namesrv, *SMALL, "--set", "brokerName=broker-b"]  # fmt: skip
+    other = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout is not None and "ready" in other.stdout.readline()
+        make(pair.broker, "grown", 1)
+        with producer(pair.broker) as sender:
+            for body in (b"new", b"newer"):
+                sender.send(Message("grown", body), queue=MessageQueue("grown", "broker-b", 0))
+        second = reader.latestOffset(first, ReadAllAvailable())
+        assert second == {"grown": {"broker-a": {"0": 1}, "broker-b": {"0": 2}}}
+        found = [batch for each in reader.partitions(first, second) for batch in reader.read(each)]
+        assert [batch.column(0).to_pylist() for batch in found] == [[b"new", b"newer"]]
+    finally:
+        other.terminate()
+        other.communicate(timeout=30)
+        reader.stop()
 
 
 @pytest.mark.slow
