@@ -15,18 +15,17 @@ is made of the query, the batch, the partition and the row (of a batch write: of
 idPrefix), so readers drop repeats by the column uniqueKey (rmq.spark.dedupe.drop_repeats).
 
 transactional=true sends half messages, which nobody sees until all tasks of the batch are done and
-the driver ends their transactions; a batch that fails is rolled back. Should the driver die in
-between, a streaming query sends the batch again and what it left is never seen.
+the driver ends their transactions; a batch that fails is rolled back. Should the driver die
+meanwhile, a streaming query sends the batch again, and only what was not committed before is now:
+exactly once, on the conditions that rmq.spark.ending tells.
 """
 
 from __future__ import annotations
 
 import hashlib
-import struct
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -35,15 +34,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from rmq.codes import RequestCode
 from rmq.errors import RmqError
-from rmq.format.message import decode_message_id
 from rmq.spark.access import Access
+from rmq.spark.ending import Halves, Outcome, end_all
 from rmq.spark.options import OptionError, Options
-
-if TYPE_CHECKING:
-    from rmq.format.fastjson import MessageQueue
-    from rmq.format.remoting import Command
 
 COLUMNS = {
     "body": ("binary", "string"),
@@ -56,22 +50,11 @@ COLUMNS = {
     "delay": ("int", "smallint", "tinyint"),
     "deliverAt": ("timestamp",),
 }
-COMMIT, ROLLBACK = 8, 12
 QUERY_ID, BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
-_HALF = struct.Struct(">qq32s")  # offset in the half queue, log offset, unique key
 
 
 class BadRowError(RmqError):
     """A row cannot become a message."""
-
-
-@dataclass
-class Halves(WriterCommitMessage):
-    """What a task has sent; of a transactional write, broker -> its half messages, packed."""
-
-    rows: int = 0
-    topic: str = ""
-    halves: dict[str, bytearray] = field(default_factory=dict)
 
 
 class _Sink:
@@ -88,65 +71,24 @@ class _Sink:
     def _write(self, batches: Iterator[Any], prefix: str, partition: int) -> Halves:
         from rmq.spark.sending import Sender
 
-        done = Halves(topic=(self._options.topic or ("",))[0])
-
-        def answered(queue: MessageQueue, reply: Command) -> None:
-            _, offset = decode_message_id(reply.fields.get("msgId", ""))
-            key = reply.fields.get("transactionId", "").encode()[:32]
-            done.halves.setdefault(queue.broker_name, bytearray()).extend(
-                _HALF.pack(reply.int_field("queueOffset"), offset, key)
-            )
-
+        done = Halves()
+        topic = (self._options.topic or ("",))[0]
         transactional = self._options.transactional
-        sender = Sender(self._options, self._access, answered if transactional else None)
+        sender = Sender(self._options, self._access, done.add if transactional else None)
         try:
             rows = Rows(self._options, self._names, prefix, partition)
             for batch in batches:
                 done.rows += batch.num_rows
                 taken = 0
                 for following, encoded in rows.encoded(batch):
-                    sender.add_encoded(done.topic, encoded)
+                    sender.add_encoded(topic, encoded)
                     taken = following
-                for topic, shard, properties, body, single in rows.of(batch.slice(taken)):
-                    sender.add(topic, shard, properties, body, single=single, half=transactional)
+                for target, shard, properties, body, single in rows.of(batch.slice(taken)):
+                    sender.add(target, shard, properties, body, single=single, half=transactional)
             sender.flush()
         finally:
             sender.close()
         return done
-
-    def _end(self, messages: list[WriterCommitMessage | None], outcome: int) -> None:
-        """Commits or rolls back every half message of the batch."""
-        with self._access.cluster() as cluster:
-            for message in messages:
-                for broker, packed in (
-                    message.halves if isinstance(message, Halves) else {}
-                ).items():
-                    connection = cluster.broker(broker)
-                    waiting = 0
-                    for offset, log_offset, key in _HALF.iter_unpack(bytes(packed)):
-                        unique = key.rstrip(b"\0").decode()
-                        connection.submit(
-                            RequestCode.END_TRANSACTION,
-                            {
-                                "producerGroup": self._options.producer_group,
-                                "tranStateTableOffset": offset, "commitLogOffset": log_offset,
-                                "commitOrRollback": outcome, "fromTransactionCheck": False,
-                                "msgId": unique, "transactionId": unique,
-                            },
-                        )  # fmt: skip
-                        waiting += 1
-                        if waiting >= 64:
-                            waiting -= _taken(connection)
-                    while waiting:
-                        waiting -= _taken(connection)
-
-
-def _taken(connection: Any) -> int:
-    reply = connection.receive(10.0)
-    if reply is None or reply.code != 0:
-        reason = "no answer" if reply is None else reply.remark
-        raise BadRowError(f"a transaction of the batch could not be ended: {reason}")
-    return 1
 
 
 class BatchSink(_Sink, DataSourceArrowWriter):
@@ -159,10 +101,11 @@ class BatchSink(_Sink, DataSourceArrowWriter):
         return self._write(iterator, self._prefix, context.partitionId() if context else 0)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._end(messages, COMMIT)
+        again = self._options.id_prefix is not None  # without it no other write has these keys
+        end_all(self._access, self._options, messages, Outcome.COMMIT, again)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._end(messages, ROLLBACK)
+        end_all(self._access, self._options, messages, Outcome.ROLLBACK)
 
 
 class StreamSink(_Sink, DataSourceStreamArrowWriter):
@@ -181,10 +124,10 @@ class StreamSink(_Sink, DataSourceStreamArrowWriter):
         return self._write(iterator, prefix, context.partitionId())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._end(messages, COMMIT)
+        end_all(self._access, self._options, messages, Outcome.COMMIT, again=True)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self._end(messages, ROLLBACK)
+        end_all(self._access, self._options, messages, Outcome.ROLLBACK)
 
 
 def _checked(schema: StructType, options: Options) -> list[str]:
