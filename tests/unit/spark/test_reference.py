@@ -1,0 +1,25 @@
+"""docs/spark.md says what the tables of the source and the sink say."""
+
+import pytest
+
+pytest.importorskip("pyspark", reason="needs the extra: pip install -e .[spark]")
+
+from support.source_tree import ROOT
+
+from rmq.spark import columns, reference, sink
+from rmq.spark.options import TABLE
+
+
+def test_the_page_is_written_from_the_tables() -> None:
+    text = (ROOT / "docs" / "spark.md").read_text()
+    assert text == reference.page(), "run: python -m rmq.spark.reference > docs/spark.md"
+
+
+def test_every_column_and_option_is_explained() -> None:
+    assert reference.READ_ABOUT.keys() == columns.RMQ.keys()
+    assert reference.KAFKA_ABOUT.keys() == columns.KAFKA.keys()
+    assert reference.WRITE_ABOUT.keys() == sink.COLUMNS.keys()
+    page = reference.page()
+    assert all(f"| `{option.name}` |" in page for option in TABLE)
+    assert all(line.count("|") == line.count(" | ") + 2 for line in page.splitlines()
+               if line.startswith("| "))  # fmt: skip
