@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cext.client.mailbox import Mailbox
 from cext.client.message import Message, MessageExt
@@ -22,6 +22,11 @@ from rmq.client.transaction import TransactionListener, TransactionResult
 from rmq.client.transaction import TransactionProducer as ThreadedTransactionProducer
 from rmq.errors import BusyError, ClosedError
 from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rmq.client.keywords import ProducerKeywords, TransactionProducerKeywords
 
 P = TypeVar("P", bound="Producer")
 R = TypeVar("R")
@@ -47,7 +52,7 @@ class Producer:
         producer_group: str | None = None,
         *,
         parameters: ProducerParameters | None = None,
-        **changes: Any,
+        **changes: Unpack[ProducerKeywords],
     ) -> None:
         self._producer = _LoopProducer(producer_group, parameters=parameters, **changes)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -180,9 +185,7 @@ class Producer:
     async def queues(self, topic: str) -> list[MessageQueue]:
         return await self._threaded(self._producer.queues, topic)
 
-    async def _threaded(
-        self, function: Callable[..., R], *arguments: Any, **named: Any
-    ) -> R:
+    async def _threaded(self, function: Callable[..., R], *arguments: Any, **named: Any) -> R:
         if self._loop is None:
             raise ClosedError("the producer is not started, or closed")
         return await self._loop.run_in_executor(None, lambda: function(*arguments, **named))
@@ -197,7 +200,7 @@ class TransactionProducer:
         transaction_listener: TransactionListener | None = None,
         *,
         parameters: TransactionProducerParameters | None = None,
-        **changes: Any,
+        **changes: Unpack[TransactionProducerKeywords],
     ) -> None:
         self._producer = ThreadedTransactionProducer(
             producer_group, transaction_listener, parameters=parameters, **changes

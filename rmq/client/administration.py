@@ -13,7 +13,7 @@ blocking sockets; here they run over the engine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt, decode_messages, milliseconds
 from cext.client.reply import Reply, reply_of
@@ -31,6 +31,11 @@ from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import encode_message
 from rmq.format.remoting import FLAG_RESPONSE, Command, encode
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rmq.client.keywords import ClientKeywords
 
 LATEST = -1  # as a timestamp: the end of the queue
 
@@ -76,7 +81,9 @@ class _EngineCluster(Cluster):
 class Admin:
     """Asks and changes what brokers and name servers know; any thread."""
 
-    def __init__(self, *, parameters: ClientParameters | None = None, **changes: Any) -> None:
+    def __init__(
+        self, *, parameters: ClientParameters | None = None, **changes: Unpack[ClientKeywords]
+    ) -> None:
         self.parameters = (parameters or ClientParameters()).changed(changes)
         self._instance: ClientInstance | None = None
         self._cluster: _EngineCluster | None = None

@@ -33,6 +33,7 @@ from cext.client.mailbox import Mailbox
 from cext.client.message import local_ip, set_client_ip
 from cext.client.reply import Reply
 from cext.client.request import ONE_WAY, encode_answer, encode_request
+from rmq.client.broker_calls import answer_brokers
 from rmq.client.name_servers import NameServerSource, split_address
 from rmq.client.parameters import ClientParameters
 from rmq.client.routes import MASTER, BrokerEntry, Route, broker_entry, parse_route
@@ -62,6 +63,12 @@ class Consumer(Protocol):
 
     def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
         """An operator sends the group elsewhere (220); topics as on the wire."""
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        """How far the queues of a topic are (221), of all topics when it is empty."""
+
+    def running_info(self) -> dict[str, Any]:
+        """Parts of a ConsumerRunningInfo (307)."""
 
 
 class ClientInstance:
@@ -408,24 +415,7 @@ class ClientInstance:
                 raise ClosedError(f"this client has a consumer of group {group} already")
             self._consumers[group] = consumer
             self._greeted.clear()
-        self.handle(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._group_changed)
-        self.handle(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, self._offsets_reset)
-
-    def _group_changed(self, request: Reply, address: str) -> None:
-        consumer = self._consumers.get(request.fields.get("consumerGroup", ""))
-        if consumer is not None:
-            consumer.group_changed()
-        self.answer(address, request)
-
-    def _offsets_reset(self, request: Reply, address: str) -> None:
-        consumer = self._consumers.get(request.fields.get("group", ""))
-        if consumer is not None:
-            table = fastjson.loads_object(request.body).get("offsetTable") or {}
-            consumer.offsets_reset(
-                {queue: int(offset) for queue, offset in table.items()
-                 if isinstance(queue, MessageQueue)}
-            )  # fmt: skip
-        self.answer(address, request)
+        answer_brokers(self)
 
     def consumer(self, group: str) -> Consumer | None:
         return self._consumers.get(group)

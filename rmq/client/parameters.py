@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rmq.client.hooks import RpcHook
 
@@ -122,7 +123,7 @@ class ClientParameters:
         None, "sees every request before it is sent and every answer (signatures of accounts)"
     )
 
-    def changed(self: P, changes: dict[str, Any]) -> P:
+    def changed(self: P, changes: Mapping[str, Any]) -> P:
         """A copy with these changes; ConfigError for a name or a value that cannot be."""
         known = {each.name: each for each in dataclasses.fields(self)}
         for name in changes:
@@ -253,16 +254,24 @@ class PullConsumerParameters(ClientParameters):
 
 def rows(of: type[ClientParameters]) -> list[tuple[str, str, str, str]]:
     """(name, name in Java, default, meaning) of the parameters that `of` adds to its base."""
+    return [
+        (each.name, each.metadata["java"] or java_name(each.name), f"{each.default!r}",
+         each.metadata["text"]) for each in own_fields(of)
+    ]  # fmt: skip
+
+
+def own_fields(of: type[ClientParameters]) -> list[dataclasses.Field[Any]]:
+    """The parameters that `of` adds to its base."""
     base = of.__mro__[1]
     inherited = {each.name for each in dataclasses.fields(base)} if dataclasses.is_dataclass(
         base) else set()  # fmt: skip
-    found = []
-    for each in dataclasses.fields(of):
-        if each.name not in inherited:
-            first, *others = each.name.split("_")
-            java = each.metadata["java"] or first + "".join(map(str.title, others))
-            found.append((each.name, java, f"{each.default!r}", each.metadata["text"]))
-    return found
+    return [each for each in dataclasses.fields(of) if each.name not in inherited]
+
+
+def java_name(name: str) -> str:
+    """snake_case as camelCase."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.title, others))
 
 
 def page() -> str:
@@ -300,21 +309,60 @@ MESSAGE = (
 )  # fmt: skip
 
 
-PAGE_HEAD = """Written by `python -m rmq.client.parameters` from `rmq/client/parameters.py`.
+PAGE_HEAD = """Written by `python -m rmq.client.parameters` from `rmq/client/parameters.py` and
+`push_parameters.py`.
 Times are milliseconds, sizes bytes, unless the text says otherwise. All are keywords of the class
 they belong to: `Producer("group", send_msg_timeout=1000)`."""
 
 
 def tables() -> list[type[ClientParameters]]:
     """The classes of the page, in its order."""
+    from rmq.client.push_parameters import PushConsumerParameters
+
     return [
         ClientParameters, ProducerParameters, TransactionProducerParameters,
-        PullConsumerParameters,
+        PushConsumerParameters, PullConsumerParameters,
     ]  # fmt: skip
 
 
+# Arguments of the classes, and so not among their keywords.
+ARGUMENTS = ("producer_group", "consumer_group", "message_listener", "transaction_listener")
+
+KEYWORDS_HEAD = '''\
+"""The parameters as keywords, for type checkers: `Producer("g", send_msg_timeout=1000)`.
+
+Written by `python -m rmq.client.parameters keywords` from the classes of parameters.py and
+push_parameters.py; a test compares the two. Nothing imports it at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from rmq.client.hooks import RpcHook
+'''
+
+
+def keywords() -> str:
+    """The text of keywords.py: a TypedDict for each class of parameters."""
+    lines = [KEYWORDS_HEAD]
+    for of in tables():
+        base = "TypedDict" if of is ClientParameters else _keywords_of(of.__mro__[1])
+        head = f"class {_keywords_of(of)}({base}, total=False):"
+        lines += ["", head, f'    """{of.__doc__}"""', ""]
+        own = [each for each in own_fields(of) if each.name not in ARGUMENTS]
+        lines += [f"    {each.name}: {each.type}" for each in own]
+        lines.append("")
+    return "\n".join(lines).rstrip("\n")
+
+
+def _keywords_of(of: type) -> str:
+    return of.__name__.replace("Parameters", "Keywords")
+
+
 def main(write: Callable[[str], object] = print) -> None:
-    write(page())
+    write(keywords() if sys.argv[1:] == ["keywords"] else page())
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cext.client.message import Message, MessageExt, encoded_properties
 from cext.client.reply import Reply
@@ -58,6 +58,11 @@ from rmq.errors import (
 )
 from rmq.format.fastjson import MessageQueue
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rmq.client.keywords import ProducerKeywords
+
 log = logging.getLogger("rmq.client")
 
 Selector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
@@ -78,12 +83,13 @@ class Producer(Sender):
         producer_group: str | None = None,
         *,
         parameters: ProducerParameters | None = None,
-        **changes: Any,
+        **changes: Unpack[ProducerKeywords],
     ) -> None:
         """`changes` are parameters by name (docs/client-parameters.md)."""
+        given: dict[str, Any] = {**changes}
         if producer_group is not None:
-            changes["producer_group"] = producer_group
-        self.parameters = (parameters or self._defaults()).changed(changes)
+            given["producer_group"] = producer_group
+        self.parameters = (parameters or self._defaults()).changed(given)
         self.group = wrap(self.parameters.namespace, self.parameters.producer_group)
         if not 0 < len(self.group) <= 120:
             raise MessageError(f"a group name of {len(self.group)} characters: 1 to 120")

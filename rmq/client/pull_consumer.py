@@ -20,11 +20,12 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt, milliseconds
 from cext.client.reply import Reply
+from rmq.client.group import first_offset, members_of, queue_offset
 from rmq.client.instance import ClientInstance
 from rmq.client.namespaces import unwrap, wrap
 from rmq.client.parameters import PullConsumerParameters
@@ -34,15 +35,18 @@ from rmq.client.routes import Route
 from rmq.client.subscription import EVERYTHING, Subscription, average_allocation
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ClosedError, ConfigError, MessageError, RmqError, RouteError
-from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rmq.client.keywords import PullConsumerKeywords
 
 log = logging.getLogger("rmq.client")
 
 REBALANCE_MS = 20_000
 HAND_OVER_MS = 200  # who had the queue before commits meanwhile
 COMMIT_MS_MIN = 1_000
-HALF_AN_HOUR_MS = 1_800_000
 
 
 class PullConsumer:
@@ -53,12 +57,13 @@ class PullConsumer:
         consumer_group: str | None = None,
         *,
         parameters: PullConsumerParameters | None = None,
-        **changes: Any,
+        **changes: Unpack[PullConsumerKeywords],
     ) -> None:
         """`changes` are parameters by name (docs/client-parameters.md)."""
+        given: dict[str, Any] = {**changes}
         if consumer_group is not None:
-            changes["consumer_group"] = consumer_group
-        self.parameters = (parameters or PullConsumerParameters()).changed(changes)
+            given["consumer_group"] = consumer_group
+        self.parameters = (parameters or PullConsumerParameters()).changed(given)
         self.group = wrap(self.parameters.namespace, self.parameters.consumer_group)
         if not 0 < len(self.group) <= 120:
             raise MessageError(f"a group name of {len(self.group)} characters: 1 to 120")
@@ -102,6 +107,7 @@ class PullConsumer:
                 instance.release()
                 raise
             self._instance = instance
+            self._started_ms = int(time.time() * 1000)
             self._puller = Puller(instance, self.group, self.parameters, self._begin_of)
             instance.watch_routes(self._route_changed)
             self._timer = instance.timers.every(REBALANCE_MS, self.rebalance)
@@ -137,6 +143,10 @@ class PullConsumer:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._close(finished=kind is None)
+
+    def wake_by(self, waker: Callable[[], object]) -> None:
+        """Called in any thread when poll may have something (rmq.aio)."""
+        self._pulls.waker = waker
 
     # ---- what is read
 
@@ -224,6 +234,20 @@ class PullConsumer:
                 queue.committed = -1
                 self._commit_soon(queue, wait=False)
 
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        """How far the queues of the topic (as on the wire) are."""
+        return {each.wire: each.done for each in list(self._queues.values())
+                if not topic or each.wire.topic == topic}  # fmt: skip
+
+    def running_info(self) -> dict[str, Any]:
+        """ConsumerRunningInfo, but what all consumers have in common."""
+        return {
+            "properties": {"PROP_CONSUME_TYPE": "CONSUME_ACTIVELY", "PROP_CONSUMEORDERLY": "false",
+                           "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms)},
+            "subscriptionSet": [each.members() for each in list(self._subscriptions.values())],
+            "mqTable": {each.wire: each.members() for each in list(self._queues.values())},
+        }  # fmt: skip
+
     def _route_changed(self, name: str, route: Route) -> None:
         if any(each.topic == name for each in list(self._subscriptions.values())):
             self.group_changed()
@@ -237,7 +261,7 @@ class PullConsumer:
             for topic, subscription in list(self._subscriptions.items()):
                 try:
                     route = self.instance.route(subscription.topic)
-                    members = self._members(route)
+                    members = members_of(self.instance, self.group, route)
                 except RmqError as error:
                     log.info("sharing the queues of %s: %s", topic, error)
                     continue
@@ -247,20 +271,6 @@ class PullConsumer:
                 queues = [each._replace(topic=topic) for each in route.readable()]
                 mine = average_allocation(queues, members, self.client_id)
                 self._change(topic, subscription, mine, HAND_OVER_MS if len(members) > 1 else 0)
-
-    def _members(self, route: Route) -> list[str]:
-        """The client ids of the group, of the first broker that answers."""
-        failure: RmqError | None = None
-        for name in sorted(route.brokers):
-            try:
-                address = self.instance.address_of(name, any_id=True)
-                code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
-                reply = self.instance.call(address, code, {"consumerGroup": self.group})
-                found = fastjson.loads_object(reply.body).get("consumerIdList") or []
-                return [str(each) for each in found]
-            except RmqError as error:
-                failure = error
-        raise failure or RouteError(ResponseCode.TOPIC_NOT_EXIST, f"{route.topic} has no broker")
 
     def _change(
         self, topic: str, subscription: Subscription | None, mine: list[MessageQueue], pause_ms: int
@@ -453,20 +463,10 @@ class PullConsumer:
         reply = self.instance.ask(address, code, self._fields(queue))
         if reply.code != ResponseCode.QUERY_NOT_FOUND:
             return reply.check().int_field("offset")
-        where = self.parameters.consume_from_where
-        if where == "CONSUME_FROM_FIRST_OFFSET":
-            return self._ask_offset(RequestCode.GET_MIN_OFFSET, queue)
-        if where == "CONSUME_FROM_LAST_OFFSET":
-            return self._ask_offset(RequestCode.GET_MAX_OFFSET, queue)
-        when = self.parameters.consume_timestamp
-        if when is None:
-            when = int(time.time() * 1000) - HALF_AN_HOUR_MS
-        return self._ask_offset(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queue, timestamp=when)
+        return first_offset(self.instance, queue.wire, self.parameters)
 
     def _ask_offset(self, code: int, queue: PullQueue, **more: Any) -> int:
-        address = self.instance.address_of(queue.queue.broker_name)
-        fields = {"topic": queue.wire_topic, "queueId": queue.queue.queue_id, **more}
-        return self.instance.call(address, code, fields).int_field("offset")
+        return queue_offset(self.instance, code, queue.wire, **more)
 
 
 def _several(queues: MessageQueue | Iterable[MessageQueue]) -> list[MessageQueue]:

@@ -13,6 +13,7 @@ that the answers to older pulls are recognised.
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from cext.client.message import MessageExt
 from rmq.client.subscription import Subscription
@@ -39,6 +40,21 @@ class PullQueue:
         self.size = 0
         self._chunks: deque[list[MessageExt]] = deque()
         self._taken = 0  # of the first chunk
+
+    @property
+    def wire(self) -> MessageQueue:
+        """As brokers name it."""
+        return self.queue._replace(topic=self.wire_topic)
+
+    def members(self) -> dict[str, Any]:
+        """ProcessQueueInfo of a consumer's running info."""
+        some = self.count > 0
+        return {
+            "commitOffset": self.committed, "cachedMsgMinOffset": self.position if some else 0,
+            "cachedMsgMaxOffset": (self.pull_offset or 1) - 1 if some else 0,
+            "cachedMsgCount": self.count, "cachedMsgSizeInMiB": self.size >> 20,
+            "droped": self.dropped,
+        }  # fmt: skip
 
     def begin(self, offset: int) -> None:
         """Goes on at this offset: what was pulled ahead is forgotten."""

@@ -54,6 +54,7 @@ class Puller:
         self._given = parameters
         self._begin_of = begin_of
         self.news = threading.Condition(threading.RLock())
+        self.waker: Callable[[], object] = lambda: None  # told when take may have something
         self.closed = False
         self._listed: deque[PullQueue] = deque()  # queues with messages
         self._full: set[PullQueue] = set()
@@ -101,12 +102,14 @@ class Puller:
             queue.paused = False
             self._list(queue)
             self.news.notify_all()
+        self.waker()
         self.pull(queue)
 
     def close(self) -> None:
         with self.news:
             self.closed = True
             self.news.notify_all()
+        self.waker()
 
     # ---- pulls
 
@@ -178,6 +181,8 @@ class Puller:
                 self._total += len(messages)
                 self._list(queue)
                 self.news.notify()
+        if messages:
+            self.waker()
         if code == ResponseCode.PULL_NOT_FOUND and reply.waited_us < SOON_US:
             self._instance.timers.after(SOON_PAUSE_MS, lambda: self.pull(queue))
         else:
@@ -213,6 +218,7 @@ class Puller:
             if isinstance(error, RemoteError) and error.code in TOLD:
                 self._problem = error
                 self.news.notify_all()
+                self.waker()
         log.info("pulling from %s: %s", queue.queue, error)
         pause = self._given.pull_time_delay_mills_when_exception
         self._instance.timers.after(pause, lambda: function(queue))

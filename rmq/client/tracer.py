@@ -11,9 +11,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from typing import Any
 
-from cext.client.message import Message, encoded_properties
+from cext.client.message import Message, MessageExt, encoded_properties
 from rmq.client.instance import ClientInstance
 from rmq.client.parameters import ClientParameters
 from rmq.codes import RequestCode
@@ -22,6 +23,7 @@ from rmq.format.trace import TRACE_TOPIC
 
 log = logging.getLogger("rmq.client")
 
+CONSUMED, RAISED_OR_FAILED = 0, 4
 GROUP = "_INNER_TRACE_PRODUCER"
 GATHER_MS = 500
 WAITING_MAX = 10_000
@@ -97,3 +99,35 @@ class Tracer:
         self._instance.submit(
             address, RequestCode.SEND_MESSAGE_V2, fields, message.body, 5_000, lambda *_: None
         )
+
+
+class ConsumeTracer(Tracer):
+    """What a listener does with messages: a record before and one after each call."""
+
+    def __init__(self, instance: ClientInstance, parameters: ClientParameters, group: str) -> None:
+        super().__init__(instance, parameters)
+        self._group = group
+        self._calls = threading.local()  # the id that joins the two records
+
+    def consumed(self, messages: list[MessageExt], good: bool | None, took_ms: float) -> None:
+        """A call begins in this thread (good is None), or has ended."""
+        if good is None:
+            self._calls.request = uuid.uuid4().hex.upper()
+        now = int(time.time() * 1000)
+        for message in messages:
+            if message.get_property("TRACE_ON") == "false":
+                continue
+            keys = message.keys or ""
+            if good is None:
+                region = message.get_property("MSG_REGION") or "DefaultRegion"
+                fields = [
+                    "SubBefore", now, region, self._group, self._calls.request,
+                    message.message_id, message.reconsume_times, keys,
+                ]  # fmt: skip
+            else:
+                code = CONSUMED if good else RAISED_OR_FAILED
+                fields = [
+                    "SubAfter", self._calls.request, message.message_id, int(took_ms),
+                    "true" if good else "false", keys, code, now, self._group,
+                ]  # fmt: skip
+            self.add(fields, {message.message_id, *keys.split()})

@@ -21,7 +21,7 @@ import enum
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cext.client.message import Message, MessageExt, decode_messages
 from cext.client.reply import Reply
@@ -34,6 +34,11 @@ from rmq.codes import RequestCode
 from rmq.errors import ConfigError, MessageError, RmqError
 from rmq.format.message import decode_message_id
 from rmq.format.remoting import field_texts
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rmq.client.keywords import TransactionProducerKeywords
 
 log = logging.getLogger("rmq.client")
 
@@ -86,11 +91,12 @@ class TransactionProducer(Producer):
         transaction_listener: TransactionListener | None = None,
         *,
         parameters: TransactionProducerParameters | None = None,
-        **changes: Any,
+        **changes: Unpack[TransactionProducerKeywords],
     ) -> None:
+        given: dict[str, Any] = {**changes}
         if transaction_listener is not None:
-            changes["transaction_listener"] = transaction_listener
-        super().__init__(producer_group, parameters=parameters, **changes)
+            given["transaction_listener"] = transaction_listener
+        super().__init__(producer_group, parameters=(parameters or self._defaults()).changed(given))
         for name in ("execute_local_transaction", "check_local_transaction"):
             if not callable(getattr(self.parameters.transaction_listener, name, None)):
                 raise ConfigError(f"the transaction listener has no method {name}")

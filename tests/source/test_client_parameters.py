@@ -13,10 +13,12 @@ from rmq.client.parameters import (
     ClientParameters,
     ProducerParameters,
     PullConsumerParameters,
+    keywords,
     page,
     rows,
     tables,
 )
+from rmq.client.push_parameters import PushConsumerParameters
 
 # What RocketMQ 5.5 has, read from its published classes (DefaultMQProducer and its bases): name in
 # Java, default. Left out: objects that are no settings (traceDispatcher, produceAccumulator),
@@ -46,6 +48,17 @@ pullBatchSize=10 pullThresholdForAll=10000 pullThresholdForQueue=1000 consumeMax
 pullThresholdSizeForQueue=100 consumeFromWhere=CONSUME_FROM_LAST_OFFSET
 brokerSuspendMaxTimeMillis=20000 consumerTimeoutMillisWhenSuspend=30000
 """
+PUSH_CONSUMER = """
+consumerGroup=DEFAULT_CONSUMER messageModel=CLUSTERING consumeFromWhere=CONSUME_FROM_LAST_OFFSET
+allocateMessageQueueStrategy=None subscription=None messageListener=None messageQueueListener=None
+offsetStore=None consumeThreadMin=20 consumeThreadMax=20 adjustThreadPoolNumsThreshold=100000
+consumeConcurrentlyMaxSpan=2000 pullThresholdForQueue=1000 popThresholdForQueue=96
+pullThresholdSizeForQueue=100 pullThresholdForTopic=-1 pullThresholdSizeForTopic=-1 pullInterval=0
+consumeMessageBatchMaxSize=1 pullBatchSize=32 pullBatchSizeInBytes=262144
+postSubscriptionWhenPull=False maxReconsumeTimes=-1 suspendCurrentQueueTimeMillis=1000
+consumeTimeout=15 popInvisibleTime=60000 popBatchNums=32 awaitTerminationMillisWhenShutdown=0
+clientRebalance=True
+"""
 
 
 def test_the_page_is_written_from_the_code() -> None:
@@ -53,10 +66,15 @@ def test_the_page_is_written_from_the_code() -> None:
     assert text.rstrip() == page().rstrip(), "run: python -m rmq.client.parameters > docs/..."
 
 
+def test_the_keywords_are_written_from_the_code() -> None:
+    text = (ROOT / "rmq" / "client" / "keywords.py").read_text()
+    assert text.rstrip() == keywords().rstrip(), "run: python -m rmq.client.parameters keywords"
+
+
 @pytest.mark.parametrize(
     ("of", "expected"),
     [(ClientParameters, CLIENT), (ProducerParameters, PRODUCER),
-     (PullConsumerParameters, PULL_CONSUMER)],
+     (PullConsumerParameters, PULL_CONSUMER), (PushConsumerParameters, PUSH_CONSUMER)],
 )  # fmt: skip
 def test_defaults_are_those_of_rocketmq(of: type[ClientParameters], expected: str) -> None:
     found = {java: default.strip("'") for _, java, default, _ in rows(of)}

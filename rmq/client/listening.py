@@ -1,0 +1,71 @@
+"""What a push consumer's listener gets and returns.
+
+    def listener(messages, context): ...                # returning means: dealt with
+        return ConsumeConcurrentlyStatus.RECONSUME_LATER    # or raise: again later
+
+With consume_orderly the context is a ConsumeOrderlyContext and the statuses are those of
+ConsumeOrderlyStatus. An object with a method consume_message is a listener, too. Unlike in Java,
+a listener that returns None has succeeded: functions that say nothing are what Python has most of.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cext.client.message import MessageExt
+from rmq.errors import ConfigError
+from rmq.format.fastjson import MessageQueue
+
+ALL = 2**31 - 1
+
+
+class ConsumeConcurrentlyStatus(enum.Enum):
+    """What became of a batch."""
+
+    CONSUME_SUCCESS = "CONSUME_SUCCESS"
+    RECONSUME_LATER = "RECONSUME_LATER"  # through the group's retry topic, after a delay
+
+
+class ConsumeOrderlyStatus(enum.Enum):
+    """What became of a batch of a queue in order."""
+
+    SUCCESS = "SUCCESS"
+    SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"  # then the same again
+    COMMIT = "COMMIT"  # these two with context.auto_commit = False
+    ROLLBACK = "ROLLBACK"
+
+
+@dataclass
+class ConsumeConcurrentlyContext:
+    """Of one call; the listener may change the last two."""
+
+    message_queue: MessageQueue
+    delay_level_when_next_consume: int = 0  # 0: by the number of tries; -1: dead letter at once
+    ack_index: int = ALL  # the last message of the batch that was dealt with; -1: none
+
+
+@dataclass
+class ConsumeOrderlyContext:
+    """Of one call; the listener may change the last two."""
+
+    message_queue: MessageQueue
+    auto_commit: bool = True
+    suspend_current_queue_time_millis: int = -1  # -1: as the parameter of that name says
+
+
+Context = ConsumeConcurrentlyContext | ConsumeOrderlyContext
+Listen = Callable[[list[MessageExt], Any], Any]
+
+
+def function_of(listener: Any) -> Listen:
+    """The function of what the user gave as listener."""
+    found = getattr(listener, "consume_message", listener)
+    if not callable(found):
+        raise ConfigError(
+            "a message_listener is wanted: a function of (messages, context), or an object with "
+            "a method consume_message"
+        )
+    return found  # type: ignore[no-any-return]

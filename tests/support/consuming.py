@@ -1,0 +1,82 @@
+"""For tests of push consumers: topics, sends, and a listener that keeps what it got."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from support.waiting import wait_until
+
+from rmq import Admin, Message, MessageExt, Producer, PushConsumer
+from rmq.format.fastjson import MessageQueue
+
+PARAMETERS: dict[str, Any] = {
+    "consume_from_where": "CONSUME_FROM_FIRST_OFFSET",
+    "consume_thread_min": 4,
+    "consume_thread_max": 4,
+}
+
+
+def create(address: str, topic: str, queues: int = 1) -> list[MessageQueue]:
+    with Admin(namesrv_addr=address) as admin:
+        admin.create_topic(topic, queues)
+        return admin.route(topic).readable()
+
+
+def send(address: str, messages: Sequence[Message]) -> None:
+    with Producer("push-tests", namesrv_addr=address) as producer:
+        for future in [producer.send_async(each) for each in messages]:
+            assert future.result(20).is_ok
+
+
+def numbers(topic: str, begin: int, end: int) -> list[Message]:
+    return [Message(topic, f"{i}") for i in range(begin, end)]
+
+
+class Kept:
+    """A listener: keeps every message of every call, and asks `decide` what to return."""
+
+    def __init__(self, decide: Callable[[list[MessageExt], Any], Any] | None = None) -> None:
+        self._decide = decide
+        self._lock = threading.Lock()
+        self.calls: list[list[MessageExt]] = []
+        self.times: list[float] = []
+        self.threads: set[str] = set()
+
+    def __call__(self, messages: list[MessageExt], context: Any) -> Any:
+        with self._lock:
+            self.calls.append(list(messages))
+            self.times.append(time.monotonic())
+            self.threads.add(threading.current_thread().name)
+        return self._decide(messages, context) if self._decide is not None else None
+
+    @property
+    def messages(self) -> list[MessageExt]:
+        with self._lock:
+            return [message for call in self.calls for message in call]
+
+    @property
+    def bodies(self) -> list[int]:
+        return [int(each.body) for each in self.messages]
+
+    def wait(self, count: int, timeout_s: float = 20) -> list[int]:
+        """The bodies when so many messages have come."""
+        wait_until(lambda: len(self.messages) >= count, timeout_s)
+        return self.bodies
+
+
+def consumer_of(address: str, group: str, listener: Any, **changes: Any) -> PushConsumer:
+    return PushConsumer(group, listener, namesrv_addr=address, **{**PARAMETERS, **changes})
+
+
+def once_each(bodies: Sequence[int], begin: int, end: int) -> bool:
+    return Counter(bodies) == Counter(range(begin, end))
+
+
+def committed(address: str, group: str, queues: Sequence[MessageQueue]) -> list[int | None]:
+    """Where the group goes on, by the broker's word."""
+    with Admin(namesrv_addr=address) as admin:
+        return [admin.committed_offset(group, each) for each in queues]

@@ -1,0 +1,117 @@
+"""The allocation strategies: each queue has one owner, and Java's members agree with ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmq import ConfigError
+from rmq.client.allocation import (
+    AllocateMessageQueueStrategy,
+    Averagely,
+    AveragelyByCircle,
+    ByConfig,
+    ByMachineRoom,
+    ConsistentHash,
+    MachineRoomNearby,
+    strategy_of,
+)
+from rmq.format.fastjson import MessageQueue
+
+MEMBERS = ["10.0.0.1@1", "10.0.0.2@2", "10.0.0.3@3"]
+
+
+def queues(count: int, broker: str = "b") -> list[MessageQueue]:
+    return [MessageQueue("t", broker, i) for i in range(count)]
+
+
+def shares(
+    strategy: AllocateMessageQueueStrategy, there: list[MessageQueue], members: list[str] = MEMBERS
+) -> list[list[int]]:
+    return [
+        [each.queue_id for each in strategy.allocate("g", member, there, members)]
+        for member in members
+    ]
+
+
+def test_runs_and_circles() -> None:
+    assert shares(Averagely(), queues(8)) == [[0, 1, 2], [3, 4, 5], [6, 7]]
+    assert shares(Averagely(), queues(2)) == [[0], [1], []]
+    assert shares(AveragelyByCircle(), queues(8)) == [[0, 3, 6], [1, 4, 7], [2, 5]]
+    assert shares(AveragelyByCircle(), queues(2)) == [[0], [1], []]
+
+
+@pytest.mark.parametrize(
+    "strategy", [Averagely(), AveragelyByCircle(), ConsistentHash(), ByMachineRoom({"room"})],
+    ids=lambda each: each.name,
+)  # fmt: skip
+@pytest.mark.parametrize("members", range(1, 6))
+@pytest.mark.parametrize("count", [1, 2, 7, 16])
+def test_every_queue_has_one_owner(
+    strategy: AllocateMessageQueueStrategy, members: int, count: int
+) -> None:
+    there = queues(count, "room@b")
+    ids = [f"m{i}" for i in range(members)]
+    found = [each for share in shares(strategy, there, ids) for each in share]
+    assert sorted(found) == list(range(count))
+    assert strategy.allocate("g", "stranger", there, ids) == []
+
+
+def test_configured_queues_are_taken_where_they_exist() -> None:
+    strategy = ByConfig([*queues(2), MessageQueue("other", "b", 0)])
+    assert shares(strategy, queues(8)) == [[0, 1]] * 3
+
+
+def test_queues_of_other_rooms_are_left_alone() -> None:
+    there = [*queues(5, "far@b"), *queues(7, "near@b"), *queues(2, "plain")]
+    assert shares(ByMachineRoom({"near"}), there) == [[0, 1, 6], [2, 3], [4, 5]]
+
+
+def test_members_share_the_queues_of_their_room_and_of_empty_rooms() -> None:
+    strategy = MachineRoomNearby(
+        Averagely(), lambda queue: queue.broker_name, lambda member: member[:1]
+    )
+    there = [*queues(4, "1"), *queues(2, "2"), *queues(3, "3")]
+    found = [
+        [(each.broker_name, each.queue_id)
+         for each in strategy.allocate("g", member, there, ["1a", "1b", "2a"])]
+        for member in ("1a", "1b", "2a")
+    ]  # fmt: skip
+    assert found == [
+        [("1", 0), ("1", 1), ("3", 0)], [("1", 2), ("1", 3), ("3", 1)],
+        [("2", 0), ("2", 1), ("3", 2)],
+    ]  # fmt: skip
+    assert strategy.name == "MACHINE_ROOM_NEARBY-AVG"
+    nowhere = MachineRoomNearby(Averagely(), lambda queue: "", lambda member: "1")
+    with pytest.raises(ConfigError, match="no machine room"):
+        nowhere.allocate("g", "1a", there, ["1a"])
+
+
+def test_few_queues_move_on_the_ring() -> None:
+    strategy, there = ConsistentHash(), queues(64)
+    before = shares(strategy, there)
+    after = shares(strategy, there, MEMBERS[:2])
+    for kept, then in zip(after, before, strict=False):
+        assert set(then) <= set(kept)
+
+
+def test_the_ring_is_that_of_java() -> None:
+    """Places are the first four bytes of MD5; a queue has the text that Java makes of it."""
+    assert ConsistentHash().hash("10.0.0.1@1-0") == 0xB2B6568D  # printf 10.0.0.1@1-0 | md5sum
+    texts: list[str] = []
+    ConsistentHash(1, lambda text: len(texts.append(text) or texts)).allocate(
+        "g", "m", queues(1), ["m"]
+    )
+    assert texts == ["m-0", "MessageQueue [topic=t, brokerName=b, queueId=0]"]
+    assert shares(ConsistentHash(1, lambda text: 5 if text.endswith("-0") else 9), queues(2)) == [
+        [], [], [0, 1],
+    ]  # fmt: skip
+
+
+def test_strategies_are_chosen_by_name_or_object() -> None:
+    assert strategy_of(None).name == "AVG"
+    assert strategy_of("CONSISTENT_HASH").name == "CONSISTENT_HASH"
+    own = ByConfig([])
+    assert strategy_of(own) is own
+    for wrong in ("CONFIG", "avg", 7):
+        with pytest.raises(ConfigError):
+            strategy_of(wrong)

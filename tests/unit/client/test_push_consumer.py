@@ -1,0 +1,444 @@
+"""PushConsumer in concurrent mode, against an embedded broker."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from support.consuming import Kept, committed, consumer_of, create, numbers, once_each, send
+from support.waiting import wait_until
+
+from rmq import (
+    Admin,
+    ClosedError,
+    ConfigError,
+    ConsumeConcurrentlyStatus,
+    Message,
+    MessageExt,
+    PushConsumer,
+)
+from rmq.client.push_consumer import RETRY
+from rmq.pytest_plugin import RunningBroker
+
+LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+
+def soon(messages: list[MessageExt], context: Any) -> None:
+    """Of failing listeners: again in a second."""
+    context.delay_level_when_next_consume = 1
+
+
+def test_every_message_is_told_once_with_all_it_has(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    queues = create(address, "push-once", 4)
+    sent = [Message("push-once", f"{i}", "t", f"k{i}", properties={"n": str(i)})
+            for i in range(3_000)]  # fmt: skip
+    send(address, sent)
+    kept = Kept()
+    with consumer_of(address, "push-once", kept, persist_consumer_offset_interval=100) as consumer:
+        consumer.subscribe("push-once")
+        kept.wait(3_000)
+        assert consumer.assignment() == queues
+        wait_until(lambda: sum(committed(address, "push-once", queues)) == 3_000)
+    assert once_each(kept.bodies, 0, 3_000)
+    assert {len(call) for call in kept.calls} == {1}
+    assert len(kept.threads) == 4
+    for each in kept.messages[::500]:
+        text = each.body.decode()
+        assert (each.topic, each.tags, each.keys) == ("push-once", "t", f"k{text}")
+        assert each.get_property("n") == text
+        assert each.queue in queues
+    again = Kept()
+    with consumer_of(address, "push-once", again) as consumer:
+        consumer.subscribe("push-once")
+        send(address, numbers("push-once", 3_000, 3_001))
+        assert again.wait(1) == [3_000]
+
+
+def test_batches_hold_what_is_asked_for_and_begin_early(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-batch")
+    send(address, numbers("push-batch", 0, 100))
+    kept = Kept()
+    changes = {"subscription": {"push-batch": "*"}, "consume_message_batch_max_size": 10}
+    with consumer_of(address, "push-batch", kept, **changes):
+        kept.wait(100)
+    assert once_each(kept.bodies, 0, 100)
+    assert max(len(call) for call in kept.calls) == 10
+    for call in kept.calls:
+        offsets = [each.queue_offset for each in call]
+        assert offsets == list(range(offsets[0], offsets[0] + len(call)))
+
+
+def test_what_failed_comes_again_and_then_is_a_dead_letter(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    (queue,) = create(address, "push-fail")
+    send(address, numbers("push-fail", 0, 3))
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        soon(messages, context)
+        (message,) = messages
+        if message.body == b"1":
+            raise KeyError("of the user")
+        return LATER if message.body == b"2" and message.reconsume_times == 0 else None
+
+    kept = Kept(decide)
+    with consumer_of(address, "push-fail", kept, max_reconsume_times=2) as consumer:
+        consumer.subscribe("push-fail")
+        kept.wait(6, 30)
+        tries = Counter(kept.bodies)
+        assert tries == {0: 1, 1: 3, 2: 2}
+        times = {each.reconsume_times: each for each in kept.messages if each.body == b"1"}
+        assert sorted(times) == [0, 1, 2]
+        assert {each.topic for each in kept.messages} == {"push-fail"}
+        assert {each.message_id for each in times.values()} == {times[0].message_id}
+        assert times[1].get_property("ORIGIN_MESSAGE_ID") == times[0].offset_message_id
+        graveyard = Kept()
+        with consumer_of(address, "push-undertaker", graveyard) as other:
+            other.subscribe("%DLQ%push-fail")
+            assert graveyard.wait(1) == [1]
+        consumer.commit(wait=True)
+        assert committed(address, "push-fail", [queue]) == [3]
+        time.sleep(1.5)
+        assert len(kept.messages) == 6
+
+
+def test_part_of_a_batch_can_be_dealt_with(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-part")
+    send(address, numbers("push-part", 0, 8))
+
+    def decide(messages: list[MessageExt], context: Any) -> None:
+        soon(messages, context)
+        if messages[0].reconsume_times == 0 and len(messages) > 1:
+            context.ack_index = 1
+
+    kept = Kept(decide)
+    changes = {"consume_message_batch_max_size": 8, "subscription": {"push-part": "*"}}
+    with consumer_of(address, "push-part", kept, **changes):
+        first = Counter(kept.wait(8))
+        assert first == Counter(range(8))
+        big = [len(call) for call in kept.calls if len(call) > 1]
+        expected = 8 + sum(size - 2 for size in big)
+        assert expected > 8
+        kept.wait(expected, 30)
+        time.sleep(0.3)
+        assert len(kept.messages) == expected
+
+
+def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-filter", 2)
+    tags = ["Aa", "BB", "c", "d"]  # the first two have one hash in Java
+    send(address, [Message("push-filter", f"{i}", tags[i % 4], properties={"n": str(i)})
+                   for i in range(80)])  # fmt: skip
+    by_tag, by_sql = Kept(), Kept()
+    with (
+        consumer_of(address, "push-tags", by_tag) as one,
+        consumer_of(address, "push-sql", by_sql, post_subscription_when_pull=True) as two,
+    ):
+        one.subscribe("push-filter", "Aa || c")
+        two.subscribe("push-filter", sql="n >= 60 AND TAGS = 'd'")
+        assert sorted(by_tag.wait(40)) == list(range(0, 80, 2))
+        assert sorted(by_sql.wait(5)) == [63, 67, 71, 75, 79]
+        time.sleep(0.3)
+        assert (len(by_tag.messages), len(by_sql.messages)) == (40, 5)
+        one.subscribe("push-filter", "d")
+        send(address, [Message("push-filter", "100", "c"), Message("push-filter", "101", "d")])
+        assert by_tag.wait(41)[-1] == 101
+
+
+def test_three_of_a_group_share_and_hand_over(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    queues = create(address, "push-share", 7)
+    everything = Kept()
+    consumers = [consumer_of(address, "push-share", everything).start() for _ in range(3)]
+    try:
+        for each in consumers:
+            each.subscribe("push-share")
+
+        def is_shared(among: list[PushConsumer]) -> bool:
+            shares = [each.assignment() for each in among]
+            return sorted(each for share in shares for each in share) == queues and all(shares)
+
+        wait_until(lambda: is_shared(consumers))
+        time.sleep(0.5)
+        send(address, numbers("push-share", 0, 2_000))
+        everything.wait(2_000)
+        time.sleep(0.5)
+        assert once_each(everything.bodies, 0, 2_000)
+        consumers.pop().close()
+        wait_until(lambda: is_shared(consumers))
+        time.sleep(0.5)
+        send(address, numbers("push-share", 2_000, 3_000))
+        everything.wait(3_000)
+        time.sleep(0.5)
+        assert once_each(everything.bodies, 0, 3_000)
+    finally:
+        for each in consumers:
+            each.close()
+
+
+def test_members_that_come_and_go_under_load_lose_nothing(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-churn", 4)
+    kept = Kept()
+    done = threading.Event()
+
+    def churn() -> None:
+        while not done.is_set():
+            with consumer_of(address, "push-churn", kept) as passing:
+                passing.subscribe("push-churn")
+                done.wait(1)
+
+    thread = threading.Thread(target=churn)
+    with consumer_of(address, "push-churn", kept) as consumer:
+        consumer.subscribe("push-churn")
+        thread.start()
+        for begin in range(0, 4_000, 200):
+            send(address, numbers("push-churn", begin, begin + 200))
+            time.sleep(0.1)
+        wait_until(lambda: set(kept.bodies) == set(range(4_000)), 30)
+        done.set()
+        thread.join()
+    repeated = len(kept.messages) - 4_000
+    assert repeated < 400, "a hand-over repeats what was under way, not everything"
+
+
+def test_what_is_pulled_ahead_has_bounds(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    (queue,) = create(address, "push-bounds")
+    send(address, numbers("push-bounds", 0, 500))
+    gate = threading.Event()
+    kept = Kept(lambda messages, context: gate.wait(30) and None)
+    changes = {"pull_threshold_for_queue": 64, "pull_batch_size": 16}
+    with consumer_of(address, "push-bounds", kept, **changes) as consumer:
+        consumer.subscribe("push-bounds")
+        (state,) = [each for each in consumer.process_queues() if each.queue == queue]
+        wait_until(lambda: state.is_waiting)
+        assert 64 < state.count <= 64 + 16
+        time.sleep(0.2)
+        assert state.count <= 64 + 16
+        gate.set()
+        assert once_each(kept.wait(500), 0, 500)
+        wait_until(lambda: state.count == 0)
+        assert state.size == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "most"),
+    [({"pull_threshold_for_topic": 40}, 20 + 8), ({"consume_concurrently_max_span": 30}, 31 + 8),
+     ({"pull_threshold_size_for_topic": 2}, 16 + 8), ({"pull_threshold_size_for_queue": 1}, 24)],
+    ids=str,
+)  # fmt: skip
+def test_thresholds_of_topic_size_and_span(
+    broker: RunningBroker, changes: dict[str, int], most: int
+) -> None:
+    address = broker.namesrv_addr
+    topic = "push-" + "-".join(changes)
+    queues = create(address, topic, 1 if "consume_concurrently_max_span" in changes else 2)
+    body = os.urandom(64 << 10)
+    send(address, [Message(topic, body) for _ in range(60 * len(queues))])
+    gate = threading.Event()
+    kept = Kept(lambda messages, context: gate.wait(30) and None)
+    with consumer_of(
+        address, topic, kept, message_model="BROADCASTING", pull_batch_size=8,
+        offset_store=Forgetful(), **changes,
+    ) as consumer:  # fmt: skip
+        consumer.subscribe(topic)
+        wait_until(lambda: all(each.is_waiting for each in consumer.process_queues()))
+        assert all(0 < each.count <= most for each in consumer.process_queues())
+        gate.set()
+        wait_until(lambda: len(kept.messages) == 60 * len(queues), 30)
+
+
+class Forgetful:
+    """An offset_store that keeps offsets in memory."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[Any, int] = {}
+
+    def load(self) -> None:
+        self.loaded = True
+
+    def read(self, queue: Any) -> int | None:
+        return self.offsets.get(queue)
+
+    def persist(self, offsets: Any, *, wait: bool) -> None:
+        self.offsets.update(offsets)
+
+
+def test_a_store_of_ones_own_keeps_the_offsets(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    (queue,) = create(address, "push-store")
+    send(address, numbers("push-store", 0, 10))
+    store = Forgetful()
+    for begin, end in ((0, 10), (10, 20)):
+        kept = Kept()
+        with consumer_of(address, "push-store", kept, offset_store=store) as consumer:
+            consumer.subscribe("push-store")
+            assert sorted(kept.wait(10)) == list(range(begin, end))
+        assert store.loaded
+        assert store.offsets[queue] == end
+        send(address, numbers("push-store", 10, 20))
+
+
+def test_a_call_that_does_not_end_is_sent_back(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    (queue,) = create(address, "push-slow")
+    send(address, numbers("push-slow", 0, 5))
+    gate = threading.Event()
+
+    def decide(messages: list[MessageExt], context: Any) -> None:
+        if messages[0].body == b"0" and messages[0].reconsume_times == 0:
+            gate.wait(30)
+
+    kept = Kept(decide)
+    with consumer_of(address, "push-slow", kept) as consumer:
+        consumer.subscribe("push-slow")
+        kept.wait(5)
+        wait_until(lambda: sum(each.count for each in consumer.process_queues()) == 1)
+        consumer.commit(wait=True)
+        assert committed(address, "push-slow", [queue]) in ([0], [None])
+        consumer.service.clean_expired(60)
+        assert sum(each.count for each in consumer.process_queues()) == 1
+        consumer.service.clean_expired(0)
+        assert sum(each.count for each in consumer.process_queues()) == 0
+        consumer.commit(wait=True)
+        assert committed(address, "push-slow", [queue]) == [5]
+        assert kept.wait(6, 30)[5] == 0  # level 3: after 10 s
+        gate.set()
+    assert committed(address, "push-slow", [queue]) == [5]
+
+
+def test_closing_waits_for_calls_under_way_and_commits(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    (queue,) = create(address, "push-close")
+    send(address, numbers("push-close", 0, 50))
+    begun = threading.Event()
+
+    def decide(messages: list[MessageExt], context: Any) -> None:
+        begun.set()
+        time.sleep(0.5)
+
+    kept = Kept(decide)
+    changes = {"consume_thread_min": 1, "subscription": {"push-close": "*"}}
+    consumer = consumer_of(address, "push-close", kept, **changes).start()
+    assert begun.wait(10)
+    consumer.close()
+    assert len(kept.messages) in (1, 2)
+    assert committed(address, "push-close", [queue]) == [len(kept.messages)]
+    with pytest.raises(ClosedError):
+        consumer.start()
+    rest = Kept()
+    changes["await_termination_millis_when_shutdown"] = 20_000
+    consumer = consumer_of(address, "push-close", rest, **changes).start()
+    rest.wait(1)
+    wait_until(lambda: sum(each.count for each in consumer.process_queues()) < 40)
+    consumer.close()  # deals with what was pulled
+    assert once_each(kept.bodies + rest.bodies, 0, 50)
+    assert committed(address, "push-close", [queue]) == [50]
+
+
+def test_a_listener_may_close_its_consumer(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-suicide")
+    send(address, numbers("push-suicide", 0, 3))
+    closed = threading.Event()
+
+    def listener(messages: list[MessageExt], context: Any) -> None:
+        consumer.close()
+        closed.set()
+
+    consumer = consumer_of(address, "push-suicide", listener, consume_thread_min=1)
+    consumer.subscribe("push-suicide")
+    consumer.start()
+    assert closed.wait(10)
+
+
+def test_a_suspended_consumer_pulls_nothing(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-suspend")
+    kept = Kept()
+    with consumer_of(address, "push-suspend", kept) as consumer:
+        consumer.subscribe("push-suspend")
+        send(address, numbers("push-suspend", 0, 1))
+        kept.wait(1)
+        consumer.suspend()
+        send(address, numbers("push-suspend", 1, 2))
+        kept.wait(2)  # of the pull that was under way
+        send(address, numbers("push-suspend", 2, 3))
+        time.sleep(0.5)
+        assert len(kept.messages) == 2
+        consumer.resume()
+        assert sorted(kept.wait(3)) == [0, 1, 2]
+
+
+def test_groups_begin_where_they_are_told(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-begin")
+    send(address, numbers("push-begin", 0, 5))
+    time.sleep(0.05)
+    middle = int(time.time() * 1000)
+    time.sleep(0.05)
+    send(address, numbers("push-begin", 5, 10))
+    changes = {"consume_from_where": "CONSUME_FROM_TIMESTAMP", "consume_timestamp": middle}
+    with Admin(namesrv_addr=address) as admin:
+        offset = admin.offset_at(admin.route("push-begin").readable()[0], middle)
+    assert offset == 5
+    kept = Kept()
+    store = Forgetful()  # the broker sends groups without offsets to 0 while that is in memory
+    with consumer_of(address, "push-begin", kept, offset_store=store, **changes) as consumer:
+        consumer.subscribe("push-begin")
+        assert sorted(kept.wait(5)) == [5, 6, 7, 8, 9]
+    last = Kept()
+    changes = {"consume_from_where": "CONSUME_FROM_LAST_OFFSET", "offset_store": Forgetful()}
+    with consumer_of(address, "push-begin-2", last, **changes) as consumer:
+        consumer.subscribe("push-begin")
+        wait_until(lambda: any(each.first == 10 for each in consumer.process_queues()))
+        send(address, numbers("push-begin", 10, 11))
+        assert last.wait(1) == [10]
+
+
+def test_namespaces_keep_topics_groups_and_retries_apart(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "ns2%push-ns")
+    send(address, numbers("ns2%push-ns", 0, 1))
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        soon(messages, context)
+        return LATER if messages[0].reconsume_times == 0 else None
+
+    kept = Kept(decide)
+    with consumer_of(address, "push-ns", kept, namespace="ns2") as consumer:
+        consumer.subscribe("push-ns")
+        assert kept.wait(2, 30) == [0, 0]
+        assert {each.topic for each in kept.messages} == {"push-ns"}
+        assert consumer.assignment()[0].topic == "push-ns"
+        topics = {each.wire.topic for each in consumer.process_queues()}
+        assert topics == {"ns2%push-ns", f"{RETRY}ns2%push-ns"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"consume_from_where": "SOMEWHERE"}, {"message_model": "BOTH"}, {"pull_batch_size": 0},
+     {"pull_batch_size": 1_025}, {"consume_thread_min": 30}, {"max_reconsume_times": -2},
+     {"pull_threshold_for_topic": 0}, {"consume_timeouts": 3}],
+    ids=str,
+)  # fmt: skip
+def test_parameters_that_cannot_be_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        PushConsumer("g", print, **changes)
+
+
+def test_a_listener_is_wanted_and_a_known_strategy() -> None:
+    with pytest.raises(ConfigError, match="message_listener"):
+        PushConsumer("g").start()
+    with pytest.raises(ConfigError, match="message_listener"):
+        PushConsumer("g", 7).start()
+    with pytest.raises(ClosedError):
+        _ = PushConsumer("g", print).client_id

@@ -1,0 +1,243 @@
+"""PushConsumer in order, against an embedded broker: order, locks, suspension, hand-over."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from support.broker_process import start_broker
+from support.consuming import Kept, committed, consumer_of, create, numbers, once_each, send
+from support.waiting import wait_until
+
+from rmq import ConsumeOrderlyStatus, Message, MessageExt, PushConsumer
+from rmq.client.queue_locks import QueueLocks
+from rmq.format.fastjson import MessageQueue
+from rmq.pytest_plugin import RunningBroker
+
+SUSPEND = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+
+def orderly(address: str, group: str, listener: Any, **changes: Any) -> PushConsumer:
+    return consumer_of(address, group, listener, consume_orderly=True, **changes)
+
+
+class Watched(Kept):
+    """Also knows whether calls for one queue ever overlapped, and in which order they began."""
+
+    def __init__(self, pause_s: float = 0.0) -> None:
+        super().__init__(self._watch)
+        self._pause_s = pause_s
+        self._busy: dict[MessageQueue, bool] = defaultdict(bool)
+        self.overlaps = 0
+        self.offsets: dict[MessageQueue, list[int]] = defaultdict(list)
+
+    def _watch(self, messages: list[MessageExt], context: Any) -> None:
+        queue = messages[0].queue
+        if self._busy[queue]:
+            self.overlaps += 1
+        self._busy[queue] = True
+        self.offsets[queue] += [each.queue_offset for each in messages]
+        if self._pause_s:
+            time.sleep(self._pause_s)
+        self._busy[queue] = False
+
+
+def test_each_queue_is_told_in_order_by_one_call_at_a_time(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    queues = create(address, "order-one", 4)
+    send(address, [Message("order-one", f"{i}", sharding_key=f"{i % 9}") for i in range(2_000)])
+    watched = Watched()
+    changes = {"consume_message_batch_max_size": 7, "subscription": {"order-one": "*"}}
+    with orderly(address, "order-one", watched, **changes) as consumer:
+        watched.wait(2_000)
+        time.sleep(0.2)
+        assert consumer.assignment() == queues
+        assert all(each.holds_lock() for each in consumer.process_queues())
+    assert watched.overlaps == 0
+    assert once_each(watched.bodies, 0, 2_000)
+    for offsets in watched.offsets.values():
+        assert offsets == list(range(len(offsets)))
+    by_key: dict[int, list[int]] = defaultdict(list)
+    for body in watched.bodies:
+        by_key[body % 9].append(body)
+    assert all(found == sorted(found) for found in by_key.values())
+    assert sum(offset or 0 for offset in committed(address, "order-one", queues)) == 2_000
+
+
+def test_a_failing_message_holds_up_its_queue_and_comes_again(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "order-again", 1)
+    send(address, numbers("order-again", 0, 5))
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        (message,) = messages
+        if message.body == b"1" and message.reconsume_times < 2:
+            if message.reconsume_times == 0:
+                raise ValueError("of the user")
+            context.suspend_current_queue_time_millis = 600
+            return SUSPEND
+        return None
+
+    kept = Kept(decide)
+    with orderly(address, "order-again", kept, suspend_current_queue_time_millis=200) as consumer:
+        consumer.subscribe("order-again")
+        assert kept.wait(7) == [0, 1, 1, 1, 2, 3, 4]
+    pauses = [b - a for a, b in zip(kept.times[1:], kept.times[2:4], strict=False)]
+    assert 0.15 < pauses[0] < 0.5 < pauses[1]
+
+
+def test_with_a_limit_of_tries_it_becomes_a_dead_letter(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "order-dead", 1)
+    send(address, numbers("order-dead", 0, 3))
+    kept = Kept(lambda messages, context: SUSPEND if messages[0].body == b"1" else None)
+    changes = {"max_reconsume_times": 2, "suspend_current_queue_time_millis": 10}
+    with orderly(address, "order-dead", kept, **changes) as consumer:
+        consumer.subscribe("order-dead")
+        assert kept.wait(5) == [0, 1, 1, 1, 2]
+        graveyard = Kept()
+        with consumer_of(address, "order-undertaker", graveyard) as other:
+            other.subscribe("%DLQ%order-dead")
+            assert graveyard.wait(1) == [1]
+            (dead,) = graveyard.messages
+            assert dead.get_property("RETRY_TOPIC") == "order-dead"
+
+
+def test_a_listener_may_commit_by_itself(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    (queue,) = create(address, "order-commit", 1)
+    send(address, numbers("order-commit", 0, 6))
+    rolled_back = threading.Event()
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        context.auto_commit = False
+        context.suspend_current_queue_time_millis = 50
+        if messages[0].body == b"2":
+            return ConsumeOrderlyStatus.COMMIT
+        if messages[0].body == b"4" and not rolled_back.is_set():
+            rolled_back.set()
+            return ConsumeOrderlyStatus.ROLLBACK
+        return ConsumeOrderlyStatus.SUCCESS
+
+    kept = Kept(decide)
+    with orderly(address, "order-commit", kept) as consumer:
+        consumer.subscribe("order-commit")
+        assert kept.wait(8) == [0, 1, 2, 3, 4, 3, 4, 5]
+        time.sleep(0.1)
+        consumer.commit(wait=True)
+        assert committed(address, "order-commit", [queue]) == [3]
+
+
+def test_queues_change_hands_without_overlap(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    queues = create(address, "order-hands", 4)
+    send(address, numbers("order-hands", 0, 400))
+    watched = Watched(pause_s=0.005)
+    consumers = [orderly(address, "order-hands", watched).start()]
+    try:
+        consumers[0].subscribe("order-hands")
+        wait_until(lambda: len(watched.messages) > 40)
+        consumers.append(orderly(address, "order-hands", watched).start())
+        consumers[1].subscribe("order-hands")
+        wait_until(lambda: [len(each.assignment()) for each in consumers] == [2, 2])
+        shares = [set(each.assignment()) for each in consumers]
+        assert shares[0] | shares[1] == set(queues)
+        wait_until(lambda: len(watched.messages) > 200)
+        consumers.pop(0).close()
+        wait_until(lambda: consumers[0].assignment() == queues)
+        send(address, numbers("order-hands", 400, 500))
+        watched.wait(500)
+        time.sleep(0.3)
+    finally:
+        for each in consumers:
+            each.close()
+    assert watched.overlaps == 0
+    assert once_each(watched.bodies, 0, 500)
+    for offsets in watched.offsets.values():
+        assert offsets == list(range(len(offsets)))
+
+
+def test_a_long_call_keeps_its_queue_until_it_ends(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    queues = create(address, "order-long", 2)
+    send(address, [Message("order-long", f"{i}", sharding_key="k") for i in range(3)])
+    gate = threading.Event()
+    first = Kept(lambda messages, context: gate.wait(30) and None)
+    second = Kept()
+    with orderly(address, "order-long", first) as one:
+        one.subscribe("order-long")
+        first.wait(1)
+        (busy,) = {each.queue for each in first.messages}
+        with orderly(address, "order-long", second) as two:
+            two.subscribe("order-long")
+            wait_until(lambda: len(one.assignment()) == 1)
+            if busy in one.assignment():
+                gate.set()
+                return  # the share without the call has moved: nothing to see
+            time.sleep(1.5)
+            assert two.assignment() == []
+            assert second.messages == []
+            gate.set()
+            wait_until(lambda: two.assignment() == [busy])
+            assert second.wait(2) == [1, 2]
+            assert first.bodies == [0]
+    assert sorted([*queues]) == queues
+
+
+def test_a_lost_lock_ends_consumption_until_it_is_had_again(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "order-lock", 1)
+    kept = Kept()
+    with orderly(address, "order-lock", kept) as consumer:
+        consumer.subscribe("order-lock")
+        send(address, numbers("order-lock", 0, 5))
+        kept.wait(5)
+        (state,) = [each for each in consumer.process_queues() if "RETRY" not in each.wire.topic]
+        locks = QueueLocks(consumer.instance, "order-lock")
+        locks.unlock([state.wire])
+        thief = consumer_of(address, "thief", print).start()
+        try:
+            stolen = QueueLocks(thief.instance, "order-lock")
+            assert stolen.lock([state.wire]) == {state.wire: True}
+            consumer.sharing.renew_locks()
+            assert consumer.assignment() == []
+            send(address, numbers("order-lock", 5, 10))
+            time.sleep(1)
+            assert len(kept.messages) == 5
+            stolen.unlock([state.wire])
+            assert kept.wait(10) == list(range(10))
+        finally:
+            thief.close()
+
+
+def test_a_killed_broker_is_consumed_on_in_order(tmp_path: Path) -> None:
+    settings = ("--set", "mappedFileSizeCommitLog=16777216")
+    broker = start_broker(tmp_path, settings)
+    address = broker.namesrv
+    ports = ("--port", str(broker.port), "--namesrv-port", address.rpartition(":")[2])
+    watched = Watched()
+    try:
+        create(address, "order-kill", 2)
+        changes = {"poll_name_server_interval": 1_000, "persist_consumer_offset_interval": 200}
+        with orderly(address, "order-kill", watched, **changes) as consumer:
+            consumer.subscribe("order-kill")
+            send(address, numbers("order-kill", 0, 100))
+            watched.wait(100)
+            time.sleep(0.5)
+            broker.stop(signal.SIGKILL)
+            time.sleep(0.5)
+            broker = start_broker(tmp_path, (*settings, *ports))
+            send(address, numbers("order-kill", 100, 200))
+            watched.wait(200, 30)
+            assert len(consumer.assignment()) == 2
+        assert watched.overlaps == 0
+        assert set(watched.bodies) == set(range(200))
+        for offsets in watched.offsets.values():
+            assert offsets == sorted(offsets)
+    finally:
+        if broker.process.poll() is None:
+            broker.stop(signal.SIGKILL)
