@@ -52,6 +52,7 @@ cdef enum:
     CONSUMER_SEND_MSG_BACK = 36
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
     GATHER_PASSES_MAX = 64      # before a sync
+    CATCH_UP_MS = 2             # how often the control thread is looked at that clients wait for
 
 
 cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmitted) noexcept nogil:
@@ -191,6 +192,8 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
     """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
     if s.ready_first != NULL or s.net.dirty_first != NULL:
         return 0
+    if s.net.held_back_count > 0:
+        return timer_wait(s, schedule_wait(s, CATCH_UP_MS))
     if s.held_count > 0 or s.await_durable.head != s.await_durable.tail or s.stopping:
         return timer_wait(s, schedule_wait(s, 50))
     return timer_wait(s, schedule_wait(s, 500))
@@ -264,6 +267,8 @@ cdef void run_turn(ShardState s) noexcept nogil:
     woken = gather(s)
     if woken or not spsc_is_empty(&s.link.to_reactor):
         run_control(s)
+    if s.net.held_back_count > 0 and spsc_is_empty(&s.link.to_control):
+        s.net.resume_reading()
     deliver_due(s)
     timer_deliver(s)
     write_ops(s)

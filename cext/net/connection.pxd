@@ -55,6 +55,7 @@ cdef struct Connection:
     Connection* next_dirty          # list of connections with output of this turn
     uint8_t dirty
     uint8_t want_write              # EPOLLOUT armed, reading paused
+    uint8_t held_back               # not read until resume_reading()
     uint8_t introduced              # the control thread knows this connection
     uint8_t closing                 # close at the end of the turn, after what is queued is sent
     # who

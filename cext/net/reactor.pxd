@@ -76,6 +76,7 @@ cdef class Reactor:
     cdef OnClosed on_closed
     cdef OnDrained on_drained
     cdef bint accept_paused         # for want of descriptors, until resume_accepting()
+    cdef uint32_t held_back_count   # connections that hold_reading() stopped
     cdef bint woken                 # the wake eventfd fired in this turn
     cdef int64_t now_us             # monotonic, read once per turn
     cdef int64_t now_ms             # the same in milliseconds
@@ -115,3 +116,6 @@ cdef class Reactor:
     cdef void drop_piece(self, Connection* c) noexcept nogil
     cdef void drop_output(self, Connection* c) noexcept nogil
     cdef void watch(self, Connection* c, bint write) noexcept nogil
+    # Who asks for more than can be done in time is not read for a while, and waits in its socket.
+    cdef void hold_reading(self, Connection* c) noexcept nogil
+    cdef void resume_reading(self) noexcept nogil                   # of all that were held back

@@ -555,10 +555,27 @@ cdef class Reactor:
     cdef void watch(self, Connection* c, bint write) noexcept nogil:
         """Waits for room to write (reading pauses), or goes back to reading."""
         cdef epoll_event event
-        event.events = EPOLLOUT if write else EPOLLIN
+        event.events = EPOLLOUT if write else (0 if c.held_back else EPOLLIN)
         event.data.ptr = c
         epoll_ctl(self.epoll_fd, EPOLL_CTL_MOD, c.fd, &event)
         c.want_write = write
+
+    cdef void hold_reading(self, Connection* c) noexcept nogil:
+        if not c.held_back:
+            c.held_back = 1
+            self.held_back_count += 1
+            self.watch(c, c.want_write)
+
+    cdef void resume_reading(self) noexcept nogil:
+        cdef Connection* c = self.connections
+        cdef Connection* end = c + self.highest_slot
+        while self.held_back_count > 0 and c < end:
+            if c.id != 0 and c.held_back:
+                c.held_back = 0
+                c.active_ms = self.now_ms       # it was not its own silence
+                self.held_back_count -= 1
+                self.watch(c, c.want_write)
+            c += 1
 
     # ---------------------------------------------------------------- the end of a connection
 
@@ -583,6 +600,7 @@ cdef class Reactor:
         close(c.fd)
         c.id = 0
         self.connection_count -= 1
+        self.held_back_count -= c.held_back
         self.counters.closed += 1
         # A dirty connection is still on that list: its slot is freed there, by free_closed().
         c.held_first = self.closed_first

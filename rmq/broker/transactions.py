@@ -298,7 +298,7 @@ class Transactions:
         self._broker.client_calls.one_way(random.choice(clients).connection, command)
 
 
-def end_transaction(broker: "Broker", request: Request) -> Awaitable[Reply]:
+def end_transaction(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
     """37 that the reactor could not end: the half record is on the disk, its topic is gone, or it
     was given up before."""
     offset = request.command.int_field("commitLogOffset", minimum=0)
@@ -314,7 +314,11 @@ def end_transaction(broker: "Broker", request: Request) -> Awaitable[Reply]:
         place = broker.transactions.revive(message)
         if place is not None:
             request = _moved(request, *place)
-    return _end_again(broker, request, TopicConfig(topic, queues, queues))
+    if topic not in broker.topics or topic in broker.creations:
+        return broker.creations.wait(broker, request, TopicConfig(topic, queues, queues))
+    broker.topics.tell_core(topic)
+    broker.core.resubmit(request.connection.number, request.frame)
+    return None
 
 
 def resume_check(broker: "Broker", request: Request) -> Reply:
@@ -338,12 +342,6 @@ def _moved(request: Request, physical_offset: int, queue_offset: int) -> Request
         "tranStateTableOffset": str(queue_offset),
     }
     return Request(request.connection, command, encode(command)[4:])
-
-
-async def _end_again(broker: "Broker", request: Request, topic: TopicConfig) -> Reply:
-    await broker.topics.create(topic)
-    broker.core.resubmit(request.connection.number, request.frame)
-    return None
 
 
 def _number(text: str, otherwise: int) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.name_server import in_loop
+from support.page_cache import drop_page_cache
 from support.waiting import until
 
 from rmq.format import fastjson
@@ -25,6 +26,11 @@ def port_of(broker: BrokerProcess) -> int:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+async def topic_end(client: BrokerClient) -> int:
+    """Messages of the topic's first queue, where all these go."""
+    return int((await client.call(30, topic="t", queueId=0)).fields["offset"])
 
 
 async def become_producer(client: BrokerClient) -> None:
@@ -102,3 +108,47 @@ def test_a_kill_neither_loses_nor_repeats_a_transaction(tmp_path: Path) -> None:
         finish()
     assert asked == {n: 1 for n in range(count) if n % 4 >= 2}
     assert came == {n: 1 for n in range(count) if n % 4 in (0, 2)}
+
+
+def test_a_flood_of_ends_whose_halves_are_on_the_disk_is_heard_whole(tmp_path: Path) -> None:
+    """One-way, as clients send them: none may be dropped because many came at once."""
+    count = 20_000
+    places: list[tuple[str, int]] = []
+
+    @in_loop
+    async def begin() -> None:
+        async with BrokerClient(port_of(broker)) as client:
+            await client.send("t", b"make")
+            for first in range(0, count, 1000):
+                opaques = [
+                    client.post_send("t", b"%d" % n, i=MARKS.format(n), f=4, g=now_ms())
+                    for n in range(first, first + 1000)
+                ]
+                for opaque in opaques:
+                    half = await client.reply(opaque)
+                    places.append((half.fields["queueOffset"], int(half.fields["msgId"][-16:], 16)))
+
+    @in_loop
+    async def finish() -> None:
+        async with BrokerClient(port_of(broker)) as client:
+            for queue_offset, log_offset in places:
+                client.post(
+                    37,
+                    one_way=True,
+                    producerGroup="P",
+                    tranStateTableOffset=queue_offset,
+                    commitLogOffset=log_offset,
+                    commitOrRollback=8,
+                    msgId="x",
+                )
+            end = time.monotonic() + 30
+            while (held := await topic_end(client)) < count + 1:
+                assert time.monotonic() < end, f"{held - 1} of {count} came"
+                await asyncio.sleep(0.05)
+
+    options = ["--set", "mappedFileSizeCommitLog=67108864"]
+    with broker_process(tmp_path, options) as broker:
+        begin()
+    drop_page_cache(tmp_path / "store" / "commitlog")
+    with broker_process(tmp_path, options) as broker:
+        finish()

@@ -191,6 +191,12 @@ class Shard:
         self._kept += self.core.poll()
         return [report[1:] for report in self._kept if report[0] == kind]
 
+    def taken(self, kind: int) -> list[tuple[int, bytes]]:
+        """All that has been reported of this kind, once."""
+        found = self.kept(kind)
+        self._kept = [report for report in self._kept if report[0] != kind]
+        return found
+
     def until(self, condition: Callable[[dict[str, int]], bool]) -> dict[str, int]:
         """Waits until the counters satisfy the condition."""
         end = time.monotonic() + TIMEOUT_S
