@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "Admin": "rmq.client.administration",
+    "DbApiStore": "rmq.client.seen_stores",
     "LocalTransactionState": "rmq.client.transaction",
     "Message": "cext.client.message",
     "MessageExt": "cext.client.message",
@@ -20,7 +21,9 @@ _NAMES = {
     "Producer": "rmq.client.producer",
     "PullConsumer": "rmq.client.pull_consumer",
     "PushConsumer": "rmq.client.push_consumer",
+    "RedisStore": "rmq.client.seen_stores",
     "SendResult": "cext.client.result",
+    "SqliteStore": "rmq.client.seen_stores",
     "TransactionListener": "rmq.client.transaction",
     "TransactionProducer": "rmq.client.transaction",
     "TransactionResult": "rmq.client.transaction",
@@ -36,6 +39,7 @@ _NAMES = {
     "RmqError": "rmq.errors",
     "RouteError": "rmq.errors",
     "UnreachableError": "rmq.errors",
+    "deduplicate": "rmq.client.deduplicate",
 }
 
 __all__ = ["__version__", *_NAMES]

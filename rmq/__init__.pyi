@@ -2,11 +2,15 @@ from cext.client.message import Message as Message
 from cext.client.message import MessageExt as MessageExt
 from cext.client.result import SendResult as SendResult
 from rmq.client.administration import Admin as Admin
+from rmq.client.deduplicate import deduplicate as deduplicate
 from rmq.client.listening import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
 from rmq.client.listening import ConsumeOrderlyStatus as ConsumeOrderlyStatus
 from rmq.client.producer import Producer as Producer
 from rmq.client.pull_consumer import PullConsumer as PullConsumer
 from rmq.client.push_consumer import PushConsumer as PushConsumer
+from rmq.client.seen_stores import DbApiStore as DbApiStore
+from rmq.client.seen_stores import RedisStore as RedisStore
+from rmq.client.seen_stores import SqliteStore as SqliteStore
 from rmq.client.transaction import LocalTransactionState as LocalTransactionState
 from rmq.client.transaction import TransactionListener as TransactionListener
 from rmq.client.transaction import TransactionProducer as TransactionProducer

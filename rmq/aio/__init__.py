@@ -10,5 +10,7 @@ descriptor; no thread stands between the engine and a coroutine that waits for a
 """
 
 from rmq.aio.producer import Producer, TransactionProducer
+from rmq.aio.pull_consumer import PullConsumer
+from rmq.aio.push_consumer import PushConsumer
 
-__all__ = ["Producer", "TransactionProducer"]
+__all__ = ["Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]

@@ -1,0 +1,102 @@
+"""PushConsumer of rmq.aio: calls a coroutine function with messages, in the event loop.
+
+    async def bill(messages, context): ...
+
+    async with PushConsumer("billing", bill, namesrv_addr="127.0.0.1:9876") as consumer:
+        await consumer.subscribe("orders")
+        await stop.wait()
+
+Up to consume_thread_min calls are under way at once; each is waited for by one of the consumer's
+threads, which does the rest (sending back, locks, offsets). A listener that is no coroutine
+function is called in these threads, as by rmq.PushConsumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from rmq.aio.threaded import threaded
+from rmq.client import push_consumer
+from rmq.client.listening import Listen, function_of
+from rmq.client.push_parameters import PushConsumerParameters
+from rmq.client.subscription import EVERYTHING
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rmq.client.keywords import PushConsumerKeywords
+
+
+class PushConsumer:
+    """As rmq.PushConsumer; used in one event loop."""
+
+    def __init__(
+        self,
+        consumer_group: str | None = None,
+        message_listener: Any = None,
+        *,
+        parameters: PushConsumerParameters | None = None,
+        **changes: Unpack[PushConsumerKeywords],
+    ) -> None:
+        self._consumer = push_consumer.PushConsumer(
+            consumer_group, message_listener, parameters=parameters, **changes
+        )
+
+    # ---- life
+
+    async def start(self) -> PushConsumer:
+        given = self._consumer.parameters
+        listen = function_of(given.message_listener)
+        if inspect.iscoroutinefunction(listen):
+            loop = asyncio.get_running_loop()
+            given.message_listener = functools.partial(_in_loop, loop, listen)
+        await threaded(self._consumer.start)
+        return self
+
+    async def close(self) -> None:
+        """Ends pulls, waits for calls under way, commits, and leaves the group."""
+        await threaded(self._consumer.close)
+
+    async def __aenter__(self) -> PushConsumer:
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        return self._consumer.client_id
+
+    # ---- what is read
+
+    async def subscribe(
+        self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None
+    ) -> None:
+        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds."""
+        await threaded(self._consumer.subscribe, topic, tags, sql=sql)
+
+    async def unsubscribe(self, topic: str) -> None:
+        await threaded(self._consumer.unsubscribe, topic)
+
+    def assignment(self) -> list[MessageQueue]:
+        """The queues this consumer reads now, but those of its retry topic."""
+        return self._consumer.assignment()
+
+    def suspend(self) -> None:
+        """No more pulls; what was pulled is dealt with."""
+        self._consumer.suspend()
+
+    async def resume(self) -> None:
+        await threaded(self._consumer.resume)
+
+    async def commit(self) -> None:
+        """Tells the store now how far the queues are; it is told every 5 s by itself."""
+        await threaded(self._consumer.commit, wait=True)
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, listen: Listen, messages: Any, context: Any) -> Any:
+    return asyncio.run_coroutine_threadsafe(listen(messages, context), loop).result()

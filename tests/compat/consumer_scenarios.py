@@ -1,0 +1,214 @@
+"""What our Python push consumers do against any broker, as plain values that can be compared.
+
+As python_scenarios.py, whose tools it uses; test_python_consumers.py holds the values that rmq and
+Apache RocketMQ 5.5.0 both give.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from compat.python_scenarios import WAIT_S, awaited, topic_of
+from support.waiting import wait_until
+
+from rmq import (
+    Admin,
+    ConsumeConcurrentlyStatus,
+    ConsumeOrderlyStatus,
+    Message,
+    MessageExt,
+    Producer,
+    PushConsumer,
+    RouteError,
+)
+
+LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
+SUSPEND = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+
+class Kept:
+    """A listener that keeps what it is told."""
+
+    def __init__(self, decide: Any = None) -> None:
+        self.messages: list[MessageExt] = []
+        self._lock = threading.Lock()
+        self._decide = decide
+
+    def __call__(self, messages: list[MessageExt], context: Any) -> Any:
+        with self._lock:
+            self.messages += messages
+        return self._decide(messages, context) if self._decide is not None else None
+
+    def wait(self, count: int) -> list[str]:
+        wait_until(lambda: len(self.messages) >= count, WAIT_S)
+        return [each.body.decode() for each in self.messages]
+
+
+def consumer(address: str, group: str, listener: Any, **changes: Any) -> PushConsumer:
+    changes = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET", "consume_thread_min": 4,
+               "consume_thread_max": 4, **changes}  # fmt: skip
+    return PushConsumer(group, listener, namesrv_addr=address, **changes)
+
+
+def send(address: str, topic: str, count: int, **more: Any) -> None:
+    with Producer("senders", namesrv_addr=address) as producer:
+        for i in range(count):
+            producer.send(Message(topic, f"{i}", "AB"[i % 2], properties={"n": str(i)}, **more))
+
+
+def pushed(address: str, run: str) -> dict[str, Any]:
+    """Two members and a third, by tag."""
+    with Admin(namesrv_addr=address) as admin:
+        topic = topic_of(admin, "push", run, 4)
+        group = f"push-{run}"
+        kept = Kept()
+        members = [consumer(address, group, kept, consume_message_batch_max_size=4).start()
+                   for _ in range(3)]  # fmt: skip
+        try:
+            for each in members:
+                each.subscribe(topic, "A")
+            queues = admin.route(topic).readable()
+            wait_until(lambda: sorted(queue for each in members for queue in each.assignment())
+                       == queues, WAIT_S)  # fmt: skip
+            shares = sorted(len(each.assignment()) for each in members)
+            time.sleep(1)
+            send(address, topic, 400)
+            kept.wait(200)
+            time.sleep(1)
+        finally:
+            for each in members:
+                each.close()
+        return {
+            "shares": shares,
+            "bodies": Counter(each.body for each in kept.messages)
+            == Counter(b"%d" % i for i in range(0, 400, 2)),
+            "tags": {each.tags for each in kept.messages},
+            "properties": all(each.get_property("n") == each.body.decode()
+                              for each in kept.messages),
+            "committed": sum(admin.committed_offset(group, each) or 0 for each in queues) >= 200,
+            "members": admin.members(group) is None,
+        }  # fmt: skip
+
+
+def retried(address: str, run: str) -> dict[str, Any]:
+    """One message fails once, one always."""
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        context.delay_level_when_next_consume = 1
+        (message,) = messages
+        if message.body == b"1" or (message.body == b"2" and message.reconsume_times == 0):
+            return LATER
+        return None
+
+    with Admin(namesrv_addr=address) as admin:
+        topic = topic_of(admin, "retry", run)
+        group = f"retry-{run}"
+        kept = Kept(decide)
+        send(address, topic, 4)
+        with consumer(address, group, kept, max_reconsume_times=2) as member:
+            member.subscribe(topic)
+            bodies = kept.wait(7)
+            dead = dead_letters(admin, address, group)
+        first = next(each for each in kept.messages if each.body == b"1")
+        later = [each for each in kept.messages if each.body == b"1" and each is not first]
+        return {
+            "tries": dict(sorted(Counter(bodies).items())),
+            "times": [each.reconsume_times for each in later],
+            "topics": {each.topic == topic for each in kept.messages},
+            "same id": {each.message_id == first.message_id for each in (*later, *dead)},
+            "origin": {each.get_property("ORIGIN_MESSAGE_ID") == first.offset_message_id
+                       for each in later},
+            "tags": {each.tags for each in (*later, *dead)},
+            "dead": [(each.body, each.get_property("RETRY_TOPIC") == topic,
+                      each.get_property("n")) for each in dead],
+        }  # fmt: skip
+
+
+def dead_letters(admin: Admin, address: str, group: str) -> list[MessageExt]:
+    topic = f"%DLQ%{group}"
+    until = time.monotonic() + WAIT_S
+    while True:
+        try:
+            admin.route(topic)
+            return awaited(address, topic, 1)
+        except RouteError:
+            assert time.monotonic() < until, f"no route for {topic}"
+            time.sleep(0.2)
+
+
+def broadcast(address: str, run: str, folder: Path) -> dict[str, Any]:
+    """Two members get everything; the next run of one goes on where its file says."""
+    with Admin(namesrv_addr=address) as admin:
+        topic = topic_of(admin, "cast", run, 2)
+    kept = [Kept(), Kept()]
+    members = [
+        consumer(address, f"cast-{run}", each, message_model="BROADCASTING",
+                 local_offset_store_dir=str(folder / str(i)), subscription={topic: "*"})
+        for i, each in enumerate(kept)
+    ]  # fmt: skip
+    with members[0], members[1]:
+        send(address, topic, 60)
+        got = [sorted(map(int, each.wait(60))) == list(range(60)) for each in kept]
+    again = Kept()
+    with consumer(address, f"cast-{run}", again, message_model="BROADCASTING",
+                  local_offset_store_dir=str(folder / "0"), subscription={topic: "*"}):  # fmt: skip
+        send(address, topic, 3)
+        rest = sorted(again.wait(3))
+        time.sleep(0.5)
+    return {"all": got, "rest": rest, "later": len(again.messages)}
+
+
+def in_order(address: str, run: str) -> dict[str, Any]:
+    """Keys keep their order through a failure and a hand-over."""
+    failed = threading.Event()
+    busy: Counter[Any] = Counter()
+    overlaps: list[Any] = []
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        (message,) = messages
+        busy[message.queue] += 1
+        if busy[message.queue] > 1:
+            overlaps.append(message.queue)
+        time.sleep(0.004)
+        busy[message.queue] -= 1
+        if message.body == b"7" and not failed.is_set():
+            failed.set()
+            context.suspend_current_queue_time_millis = 300
+            return SUSPEND
+        return None
+
+    with Admin(namesrv_addr=address) as admin:
+        topic = topic_of(admin, "order", run, 4)
+        group = f"order-{run}"
+        with Producer("senders", namesrv_addr=address) as producer:
+            for i in range(300):
+                producer.send(Message(topic, f"{i}", sharding_key=str(i % 11)))
+        kept = Kept(decide)
+        one = consumer(address, group, kept, consume_orderly=True).start()
+        two = consumer(address, group, kept, consume_orderly=True)
+        try:
+            one.subscribe(topic)
+            kept.wait(50)
+            two.start()
+            two.subscribe(topic)
+            wait_until(lambda: len(one.assignment()) == len(two.assignment()) == 2, WAIT_S)
+            one.close()
+            bodies = kept.wait(301)
+            time.sleep(1)
+        finally:
+            one.close()
+            two.close()
+        order: dict[int, list[int]] = {}
+        for body in map(int, bodies):
+            order.setdefault(body % 11, []).append(body)
+        return {
+            "in order": all(found == sorted(found) for found in order.values()),
+            "counts": dict(Counter(Counter(bodies).values())),
+            "twice": [body for body, count in Counter(bodies).items() if count == 2],
+            "overlaps": overlaps,
+            "later": len(kept.messages) - 301,
+        }

@@ -1,0 +1,284 @@
+"""@deduplicate with each of its stores, and in front of a real consumer."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from support.consuming import Kept, consumer_of, create, send
+from support.redis_server import redis_server
+from support.waiting import wait_until
+
+from cext.client.message import MessageExt, decode_messages
+from cext.client.reply import reply_of
+from rmq import (
+    BusyError,
+    ConfigError,
+    ConsumeConcurrentlyStatus,
+    ConsumeOrderlyStatus,
+    DbApiStore,
+    Message,
+    RedisStore,
+    SqliteStore,
+    deduplicate,
+)
+from rmq.client.deduplicate import Claim
+from rmq.client.listening import ConsumeConcurrentlyContext, ConsumeOrderlyContext
+from rmq.format.fastjson import MessageQueue
+from rmq.format.message import Host, StoredMessage, encode_message
+from rmq.format.remoting import FLAG_RESPONSE, Command, encode
+from rmq.pytest_plugin import RunningBroker
+
+OURS, DONE, BUSY = Claim.OURS, Claim.DONE, Claim.BUSY
+QUEUE = MessageQueue("t", "b", 0)
+
+
+def module_with(style: str) -> Any:
+    """sqlite3 as a DB-API module of another parameter style."""
+
+    class Cursor(sqlite3.Cursor):
+        def execute(self, text: str, values: Any = ()) -> Any:
+            if style == "pyformat":
+                text = text.replace("%(", ":").replace(")s", "")
+            if style == "numeric":
+                text = text.replace(":", "?")
+            return super().execute(text.replace("%s", "?"), values)
+
+    class Connection(sqlite3.Connection):
+        def cursor(self, *_: Any) -> Any:
+            return super().cursor(Cursor)
+
+    def connect(path: str) -> Any:
+        return sqlite3.connect(path, factory=Connection, check_same_thread=False, timeout=10)
+
+    return SimpleNamespace(
+        connect=connect, paramstyle=style, Error=sqlite3.Error,
+        IntegrityError=sqlite3.IntegrityError, OperationalError=sqlite3.OperationalError,
+    )  # fmt: skip
+
+
+@pytest.fixture(params=["sqlite", "qmark", "numeric", "named", "format", "pyformat", "redis"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "redis":
+        with redis_server(tmp_path) as client:
+            yield RedisStore(client)
+        return
+    path = tmp_path / "seen.db"
+    found = (
+        SqliteStore(path)
+        if request.param == "sqlite"
+        else DbApiStore(module_with(request.param), str(path))
+    )
+    yield found
+    found.close()
+
+
+def another(store: Any) -> Any:
+    """A store of another process on the same data."""
+    if isinstance(store, RedisStore):
+        return RedisStore(store._client)
+    connected = next(iter(store._all[0].execute("PRAGMA database_list")))[2]
+    return SqliteStore(connected)
+
+
+def messages_of(*keys: str) -> list[MessageExt]:
+    host = Host("127.0.0.1", 1)
+    records = b"".join(
+        encode_message(StoredMessage(
+            topic="t", body=key.encode(), properties_bytes=f"UNIQ_KEY\x01{key}\x02".encode(),
+            queue_id=0, flag=0, sys_flag=0, born_timestamp_ms=0, store_timestamp_ms=0,
+            born_host=host, store_host=host,
+        )) for key in keys
+    )  # fmt: skip
+    return decode_messages(reply_of(encode(Command(code=0, flag=FLAG_RESPONSE, body=records))))
+
+
+def test_a_key_is_claimed_once_and_done_once(store: Any) -> None:
+    other = another(store)
+    assert store.claim(["a", "b"], 60) == [OURS, OURS]
+    assert other.claim(["a", "c"], 60) == [BUSY, OURS]
+    store.finish(["a"])
+    store.release(["b"])
+    other.release(["a"])  # done: stays
+    assert other.claim(["a", "b"], 60) == [DONE, OURS]
+    store.release(["b"])  # not ours any more
+    assert store.claim(["b"], 60) == [BUSY]
+
+
+def test_a_claim_that_is_not_finished_expires(store: Any) -> None:
+    assert store.claim(["a"], 0.05) == [OURS]
+    time.sleep(0.1)
+    assert another(store).claim(["a"], 60) == [OURS]
+    assert store.claim(["a"], 60) == [BUSY]
+
+
+def test_done_keys_are_forgotten_when_their_time_is_over(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as client:
+        for brief in (SqliteStore(tmp_path / "brief.db", keep_s=0.1),
+                      RedisStore(client, keep_s=0.1)):  # fmt: skip
+            assert brief.claim(["a"], 60) == [OURS]
+            brief.finish(["a"])
+            assert brief.claim(["a"], 60) == [DONE]
+            time.sleep(0.15)
+            assert brief.claim(["a"], 60) == [OURS]
+
+
+def test_rows_whose_time_is_over_leave_the_table(tmp_path: Path) -> None:
+    brief = SqliteStore(tmp_path / "seen.db", keep_s=0.01)
+    brief.claim([str(i) for i in range(50)], 60)
+    brief.finish([str(i) for i in range(50)])
+    time.sleep(0.05)
+    brief._forget_at = 0
+    brief.claim(["x"], 60)
+    (count,) = brief._all[0].execute("SELECT count(*) FROM rmq_seen").fetchone()
+    assert count == 1
+
+
+def test_long_keys_are_keys(store: Any) -> None:
+    long = "k" * 5_000
+    assert store.claim([long, long + "x"], 60) == [OURS, OURS]
+    assert store.claim([long], 60) == [BUSY]
+
+
+def test_of_many_threads_one_has_the_claim(store: Any) -> None:
+    answers: list[Claim] = []
+    barrier = threading.Barrier(8)
+
+    def claim() -> None:
+        barrier.wait()
+        for i in range(10):
+            answers.extend(store.claim([f"k{i}", f"k{i + 1}"], 60))
+
+    threads = [threading.Thread(target=claim) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert Counter(answers) == {OURS: 11, BUSY: 160 - 11}
+
+
+def test_what_was_dealt_with_is_left_out(store: Any) -> None:
+    seen: list[list[str]] = []
+
+    @deduplicate(store=store)
+    def listener(messages: list[MessageExt], context: Any) -> None:
+        seen.append([each.message_id for each in messages])
+
+    for keys in (["a", "b"], ["a", "b"], ["b", "c", "a", "c"]):
+        context = ConsumeConcurrentlyContext(QUEUE)
+        assert listener(messages_of(*keys), context) is None
+        assert context.ack_index >= 3
+    assert seen == [["a", "b"], ["c"]]
+
+
+def test_a_call_that_fails_gives_its_claims_back(store: Any) -> None:
+    results: list[Any] = [KeyError("x"), ConsumeConcurrentlyStatus.RECONSUME_LATER, None]
+    seen = []
+
+    @deduplicate(lambda message: message.body.decode(), store)
+    def listener(messages: list[MessageExt], context: Any) -> Any:
+        seen.append(len(messages))
+        result = results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    with pytest.raises(KeyError):
+        listener(messages_of("a"), ConsumeConcurrentlyContext(QUEUE))
+    for expected in (ConsumeConcurrentlyStatus.RECONSUME_LATER, None, None):
+        assert listener(messages_of("a"), ConsumeConcurrentlyContext(QUEUE)) is expected
+    assert seen == [1, 1, 1]
+
+
+def test_part_of_a_batch_may_be_done(store: Any) -> None:
+    @deduplicate(store=store)
+    def listener(messages: list[MessageExt], context: Any) -> None:
+        context.ack_index = 0
+
+    context = ConsumeConcurrentlyContext(QUEUE)
+    listener(messages_of("a", "b"), context)
+    assert context.ack_index == -1  # both come again; a is done, b is not
+    assert store.claim(["a", "b"], 60) == [DONE, OURS]
+
+
+def test_what_is_busy_elsewhere_comes_again_later(store: Any) -> None:
+    other = another(store)
+    assert other.claim(["b"], 60) == [OURS]
+    seen = []
+
+    @deduplicate(store=store)
+    def listener(messages: list[MessageExt], context: Any) -> None:
+        seen.append([each.message_id for each in messages])
+
+    context = ConsumeConcurrentlyContext(QUEUE)
+    assert listener(messages_of("a", "b", "c"), context) is None
+    assert (seen, context.ack_index) == ([["a"]], 0)
+    status = listener(messages_of("b"), ConsumeOrderlyContext(QUEUE))
+    assert status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+    assert other.claim(["c"], 60) == [OURS]  # was given back
+
+    @deduplicate(store=store)
+    def single(message: MessageExt) -> str:
+        return message.message_id
+
+    with pytest.raises(BusyError):
+        single(messages_of("b")[0])
+    assert single(messages_of("d")[0]) == "d"
+    assert single(messages_of("d")[0]) is None
+
+
+def test_coroutines_are_wrapped_as_well(tmp_path: Path) -> None:
+    seen = []
+
+    @deduplicate(store=SqliteStore(tmp_path / "seen.db"))
+    async def listener(messages: list[MessageExt], context: Any) -> None:
+        await asyncio.sleep(0)
+        seen.append([each.message_id for each in messages])
+        if messages[0].message_id == "z":
+            raise KeyError("z")
+
+    async def main() -> None:
+        for keys in (["a"], ["a", "b"]):
+            await listener(messages_of(*keys), ConsumeConcurrentlyContext(QUEUE))
+        for _ in range(2):
+            with pytest.raises(KeyError):
+                await listener(messages_of("z"), ConsumeConcurrentlyContext(QUEUE))
+
+    asyncio.run(main())
+    assert seen == [["a"], ["b"], ["z"], ["z"]]
+
+
+def test_repeated_sends_have_one_effect(broker: RunningBroker, tmp_path: Path) -> None:
+    address = broker.namesrv_addr
+    create(address, "dedupe-real", 2)
+    orders = [Message("dedupe-real", f"{i}", properties={"order": str(i)}) for i in range(100)]
+    send(address, orders + orders[:50])
+    kept = Kept()
+    decorate = deduplicate(
+        lambda message: message.get_property("order"), SqliteStore(tmp_path / "seen.db")
+    )
+    with consumer_of(address, "dedupe-real", decorate(kept.__call__),
+                     consume_message_batch_max_size=8) as consumer:  # fmt: skip
+        consumer.subscribe("dedupe-real")
+        wait_until(lambda: sum(each.count for each in consumer.process_queues()) == 0
+                   and len(kept.messages) >= 100, 20)  # fmt: skip
+    assert Counter(kept.bodies) == Counter(range(100))
+
+
+def test_it_wants_a_store_and_a_lease(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="store"):
+        deduplicate()
+    with pytest.raises(ConfigError, match="lease_s"):
+        deduplicate(store=SqliteStore(tmp_path / "seen.db"), lease_s=0)
+    with pytest.raises(ConfigError, match="table"):
+        SqliteStore(tmp_path / "seen.db", table="x; drop")
+    with pytest.raises(ConfigError, match="a file"):
+        SqliteStore(":memory:")
