@@ -56,6 +56,7 @@ cdef enum:
     JSON_OPAQUE_AT = 18              # in a frame of cext/client/request.pyx with a JSON header
     BORN_DIGITS = 13
     SILENCE_US = 1_000_000           # of a link: shorter requests prove nothing
+    FRAME_TIME_US = 5_000_000        # for one frame to come, when a request is late meanwhile
     SILENT_LINKS = 16                # broken in one turn at most
 
 
@@ -103,31 +104,33 @@ cdef bint keep_frame(Slot* slot, const Frame* frame, uint8_t** large) noexcept n
     return True
 
 
-cdef void take_frame(EngineState* state, Link* link, const Frame* frame,
-                     uint8_t** large) noexcept nogil:
+cdef int take_frame(EngineState* state, Link* link, const Frame* frame,
+                    uint8_t** large) noexcept nogil:
+    """MALFORMED when it cannot be a frame: the link is out of step."""
     cdef Header header
     cdef Slot* slot
     cdef int status = parse_header(frame.header, frame.header_bytes, frame.serialize_type, &header)
     state.frames_received += 1
     if status != Status.OK and status != Status.TOO_LARGE:
-        return
+        return Status.MALFORMED
     if header.flag & 1 == 0:
         slot = slot_on_heap(ASKED, link.index)
         if slot != NULL:
             slot.mailbox = state.notices
             keep_frame(slot, frame, large)
             slot_stage(state, slot, ASKED, 0)
-        return
+        return Status.OK
     slot = slot_of(state, header.opaque)
     if slot == NULL or slot.link != link.index:
         state.stale_answers += 1
-        return
+        return Status.OK
     if slot.keep == KEEP_SEND and keep_send_answer(slot, &header):
         slot_stage(state, slot, ANSWERED, header.code)
     elif keep_frame(slot, frame, large):
         slot_stage(state, slot, ANSWERED, header.code)
     else:
         slot_stage(state, slot, LOST, errors_ENOMEM)
+    return Status.OK
 
 
 cdef void receive(EngineState* state, Link* link, int64_t now_us) noexcept nogil:
@@ -140,14 +143,21 @@ cdef void receive(EngineState* state, Link* link, int64_t now_us) noexcept nogil
     if status != Status.OK:
         return
     link.last_heard_us = now_us
+    if link.frame_began_us == 0:
+        link.frame_began_us = now_us
     while True:
         status = link_next_frame(link, &frame, &large)
         if status != Status.OK:
             break
-        take_frame(state, link, &frame, &large)
+        link.frame_began_us = now_us     # of what follows
+        status = take_frame(state, link, &frame, &large)
         free(large)
+        if status != Status.OK:
+            break
     if status != Status.NOT_READY:
         break_link(state, link, errors_EPROTO)
+    elif link.large == NULL and link.input_start == link.input_end:
+        link.frame_began_us = 0          # nothing has begun
 
 
 cdef void serve(EngineState* state, Link* link, uint32_t events, int64_t now_us) noexcept nogil:
@@ -228,9 +238,18 @@ cdef void send_dirty(EngineState* state, int64_t now_us) noexcept nogil:
         link = next_link
 
 
+cdef bint is_dead(const Link* link, const Slot* slot, int64_t now_us) noexcept nogil:
+    """Whether the link of a late request is half open (nothing came in all its time) or out of step
+    with its frames (a damaged length makes the answers that come parts of a frame without end)."""
+    if now_us - slot.started_us < SILENCE_US:
+        return False
+    if link.last_heard_us < slot.started_us:
+        return True
+    return link.frame_began_us != 0 and now_us - link.frame_began_us >= FRAME_TIME_US
+
+
 cdef void tell_late(EngineState* state, int64_t now_us) noexcept nogil:
-    """A link that said nothing in all the time of a request is taken for dead (half open, or out of
-    step with its frames): it is broken, so that the next frame connects anew."""
+    """Requests whose time is over. Dead links are broken, so that the next frame connects anew."""
     cdef int64_t nearest = FOREVER_US
     cdef int32_t silent[SILENT_LINKS]
     cdef Slot* slot
@@ -246,8 +265,7 @@ cdef void tell_late(EngineState* state, int64_t now_us) noexcept nogil:
             if slot.deadline_us <= now_us:
                 slot_stage(state, slot, LATE, 0)
                 link = state.links[slot.link]
-                if (now_us - slot.started_us >= SILENCE_US and link.last_heard_us < slot.started_us
-                        and silent_count < SILENT_LINKS):
+                if silent_count < SILENT_LINKS and is_dead(link, slot, now_us):
                     silent[silent_count] = slot.link
                     silent_count += 1
             else:

@@ -266,6 +266,7 @@ cdef void link_drop(EngineState* state, Link* link) noexcept nogil:
     link.input_start = link.input_end = 0
     free(link.large)
     link.large = NULL
+    link.frame_began_us = 0
     while each != NULL and each != link:
         each = each.next_dirty
     link.dirty = each == link        # still listed: the engine will find nothing to send

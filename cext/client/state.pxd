@@ -140,6 +140,7 @@ cdef struct Link:
     int given_fd                     # lock: an open descriptor to take over, -1: none
     bint only_given                  # never connects by itself (TLS): what waits is lost
     int64_t last_heard_us
+    int64_t frame_began_us      # when the frame that is coming began; 0: none is
 
 
 cdef struct EngineState:

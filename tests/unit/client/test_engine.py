@@ -282,6 +282,28 @@ def test_a_link_that_is_silent_for_a_whole_request_is_made_anew(engine: Engine) 
         assert engine.call(link, encode_request(31), 3000).code == 0
 
 
+def test_a_damaged_length_does_not_hold_a_link_for_long(engine: Engine) -> None:
+    """What follows it comes, but as parts of a frame that never ends."""
+
+    def damaged(request: Command) -> bytes:
+        frame = bytearray(remoting.encode(request.reply(0, "ok")))
+        frame[:4] = (4 << 20).to_bytes(4, "big")
+        return bytes(frame)
+
+    with ScriptedPeer({30: damaged, 31: ECHO[30]}) as peer:
+        link = link_to(engine, peer)
+        began = time.monotonic()
+        with pytest.raises(RequestTimeoutError):
+            engine.call(link, encode_request(30), 100)
+        answered = False
+        while not answered:
+            assert time.monotonic() - began < 12
+            with contextlib.suppress(UnreachableError):
+                answered = engine.call(link, encode_request(31), 1_050).code == 0
+        assert time.monotonic() - began > 4, "a frame may take some time"
+        assert engine.stats()["under_way"] == 0
+
+
 def test_a_forked_child_is_told_that_its_copy_is_closed() -> None:
     script = """
 import os, sys
