@@ -31,6 +31,7 @@ cdef struct PendingAck:
     uint8_t only_code           # the reply is a code and a remark: the request was not a send
     uint8_t has_recall_handle   # a timed message: the reply says how to recall it
     uint8_t uniq_key[UNIQ_KEY_MAX]
+    uint16_t request_code
 
 cdef struct AckQueue:
     PendingAck* entries         # of the arena, touched as far as used; capacity a power of two

@@ -3,8 +3,10 @@
 What an ack means: in ASYNC_FLUSH the record is written to the file, so a killed process loses
 nothing acked; in SYNC_FLUSH it is also synced, so a power cut loses nothing acked.
 """
+from libc.stdint cimport uint64_t
 from libc.string cimport strlen
 
+from cext.base.clock cimport monotonic_us
 from cext.flow.ack_queue cimport ack_queue_first, ack_queue_pop
 from cext.flow.recall_handle cimport HANDLE_BYTES_MAX, write_recall_handle
 from cext.flow.replying cimport (
@@ -13,6 +15,7 @@ from cext.flow.replying cimport (
     SUCCESS,
     reply_error_to,
 )
+from cext.flow.rpc_times cimport rpc_record
 from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.net.connection cimport IN_JUMBO, IN_JUMBO_HEAD, Connection
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
@@ -78,17 +81,37 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
         s.net.close_connection(c)
 
 
+cdef inline int64_t arrived_ms(ShardState s, const PendingAck* ack) noexcept nogil:
+    return ack.deadline_ms - s.options.sync_flush_timeout_ms
+
+
 cdef void settle(ShardState s, AckQueue* queue, int64_t mark) noexcept nogil:
     cdef PendingAck* ack = ack_queue_first(queue)
+    cdef int64_t now_ms, arrived = 0
+    cdef int32_t code = 0
+    cdef uint64_t alike = 0                 # answers since the last that differed
+    if ack == NULL or ack.end > mark:
+        return
+    now_ms = monotonic_us() // 1000
     while ack != NULL and ack.end <= mark:
+        if ack.request_code != code or arrived_ms(s, ack) != arrived:
+            if alike > 0:
+                rpc_record(&s.rpc, code, SUCCESS, False, now_ms - arrived, alike)
+            code = ack.request_code
+            arrived = arrived_ms(s, ack)
+            alike = 0
+        alike += 1
         answer_ack(s, ack, SUCCESS, NULL)
         ack_queue_pop(queue)
         ack = ack_queue_first(queue)
+    rpc_record(&s.rpc, code, SUCCESS, False, now_ms - arrived, alike)
 
 
 cdef void refuse_all(ShardState s, AckQueue* queue, const char* remark) noexcept nogil:
     cdef PendingAck* ack = ack_queue_first(queue)
     while ack != NULL:
+        rpc_record(&s.rpc, ack.request_code, SERVICE_NOT_AVAILABLE, False,
+                   s.now_ms - arrived_ms(s, ack), 1)
         drop_early_reply(s, ack)
         if ack.connection.id == ack.connection_id and reply_error_to(
                 s, ack.connection, ack.opaque, ack.serialize_type, SERVICE_NOT_AVAILABLE,
@@ -101,6 +124,8 @@ cdef void refuse_all(ShardState s, AckQueue* queue, const char* remark) noexcept
 cdef void expire(ShardState s, AckQueue* queue) noexcept nogil:
     cdef PendingAck* ack = ack_queue_first(queue)
     while ack != NULL and ack.deadline_ms <= s.now_ms:
+        rpc_record(&s.rpc, ack.request_code, FLUSH_DISK_TIMEOUT, False,
+                   s.now_ms - arrived_ms(s, ack), 1)
         answer_ack(s, ack, FLUSH_DISK_TIMEOUT,
                    b"stored, but not synced to disk within syncFlushTimeout")
         ack_queue_pop(queue)

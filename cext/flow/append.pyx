@@ -6,6 +6,7 @@ from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
 from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.shard_state cimport DISPATCH_MAX, SIZE_BUCKETS, Dispatch
+from cext.flow.topic_table cimport KIND_DELAY, KIND_FIFO, KIND_TRANSACTION, KINDS
 from cext.store.queue_store cimport queue_room
 from cext.store.record cimport RecordFields, record_finish, record_start
 from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_strip, record_crc_write
@@ -98,6 +99,17 @@ cdef inline void add_dispatch(ShardState s, Topic* topic, Queue* queue, const Me
     s.dispatch_count += 1
 
 
+cdef inline int32_t kind_of(const Message* m, const SendProperties* p) noexcept nogil:
+    """A MessageKind, or KINDS for a normal message; in RocketMQ's order."""
+    if p.has_transaction or m.sys_flag & TRANSACTION_BITS:
+        return KIND_TRANSACTION
+    if p.sharding_key.bytes != NULL:
+        return KIND_FIFO
+    if p.has_delay or p.has_timer or p.timer_out_ms.bytes != NULL:
+        return KIND_DELAY
+    return KINDS
+
+
 cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil:
     return append_record(s, topic, queue, m, True, out)
@@ -115,7 +127,7 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
     cdef uint8_t* length_at
     cdef uint8_t* properties
     cdef int status = OK
-    cdef int32_t length = 0
+    cdef int32_t length = 0, kind
     at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
     if at == NULL:
         return status if status != RING_FULL else NOT_READY
@@ -169,4 +181,8 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
     s.counters.sizes[SIZE_BUCKETS - __builtin_clz(<uint32_t> out.bytes)] += 1
     topic.messages_in += 1
     topic.bytes_in += out.bytes
+    kind = kind_of(m, &out.properties)
+    if kind != KINDS:
+        topic.numbers.messages[kind] += 1
+        topic.numbers.bytes[kind] += out.bytes
     return OK

@@ -21,15 +21,25 @@ cdef enum:
 
 
 cdef int group_table_open(GroupTable* table) noexcept nogil:
+    table.old = NULL
     if name_map_open(&table.groups) != OK:
         return POOL_EMPTY
     return name_map_open(&table.subscriptions)
 
 
-cdef void free_values(NameMap* names) noexcept nogil:
+cdef void free_handed(Handed* at) noexcept nogil:
+    cdef Handed* following
+    while at != NULL:
+        following = at.next
+        free(at)
+        at = following
+
+
+cdef void free_groups(NameMap* names) noexcept nogil:
     cdef NameEntry* entry
     cdef uint64_t cursor = name_map_next(names, 0, &entry)
     while cursor != 0:
+        free_handed((<Group*> entry.value).handed)
         free(entry.value)
         cursor = name_map_next(names, cursor, &entry)
 
@@ -46,7 +56,8 @@ cdef void group_table_close(GroupTable* table) noexcept nogil:
     while cursor != 0:
         free_subscription(<Subscription*> entry.value)
         cursor = name_map_next(&table.subscriptions, cursor, &entry)
-    free_values(&table.groups)
+    free_groups(&table.groups)
+    free_handed(table.old)
     name_map_close(&table.groups)
     name_map_close(&table.subscriptions)
 
@@ -78,7 +89,16 @@ cdef int group_put_retries(GroupTable* table, const uint8_t* name, uint32_t leng
 
 
 cdef void group_remove(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil:
-    free(name_map_remove(&table.groups, name, length))
+    cdef Group* group = <Group*> name_map_remove(&table.groups, name, length)
+    cdef Handed* at
+    if group == NULL:
+        return
+    while group.handed != NULL:
+        at = group.handed
+        group.handed = at.next
+        at.next = table.old
+        table.old = at
+    free(group)
 
 
 cdef Group* group_find(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil:

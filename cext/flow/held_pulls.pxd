@@ -1,8 +1,10 @@
 """Long polling: pulls that wait on their queue until a message comes or their time is over.
 
 A held pull hangs in three lists: its queue's waiters (woken by dispatch), a slot of the expiry
-wheel (TIMER_TICK_MS apart) and its connection's list (vanishes when the client goes). Waking costs
-a few pointer moves per waiting pull and nothing per message on queues nobody waits on.
+wheel (TIMER_TICK_MS apart) and its connection's list (vanishes when the client goes). A deferred
+one hangs in its connection's. Pulls of a queue are woken, and those of a connection go on, in the
+order in which they came. Waking costs a few pointer moves per waiting pull and nothing per message
+on queues nobody waits on.
 
 Example: deadline in 15 000 ms -> slot (tick + 150) mod 1024; a deadline beyond the wheel's 102 s
 is looked at again when its slot comes round.

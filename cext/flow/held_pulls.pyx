@@ -5,39 +5,68 @@ from cext.flow.look cimport news_passes
 from cext.flow.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY
 from cext.flow.shard_state cimport TIMER_SLOTS, TIMER_TICK_MS
 from cext.flow.sql_filter cimport sql_filter_drop
-from cext.flow.topic_table cimport topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release
 
 
+# Both lists are first in, first out. The first entry's way back leads to the last one, whose way on
+# ends: so a list is one pointer.
+
 cdef void join_connection(PullJob* job) noexcept nogil:
     cdef PullJob* first = <PullJob*> job.connection.held_first
-    job.peer_previous = NULL
-    job.peer_next = first
-    if first != NULL:
-        first.peer_previous = job
-    job.connection.held_first = job
+    job.peer_next = NULL
+    if first == NULL:
+        job.peer_previous = job
+        job.connection.held_first = job
+        return
+    job.peer_previous = first.peer_previous
+    first.peer_previous.peer_next = job
+    first.peer_previous = job
 
 
 cdef void leave_connection(PullJob* job) noexcept nogil:
-    if job.peer_previous != NULL:
-        job.peer_previous.peer_next = job.peer_next
-    else:
+    cdef PullJob* first = <PullJob*> job.connection.held_first
+    if job == first:
         job.connection.held_first = job.peer_next
+    else:
+        job.peer_previous.peer_next = job.peer_next
     if job.peer_next != NULL:
         job.peer_next.peer_previous = job.peer_previous
+    elif job != first:
+        first.peer_previous = job.peer_previous
+
+
+cdef void join_queue(PullJob* job, Queue* queue) noexcept nogil:
+    cdef PullJob* first = <PullJob*> queue.waiters
+    job.queue = queue
+    job.next = NULL
+    if first == NULL:
+        job.previous = job
+        queue.waiters = job
+        return
+    job.previous = first.previous
+    first.previous.next = job
+    first.previous = job
+
+
+cdef void leave_queue(PullJob* job) noexcept nogil:
+    cdef PullJob* first = <PullJob*> job.queue.waiters
+    if job == first:
+        job.queue.waiters = job.next
+    else:
+        job.previous.next = job.next
+    if job.next != NULL:
+        job.next.previous = job.previous
+    elif job != first:
+        first.previous = job.previous
 
 
 cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
-    cdef PullJob* first = <PullJob*> queue.waiters
     # The first tick at which the deadline has passed, counted from the last tick that was run.
     cdef int64_t ticks = (job.deadline_ms + TIMER_TICK_MS - 1) // TIMER_TICK_MS - s.timer_tick
     job.state = JOB_HELD
     job.may_hold = False                    # a woken pull is answered, whatever it finds
-    job.previous = NULL
-    job.next = first
-    if first != NULL:
-        first.previous = job
-    queue.waiters = job
+    job.held = True
+    join_queue(job, queue)
     if ticks < 1:
         ticks = 1
     elif ticks >= TIMER_SLOTS:
@@ -55,13 +84,7 @@ cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
 
 cdef void release(ShardState s, PullJob* job) noexcept nogil:
     """Takes a held pull out of its three lists."""
-    cdef Queue* queue = topic_queue(job.topic, s.queues, job.queue_id)
-    if job.previous != NULL:
-        job.previous.next = job.next
-    elif queue != NULL:
-        queue.waiters = job.next
-    if job.next != NULL:
-        job.next.previous = job.previous
+    leave_queue(job)
     if job.timer_previous != NULL:
         job.timer_previous.timer_next = job.timer_next
     else:
@@ -70,6 +93,15 @@ cdef void release(ShardState s, PullJob* job) noexcept nogil:
         job.timer_next.timer_previous = job.timer_previous
     leave_connection(job)
     s.held_count -= 1
+
+
+cdef void wake(ShardState s, PullJob* job) noexcept nogil:
+    """Whatever it waited for: it is answered at the end of the turn."""
+    if job.state == JOB_HELD:
+        release(s, job)
+    else:
+        leave_connection(job)
+    make_ready(s, job)
 
 
 cdef void make_ready(ShardState s, PullJob* job) noexcept nogil:
@@ -104,21 +136,15 @@ cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code, int64_t ph
     while job != NULL:
         following = job.next
         if news_passes(s, job, tags_code, physical_offset, size):
-            release(s, job)
-            make_ready(s, job)
+            wake(s, job)
         elif job.offset == queue.max_offset - 1:
             job.offset += 1
         job = following
 
 
 cdef void wake_all(ShardState s, Queue* queue) noexcept nogil:
-    cdef PullJob* job = <PullJob*> queue.waiters
-    cdef PullJob* following
-    while job != NULL:
-        following = job.next
-        release(s, job)
-        make_ready(s, job)
-        job = following
+    while queue.waiters != NULL:
+        wake(s, <PullJob*> queue.waiters)
 
 
 cdef void wake_expired(ShardState s) noexcept nogil:
@@ -133,8 +159,7 @@ cdef void wake_expired(ShardState s) noexcept nogil:
         while job != NULL:
             following = job.timer_next
             if job.deadline_ms <= s.now_ms:
-                release(s, job)
-                make_ready(s, job)
+                wake(s, job)
             job = following
 
 
@@ -144,8 +169,7 @@ cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil:
     while job != NULL:
         following = job.peer_next
         if job.state == JOB_DEFERRED:
-            leave_connection(job)
-            make_ready(s, job)
+            wake(s, job)
         job = following
 
 

@@ -6,8 +6,9 @@ from libc.string cimport memcpy
 from cext.base.atomics cimport load_acquire_i64
 from cext.base.latency cimport LATENCY_BUCKETS, Latency
 from cext.base.status cimport OK, POOL_EMPTY
+from cext.base.steps cimport STEPS_MAX
 from cext.flow.timer_open cimport timer_counters
-from cext.flow.topic_table cimport Topic
+from cext.flow.topic_table cimport TOPIC_NUMBERS, Topic, TopicNumbers
 from cext.memory.arena cimport Arena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameEntry, name_map_next
@@ -16,6 +17,10 @@ from cext.store.segment_map cimport segment_map_pages_lost
 
 cdef enum:
     PAGE = 4096                     # unit of the store pool's figures
+    TOPIC_FIXED_BYTES = 8 + 8 * (4 + TOPIC_NUMBERS)
+
+
+assert sizeof(TopicNumbers) == 8 * TOPIC_NUMBERS
 
 
 cdef dict counters_of(ShardState s):
@@ -54,6 +59,7 @@ cdef dict counters_of(ShardState s):
         "connections_accepted": s.net.counters.accepted,
         "connections_refused": s.net.counters.refused_full,
         "connections_closed_idle": s.net.counters.closed_idle,
+        "connections_closed_slow": s.net.counters.closed_slow,
         "received_bytes": s.net.counters.received_bytes,
         "sent_bytes": s.net.counters.sent_bytes,
         "socket_stalls": s.net.counters.stalls,
@@ -132,10 +138,15 @@ cdef tuple latency_numbers(const Latency* latency):
 cdef dict latencies_of(ShardState s):
     cdef dict out = {"append": latency_numbers(&s.append_latency),
                      "flush": latency_numbers(&s.flusher.state.latency)}
-    out["finish"] = latency_numbers(&s.halves.finish)
     if s.log.pooled:
         out["commit"] = latency_numbers(&s.committer.state.latency)
     return out
+
+
+cdef dict steps_of(ShardState s):
+    cdef int i
+    return {"finish": ([s.halves.finish.counts[i] for i in range(STEPS_MAX)],
+                       s.halves.finish.sum)}
 
 
 cdef inline uint8_t* put(uint8_t* at, const void* value, uint64_t bytes) noexcept nogil:
@@ -153,6 +164,7 @@ cdef uint8_t* copy_topic(uint8_t* at, const Topic* topic, uint32_t slots) noexce
     at = put(at, &topic.bytes_in, 8)
     at = put(at, &topic.messages_out, 8)
     at = put(at, &topic.bytes_out, 8)
+    at = put(at, &topic.numbers, 8 * TOPIC_NUMBERS)
     at = put(at, topic.name, topic.name_length)
     for i in range(slots):
         queue = topic.queues[i]
@@ -174,7 +186,7 @@ cdef void call_copy_topics(ShardState s, Arguments* x) noexcept nogil:
     cursor = name_map_next(&s.topics, start, &entry)
     while cursor != 0 and count < TOPICS_PER_CALL:
         topic = <const Topic*> entry.value
-        bytes += 40 + topic.name_length + 16 * <uint64_t> slots_of(topic)
+        bytes += TOPIC_FIXED_BYTES + topic.name_length + 16 * <uint64_t> slots_of(topic)
         count += 1
         cursor = name_map_next(&s.topics, cursor, &entry)
     x.block = at = <uint8_t*> malloc(bytes)
@@ -196,18 +208,21 @@ cdef void call_copy_topics(ShardState s, Arguments* x) noexcept nogil:
 cdef int read_topics(const uint8_t* block, uint64_t bytes, dict out) except -1:
     cdef uint64_t at = 0
     cdef uint32_t length, slots, _i
-    cdef uint64_t counters[4]
+    cdef int i
+    cdef uint64_t counters[4 + TOPIC_NUMBERS]
     cdef int64_t span[2]
     while at < bytes:
         memcpy(&length, block + at, 4)
         memcpy(&slots, block + at + 4, 4)
-        memcpy(counters, block + at + 8, 32)
-        name = (<const char*> block)[at + 40:at + 40 + length]
-        at += 40 + length
+        memcpy(counters, block + at + 8, sizeof(counters))
+        at += TOPIC_FIXED_BYTES
+        name = (<const char*> block)[at:at + length]
+        at += length
         queues = []
         for _i in range(slots):
             memcpy(span, block + at, 16)
             at += 16
             queues.append(None if span[1] < 0 else (span[0], span[1]))
-        out[name] = (counters[0], counters[1], counters[2], counters[3], queues)
+        out[name] = (counters[0], counters[1], counters[2], counters[3], queues,
+                     [counters[4 + i] for i in range(TOPIC_NUMBERS)])
     return 0

@@ -1,5 +1,5 @@
 """Sends. See produce.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
 
@@ -68,6 +68,45 @@ cdef extern from *:
 cdef enum:
     SEND_BATCH_MESSAGE = 320
     SYS_FLAGS_KNOWN = 0x7FF     # of a message (wire.md 3.3); any other bit on disk is a damaged one
+    STORE_POOL_FULL = -200      # NOT_READY with a store pool
+    REFUSALS = 11
+
+cdef struct Refusal:            # what a send is told for a status of append or redirect
+    int status
+    int32_t code
+    const char* remark
+
+cdef Refusal[REFUSALS] refusals = [
+    Refusal(NO_SPACE, SERVICE_NOT_AVAILABLE,
+            b"service not available now: the broker's disk is full, no space for the next commit "
+            b"log file; sends go on by themselves when space is freed"),
+    Refusal(IO_ERROR, SERVICE_NOT_AVAILABLE,
+            b"service not available now: the consume queue files can not be written"),
+    Refusal(STORE_POOL_FULL, SYSTEM_BUSY,
+            b"[REJECTREQUEST]system busy, start flow control for a while: the store pool is full"),
+    Refusal(NOT_READY, SYSTEM_BUSY,
+            b"[PC_SYNCHRONIZED]broker busy, start flow control for a while: the next commit log "
+            b"file is not ready yet"),
+    Refusal(TOO_MANY_OPEN, SYSTEM_BUSY,
+            b"[REJECTREQUEST]system busy, start flow control for a while: too many transactions "
+            b"are open"),
+    Refusal(NOT_STARTED, SYSTEM_BUSY,
+            b"[REJECTREQUEST]system busy, start flow control for a while: the broker is starting"),
+    Refusal(TOO_LARGE, MESSAGE_ILLEGAL,
+            b"the message is illegal: its properties are longer than 32767 bytes or the batch "
+            b"does not fit"),
+    Refusal(SPECIAL, MESSAGE_ILLEGAL,
+            b"the message is illegal: a batch may neither be delayed nor timed nor transactional "
+            b"nor go to a retry topic"),
+    Refusal(TIMER_OFF, SYSTEM_ERROR,
+            b"accurate timer message is not enabled, timerWheelEnable is false"),
+    Refusal(NO_TRANSACTION, NO_PERMISSION,
+            b"the broker takes no such transaction message: it rejects all of them, or TRAN_MSG "
+            b"or PGROUP is missing"),
+    # The last row is that of all other statuses too.
+    Refusal(MALFORMED, MESSAGE_ILLEGAL,
+            b"the message is illegal: its properties or its batch body are malformed"),
+]
 
 
 cdef int refuse(ShardState s, Connection* c, const Header* h, int32_t code,
@@ -76,61 +115,36 @@ cdef int refuse(ShardState s, Connection* c, const Header* h, int32_t code,
     return reply_error(s, c, h, code, remark)
 
 
+cdef const Refusal* refusal_of(int status) noexcept nogil:
+    """The row of the status; of one that has none, the last row."""
+    cdef int i = 0
+    while i < REFUSALS - 1 and refusals[i].status != status:
+        i += 1
+    return &refusals[i]
+
+
+cdef int refuse_timer(ShardState s, Connection* c, const Header* h) noexcept nogil:
+    cdef char remark[256]
+    snprintf(remark, sizeof(remark), b"timer message illegal, the delay time should not be "
+             b"bigger than the max delay %lldms; or if set del msg, the delay time should be "
+             b"bigger than the current time", <long long> s.timers.max_delay_ms)
+    return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
+
+
 cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
     """The log did not take the record: say why in RocketMQ's codes (wire.md 3.5)."""
-    cdef char remark[256]
+    cdef const Refusal* row
     if status == POISONED:
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s))
+    if status == TIMER_ILLEGAL:
+        return refuse_timer(s, c, h)
     if status == NO_SPACE:
         tell_troubles(s)                # it may be over before the next look by the clock
-        return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
-                      b"service not available now: the broker's disk is full, no space for the "
-                      b"next commit log file; sends go on by themselves when space is freed")
     if status == NOT_READY and s.log.pooled:
-        s.counters.busy_replies += 1
-        return refuse(s, c, h, SYSTEM_BUSY,
-                      b"[REJECTREQUEST]system busy, start flow control for a while: the store pool "
-                      b"is full")
-    if status == NOT_READY:
-        s.counters.busy_replies += 1
-        return refuse(s, c, h, SYSTEM_BUSY,
-                      b"[PC_SYNCHRONIZED]broker busy, start flow control for a while: the next "
-                      b"commit log file is not ready yet")
-    if status == TOO_LARGE:
-        return refuse(s, c, h, MESSAGE_ILLEGAL,
-                      b"the message is illegal: its properties are longer than 32767 bytes or the "
-                      b"batch does not fit")
-    if status == SPECIAL:
-        return refuse(s, c, h, MESSAGE_ILLEGAL,
-                      b"the message is illegal: a batch may neither be delayed nor timed nor "
-                      b"transactional nor go to a retry topic")
-    if status == TIMER_ILLEGAL:
-        snprintf(remark, sizeof(remark), b"timer message illegal, the delay time should not be "
-                 b"bigger than the max delay %lldms; or if set del msg, the delay time should be "
-                 b"bigger than the current time", <long long> s.timers.max_delay_ms)
-        return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
-    if status == TIMER_OFF:
-        return refuse(s, c, h, SYSTEM_ERROR, b"accurate timer message is not enabled, "
-                      b"timerWheelEnable is false")
-    if status == NO_TRANSACTION:
-        return refuse(s, c, h, NO_PERMISSION,
-                      b"the broker takes no such transaction message: it rejects all of them, or "
-                      b"TRAN_MSG or PGROUP is missing")
-    if status == TOO_MANY_OPEN:
-        s.counters.busy_replies += 1
-        return refuse(s, c, h, SYSTEM_BUSY,
-                      b"[REJECTREQUEST]system busy, start flow control for a while: too many "
-                      b"transactions are open")
-    if status == NOT_STARTED:
-        s.counters.busy_replies += 1
-        return refuse(s, c, h, SYSTEM_BUSY,
-                      b"[REJECTREQUEST]system busy, start flow control for a while: the broker is "
-                      b"starting")
-    if status == IO_ERROR:
-        return refuse(s, c, h, SERVICE_NOT_AVAILABLE,
-                      b"service not available now: the consume queue files can not be written")
-    return refuse(s, c, h, MESSAGE_ILLEGAL,
-                  b"the message is illegal: its properties or its batch body are malformed")
+        status = STORE_POOL_FULL
+    row = refusal_of(status)
+    s.counters.busy_replies += row.code == SYSTEM_BUSY
+    return refuse(s, c, h, row.code, row.remark)
 
 
 cdef int refuse_late(ShardState s, Connection* c, const Header* h) noexcept nogil:
@@ -170,6 +184,7 @@ cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h
     ack.connection_id = c.id if c.id != 0 else <uint64_t> -1
     ack.opaque = h.opaque
     ack.version = h.version
+    ack.request_code = <uint16_t> h.code
     ack.serialize_type = h.serialize_type
     ack.early_reply = NULL
     ack.only_code = False

@@ -2,6 +2,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memmove, strlen
 
+from cext.base.clock cimport monotonic_us
 from cext.base.status cimport ABSENT, OK
 from cext.flow.function_pull cimport hand_to_function
 from cext.flow.group_table cimport (
@@ -12,6 +13,7 @@ from cext.flow.group_table cimport (
     subscription_find,
     tag_filter_passes,
 )
+from cext.flow.handed cimport handed_add, handed_of
 from cext.flow.held_pulls cimport defer, free_job, hold, make_ready
 from cext.flow.look cimport (
     LOOK_TURN,
@@ -33,10 +35,12 @@ from cext.flow.replying cimport (
     SUCCESS,
     SYSTEM_BUSY,
     SYSTEM_ERROR,
+    TOPIC_NOT_EXIST,
     reply_error,
     reply_error_to,
     tell_event,
 )
+from cext.flow.rpc_times cimport rpc_record
 from cext.flow.schedule cimport schedule_read_done
 from cext.flow.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
 from cext.flow.timer_fetch cimport timer_read_done
@@ -120,7 +124,7 @@ cdef int find_filter(ShardState s, const PullRequest* r, Group* group,
 
 
 cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullRequest* r,
-                       Topic* topic) noexcept nogil:
+                       Topic* topic, Group* group) noexcept nogil:
     """A job without its filter; NULL when too many pulls wait."""
     cdef PullJob* job = <PullJob*> buffer_pool_take(&s.job_pool)
     if job == NULL:
@@ -128,9 +132,13 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullR
     job.connection = c
     job.connection_id = c.id
     job.opaque = h.opaque
+    job.request_code = h.code
+    job.arrived_ms = s.now_ms
+    job.held = False
     job.version = h.version
     job.serialize_type = h.serialize_type
     job.topic = topic
+    job.handed = handed_of(group, topic)
     job.queue_id = r.queue_id
     job.offset = r.queue_offset
     job.moved = False
@@ -173,7 +181,7 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
             snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%s] "
                      b"readQueueNums:[%d]", r.queue_id, topic.name, topic.read_queues)
             return reply_error(s, c, h, INVALID_PARAMETER, remark)
-        job = make_job(s, c, h, &r, topic)
+        job = make_job(s, c, h, &r, topic, group)
         if job == NULL:
             s.counters.busy_replies += 1
             return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control "
@@ -203,6 +211,16 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
 
 # ------------------------------------------------------------------- the answer
 
+cdef inline void time_answer(ShardState s, const PullJob* job, int32_t code) noexcept nogil:
+    rpc_record(&s.rpc, job.request_code, code, job.held,
+               monotonic_us() // 1000 - job.arrived_ms, 1)
+
+
+cdef int refuse_job(ShardState s, PullJob* job, int32_t code, const char* remark) noexcept nogil:
+    time_answer(s, job, code)
+    return reply_error_to(s, job.connection, job.opaque, job.serialize_type, code, remark)
+
+
 cdef int write_header(ShardState s, PullJob* job, int32_t code, const char* remark,
                       int64_t next_offset, uint64_t body_bytes) noexcept nogil:
     cdef PullReply reply
@@ -220,6 +238,7 @@ cdef int write_header(ShardState s, PullJob* job, int32_t code, const char* rema
     reply.min_offset = queue.min_offset if queue != NULL else 0
     reply.max_offset = queue.max_offset if queue != NULL else 0
     reply.body_bytes = <uint32_t> body_bytes
+    time_answer(s, job, code)
     if not s.net.commit_reply(job.connection, write_pull_reply_header(at, &reply)):
         return -1
     return 0
@@ -245,7 +264,7 @@ cdef void ask_function(ShardState s, PullJob* job, int64_t next_offset, const ui
 
 cdef void refuse_busy(ShardState s, PullJob* job, const char* remark) noexcept nogil:
     s.counters.busy_replies += 1
-    if reply_error_to(s, job.connection, job.opaque, job.serialize_type, SYSTEM_BUSY, remark) < 0:
+    if refuse_job(s, job, SYSTEM_BUSY, remark) < 0:
         s.net.close_connection(job.connection)
     free_job(s, job)
 
@@ -266,6 +285,7 @@ cdef void answer_found(ShardState s, PullJob* job, Found* found) noexcept nogil:
     s.counters.bytes_out += found.bytes
     job.topic.messages_out += found.count
     job.topic.bytes_out += found.bytes
+    handed_add(job.handed, found.count, found.bytes)
     free_job(s, job)
 
 
@@ -282,8 +302,7 @@ cdef void answer_damage(ShardState s, PullJob* job, Found* found) noexcept nogil
                  <long long> found.corrupt_physical, job.topic.name, job.queue_id,
                  <long long> found.corrupt_offset)
     tell_event(s, job.connection, remark)
-    if reply_error_to(s, job.connection, job.opaque, job.serialize_type, SYSTEM_ERROR,
-                      remark) < 0:
+    if refuse_job(s, job, SYSTEM_ERROR, remark) < 0:
         s.net.close_connection(job.connection)
     free_job(s, job)
 
@@ -399,8 +418,7 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
     cdef Queue* queue
     cdef int status
     if job.topic.removed:
-        if reply_error_to(s, job.connection, job.opaque, job.serialize_type, 17,
-                          b"the topic was deleted") < 0:
+        if refuse_job(s, job, TOPIC_NOT_EXIST, b"the topic was deleted") < 0:
             s.net.close_connection(job.connection)
         free_job(s, job)
         return
@@ -544,6 +562,7 @@ cdef void give_read(ShardState s, PullJob* job, uint64_t bytes) noexcept nogil:
     s.counters.bytes_out += bytes
     job.topic.messages_out += job.read.done_count
     job.topic.bytes_out += bytes
+    handed_add(job.handed, job.read.done_count, bytes)
     free_job(s, job)
 
 

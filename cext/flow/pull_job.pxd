@@ -10,7 +10,7 @@ Everything a job needs is copied out of the request, so that the frame may be fo
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.flow.group_table cimport TagFilter
+from cext.flow.group_table cimport Handed, TagFilter
 from cext.flow.sql_filter cimport SqlFilter
 from cext.flow.topic_table cimport Topic
 from cext.net.connection cimport Connection
@@ -41,11 +41,16 @@ cdef struct PullJob:
     int32_t opaque
     int32_t version             # of the requester
     uint8_t serialize_type
+    int32_t request_code
+    int64_t arrived_ms          # monotonic
+    bint held                   # it was, at least once
     bint may_hold               # the request asked for long polling and was not held yet
     int32_t max_messages
     int64_t max_bytes           # maxMsgBytes, -1 when absent; counts only when it asks for more
     int32_t queue_id
     Topic* topic                # borrowed, never freed while the shard runs
+    Queue* queue                # HELD: where it waits; whoever removes the queue wakes it first
+    Handed* handed              # never freed either; NULL: its group is not counted
     int64_t offset              # next wanted
     int64_t deadline_ms         # monotonic; when a held pull is answered with nothing
     int64_t next_offset         # READING: where to go on after what is being read

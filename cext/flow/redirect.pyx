@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.base.status cimport OK, TOO_LARGE
+from cext.base.steps cimport steps_record
 from cext.flow.append cimport TRANSACTION_BITS, append_message, make_room, record_bytes_max
 from cext.flow.delay_level cimport REDIRECT_BYTES
 from cext.flow.open_halves cimport half_fits
@@ -21,6 +22,10 @@ cdef enum:
     DUE_ALREADY = 1             # timed(): an ordinary message
     TIME_BITS = 50              # of a time in ms: 35,000 years
     ADDED_BYTES_MAX = 600       # the names and values that are added here, topic 255, ids 64
+    WAIT_BOUNDS = 6
+
+# A minute, 10 minutes, an hour, 12 hours, a day, 3 days.
+cdef int64_t[WAIT_BOUNDS] WAIT_BOUNDS_S = [60, 600, 3600, 43200, 86400, 259200]
 
 # What a delayed message does not keep of its sender's properties; a half message from the third on.
 cdef const char* LEFT_OUT[8]
@@ -131,6 +136,7 @@ cdef int timed(ShardState s, const Topic* topic, const Queue* queue, Message* m,
 cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
                            Appended* out) noexcept nogil:
     cdef SendProperties found
+    cdef Topic* target = topic
     cdef const char* name = b"SCHEDULE_TOPIC_XXXX"
     cdef uint32_t name_length = 19
     cdef int32_t queue_id = 0
@@ -170,6 +176,9 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
     if name_length == 24 and not half_fits(&s.halves, queue.next_offset):
         return TOO_MANY_OPEN
     status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
-    if status != OK:
-        return status
-    return append_message(s, topic, queue, m, out)
+    if status == OK:
+        status = append_message(s, topic, queue, m, out)
+    if status == OK and name_length == 19 and found.has_timer and not found.has_delay:
+        steps_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
+                     (m.tags_code - m.born_timestamp_ms) // 1000, 1)
+    return status

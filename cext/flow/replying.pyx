@@ -2,7 +2,9 @@
 from libc.stdio cimport snprintf
 from libc.string cimport strlen
 
+from cext.base.clock cimport monotonic_us
 from cext.flow.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
+from cext.flow.rpc_times cimport rpc_record
 from cext.memory.spsc_ring cimport spsc_is_empty
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
 from cext.wire.text cimport Text, text_of
@@ -27,6 +29,7 @@ cdef int reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
                      const char* remark) noexcept nogil:
     if h.flag & FLAG_ONE_WAY:
         return 0
+    rpc_record(&s.rpc, h.code, code, False, (monotonic_us() - s.net.now_us) // 1000, 1)
     return reply_error_to(s, c, h.opaque, h.serialize_type, code, remark)
 
 

@@ -1,5 +1,5 @@
 """Messages that come again. See send_back.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport ABSENT, CORRUPT, NO_SPACE, NOT_READY, OK, POISONED, RING_FULL
@@ -163,6 +163,7 @@ cdef int acknowledge_back(ShardState s, Connection* c, const Header* h) noexcept
     ack.connection_id = c.id if c.id != 0 else <uint64_t> -1
     ack.opaque = h.opaque
     ack.version = h.version
+    ack.request_code = <uint16_t> h.code
     ack.serialize_type = h.serialize_type
     ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
     ack.only_code = True

@@ -22,6 +22,7 @@ from cext.flow.control_link cimport (
 )
 from cext.flow.delay_level cimport DELAY_LEVELS_MAX
 from cext.flow.group_table cimport CODES_MAX, Subscription
+from cext.flow.handed cimport call_copy_handed, read_handed
 from cext.flow.observe cimport call_copy_topics, read_topics
 from cext.flow.options cimport options_set
 from cext.flow.timer_open cimport timer_option, timers_pause, timers_reopen, timers_resume
@@ -305,7 +306,8 @@ cdef class ShardCalls:
 
     def topic_table(self):
         """Every topic's counters and queues: {name: (messages in, bytes in, messages out, bytes
-        out, [(min, max offset) or None of each queue])}. A bounded number of topics per turn."""
+        out, [(min, max offset) or None of each queue], TopicNumbers)}. A bounded number of topics
+        per turn."""
         cdef Arguments x
         cdef int64_t cursor = 0
         cdef dict out = {}
@@ -314,6 +316,21 @@ cdef class ShardCalls:
             x.numbers[0] = cursor
             raise_status(<int> self._call(<CallFn> call_copy_topics, &x), "copy of the topics")
             read_topics(x.block, x.block_bytes, out)
+            free(x.block)
+            cursor = x.results[0]
+            if cursor == 0:
+                return out
+
+    def handed(self):
+        """{(group, topic): (messages, bytes)} handed out since the start."""
+        cdef Arguments x
+        cdef int64_t cursor = 0
+        cdef dict out = {}
+        while True:
+            names(&x, b"", b"")
+            x.numbers[0] = cursor
+            raise_status(<int> self._call(<CallFn> call_copy_handed, &x), "copy of the counters")
+            read_handed(&x, out)
             free(x.block)
             cursor = x.results[0]
             if cursor == 0:

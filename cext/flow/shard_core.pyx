@@ -24,8 +24,9 @@ from cext.base.native_thread cimport (
 )
 from cext.base.status cimport OK
 from cext.flow.dispatch cimport write_and_dispatch
-from cext.flow.observe cimport counters_of, latencies_of, pools_of
+from cext.flow.observe cimport counters_of, latencies_of, pools_of, steps_of
 from cext.flow.options cimport options_read
+from cext.flow.rpc_times cimport rpc_rows
 from cext.flow.shard_calls cimport ShardCalls
 from cext.flow.shard_memory cimport free_memory, seal_memory, take_memory
 from cext.flow.shard_state cimport SIZE_BUCKETS, ShardState
@@ -210,9 +211,17 @@ cdef class ShardCore(ShardCalls):
         return [self.s.counters.sizes[i] for i in range(SIZE_BUCKETS)]
 
     def latencies(self):
-        """{"append" | "flush" | ..: ([events per bucket], sum)} in us, "finish" (transactions from
-        send to end) in ms; buckets of cext/base/latency."""
+        """{"append" | "flush" | ..: ([events per bucket], sum)} in us; buckets of
+        cext/base/latency."""
         return latencies_of(self.s)
+
+    def steps(self):
+        """{"finish": ([events between RocketMQ's bounds], sum)}: transactions, in s."""
+        return steps_of(self.s)
+
+    def rpc_times(self):
+        """{(request code, response code, held): ([answers between bounds], sum)} in ms."""
+        return rpc_rows(&self.s.rpc)
 
     def page_cache(self, int files):
         """(bytes in memory, dirty bytes or -1, bytes looked at) of the newest log files."""

@@ -17,6 +17,7 @@ from cext.flow.offset_table cimport OffsetTable
 from cext.flow.open_halves cimport OpenHalves
 from cext.flow.options cimport TEXT_MAX, Options
 from cext.flow.pull_job cimport PullJob
+from cext.flow.rpc_times cimport RpcTimes
 from cext.flow.sql_filter cimport ExpressionTable
 from cext.flow.timer cimport Timers
 from cext.flow.topic_table cimport Topic
@@ -88,6 +89,7 @@ cdef class ShardState:
     cdef Options options
     cdef Counters counters
     cdef Latency append_latency         # from the poll that brought a message to its write
+    cdef RpcTimes rpc                   # from the poll that brought a request to its answer
     cdef ControlLink link
     cdef NameMap topics
     cdef GroupTable groups
@@ -138,3 +140,4 @@ cdef class ShardState:
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
     cdef uint64_t events_dropped
     cdef uint64_t accept_failures_told
+    cdef uint64_t closed_slow_told

@@ -172,6 +172,7 @@ cdef int deliver_message(ShardState s, TimerClock* clock, const TimerEntry* entr
     fill_message(s, view, found, False, &m)
     status = append(s, topic, queue, &m)
     s.timers.delivered += status == OK
+    topic.numbers.timed_out += status == OK
     return status
 
 

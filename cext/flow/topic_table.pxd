@@ -6,6 +6,8 @@ marked, so that a pull that still points to it can see that it is gone.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
+from cext.base.steps cimport Steps
+
 from cext.memory.name_map cimport NameMap
 from cext.store.consume_queue cimport Queue
 from cext.store.queue_store cimport QueueStore
@@ -17,6 +19,21 @@ cdef enum Permission:
 
 cdef enum:
     QUEUES_PER_TOPIC_MAX = 65536
+    TOPIC_NUMBERS = 20      # of TopicNumbers
+
+cdef enum MessageKind:      # RocketMQ's message_type; what none of them is is "normal"
+    KIND_FIFO = 0           # has a sharding key
+    KIND_DELAY = 1          # delayed or timed, at its send and at its delivery
+    KIND_TRANSACTION = 2    # half and committed ones
+    KINDS = 3
+
+cdef struct TopicNumbers:   # counters that most sends do not touch; u64 only: copied as an array
+    uint64_t messages[KINDS]    # of messages_in
+    uint64_t bytes[KINDS]       # of bytes_in
+    uint64_t committed      # transactions
+    uint64_t rolled_back
+    uint64_t timed_out      # timed messages delivered
+    Steps timed             # timed messages taken, by the seconds they are to wait
 
 cdef struct Topic:
     uint8_t* name           # owned
@@ -34,6 +51,7 @@ cdef struct Topic:
     uint64_t bytes_in
     uint64_t messages_out
     uint64_t bytes_out
+    TopicNumbers numbers
 
 cdef Topic* topic_put(NameMap* topics, const uint8_t* name, uint32_t length, int32_t read_queues,
                       int32_t write_queues, int32_t permission, bint order) noexcept nogil

@@ -2,8 +2,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memmove
 
-from cext.base.latency cimport latency_record
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, RING_FULL
+from cext.base.steps cimport steps_record
 from cext.flow.append cimport (
     TRANSACTION_BITS,
     Appended,
@@ -51,6 +51,9 @@ cdef enum:
     OP_ENTRY_BYTES = 21             # 20 characters of an i64 and the comma
     OP_PROPERTIES_BYTES = 17
     SECONDS_MAX = 1000000000        # of an immunity time
+    FINISH_BOUNDS = 6
+
+cdef int64_t[FINISH_BOUNDS] FINISH_BOUNDS_S = [5, 60, 600, 3600, 43200, 86400]
 
 
 # ------------------------------------------------------------------- the half record
@@ -237,9 +240,16 @@ cdef int end_transaction(ShardState s, Connection* c, const Header* h,
         if status != OK:
             return refuse_end(s, c, h, status)
         s.halves.committed += 1
+        topic.numbers.committed += 1
     else:
         s.halves.rolled_back += 1
-    latency_record(&s.halves.finish, s.wall_ms - view.born_timestamp_ms, 1)
+        if found.real_topic.bytes != NULL:
+            topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes,
+                                           found.real_topic.length)
+        if topic != NULL:
+            topic.numbers.rolled_back += 1
+    steps_record(&s.halves.finish, FINISH_BOUNDS_S, FINISH_BOUNDS,
+                 (s.wall_ms - view.born_timestamp_ms) // 1000, 1)
     note_op(s, e.queue_offset)              # if it does not fit, a crash means one check back
     half_end(&s.halves, e.queue_offset)
     if h.flag & FLAG_ONE_WAY:

@@ -208,6 +208,12 @@ cdef void once_a_second(ShardState s) noexcept nogil:
         snprintf(line, sizeof(line), b"no file descriptors: %u clients are connected, others wait; "
                  b"raise the limit (ulimit -n)", s.net.connection_count)
         tell_event(s, NULL, line)
+    if s.net.counters.closed_slow != s.closed_slow_told:
+        snprintf(line, sizeof(line), b"all buffers for large requests were in use: %llu slow "
+                 b"clients have been closed for others", <unsigned long long> (
+                     s.net.counters.closed_slow - s.closed_slow_told))
+        s.closed_slow_told = s.net.counters.closed_slow
+        tell_event(s, NULL, line)
     tell_troubles(s)
     if s.events_dropped > 0:
         s.events_this_second = 0

@@ -46,6 +46,7 @@ cdef struct Connection:
     uint8_t* small                  # owned pool buffer with partial_bytes of an incomplete frame
     uint8_t* jumbo                  # the same for a large frame; at most one of the two is set
     uint64_t partial_bytes
+    int64_t jumbo_ms                # when the large buffer was taken (monotonic)
     uint64_t skip_bytes             # bytes of a refused frame still to be thrown away
     # output
     OutPiece* first

@@ -41,6 +41,7 @@ cdef struct NetCounters:
     uint64_t sends                  # writev calls
     uint64_t stalls                 # sockets that did not take all of a turn's output
     uint64_t refused_frames         # large frames refused for want of a jumbo buffer
+    uint64_t closed_slow            # connections closed for the jumbo buffer they had for too long
 
 # What Reactor.open takes from the arena with the same arguments.
 cdef uint64_t reactor_room(uint64_t frame_max_bytes, uint32_t connections_max,
@@ -81,6 +82,7 @@ cdef class Reactor:
     cdef int64_t now_us             # monotonic, read once per turn
     cdef int64_t now_ms             # the same in milliseconds
     cdef int64_t idle_ms
+    cdef int64_t slow_look_ms       # when close_slow() looked last
     cdef NetCounters counters
 
     cdef int open(self, uint64_t frame_max_bytes, uint32_t connections_max,
@@ -100,6 +102,7 @@ cdef class Reactor:
     cdef void receive(self, Connection* c) noexcept nogil
     cdef int keep_rest(self, Connection* c, const uint8_t* rest, uint64_t rest_bytes,
                        uint64_t needed) noexcept nogil
+    cdef bint close_slow(self) noexcept nogil
     cdef Connection* find(self, uint64_t connection_id) noexcept nogil
     cdef void close_connection(self, Connection* c) noexcept nogil
     cdef void free_closed(self) noexcept nogil

@@ -32,6 +32,9 @@ cdef enum:
     ACCEPTS_PER_TURN = 64
     JUMBO_KEEP_BYTES = 1048576      # memory a free jumbo buffer may go on holding
     JUMBO_READ_BYTES = 1048576      # most bytes received into a jumbo buffer at once
+    SLOW_MS = 2000                  # how long a large request may take while others wait,
+    SLOW_BYTES_A_MS = 64            # and for each so many bytes that have come
+    SLOW_LOOK_MS = 100
     SLOT_BITS = 20
     SLOT_MASK = (1 << 20) - 1
 
@@ -301,6 +304,8 @@ cdef class Reactor:
                 memmove(c.jumbo, rest, rest_bytes)
             else:
                 jumbo = <uint8_t*> buffer_pool_take(&self.jumbo_pool)
+                if jumbo == NULL and self.close_slow():
+                    jumbo = <uint8_t*> buffer_pool_take(&self.jumbo_pool)
                 if jumbo == NULL:
                     self.counters.refused_frames += 1
                     if self.on_refused(self.owner, c, rest, rest_bytes, needed) < 0:
@@ -310,6 +315,7 @@ cdef class Reactor:
                 else:
                     memcpy(jumbo, rest, rest_bytes)
                     c.jumbo = jumbo
+                    c.jumbo_ms = self.now_ms
         elif rest_bytes > 0:
             if c.small == NULL:
                 c.small = <uint8_t*> buffer_pool_take(&self.small_pool)
@@ -605,6 +611,30 @@ cdef class Reactor:
         # A dirty connection is still on that list: its slot is freed there, by free_closed().
         c.held_first = self.closed_first
         self.closed_first = c
+
+    cdef bint close_slow(self) noexcept nogil:
+        """No jumbo buffer is left: of the large requests that come too slowly the one that has
+        taken longest is closed. False when there is none; asked a moment ago, too."""
+        cdef Connection* c
+        cdef Connection* slowest = NULL
+        cdef int64_t held, longest = 0
+        cdef uint32_t slot
+        if self.now_ms - self.slow_look_ms < SLOW_LOOK_MS:
+            return False
+        self.slow_look_ms = self.now_ms
+        for slot in range(self.highest_slot):
+            c = &self.connections[slot]
+            if c.id == 0 or c.jumbo == NULL:
+                continue
+            held = self.now_ms - c.jumbo_ms - SLOW_MS
+            if held > longest and c.partial_bytes < <uint64_t> held * SLOW_BYTES_A_MS:
+                longest = held
+                slowest = c
+        if slowest == NULL:
+            return False
+        self.counters.closed_slow += 1
+        self.close_connection(slowest)
+        return True
 
     cdef void free_closed(self) noexcept nogil:
         cdef Connection* c = self.closed_first

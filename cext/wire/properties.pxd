@@ -47,6 +47,7 @@ cdef struct SendProperties:
     Text message_type            # MSG_TYPE
     Text timer_out_ms            # TIMER_OUT_MS: stored as a timed message before
     Text timer_roll_times        # TIMER_ROLL_TIMES: stored anew so often
+    Text sharding_key            # __SHARDINGKEY: messages with equal ones stay in order
     # What follows from them.
     int32_t delay_level          # 0 when DELAY is absent
     bint has_delay               # delay_level > 0

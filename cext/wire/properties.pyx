@@ -40,6 +40,7 @@ name_table_add(&names, b"__BORNHOST")
 name_table_add(&names, b"MSG_TYPE")
 name_table_add(&names, b"TIMER_OUT_MS")
 name_table_add(&names, b"TIMER_ROLL_TIMES")
+name_table_add(&names, b"__SHARDINGKEY")
 
 
 cdef int conclude(SendProperties* out) noexcept nogil:

@@ -23,6 +23,7 @@ from rmq.broker import core_seam
 from rmq.broker.connections import Connection
 from rmq.broker.quiet_log import QuietLog
 from rmq.broker.request import Handler, Refusal, Reply, Request
+from rmq.broker.request_times import RequestTimes
 from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode
@@ -43,6 +44,7 @@ class Dispatcher:
         self._broker = broker
         self._handlers = handlers
         self._waiting: set[asyncio.Task[None]] = set()
+        self.times = RequestTimes()
 
     def poll(self) -> None:
         """Takes all that the core has to report."""
@@ -164,7 +166,9 @@ class Dispatcher:
         try:
             frame = encode(reply)
         except ProtocolError as error:
-            frame = encode(request.command.reply(ResponseCode.SYSTEM_ERROR, str(error)))
+            reply = request.command.reply(ResponseCode.SYSTEM_ERROR, str(error))
+            frame = encode(reply)
+        self.times.answered(request, reply.code)
         self._broker.core.send(request.connection.number, frame)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TIMES_MAX = 1000  # records one fill() looks at
 TIMES_S = 0.5  # and how long
 
-TopicTable = dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None]]]
+TopicTable = dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None], list[int]]]
 Offsets = dict[bytes, dict[int, int]]
 Place = tuple[str, int, int]  # topic, queue id, offset of a queue
 

@@ -10,8 +10,9 @@ missing or malformed raises ProtocolError by itself and is answered with code 1 
 Example: raise Refusal(ResponseCode.TOPIC_NOT_EXIST, "topic[t] does not exist")
 """
 
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rmq.broker.connections import Connection
@@ -33,6 +34,7 @@ class Request:
     connection: Connection
     command: Command
     frame: bytes  # as it came, without the length bytes; for core.resubmit
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def of_sibling(self) -> bool:

@@ -24,7 +24,14 @@ from rmq.broker.lags import Lag, LagTimes, TopicTable, lags
 from rmq.broker.producers import Client
 from rmq.broker.retention import disk_ratio
 from rmq.codes import VERSION_TEXT
-from rmq.observe.sample import ClientSample, Sample, TopicSample
+from rmq.observe.sample import (
+    ClientSample,
+    CreationSample,
+    HandedSample,
+    RpcSample,
+    Sample,
+    TopicSample,
+)
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
@@ -83,6 +90,7 @@ class Sampler:
             counters=counters,
             pools=broker.core.pools(),
             latencies=broker.core.latencies(),
+            steps=broker.core.steps(),
             sizes=broker.core.message_sizes(),
             half_messages=self._half_messages(counters),
             page_cache=self._cached(),
@@ -104,18 +112,41 @@ class Sampler:
         limit: int = broker.settings.metricsOtelCardinalityLimit
         system = broker.topics.is_system
         rows = []
-        for key, (messages_in, bytes_in, messages_out, bytes_out, _) in sorted(table.items()):
+        for key, (messages_in, bytes_in, messages_out, bytes_out, _, more) in sorted(table.items()):
             name = key.decode(errors="replace")
             if system(name) and messages_in == messages_out == 0:
                 continue  # a dozen of them are there from the start
-            rows.append(
-                TopicSample(name, messages_in, bytes_in, messages_out, bytes_out, system(name))
-            )
-        sample.left_out = max(0, len(rows) - limit) + max(0, len(behind) - limit)
+            row = TopicSample(name, messages_in, bytes_in, messages_out, bytes_out, system(name))
+            if any(more):
+                row.numbers = more
+            rows.append(row)
+        handed = [
+            HandedSample(group.decode(errors="replace"), topic.decode(errors="replace"), *counts)
+            for (group, topic), counts in sorted(broker.core.handed().items())
+        ]
+        sample.handed = handed[:limit]
+        sample.rpc = self._request_times()
+        sample.created = [
+            CreationSample(what, done, times)
+            for (what, done), times in broker.dispatcher.times.created.items()
+        ]
+        sample.left_out = sum(max(0, len(each) - limit) for each in (rows, behind, handed))
         sample.topics = rows[:limit]
         sample.lags = [each.sample for each in behind[:limit]]
         sample.producers = _clients(broker.producers.groups().items())
         sample.consumers = _consumers(broker.consumers.groups())
+
+    def _request_times(self) -> list[RpcSample]:
+        """The reactor's and the control thread's; a code may be answered by both."""
+        found = {
+            key: (list(counts), total)
+            for key, (counts, total) in self._broker.core.rpc_times().items()
+        }
+        for (code, response), (counts, total) in self._broker.dispatcher.times.rows.items():
+            before, sum_before = found.get((code, response, False), ([0] * len(counts), 0))
+            both = [a + b for a, b in zip(before, counts, strict=True)]
+            found[code, response, False] = (both, sum_before + total)
+        return [RpcSample(*key, times) for key, times in sorted(found.items())]
 
     def _half_messages(self, counters: dict[str, int]) -> int:
         """Transactions that are open; -1: the core does not say."""

@@ -40,5 +40,9 @@ class Exposition:
         return ("\n".join(self._lines) + "\n").encode()
 
 
+def flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
 def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

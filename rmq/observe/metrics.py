@@ -4,25 +4,25 @@
 
 Every value carries the labels of RocketMQ's own exporter, `cluster`, `node_type` and `node_id` (the
 broker's name), and `shard`: sum by (node_id, ..) looks at a shard, sum by (topic) at the machine.
-RocketMQ's dashboards work with what is here. What differs: messages out are counted by topic and
-not by group, commits and rollbacks are not told by topic; there is one queue of requests
+RocketMQ's dashboards work with what is here. What differs: there is one queue of requests
 (rocketmq_processor_watermark, processor "control") where RocketMQ has a pool of threads for each
-kind. There is no rocketmq_rpc_latency: nothing is timed per request, only what waits for the disk.
+kind; sizes of messages, open transactions and their time to the end are not told by topic;
+one-way requests have no answer and are not in rocketmq_rpc_latency.
 
-Histograms of ours are in seconds as Prometheus wants them, RocketMQ's in its units; the buckets are
-every fourth of the core's, so powers of two.
+Histograms of ours are in seconds as Prometheus wants them, with every fourth of the core's buckets,
+so powers of two. RocketMQ's have its units and bounds (by_steps.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rmq.observe.exposition import Exposition
+from rmq.observe.by_steps import add_steps
+from rmq.observe.by_topic import STORAGE, SYSTEM_GROUP_PREFIX, Labels, add_topics
+from rmq.observe.exposition import Exposition, flag
 from rmq.observe.latency import edge
-from rmq.observe.sample import LagSample, Sample, TopicSample
+from rmq.observe.sample import LagSample, Sample
 
-Labels = dict[str, str]
-DLQ_PREFIX = "%DLQ%"
 SIZE_EDGES = (7, 8, 9, 10, 11, 12, 14, 16, 19, 20, 21, 22)  # 128 bytes to 4 MiB
 
 # (metric, help, value of a sample); None leaves the shard out
@@ -100,8 +100,6 @@ _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
 
 # metric -> (counter of the core, help)
 _COUNTERS = {
-    "rocketmq_commit_messages_total": ("transactions_committed", "Transactions committed."),
-    "rocketmq_rollback_messages_total": ("transactions_rolled_back", "Transactions rolled back."),
     "rmq_memory_refusals_total": (
         "memory_refusals",
         "Memory asked for after the start, and not given.",
@@ -123,14 +121,11 @@ _COUNTERS = {
     "rmq_sent_bytes_total": ("sent_bytes", "Bytes to sockets."),
     "rmq_socket_stalls_total": ("socket_stalls", "Sockets that did not take a turn's output."),
     "rmq_connections_accepted_total": ("connections_accepted", "Connections accepted."),
+    "rmq_connections_closed_slow_total": (
+        "connections_closed_slow",
+        "Connections closed for the large buffer they held while others waited.",
+    ),
     "rmq_connections_refused_total": ("connections_refused", "Connections beyond the limit."),
-}
-
-_TOPIC_COUNTERS: dict[str, tuple[str, Callable[[TopicSample], int]]] = {
-    "rocketmq_messages_in_total": ("Messages stored.", lambda t: t.messages_in),
-    "rocketmq_messages_out_total": ("Messages handed to consumers.", lambda t: t.messages_out),
-    "rocketmq_throughput_in_total": ("Bytes stored.", lambda t: t.bytes_in),
-    "rocketmq_throughput_out_total": ("Bytes handed to consumers.", lambda t: t.bytes_out),
 }
 
 _LAG_GAUGES: dict[str, tuple[str, Callable[[LagSample], int]]] = {
@@ -170,10 +165,11 @@ def render(samples: Sequence[Sample]) -> bytes:
     shards = [(sample, _labels(sample)) for sample in samples]
     for name, text, value_of in _GAUGES:
         out.family(name, "gauge", text)
+        own = STORAGE if name.startswith("rocketmq_storage_") else {}
         for sample, labels in shards:
             value = value_of(sample)
             if value is not None:
-                out.value(name, labels, value)
+                out.value(name, labels | own, value)
     for name, (counter, text) in _COUNTERS.items():
         out.family(name, "counter", text)
         for sample, labels in shards:
@@ -186,7 +182,8 @@ def render(samples: Sequence[Sample]) -> bytes:
     out.family("rmq_cpu_seconds_total", "counter", "User and system time of the process.")
     for sample, labels in shards:
         out.value("rmq_cpu_seconds_total", labels, sample.cpu_ms / 1000)
-    _topics(out, shards)
+    add_topics(out, shards)
+    add_steps(out, shards)
     _lags(out, shards)
     _sizes(out, shards)
     _clients(out, shards)
@@ -196,8 +193,6 @@ def render(samples: Sequence[Sample]) -> bytes:
     _latency(out, shards, "commit", "rmq_commit_latency_seconds",
              "One write of the store pool to its file.")  # fmt: skip
     _latency(out, shards, "flush", "rmq_flush_latency_seconds", "One fdatasync of the log.")
-    _latency(out, shards, "finish", "rocketmq_finish_message_latency",
-             "From a half message's birth to its end, in ms.", per_unit=1)  # fmt: skip
     return out.text()
 
 
@@ -220,33 +215,21 @@ def _difference(sample: Sample, upper: str, lower: str) -> int | None:
     return max(0, sample.counters[upper] - sample.counters[lower])
 
 
-def _topics(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
-    for name, (text, value_of) in _TOPIC_COUNTERS.items():
-        out.family(name, "counter", text)
-        for sample, labels in shards:
-            for topic in sample.topics:
-                own = {"topic": topic.name, "is_system": _flag(topic.is_system)}
-                out.value(name, labels | own, value_of(topic))
-    name = "rocketmq_send_to_dlq_messages_total"
-    out.family(name, "counter", "Messages given up: dead letters of a group.")
-    for sample, labels in shards:
-        for topic in sample.topics:
-            if topic.name.startswith(DLQ_PREFIX):
-                group = topic.name.removeprefix(DLQ_PREFIX)
-                out.value(name, labels | {"consumer_group": group}, topic.messages_in)
-
-
 def _lags(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
     for name, (text, value_of) in _LAG_GAUGES.items():
         out.family(name, "gauge", text)
         for sample, labels in shards:
+            system = {topic.name for topic in sample.topics if topic.is_system}
             for lag in sample.lags:
                 value = value_of(lag)
                 if value >= 0:
                     own = {
                         "consumer_group": lag.group,
                         "topic": lag.topic,
-                        "is_retry": _flag(lag.topic.startswith("%RETRY%")),
+                        "is_retry": flag(lag.topic.startswith("%RETRY%")),
+                        "is_system": flag(
+                            lag.topic in system or lag.group.lower().startswith(SYSTEM_GROUP_PREFIX)
+                        ),
                     }
                     out.value(name, labels | own, value)
 
@@ -278,7 +261,7 @@ def _clients(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
             own = {
                 "consumer_group": row.group, "language": row.language, "version": row.version,
                 "consume_mode": row.mode, "protocol_type": "remoting",
-                "is_system": _flag(row.is_system),
+                "is_system": flag(row.is_system),
             }  # fmt: skip
             out.value("rocketmq_consumer_connections", labels | own, row.count)
 
@@ -297,7 +280,6 @@ def _latency(
     which: str,
     name: str,
     text: str,
-    per_unit: float = 1e6,
 ) -> None:
     out.family(name, "histogram", text)
     for sample, labels in shards:
@@ -308,12 +290,8 @@ def _latency(
         for bucket, count in enumerate(counts):
             seen += count
             if bucket % 4 == 3 and bucket >= 7 and bucket < len(counts) - 1:
-                le = f"{(edge(bucket) + 1) / per_unit:.6f}"
+                le = f"{(edge(bucket) + 1) / 1e6:.6f}"
                 out.value(f"{name}_bucket", labels | {"le": le}, seen)
         out.value(f"{name}_bucket", labels | {"le": "+Inf"}, seen)
-        out.value(f"{name}_sum", labels, sum_of_all / per_unit)
+        out.value(f"{name}_sum", labels, sum_of_all / 1e6)
         out.value(f"{name}_count", labels, seen)
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"

@@ -17,6 +17,15 @@ from typing import Any
 
 import msgspec
 
+# Counts between bounds (of one more than there are bounds), and the sum of the values.
+StepCounts = tuple[list[int], int]
+
+# RocketMQ's bounds of its histograms, as the core and the control thread count them.
+RPC_STEPS_MS = (1, 3, 5, 7, 10, 100, 1000, 2000, 3000)
+CREATE_STEPS_MS = (10, 100, 1000, 3000, 5000)
+FINISH_STEPS_S = (5, 60, 600, 3600, 43200, 86400)
+WAIT_STEPS_S = (60, 600, 3600, 43200, 86400, 259200)
+
 
 class TopicSample(msgspec.Struct):
     """Counters of one topic since the start."""
@@ -27,6 +36,61 @@ class TopicSample(msgspec.Struct):
     messages_out: int = 0
     bytes_out: int = 0
     is_system: bool = False
+    # TopicNumbers of the core (cext/flow/topic_table.pxd); empty: all zero.
+    numbers: list[int] = []
+
+    @property
+    def kinds(self) -> dict[str, tuple[int, int]]:
+        """{message type: (messages, bytes) stored}; normal ones always."""
+        n = self.numbers or [0] * 6
+        special = {kind: (n[i], n[3 + i]) for i, kind in enumerate(SPECIAL_KINDS) if n[i]}
+        normal = (self.messages_in - sum(n[:3]), self.bytes_in - sum(n[3:6]))
+        return {"normal": normal, **special}
+
+    @property
+    def ended(self) -> tuple[int, int]:
+        """Transactions (committed, rolled back)."""
+        return (self.numbers[6], self.numbers[7]) if self.numbers else (0, 0)
+
+    @property
+    def timed_out(self) -> int:
+        """Timed messages delivered."""
+        return self.numbers[8] if self.numbers else 0
+
+    @property
+    def timed(self) -> StepCounts:
+        """Timed messages taken, by the seconds they were to wait (WAIT_STEPS_S)."""
+        bounds = len(WAIT_STEPS_S) + 1
+        return (self.numbers[9 : 9 + bounds], self.numbers[19]) if self.numbers else ([], 0)
+
+
+SPECIAL_KINDS = ("fifo", "delay", "transaction")  # in the order of the core's MessageKind
+
+
+class HandedSample(msgspec.Struct):
+    """What a group was given of a topic since the start."""
+
+    group: str
+    topic: str
+    messages: int
+    bytes: int
+
+
+class RpcSample(msgspec.Struct):
+    """How long answers to one kind of request took (RPC_STEPS_MS)."""
+
+    request: int
+    response: int
+    held: bool  # pulls that waited for a message
+    times: StepCounts
+
+
+class CreationSample(msgspec.Struct):
+    """How long it took to make or change topics or groups (CREATE_STEPS_MS)."""
+
+    what: str  # topic | group
+    done: bool
+    times: StepCounts
 
 
 class LagSample(msgspec.Struct):
@@ -75,9 +139,13 @@ class Sample(msgspec.Struct):
     # pool: buffer bytes, buffers, in use, most ever in use, refusals
     pools: dict[str, tuple[int, int, int, int, int]] = {}
     latencies: dict[str, tuple[list[int], int]] = {}  # counts per bucket, sum in us
+    steps: dict[str, StepCounts] = {}  # finish: transactions from send to end (FINISH_STEPS_S)
+    rpc: list[RpcSample] = []
+    created: list[CreationSample] = []
     page_cache: tuple[int, int, int] = (0, -1, 0)  # resident, dirty (-1 unknown), looked at
     groups: int = 0
     topics: list[TopicSample] = []
+    handed: list[HandedSample] = []
     lags: list[LagSample] = []
     producers: list[ClientSample] = []
     consumers: list[ClientSample] = []

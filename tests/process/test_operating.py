@@ -213,6 +213,17 @@ def test_metrics_tell_how_old_what_waits_is(tmp_path: Path) -> None:
         assert value(text, "rocketmq_consumer_ready_messages", **row) == 3
         oldest = value(text, "rocketmq_consumer_lag_latency", **row)
         assert 30_000 > oldest >= value(text, "rocketmq_consumer_queueing_latency", **row) >= 50
+        given = {"consumer_group": "g", "topic": "t"}
+        assert value(text, "rocketmq_messages_out_total", **given) == 3
+        assert value(text, "rocketmq_throughput_out_total", **given) > 3
+        normal = {"message_type": "normal", "topic": "t"}
+        assert value(text, "rocketmq_messages_in_total", **normal) == 10
+        pulled = {"request_code": "pull_message", "response_code": "success"}
+        assert value(text, "rocketmq_rpc_latency_count", **pulled) == 1
+        committed = {"request_code": "update_consumer_offset", "response_code": "success"}
+        assert value(text, "rocketmq_rpc_latency_bucket", le="3000", **committed) == 1
+        done = {"invocation_status": "success"}
+        assert value(text, "rocketmq_topic_create_execution_time_count", **done) == 1
         assert value(text, "rocketmq_message_size_count") >= 7
         assert value(text, "rocketmq_message_size_bucket", le="1024") >= 7
         assert value(text, "rocketmq_half_messages") == 0

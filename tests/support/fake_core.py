@@ -300,13 +300,22 @@ class FakeCore:
 
     def topic_table(
         self,
-    ) -> dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None]]]:
+    ) -> dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None], list[int]]]:
         table = {}
         for name, (read, write, _, _) in self.topics.items():
             spans = [self.queue_range(name, queue_id) for queue_id in range(max(read, write))]
             count = sum(span[1] for span in spans if span is not None)
-            table[name] = (count, 10 * count, 0, 0, spans)
+            table[name] = (count, 10 * count, 0, 0, spans, [0] * 20)
         return table
+
+    def handed(self) -> dict[tuple[bytes, bytes], tuple[int, int]]:
+        return {}
+
+    def steps(self) -> dict[str, tuple[list[int], int]]:
+        return {"finish": ([0] * 10, 0)}
+
+    def rpc_times(self) -> dict[tuple[int, int, bool], tuple[list[int], int]]:
+        return {(310, 0, False): ([4] + [0] * 9, 0)}
 
     def pools(self) -> dict[str, tuple[int, int, int, int, int]]:
         return {"reply": (16384, 100, 3, 7, 0)}

@@ -239,6 +239,31 @@ def test_many_held_pulls_are_each_answered_once_by_one_message(shard: Shard) -> 
         assert client.is_silent(0)
 
 
+def test_held_pulls_of_a_queue_are_answered_in_the_order_in_which_they_came(shard: Shard) -> None:
+    client = shard.connect()
+    for opaque in (5, 3, 8, 1, 9):
+        client.put(pull("g", "t", 0, opaque, 9000))
+    shard.until(lambda counters: counters["pulls_waiting"] == 5)
+    shard.connect().put(send("t", b"x", 100))
+    assert [client.reply().opaque for _ in range(5)] == [5, 3, 8, 1, 9]
+
+
+def test_a_held_pull_in_the_middle_may_end_and_the_rest_stay_in_order(shard: Shard) -> None:
+    client, other = shard.connect(), shard.connect()
+    for opaque, hold_ms in ((1, 9000), (2, 9000), (3, 150), (4, 9000), (5, 150)):
+        client.put(pull("g", "t", 0, opaque, hold_ms))
+        if opaque == 2:
+            other.put(pull("g", "t", 0, 7, 9000))
+        shard.until(lambda counters, n=opaque: counters["pulls_waiting"] >= n)
+    assert sorted(client.reply().opaque for _ in range(2)) == [3, 5]
+    client.put(pull("g", "t", 0, 6, 9000))
+    shard.until(lambda counters: counters["pulls_waiting"] == 5)
+    other.close()
+    shard.until(lambda counters: counters["pulls_waiting"] == 4)
+    shard.connect().put(send("t", b"x", 100))
+    assert [client.reply().opaque for _ in range(4)] == [1, 2, 4, 6]
+
+
 def test_records_out_of_memory_come_from_disk_the_same(tmp_path: Path) -> None:
     with Shard(tmp_path, ring_bytes=MIB, record_max_bytes=MIB // 2) as shard:
         shard.topic("t")

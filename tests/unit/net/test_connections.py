@@ -8,6 +8,7 @@ import socket
 import time
 from pathlib import Path
 
+import pytest
 from support.shard import (
     CLOSED,
     EVENT,
@@ -77,6 +78,27 @@ def test_without_a_buffer_a_large_frame_is_refused_and_the_connection_goes_on(
         hoarder.put(large[MIB // 2 :])
         assert hoarder.reply().code == 0
         assert client.ask(large).code == 0  # the buffer is back
+
+
+def test_large_request_that_does_not_get_on_gives_its_buffer_to_others(tmp_path: Path) -> None:
+    with Shard(tmp_path, jumbo_buffers=2) as shard:
+        shard.topic("t")
+        stuck, quick, client = shard.connect(), shard.connect(), shard.connect()
+        large = send("t", bytes(2 * MIB), 5)
+        stuck.put(large[:40_000])
+        quick.put(large[:-1])
+        shard.until(lambda counters: counters["received_bytes"] >= len(large) + 39_999)
+        end = time.monotonic() + 20
+        while (reply := client.ask(large)).code != 0:
+            assert reply.code == 2
+            assert time.monotonic() < end
+            stuck.put(b"\0")  # it trickles on
+            time.sleep(0.1)
+        assert shard.core.stats()["connections_closed_slow"] == 1
+        with pytest.raises((EOFError, ConnectionError)):
+            stuck.reply()
+        quick.put(large[-1:])
+        assert quick.reply().code == 0
 
 
 def test_a_client_that_does_not_read_is_not_read_and_harms_nobody(tmp_path: Path) -> None:
