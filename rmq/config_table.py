@@ -202,7 +202,7 @@ BROKER: tuple[Setting, ...] = (
     _refused_bool("authorizationEnabled", _NO_ACCOUNTS),
     # --- rmq's own
     _int("rmqRingBytes", 16 * MIB, MIB, 1 << 34),  # write buffer in front of the log, power of two
-    _bool("rmqPinShards", True),  # several shards: each reactor on a core of its own
+    _bool("rmqPinShards", True),  # several shards: each reactor a core of its own; one: a node
     _int("rmqShardFailuresMax", 10, 1),  # failed starts in a row after which one is given up
     _int("rmqShardCrashesMax", 15, 1),  # so many ends of a shard that served, within
     _int("rmqShardCrashMinutes", 10, 1, 1440),  # so many minutes: it is given up too

@@ -2,22 +2,29 @@
 
 The order at a shard's start is what makes this work without touching the compiled half:
 
-    prefer_node(node)                  policy of the calling thread; later threads inherit it
-    allow(node's processors)           likewise; then memory is taken and the threads are started
+    children_on(core)                  in the supervisor: the process begins on its own core, as
+                                       batch work
+    prefer_node(node)                  policy of the calling thread; later threads inherit it;
+                                       then memory is taken and the threads are started
     pin_thread("rmq-reactor", core)    the one thread that gets a core to itself
+    spread(node's processors)          when it serves: the other threads, now ordinary ones
+
+So a shard that starts, which is 0.3 s of the interpreter's imports and of recovery, takes the core
+that is its own anyway, and nothing of its siblings' cores.
 
 The memory policy is MPOL_PREFERRED: pages come from the node as long as it has any, and from
 elsewhere then, rather than an out-of-memory kill. set_mempolicy is called as a system call, through
-ctypes: libnuma need not be installed. All three say whether it worked; a container that forbids it
-costs locality and nothing else.
+ctypes: libnuma need not be installed. All say whether it worked; a container that forbids it costs
+locality and nothing else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
@@ -34,6 +41,41 @@ def allow(cpus: Iterable[int]) -> str:
         os.sched_setaffinity(0, wanted)
     except OSError as error:
         return f"affinity {sorted(wanted)}: {error.strerror}"
+    return ""
+
+
+@contextlib.contextmanager
+def children_on(cpus: Iterable[int]) -> Iterator[None]:
+    """Processes that this thread starts meanwhile begin on these processors (none: anywhere), and
+    as batch work, which preempts nobody when it wakes."""
+    before = os.sched_getaffinity(0)
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, set(cpus) or before)
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, before)
+
+
+def spread(cpus: Iterable[int], apart: str) -> str:
+    """All threads of this process but `apart` may use these processors from now on (none: as
+    before), and none is batch work any more; why not, or nothing."""
+    wanted = set(cpus)
+    for path in Path("/proc/self/task").iterdir():
+        thread = int(path.name)
+        try:
+            if wanted and (path / "comm").read_text().strip() != apart:
+                os.sched_setaffinity(thread, wanted)
+            os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+        except (FileNotFoundError, ProcessLookupError):  # that thread has just ended
+            continue
+        except OSError as error:
+            return f"affinity {sorted(wanted)} of all threads: {error.strerror}"
     return ""
 
 

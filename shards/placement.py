@@ -8,7 +8,10 @@
 Shard 0 is where a broker of one shard keeps its files, so an existing store grows by adding shards
 and nothing is moved or renamed. Cores are dealt out node by node in turn, so that the shards share
 memory controllers evenly. A shard's reactor gets a core to itself (all its hardware threads), the
-shard's other threads the core's node; with more shards than cores nothing is bound.
+shard's other threads the core's node; with more shards than cores they get a node only, and nothing
+where there is one. A broker of one shard gets a node as well, where there are several (home_node):
+half of its memory would be far from its reactor otherwise, wherever that runs. It gets no core: it
+shares the machine with what else runs there.
 
 `--shards auto` is one shard for each physical core this process may use (affinity, cpuset, quota of
 processor time), less one for the rest of the system from LARGE_CORES cores on; that core is the
@@ -82,10 +85,12 @@ def place(settings: Settings, count: int, machine: Machine, *, bind: bool = True
             f"65535; at most {65535 - PORT_STEP * (count - 1)} with {count} shards"
         )
     cores = _deal(machine, count) if bind else []
+    nodes = _deal_nodes(machine, count) if bind else []
     store = Path(settings.storePathRootDir)
     places = []
     for index in range(count):
         core = cores[index] if index < len(cores) else None
+        node = core.node if core is not None else nodes[index] if nodes else -1
         places.append(
             Place(
                 index=index,
@@ -93,8 +98,8 @@ def place(settings: Settings, count: int, machine: Machine, *, bind: bool = True
                 port=settings.listenPort + PORT_STEP * index if settings.listenPort else 0,
                 store=shard_store(store, index),
                 cpus=core.cpus if core is not None else (),
-                node_cpus=machine.cpus_of_node(core.node) if core is not None else (),
-                node=core.node if core is not None else -1,
+                node_cpus=machine.cpus_of_node(node) if node >= 0 else (),
+                node=node,
             )
         )
     return places
@@ -116,6 +121,20 @@ def _deal(machine: Machine, count: int) -> list[Core]:
             if by_node[node] and len(dealt) < count:
                 dealt.append(by_node[node].pop(0))
     return dealt
+
+
+def _deal_nodes(machine: Machine, count: int) -> list[int]:
+    """Nodes for more shards than there are cores; none on a machine of one node."""
+    nodes = machine.nodes()
+    return [nodes[index % len(nodes)] for index in range(count)] if len(nodes) > 1 else []
+
+
+def home_node(machine: Machine) -> int:
+    """Where a broker of one shard goes: the node with most processors for it; -1: there is one."""
+    nodes = machine.nodes()
+    if len(nodes) == 1:
+        return -1
+    return max(nodes, key=lambda node: (len(machine.cpus_of_node(node)), -node))
 
 
 def shard_values(settings: Settings, where: Place) -> dict[str, str]:

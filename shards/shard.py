@@ -34,6 +34,7 @@ from pathlib import Path
 
 import msgspec
 
+from shards import pinning
 from shards.bus_files import BusDirectory
 from shards.messages import ShardStatus
 from shards.placement import Place
@@ -97,9 +98,10 @@ class Shard:
         directory.remove(f"shard-{index}.why")
         root = str(directory.path.parent)
         command = [sys.executable, "-m", "shards.shard_process", root, str(index), self.place.name]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, start_new_session=True, env=_environment()
-        )
+        with pinning.children_on(place.cpus):
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, start_new_session=True, env=_environment()
+            )
         self._watch(self.process.pid)
         self.state = STARTING
         ticks = start_ticks(self.pid) or 0

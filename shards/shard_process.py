@@ -3,9 +3,9 @@
 What it is to be stands in STORE/bus/shard-INDEX.json, written by the supervisor (start_file.py):
 its settings, the secret of the bus, and where it runs (placement.py).
 
-Start: memory policy and affinity, store lock, recovery, threads; then the bus, and with what the
-other shards know the name servers. A start that fails leaves its reason in
-STORE/bus/shard-INDEX.why and ends with REFUSED or FAILED; the supervisor shows it.
+Start: memory policy, store lock, recovery, threads, all of it on the shard's own core (pinning.py);
+then the bus, and with what the other shards know the name servers. A start that fails leaves its
+reason in STORE/bus/shard-INDEX.why and ends with REFUSED or FAILED; the supervisor shows it.
 
 When the supervisor dies the shard serves on: it holds everything it needs. It stops at SIGTERM. It
 leads a session of its own, so that Ctrl-C in the supervisor's terminal is the supervisor's matter.
@@ -36,6 +36,8 @@ from shards.start_file import FAILED, REFUSED, StartFile
 
 log = logging.getLogger("rmq.shard")
 
+REACTOR = "rmq-reactor"  # the name of its thread
+
 
 def main(arguments: list[str]) -> int:
     directory = BusDirectory(Path(arguments[0]))
@@ -62,9 +64,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, _on_signal, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for failure in (pinning.prefer_node(start.node), pinning.allow(start.node_cpus)):
-        if failure:
-            log.warning("not in its place: %s", failure)
+    _warn(pinning.prefer_node(start.node))
     lock = StoreLock(Path(settings.storePathRootDir))
     core = make_core(settings, start.node)
     try:
@@ -82,6 +82,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
         broker.join(siblings)
         await broker.start()
         siblings.serving()
+        _warn(pinning.spread(start.node_cpus, REACTOR))
         await stop.wait()
         log.info("stopping")
         await broker.stop()
@@ -93,11 +94,16 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
 async def _pin(cpus: list[int]) -> None:
     """The thread names itself when it first runs, which may take a moment."""
     for _ in range(50):
-        failure = pinning.pin_thread("rmq-reactor", cpus)
+        failure = pinning.pin_thread(REACTOR, cpus)
         if not failure:
             return
         await asyncio.sleep(0.01)
-    log.warning("not in its place: %s", failure)
+    _warn(failure)
+
+
+def _warn(failure: str) -> None:
+    if failure:
+        log.warning("not in its place: %s", failure)
 
 
 def _on_signal(stop: asyncio.Event) -> None:

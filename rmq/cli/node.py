@@ -105,7 +105,29 @@ def _new_core(settings: Settings) -> Any:
         from rmq.broker.shard import make_core
     except ImportError as error:
         raise NotBuiltError(f"{error}. In a checkout run `make build`") from None
-    return make_core(settings)
+    return make_core(settings, _settle(settings))
+
+
+def _settle(settings: Settings) -> int:
+    """On a machine of several nodes the process keeps to one of them, before it takes memory and
+    starts threads: its number, or -1."""
+    nodes = sum(1 for _ in Path("/sys/devices/system/node").glob("node[0-9]*"))
+    if not settings.rmqPinShards or nodes < 2:
+        return -1
+    from shards import pinning
+    from shards.placement import home_node
+    from shards.topology import read_machine
+
+    machine = read_machine()
+    node = home_node(machine)
+    if node >= 0:
+        for failure in (
+            pinning.prefer_node(node),
+            pinning.allow(machine.cpus_of_node(node)),
+        ):
+            if failure:
+                log.warning("not in its place: %s", failure)
+    return node
 
 
 def _open(core: Any) -> dict[str, Any]:

@@ -159,7 +159,7 @@ def _processors(machine: Machine, settings: Settings) -> Iterator[Finding]:
     nodes, pinned = machine.nodes(), settings.rmqPinShards
     yield Finding(
         "NUMA nodes", str(nodes), "one, or rmqPinShards=true", nodes == 1 or pinned,
-        "with --shards N each shard's threads and buffers are bound to a node, if they may be",
+        "the threads and buffers of each shard are bound to a node, if they may be",
         "" if nodes == 1 or pinned else "--set rmqPinShards=true",
     )  # fmt: skip
     folder = "/sys/devices/system/clocksource/clocksource0"

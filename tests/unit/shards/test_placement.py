@@ -14,7 +14,7 @@ from support.fake_machine import fake_machine
 from rmq.config import load_properties
 from rmq.errors import ConfigError
 from shards import pinning
-from shards.placement import auto_count, parse_shards, place, shard_values
+from shards.placement import auto_count, home_node, parse_shards, place, shard_values
 from shards.topology import Machine, parse_cpu_list, read_machine
 
 
@@ -120,6 +120,35 @@ def test_more_shards_than_cores_are_bound_to_none(tmp_path: Path) -> None:
     assert places(machine, 3) == [(-1, ()), (-1, ()), (-1, ())]
 
 
+@pytest.mark.parametrize("nodes", [2, 4, 8])
+def test_more_shards_than_cores_still_have_a_node_each(tmp_path: Path, nodes: int) -> None:
+    machine = machine_of(tmp_path, nodes=nodes, cores=1, threads=2)
+    found = place(load_properties(None, {}), 2 * nodes + 1, machine)
+    assert [each.node for each in found] == [*range(nodes), *range(nodes), 0]
+    assert all(each.cpus == () for each in found)
+    assert all(each.node_cpus == machine.cpus_of_node(each.node) for each in found)
+    unbound = place(load_properties(None, {}), 2 * nodes + 1, machine, bind=False)
+    assert {(each.node, each.node_cpus) for each in unbound} == {(-1, ())}
+
+
+@pytest.mark.parametrize(
+    ("shape", "node"),
+    [
+        ({"nodes": 1, "cores": 8}, -1),  # there is no other
+        ({"nodes": 2, "cores": 4}, 0),
+        ({"nodes": 4, "cores": 2, "threads": 2}, 0),
+        ({"nodes": 8, "cores": 2}, 0),
+        ({"nodes": 2, "cores": 4, "cpuset": "2-6"}, 1),  # more of node 1 than of node 0
+        ({"nodes": 2, "cores": 4, "cpuset": "4-7"}, -1),  # the cpuset has chosen already
+        ({"nodes": 2, "cores": 2, "threads": 2, "offline": {0}}, 1),  # half a core is off line
+    ],
+)
+def test_broker_of_one_shard_keeps_to_the_node_with_most_processors(
+    tmp_path: Path, shape: dict[str, object], node: int
+) -> None:
+    assert home_node(machine_of(tmp_path, **shape)) == node
+
+
 def test_shard_0_keeps_name_port_and_store_of_a_broker_of_one(tmp_path: Path) -> None:
     settings = load_properties(None, {"brokerName": "b", "storePathRootDir": "/s"})
     found = place(settings, 3, machine_of(tmp_path))
@@ -182,6 +211,54 @@ def test_thread_keeps_to_the_processors_it_is_allowed() -> None:
         return pinning.allow([one]), os.sched_getaffinity(0)
 
     assert in_a_thread(work) == ("", {one})
+
+
+def test_children_begin_where_they_are_put_and_spread_when_they_serve() -> None:
+    """The policy and processors of a thread that is started meanwhile, which is how a child gets
+    them, and of the starter behind it."""
+    everywhere = os.sched_getaffinity(0)
+    one = min(everywhere)
+
+    def place_now() -> tuple[set[int], int]:
+        return os.sched_getaffinity(0), os.sched_getscheduler(0)
+
+    def work() -> tuple[object, object]:
+        with pinning.children_on([one]):
+            child = in_a_thread(place_now)
+        return child, place_now()
+
+    assert in_a_thread(work) == (({one}, os.SCHED_BATCH), (everywhere, os.SCHED_OTHER))
+
+
+def test_spreading_leaves_the_reactor_where_it_is() -> None:
+    everywhere = os.sched_getaffinity(0)
+    one = min(everywhere)
+    found: dict[str, tuple[set[int], int]] = {}
+    spreading = threading.Event()
+
+    def stay(name: str) -> None:
+        Path("/proc/thread-self/comm").write_text(name)
+        os.sched_setaffinity(0, {one})
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        ready.release()
+        spreading.wait(10)
+        found[name] = (os.sched_getaffinity(0), os.sched_getscheduler(0))
+
+    ready = threading.Semaphore(0)
+    names = ("rmq-test-apart", "rmq-test-other")
+    threads = [threading.Thread(target=stay, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+        assert ready.acquire(timeout=10)
+    failure = pinning.spread(everywhere, names[0])
+    spreading.set()
+    for thread in threads:
+        thread.join()
+    assert failure == ""
+    assert found == {
+        names[0]: ({one}, os.SCHED_OTHER),
+        names[1]: (everywhere, os.SCHED_OTHER),
+    }
 
 
 def test_thread_is_found_by_its_name() -> None:
