@@ -10,6 +10,8 @@ and the generator, which is paced and needs little, beside them.
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +19,7 @@ from dataclasses import replace
 
 from rounds import Outcome, interleaved, middle
 from rows import Bench, Row, compare_cpu, in_rounds, sends, topic_queues
-from servers import START_SECONDS_MAX, Ours, StartError
+from servers import ROOT, START_SECONDS_MAX, Ours, StartError
 
 from cext.load.producer import Producer
 from cext.load.template import FrameSet
@@ -25,7 +27,7 @@ from rmq.client.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import RmqError
 from rmq.format import remoting
-from rmq.load.cpu import CpuMeter, resident_bytes
+from rmq.load.cpu import CpuMeter, resident_bytes, tick_seconds
 from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.run import measure, open_producer
 from shards.client import BusClient
@@ -164,9 +166,15 @@ def bus_messages(client: BusClient) -> float:
 
 def shard_faults(bench: Bench) -> list[Outcome]:
     """Shard 1 is killed, then stopped, under load; shard 0's sends are timed from when they were
-    due. The same time without a fault tells what the machine does by itself."""
+    due. The same time without a fault tells what the machine does by itself, and the same time with
+    a process that imports and computes as long as a shard that starts, on the same core, what the
+    start of any process does: the caches and the kernel are shared, whatever has a core of its own.
+
+    The generator has shard 0's core; who kills, waits and asks has that of shard 1 meanwhile.
+    """
     back = Outcome("shard_faults", "shard killed under load: serves again after", 1.0, unit=" s")
     killed = Outcome("shard_faults", "sibling's p99 meanwhile: to the p99 without", 1.25)
+    alike = Outcome("shard_faults", "sibling's p99 meanwhile: to that of such a process", 1.25)
     stopped = Outcome("shard_faults", "sibling's p99 while a shard is stopped: to without", 1.25)
     noise: list[float] = []
     free = replace(bench, cpus=bench.all_cpus)
@@ -174,6 +182,7 @@ def shard_faults(bench: Bench) -> list[Outcome]:
         frames = send_frames(of_first_broker(topic_queues(ours)), SendShape(bench.body_bytes))
         paced = open_producer(frames, ours.addresses[:1], 1000, rate=PACED)
         paced.run(500_000)
+        place = shard_status(ours)[1].cpus
         with ThreadPoolExecutor(2) as threads:
             for _ in range(bench.rounds):
                 with load_on(threads, ours, frames, 3 * bench.seconds + SETTLE_S):
@@ -181,9 +190,18 @@ def shard_faults(bench: Bench) -> list[Outcome]:
                     first, calm = p99_us(bench, paced), p99_us(bench, paced)
                     noise.append(calm / first)
                     watched = threads.submit(p99_us, bench, paced)
-                    back.values.append(kill_and_wait(ours, 1))
-                    killed.values.append(watched.result() / calm)
+                    with on_cpus(place):
+                        back.values.append(kill_and_wait(ours, 1))
+                        cpu = tick_seconds(shard_status(ours)[1].pid)
+                    during = watched.result()
+                    killed.values.append(during / calm)
                     back.details.setdefault("calm_us", []).append(calm)
+                    back.details.setdefault("start_cpu", []).append(cpu)
+                settle(paced)
+                watched = threads.submit(p99_us, bench, paced)
+                with on_cpus(place):
+                    compute(cpu)
+                alike.values.append(during / watched.result())
                 with load_on(threads, ours, frames, 2 * bench.seconds + SETTLE_S):
                     settle(paced)
                     calm = p99_us(bench, paced)
@@ -197,7 +215,25 @@ def shard_faults(bench: Bench) -> list[Outcome]:
         f"p99 {middle(back.details['calm_us']):.0f} us"
     )
     killed.details = {"without_fault": noise}
-    return [back, killed, stopped]
+    alike.notes.append(f"a start takes {middle(back.details['start_cpu']):.2f} CPU-s")
+    return [back, killed, alike, stopped]
+
+
+@contextlib.contextmanager
+def on_cpus(cpus: list[int]) -> Iterator[None]:
+    """This thread, and what it starts, is there meanwhile; none: where it is."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def compute(seconds: float) -> None:
+    """A process that imports what a shard does and then computes, for so much CPU time in all."""
+    work = f"import time, shards.shard_process\nwhile time.process_time() < {seconds}: pass"
+    subprocess.run([sys.executable, "-c", work], cwd=ROOT, check=True)
 
 
 def settle(loop: Producer) -> None:
