@@ -18,6 +18,39 @@ MANNERS = ["clean", "kill"]
 OFFSET_FLUSH_SECONDS = 2.5
 
 
+class Everywhere:
+    """All clients run a scenario at once, each with topics and groups of its own."""
+
+    def __init__(self, runners: dict[str, ScenarioRunner], target: Target, run: str) -> None:
+        self._runners, self._target, self._run = runners, target, run
+
+    def __call__(self, scenario: str, marks: str, **arguments: object) -> None:
+        futures = {
+            name: runner.submit(
+                scenario,
+                nameServer=self._target.name_server,
+                broker=self._target.broker,
+                run=self._run,
+                **{"as": marks.format(name)},
+                **arguments,
+            )
+            for name, runner in self._runners.items()
+        }
+        for name, future in futures.items():
+            self._runners[name].result(future)
+
+
+@pytest.fixture
+def everywhere(
+    private_target: Target,
+    java: Callable[[str], ScenarioRunner],
+    go: ScenarioRunner,
+    session_id: str,
+) -> Everywhere:
+    runners = {"new": java("java-5.5.0-json"), "old": java("java-4.9.8-json"), "go": go}
+    return Everywhere(runners, private_target, session_id)
+
+
 def restart(target: Target, manner: str) -> None:
     time.sleep(OFFSET_FLUSH_SECONDS)
     target.end(manner)
@@ -26,66 +59,22 @@ def restart(target: Target, manner: str) -> None:
 
 @pytest.mark.parametrize("manner", MANNERS)
 def test_messages_and_offsets_survive_a_broker_restart(
-    private_target: Target,
-    java: Callable[[str], ScenarioRunner],
-    go: ScenarioRunner,
-    session_id: str,
-    manner: str,
+    private_target: Target, everywhere: Everywhere, manner: str
 ) -> None:
-    runners = {
-        "new": java("java-5.5.0-json"),
-        "old": java("java-4.9.8-json"),
-        "go": go,
-    }
-    for phase in ("offset_before_broker_restart", "offset_after_broker_restart"):
-        futures = {
-            name: runner.submit(
-                phase,
-                nameServer=private_target.name_server,
-                broker=private_target.broker,
-                run=session_id,
-                **{"as": f"restart_{name}_{manner}"},
-            )
-            for name, runner in runners.items()
-        }
-        for name, future in futures.items():
-            runners[name].result(future)
-        if phase == "offset_before_broker_restart":
-            restart(private_target, manner)
+    marks = f"restart_{{}}_{manner}"
+    everywhere("offset_before_broker_restart", marks)
+    restart(private_target, manner)
+    everywhere("offset_after_broker_restart", marks)
 
 
 @pytest.mark.parametrize("manner", MANNERS)
 def test_running_clients_survive_a_broker_restart(
-    private_target: Target,
-    java: Callable[[str], ScenarioRunner],
-    go: ScenarioRunner,
-    session_id: str,
-    manner: str,
+    private_target: Target, everywhere: Everywhere, manner: str
 ) -> None:
-    runners = {
-        "new": java("java-5.5.0-json"),
-        "old": java("java-4.9.8-json"),
-        "go": go,
-    }
-
-    def everywhere(scenario: str, **arguments: object) -> None:
-        futures = {
-            name: runner.submit(
-                scenario,
-                nameServer=private_target.name_server,
-                broker=private_target.broker,
-                run=session_id,
-                **{"as": f"live_{name}_{manner}"},
-                **arguments,
-            )
-            for name, runner in runners.items()
-        }
-        for name, future in futures.items():
-            runners[name].result(future)
-
-    everywhere("live_open")
-    everywhere("live_send", count=100)
+    marks = f"live_{{}}_{manner}"
+    everywhere("live_open", marks)
+    everywhere("live_send", marks, count=100)
     restart(private_target, manner)
-    everywhere("live_send", count=100)
-    everywhere("live_send", count=20, verify="pull")
-    everywhere("live_close")
+    everywhere("live_send", marks, count=100)
+    everywhere("live_send", marks, count=20, verify="pull")
+    everywhere("live_close", marks)

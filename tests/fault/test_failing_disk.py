@@ -21,6 +21,7 @@ from support.broker_process import BrokerProcess, broker_process
 from support.faults import Faults
 from support.journal import Journal, Load
 
+from rmq.format.remoting import Command
 from rmq.offline.checker import check_store
 
 SMALL_FILES = [
@@ -56,6 +57,16 @@ def with_client(broker: BrokerProcess, work: Callable[[BrokerClient], Awaitable[
     asyncio.run(run())
 
 
+def refusals(journal: Journal) -> list[Command]:
+    """What the broker refused, but for its flow control: on a busy machine the next log file may be
+    late, or a write stand still, whatever the disk does."""
+    return [
+        reply
+        for reply in journal.refused
+        if reply.code != SYSTEM_BUSY or "start flow control for a while" not in (reply.remark or "")
+    ]
+
+
 def serves_everything_after_a_restart(directory: Path, journal: Journal) -> None:
     with broker_process(directory, SMALL_FILES) as broker:
         asyncio.run(journal.check(broker.port, whole=True))
@@ -86,10 +97,10 @@ def test_a_failed_write_or_sync_poisons_the_broker_until_it_is_restarted(
         load(broker, journal, 1, lambda: len(journal.acked) > 100)
         # Only one call fails: the disk is well again at once, the broker must not believe it.
         faults.fail(operation.partition(" ")[0], error, path=path, count=1)
-        load(broker, journal, 2, lambda: len(journal.refused) > 20)
+        load(broker, journal, 2, lambda: len(refusals(journal)) > 20)
         assert faults.hits(0) == 1
         reason = os.strerror(error)
-        for reply in journal.refused:
+        for reply in refusals(journal):
             assert reply.code == SERVICE_NOT_AVAILABLE
             assert f"poisoned: {operation} failed from offset " in reply.remark
             assert f": {reason};" in reply.remark
@@ -128,7 +139,9 @@ def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
 ) -> None:
     journal = Journal()
     with broker_process(tmp_path, SMALL_FILES, faults.environment()) as broker:
+        began = time.monotonic()
         load(broker, journal, 1, lambda: len(journal.acked) > 100)
+        usual = time.monotonic() - began
         faults.fail(operation, error, path="commitlog.spare/")
         load(broker, journal, 2, lambda: len(journal.refused) > 20)
         # The other code is allowed for a moment: while the first try is still under way.
@@ -140,7 +153,7 @@ def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
         began = time.monotonic()
         acked = len(journal.acked)
         load(broker, journal, 3, lambda: len(journal.acked) > acked + 50)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < max(2, 10 * usual)  # the machine may be busy
         asyncio.run(wait_in_log(broker, "sends are taken again"))
         asyncio.run(journal.check(broker.port, whole=True))
         assert broker.stop() == 0
@@ -161,7 +174,7 @@ def test_queue_files_that_cannot_be_written_cost_no_message(
         faults.fail("pwrite", errno.EIO, path="/consumequeue/")
         acked = len(journal.acked)
         load(broker, journal, 2, lambda: len(journal.acked) > acked + 1000 and faults.hits(0) > 0)
-        assert not journal.refused
+        assert not refusals(journal)
         reason = os.strerror(errno.EIO)
         asyncio.run(wait_in_log(broker, f"{broker.store}/consumequeue cannot be written: {reason}"))
         asyncio.run(journal.check(broker.port, whole=True))

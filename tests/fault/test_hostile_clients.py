@@ -3,13 +3,12 @@ what they cost in memory has a bound.
 
 Method: a broker process, hostile plain sockets, and beside them an ordinary producer and consumer
 whose every request must be answered in time while the broker's resident memory is watched. The
-limits on time are wide: the machine is shared. Cannot prove: what a real network loses. Known gap:
-128 large requests that never end take all buffers for large ones; until they are closed as idle,
-others' requests of more than 32 KiB are told that the broker is busy.
+limits on time are wide: the machine is shared. Cannot prove: what a real network loses.
 """
 
 import asyncio
 import resource
+import selectors
 import socket
 import time
 from collections.abc import Iterator
@@ -25,12 +24,22 @@ from rmq.format.remoting import Command, encode, field_texts
 SETTINGS = ["--set", "mappedFileSizeCommitLog=16777216"]
 MIB = 1 << 20
 ANSWER_S = 3.0
+EXCHANGES = 5  # at least so many, however busy the machine is; each has its time
 EVERYTHING = {"sysFlag": 4, "subscription": "*", "expressionType": "TAG"}
 
 
 def resident(broker: BrokerProcess) -> int:
     status = Path(f"/proc/{broker.pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+
+
+def sockets(broker: BrokerProcess) -> int:
+    """Descriptors of connections; those of files come and go with the log."""
+    found = 0
+    for path in Path(f"/proc/{broker.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found += path.readlink().name.startswith("socket:")
+    return found
 
 
 def connect(broker: BrokerProcess) -> socket.socket:
@@ -62,7 +71,7 @@ async def serve_others(broker: BrokerProcess, seconds: float = 1.0, size: int = 
         assert first.code == 0, first.remark
         at = int(first.fields["queueOffset"])
         begin, count = time.monotonic(), 0
-        while time.monotonic() - begin < seconds:
+        while time.monotonic() - begin < seconds or count <= EXCHANGES:
             asked = time.monotonic()
             reply = await taken(client, count.to_bytes(8, "big") + bytes(size))
             assert reply.code == 0, reply.remark
@@ -73,8 +82,22 @@ async def serve_others(broker: BrokerProcess, seconds: float = 1.0, size: int = 
         return count
 
 
+def closed_by_broker(clients: list[socket.socket], seconds: float) -> int:
+    """How many of them are closed, as soon as all but one are, or when the time is over."""
+    end, closed = time.monotonic() + seconds, 0
+    with selectors.DefaultSelector() as selector:
+        for client in clients:
+            selector.register(client, selectors.EVENT_READ)
+        while closed < len(clients) - 1 and time.monotonic() < end:
+            for key, _ in selector.select(0.1):
+                assert key.fileobj.recv(1) == b""  # type: ignore[union-attr]
+                selector.unregister(key.fileobj)
+                closed += 1
+    return closed
+
+
 def others_are_served(broker: BrokerProcess, size: int = 100) -> None:
-    assert asyncio.run(serve_others(broker, size=size)) > 5
+    assert asyncio.run(serve_others(broker, size=size)) > EXCHANGES
 
 
 async def fill(broker: BrokerProcess, count: int, size: int) -> None:
@@ -155,8 +178,7 @@ def test_half_closed_sockets_are_answered_or_closed_and_leave_nothing(tmp_path: 
     with broker_process(tmp_path, SETTINGS) as broker:
         asyncio.run(fill(broker, 4, 100))
         others_are_served(broker)
-        descriptors = Path(f"/proc/{broker.pid}/fd")
-        before = len(list(descriptors.iterdir()))
+        before = sockets(broker)
         for number in range(200):
             with connect(broker) as client:
                 if number % 2:
@@ -166,8 +188,8 @@ def test_half_closed_sockets_are_answered_or_closed_and_leave_nothing(tmp_path: 
                 assert client.recv(1) == b"", "the end of what a client says ends its connection"
         others_are_served(broker)
         end = time.monotonic() + 5
-        while len(list(descriptors.iterdir())) > before:
-            assert time.monotonic() < end, "descriptors of gone clients stay open"
+        while sockets(broker) > before:
+            assert time.monotonic() < end, "connections of gone clients stay open"
             time.sleep(0.05)
 
 
@@ -181,9 +203,8 @@ def connections_up_to_the_limit(directory: Path, limit: int) -> None:
                 stack.enter_context(connect(broker))
             others_are_served(broker)  # the last one
             crowd = [stack.enter_context(connect(broker)) for _ in range(20)]
-            for client in crowd[1:]:
-                client.settimeout(10)
-                assert client.recv(1) == b"", "beyond the limit a connection is closed"
+            # Which of them has the place of the client before depends on who is looked at first.
+            assert closed_by_broker(crowd, 10) >= len(crowd) - 1
             assert resident(broker) - before < 64 * MIB + limit * 4096
         end = time.monotonic() + 20
         while True:  # they have all gone: there is room again

@@ -25,6 +25,7 @@ UPDATE_GROUP, DELETE_GROUP, GROUP_CONFIG, FORBID = 200, 207, 352, 353
 UPDATE_CONFIG, GET_CONFIG = 25, 26
 CONSUMER_LIST, CONSUMER_CONNECTIONS, UNREGISTER = 38, 203, 35
 NO_TOPIC, NO_GROUP, NO_CONSUMER = 17, 26, 1
+QUERY_MESSAGE, QUERY_NOT_FOUND = 12, 22
 
 
 def route(broker: Machine, topic: str) -> dict[str, int]:
@@ -66,6 +67,42 @@ def test_messages_go_over_all_shards_and_come_back(tmp_path: Path) -> None:
         stats = broker.ask(AllStats(), AllStatsReply)
         assert [each.counters["messages_in"] for each in stats.stats] == [40, 40]
         assert stats.silent == []
+
+
+def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(tmp_path: Path) -> None:
+    """The command asks all brokers of the route, as RocketMQ's tools do. A shard that is asked
+    answers for itself: with another's messages each would be shown once for every shard."""
+
+    def found(*words: str) -> list[tuple[str, str]]:
+        done = subprocess.run(
+            [sys.executable, "-m", "rmq", "message", "query", *words, "--json", "-n",
+             broker.namesrv], capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return [(row["broker"], row["body"]) for row in json.loads(done.stdout)]
+
+    async def own(port: int, key: str) -> int:
+        fields = {"beginTimestamp": 0, "endTimestamp": 2**63 - 1, "maxNum": 64}
+        async with BrokerClient(port) as client:
+            return (await client.call(QUERY_MESSAGE, topic="keyed", key=key, **fields)).code
+
+    with machine(tmp_path, 2) as broker:
+        names = ["broker-a", "broker-a-1"]
+        with Cluster(broker.namesrv) as cluster:
+            admin.create_topic(cluster, "keyed", queues=2)
+        with Producer(namesrv_addr=broker.namesrv) as producer:
+            sent = [producer.send(Message("keyed", f"m{n}", keys=f"k{n} all")) for n in range(8)]
+        where = [each.queue.broker_name for each in sent]
+        assert sorted(where) == [*[names[0]] * 4, *[names[1]] * 4]
+        everything = [(name, f"m{n}") for n, name in enumerate(where)]
+        assert sorted(found("keyed", "--key", "all")) == sorted(everything)
+        for n, result in enumerate(sent):
+            here = [(where[n], f"m{n}")]
+            assert found("keyed", "--key", f"k{n}") == here
+            assert found("keyed", "--unique-key", result.message_id) == here
+            assert [body for _, body in found("--id", result.offset_message_id)] == [f"m{n}"]
+            codes = [asyncio.run(own(port, f"k{n}")) for port in broker.ports]
+            assert codes == [0 if name == where[n] else QUERY_NOT_FOUND for name in names]
 
 
 def test_topics_changed_or_deleted_on_one_shard_are_so_on_the_others(tmp_path: Path) -> None:

@@ -159,12 +159,17 @@ def test_segments_are_synced_in_order_and_closed_behind_the_mark(log, sync_mode)
         marks = log.watermarks()
         assert marks["durable"] <= marks["written"] <= marks["appended"]
     wait_until(lambda: durable(log) == log.watermarks()["written"])
+
+    def open_files() -> int:
+        """Of the log: the one being written and the prepared one, which may take a moment."""
+        links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+        paths = [os.readlink(link) for link in links if os.path.lexists(link)]
+        return sum(path.startswith(log.directory + "/") for path in paths)
+
+    wait_until(lambda: open_files() == 2)
     flusher.stop()
     preparer.stop()
-    open_files = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
-                  if os.path.lexists(f"/proc/self/fd/{fd}")]  # fmt: skip
-    mine = [path for path in open_files if path.startswith(log.directory + "/")]
-    assert len(mine) == 2, "the one being written and the prepared one"
+    assert open_files() == 2
 
 
 def test_a_second_start_is_refused(log):
