@@ -10,6 +10,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -93,8 +94,8 @@ final class OrderlyJournal {
         int keys = Integer.parseInt(context.argument("keys", "16"));
         String topic = own.topic("t");
         try {
-            List<MessageQueue> queues = own.queues(topic);
             long limit = System.currentTimeMillis() + 60000;
+            List<MessageQueue> queues = queuesOf(own, topic, limit);
             for (int i = first; i < end; i++) {
                 Message message = own.message(topic, "tag", i);
                 int key = i % keys;
@@ -113,6 +114,19 @@ final class OrderlyJournal {
             }
         } finally {
             own.close();
+        }
+    }
+
+    /** There is no route while the broker is away. */
+    private static List<MessageQueue> queuesOf(Context own, String topic, long limit)
+            throws Exception {
+        while (true) {
+            try {
+                return own.queues(topic);
+            } catch (MQClientException failed) {
+                Context.check(System.currentTimeMillis() < limit, "no queues: " + failed);
+                Thread.sleep(200);
+            }
         }
     }
 

