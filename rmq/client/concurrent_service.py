@@ -77,7 +77,7 @@ class ConcurrentService:
         consumer.show(messages)
         context = ConsumeConcurrentlyContext(queue.queue)
         began = time.monotonic()
-        consumer.traced(messages, queue, None)
+        consumer.traced(messages, None)
         status, problem = self.call(messages, context)
         took_ms = (time.monotonic() - began) * 1000
         if problem is not None:
@@ -90,7 +90,7 @@ class ConcurrentService:
         consumer.stats.consumed(
             queue.queue.topic, len(messages) - len(failed), len(failed), took_ms
         )
-        consumer.traced(messages, queue, not failed, took_ms)
+        consumer.traced(messages, not failed, took_ms, problem is not None)
         left = self._fail(batch, failed, context) if failed else None
         if queue.ended(batch, left):
             consumer.pulls.go_on(queue)

@@ -97,7 +97,7 @@ class OrderlyService:
             consumer.show(messages)
             context = ConsumeOrderlyContext(queue.queue)
             began = time.monotonic()
-            consumer.traced(messages, queue, None)
+            consumer.traced(messages, None)
             status, problem = self.call(messages, context)
             took_ms = (time.monotonic() - began) * 1000
             if problem is not None:
@@ -107,7 +107,7 @@ class OrderlyService:
             consumer.stats.consumed(
                 queue.queue.topic, count if good else 0, 0 if good else count, took_ms
             )
-            consumer.traced(messages, queue, good, took_ms)
+            consumer.traced(messages, good, took_ms, problem is not None)
             if not self._settle(queue, messages, status or SUSPEND, context):
                 return self._pause_ms(context)
         return None

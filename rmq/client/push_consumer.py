@@ -131,15 +131,14 @@ class PushConsumer:
             self.pulls = PushPulls(self)
             self.workers = Workers(self.group, given.consume_thread_min)
             self.sender = SendBack(self.instance, self.group, self._times_max())
-            if given.enable_trace:
-                self._tracer = ConsumeTracer(self.instance, given, self.group)
-            self.service = (OrderlyService if given.consume_orderly else ConcurrentService)(
-                self, listen
-            )
             self.instance.add_consumer(self.group, self)
         except BaseException:
             self.instance.release()
             raise
+        if given.enable_trace:
+            self._tracer = ConsumeTracer(self.instance, given, self.group)
+        service = OrderlyService if given.consume_orderly else ConcurrentService
+        self.service = service(self, listen)
         self.started_ms = int(time.time() * 1000)
         self._is_open = True
         if given.message_model == CLUSTERING:
@@ -297,12 +296,12 @@ class PushConsumer:
                 message.topic = unwrap(namespace, message.topic)
 
     def traced(
-        self, messages: list[MessageExt], queue: ProcessQueue, good: bool | None,
-        took_ms: float = 0.0,
+        self, messages: list[MessageExt], good: bool | None, took_ms: float = 0.0,
+        raised: bool = False,
     ) -> None:  # fmt: skip
         """A call begins (good is None) or has ended."""
         if self._tracer is not None:
-            self._tracer.consumed(messages, good, took_ms)
+            self._tracer.consumed(messages, good, took_ms, raised)
 
     def lock_is_lost(self, queue: ProcessQueue) -> None:
         self.sharing.lock_is_lost(queue)

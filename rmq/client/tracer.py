@@ -23,7 +23,7 @@ from rmq.format.trace import TRACE_TOPIC
 
 log = logging.getLogger("rmq.client")
 
-CONSUMED, RAISED_OR_FAILED = 0, 4
+CONSUMED, RAISED, FAILED = 0, 2, 4
 GROUP = "_INNER_TRACE_PRODUCER"
 GATHER_MS = 500
 WAITING_MAX = 10_000
@@ -109,7 +109,9 @@ class ConsumeTracer(Tracer):
         self._group = group
         self._calls = threading.local()  # the id that joins the two records
 
-    def consumed(self, messages: list[MessageExt], good: bool | None, took_ms: float) -> None:
+    def consumed(
+        self, messages: list[MessageExt], good: bool | None, took_ms: float, raised: bool
+    ) -> None:
         """A call begins in this thread (good is None), or has ended."""
         if good is None:
             self._calls.request = uuid.uuid4().hex.upper()
@@ -125,7 +127,7 @@ class ConsumeTracer(Tracer):
                     message.message_id, message.reconsume_times, keys,
                 ]  # fmt: skip
             else:
-                code = CONSUMED if good else RAISED_OR_FAILED
+                code = CONSUMED if good else RAISED if raised else FAILED
                 fields = [
                     "SubAfter", self._calls.request, message.message_id, int(took_ms),
                     "true" if good else "false", keys, code, now, self._group,

@@ -21,7 +21,10 @@ from rmq import (
     MessageExt,
     PushConsumer,
 )
+from rmq.client import concurrent_service
+from rmq.client.cluster import Cluster
 from rmq.client.push_consumer import RETRY
+from rmq.client.trace import traces_of
 from rmq.pytest_plugin import RunningBroker
 
 LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
@@ -183,6 +186,26 @@ def test_three_of_a_group_share_and_hand_over(broker: RunningBroker) -> None:
             each.close()
 
 
+def test_the_strategy_shares_and_its_outcome_is_told(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    queues = create(address, "push-circle", 4)
+    told: list[Any] = []
+    changes = {"allocate_message_queue_strategy": "AVG_BY_CIRCLE"}
+    one = consumer_of(
+        address, "push-circle", Kept(), **changes,
+        message_queue_listener=lambda topic, every, own: told.append((topic, every, own)),
+    )  # fmt: skip
+    with one, consumer_of(address, "push-circle", Kept(), **changes) as two:
+        one.subscribe("push-circle")
+        wait_until(lambda: ("push-circle", queues, queues) in told)
+        two.subscribe("push-circle")
+        wait_until(lambda: len(one.assignment()) == len(two.assignment()) == 2)
+        assert [one.assignment(), two.assignment()] in (
+            [queues[::2], queues[1::2]], [queues[1::2], queues[::2]],
+        )  # fmt: skip
+        wait_until(lambda: told[-1] == ("push-circle", queues, one.assignment()))
+
+
 def test_members_that_come_and_go_under_load_lose_nothing(broker: RunningBroker) -> None:
     address = broker.namesrv_addr
     create(address, "push-churn", 4)
@@ -287,7 +310,11 @@ def test_a_store_of_ones_own_keeps_the_offsets(broker: RunningBroker) -> None:
         send(address, numbers("push-store", 10, 20))
 
 
-def test_a_call_that_does_not_end_is_sent_back(broker: RunningBroker) -> None:
+def test_a_call_that_does_not_end_is_sent_back(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert concurrent_service.EXPIRED_DELAY_LEVEL == 3  # 10 s: too long for a test
+    monkeypatch.setattr(concurrent_service, "EXPIRED_DELAY_LEVEL", 1)
     address = broker.namesrv_addr
     (queue,) = create(address, "push-slow")
     send(address, numbers("push-slow", 0, 5))
@@ -310,7 +337,7 @@ def test_a_call_that_does_not_end_is_sent_back(broker: RunningBroker) -> None:
         assert sum(each.count for each in consumer.process_queues()) == 0
         consumer.commit(wait=True)
         assert committed(address, "push-slow", [queue]) == [5]
-        assert kept.wait(6, 30)[5] == 0  # level 3: after 10 s
+        assert kept.wait(6, 30)[5] == 0
         gate.set()
     assert committed(address, "push-slow", [queue]) == [5]
 
@@ -442,3 +469,46 @@ def test_a_listener_is_wanted_and_a_known_strategy() -> None:
         PushConsumer("g", 7).start()
     with pytest.raises(ClosedError):
         _ = PushConsumer("g", print).client_id
+
+
+def test_its_traces_tell_what_became_of_each_message(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-trace")
+    create(address, "push-traces")
+    send(address, [Message("push-trace", "5", keys="traced")])
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        soon(messages, context)
+        if messages[0].reconsume_times == 1:
+            raise KeyError("of the user")
+        return LATER if messages[0].reconsume_times == 0 else None
+
+    kept = Kept(decide)
+    changes = {"enable_trace": True, "trace_topic": "push-traces"}
+    with consumer_of(address, "push-trace", kept, **changes) as consumer:
+        consumer.subscribe("push-trace")
+        kept.wait(3, 30)
+    found: list[Any] = []
+
+    def is_told() -> bool:
+        message_id = kept.messages[0].message_id
+        found[:] = traces_of(Cluster(address), message_id, topic="push-traces")
+        return len(found) == 3
+
+    wait_until(is_told)
+    records = [each.record for each in found]
+    assert [(each.group, each.success, each.retries) for each in records] == [
+        ("push-trace", False, 0), ("push-trace", False, 1), ("push-trace", True, 2),
+    ]  # fmt: skip
+    assert [each.code for each in records] == ["failed", "exception", "success"]
+
+
+def test_one_client_has_one_consumer_of_a_group(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    with consumer_of(address, "push-twice", print, instance_name="shared-by-two") as one:
+        with pytest.raises(ClosedError, match="push-twice"):
+            consumer_of(address, "push-twice", print, instance_name="shared-by-two").start()
+        with consumer_of(address, "push-thrice", print, instance_name="shared-by-two") as other:
+            assert other.instance is one.instance
+        assert one.instance.consumer("push-twice") is one
+        assert one.instance.consumer("push-thrice") is None
