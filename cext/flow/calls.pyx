@@ -157,10 +157,13 @@ cdef void call_query_offset(ShardState s, Arguments* x) noexcept nogil:
 
 cdef void call_copy_offsets(ShardState s, Arguments* x) noexcept nogil:
     """block: per entry u32 name bytes, u32 slots, name, slots * i64 (native order). numbers[0]:
-    0 what is committed, 1 up to where was pulled."""
+    0 what is committed, 1 up to where was pulled, 2 resets that no pull has been told of."""
     cdef NameEntry* entry
     cdef GroupOffsets* offsets
+    cdef const int64_t* chosen
     cdef uint64_t bytes = 0, cursor
+    cdef int64_t none = -1
+    cdef int32_t i
     cdef uint8_t* at
     cursor = name_map_next(&s.offsets.names, 0, &entry)
     while cursor != 0:
@@ -178,8 +181,11 @@ cdef void call_copy_offsets(ShardState s, Arguments* x) noexcept nogil:
         memcpy(at, &entry.length, 4)
         memcpy(at + 4, &offsets.slots, 4)
         memcpy(at + 8, entry.name, entry.length)
-        memcpy(at + 8 + entry.length, offsets.pulled if x.numbers[0] else offsets.offsets,
-               8 * <uint64_t> offsets.slots)
+        chosen = offsets.pulled if x.numbers[0] == 1 else offsets.offsets
+        memcpy(at + 8 + entry.length, chosen, 8 * <uint64_t> offsets.slots)
+        for i in range(offsets.slots if x.numbers[0] == 2 else 0):
+            if not offsets.resets[i]:
+                memcpy(at + 8 + entry.length + 8 * <uint64_t> i, &none, 8)
         at += 8 + entry.length + 8 * <uint64_t> offsets.slots
         cursor = name_map_next(&s.offsets.names, cursor, &entry)
     x.block_bytes = bytes

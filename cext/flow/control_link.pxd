@@ -35,6 +35,7 @@ cdef enum ToReactor:
     RESUBMIT = 1
     CLOSE = 2
     CALL = 3
+    SEND_DONE = 4               # a send of the connection is given back or answered
 
 ctypedef void (*CallFn)(void* shard, void* arguments) noexcept nogil
 

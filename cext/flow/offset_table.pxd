@@ -4,7 +4,8 @@ Pulls commit here on the hot path (sysFlag bit 0); the control thread answers 14
 and writes consumerOffset.json from a copy every 5 s. The name is RocketMQ's: "topic@group".
 
 A reset by an operator moves the offset and marks it: until the group's next pull of that queue has
-been told to go there (offset_take_reset), what its consumers commit does not count.
+been told to go there (offset_take_reset), what its consumers commit does not count. The mark is in
+the file too, so that a restart in between does not give the consumers their old places back.
 
 Example: after a pull of group g on TopicTest queue 3 with commitOffset 128, "TopicTest@g" holds
 offsets[3] = 128; queues never committed hold -1.

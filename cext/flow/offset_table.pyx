@@ -151,6 +151,7 @@ cdef int64_t offset_take_reset(OffsetTable* table, const uint8_t* topic, uint32_
         return -1
     entry.resets[queue_id] = 0
     table.reset_count -= 1
+    table.version += 1
     return entry.offsets[queue_id]
 
 

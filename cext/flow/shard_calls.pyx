@@ -12,6 +12,7 @@ from cext.flow.control_link cimport (
     CALL,
     CLOSE,
     RESUBMIT,
+    SEND_DONE,
     SEND_FRAME,
     CallFn,
     LinkMessage,
@@ -136,6 +137,10 @@ cdef class ShardCalls:
         """Gives a frame (without its length bytes) to the hot path once more."""
         self._post(RESUBMIT, connection, len(frame).to_bytes(4, "big") + frame)
 
+    def send_done(self, uint64_t connection):
+        """A send that was handed over is answered or given back: its client may go on."""
+        self._post(SEND_DONE, connection, b"")
+
     def close_connection(self, uint64_t connection):
         """Closes after what is queued for it has been sent."""
         self._post(CLOSE, connection, b"")
@@ -244,16 +249,16 @@ cdef class ShardCalls:
         """Grows with each change of an offset; read without asking the reactor."""
         return self.s.offsets.version
 
-    def offsets(self, int32_t pulled=0):
-        """A copy of all consumer offsets: {b"topic@group": {queue id: offset}}. `pulled`: where the
-        last pull of each queue began."""
+    def offsets(self, int32_t which=0):
+        """A copy of all consumer offsets: {b"topic@group": {queue id: offset}}. 1: where the last
+        pull of each queue began; 2: resets that no pull has been told of yet."""
         cdef Arguments x
         cdef uint64_t at = 0
         cdef uint32_t length
         cdef int32_t slots, i
         cdef int64_t offset
         names(&x, b"", b"")
-        x.numbers[0] = pulled
+        x.numbers[0] = which
         raise_status(<int> self._call(<CallFn> call_copy_offsets, &x), "copy of the offsets")
         out = {}
         while at < x.block_bytes:

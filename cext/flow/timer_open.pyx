@@ -213,10 +213,20 @@ cdef void timers_close(ShardState s) noexcept:
 
 cdef dict timer_counters(ShardState s):
     cdef Timers* x = &s.timers
-    out = {"timers_delivered": x.delivered, "timers_recalled": x.recalled,
-           "timers_rolled": x.rolled, "timers_dropped": x.dropped, "timers_fetches": x.fetches,
-           "timers_fed": x.fed, "timers_ready": int(x.ready),
-           "timers_before_ms": x.position.before[CLOCK_WALL].due_ms}
+    cdef Queue* queue = timer_queue(s)
+    cdef int64_t late_ms = 0
+    cdef int32_t i
+    out = {"timers_waiting": 0,
+           "timers_behind": max(queue.max_offset - x.fed, 0) if x.started and queue != NULL else 0}
+    for i in range(TIMER_CLOCKS if x.started else 0):
+        out["timers_waiting"] += x.clocks[i].heap.count
+        if x.clocks[i].heap.count > 0:
+            late_ms = max(late_ms, x.clocks[i].now_ms - x.clocks[i].heap.entries[0].key.due_ms)
+    out |= {"timers_late_ms": late_ms, "timers_delivered": x.delivered,
+            "timers_recalled": x.recalled, "timers_rolled": x.rolled,
+            "timers_dropped": x.dropped, "timers_fetches": x.fetches,
+            "timers_fed": x.fed, "timers_ready": int(x.ready),
+            "timers_before_ms": x.position.before[CLOCK_WALL].due_ms}
     if x.started:
         out["timers_broken"] = int(s.wall_keeper.is_broken() or s.steady_keeper.is_broken())
         for keeper in (s.wall_keeper, s.steady_keeper):

@@ -12,6 +12,7 @@ from cext.flow.control_link cimport (
     CLOSE,
     CLOSED_CONNECTION,
     RESUBMIT,
+    SEND_DONE,
     SEND_FRAME,
     LinkMessage,
     link_tell,
@@ -32,6 +33,7 @@ from cext.flow.replying cimport (
 )
 from cext.flow.schedule cimport deliver_due, schedule_clock, schedule_wait
 from cext.flow.send_back cimport send_back
+from cext.flow.sends_away cimport forget_late_sends, give_send_away, send_is_back
 from cext.flow.timer_turn cimport timer_deliver, timer_wait, timer_written
 from cext.flow.transaction cimport end_transaction, write_ops
 from cext.flow.trouble cimport tell_troubles
@@ -76,6 +78,8 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
     if (header.code == SEND_MESSAGE_V2 or header.code == SEND_MESSAGE
             or header.code == SEND_BATCH_MESSAGE):
         result = produce(s, c, &header, f, resubmitted)
+        if result == 1 and not resubmitted:
+            return give_send_away(s, c, &header, f)
     elif header.code == PULL_MESSAGE or header.code == LITE_PULL_MESSAGE:
         result = accept_pull(s, c, &header, f, resubmitted)
     elif header.code == END_TRANSACTION:
@@ -179,6 +183,8 @@ cdef void run_control(ShardState s) noexcept nogil:
                     message = NULL          # the output piece owns it now
                 else:
                     s.net.close_connection(c)
+            elif c != NULL and message.kind == SEND_DONE:
+                send_is_back(s, c)
             elif c != NULL and message.kind == CLOSE:
                 c.closing = True
                 s.net.mark_dirty(c)
@@ -203,6 +209,7 @@ cdef void once_a_second(ShardState s) noexcept nogil:
     cdef char line[128]
     s.net.close_idle()
     s.net.resume_accepting()
+    forget_late_sends(s)
     if s.net.counters.accept_failures != s.accept_failures_told:
         s.accept_failures_told = s.net.counters.accept_failures
         snprintf(line, sizeof(line), b"no file descriptors: %u clients are connected, others wait; "

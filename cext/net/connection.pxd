@@ -57,6 +57,7 @@ cdef struct Connection:
     uint8_t dirty
     uint8_t want_write              # EPOLLOUT armed, reading paused
     uint8_t held_back               # not read until resume_reading()
+    uint8_t paused                  # not read until pause_reading() says so
     uint8_t introduced              # the control thread knows this connection
     uint8_t closing                 # close at the end of the turn, after what is queued is sent
     # who
@@ -67,5 +68,7 @@ cdef struct Connection:
     uint64_t handed_round           # round of the control link in which `handed` was counted
     uint32_t handed                 # requests given to the control thread in that round
     uint64_t handed_bytes           # and their bytes
+    uint32_t sends_away             # sends that control has and has not given back or answered
+    int64_t away_ms                 # when the newest of them went (monotonic)
     void* held_first                # pulls waiting on behalf of this connection
     uint64_t frames_in

@@ -122,3 +122,5 @@ cdef class Reactor:
     # Who asks for more than can be done in time is not read for a while, and waits in its socket.
     cdef void hold_reading(self, Connection* c) noexcept nogil
     cdef void resume_reading(self) noexcept nogil                   # of all that were held back
+    # The same for one connection, apart from that: until it is called with False.
+    cdef void pause_reading(self, Connection* c, bint pause) noexcept nogil

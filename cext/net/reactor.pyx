@@ -561,7 +561,7 @@ cdef class Reactor:
     cdef void watch(self, Connection* c, bint write) noexcept nogil:
         """Waits for room to write (reading pauses), or goes back to reading."""
         cdef epoll_event event
-        event.events = EPOLLOUT if write else (0 if c.held_back else EPOLLIN)
+        event.events = EPOLLOUT if write else (0 if c.held_back or c.paused else EPOLLIN)
         event.data.ptr = c
         epoll_ctl(self.epoll_fd, EPOLL_CTL_MOD, c.fd, &event)
         c.want_write = write
@@ -582,6 +582,11 @@ cdef class Reactor:
                 self.held_back_count -= 1
                 self.watch(c, c.want_write)
             c += 1
+
+    cdef void pause_reading(self, Connection* c, bint pause) noexcept nogil:
+        if c.paused != pause:
+            c.paused = pause
+            self.watch(c, c.want_write)
 
     # ---------------------------------------------------------------- the end of a connection
 

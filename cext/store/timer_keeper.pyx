@@ -719,9 +719,16 @@ cdef class TimerKeeper:
         return load_acquire_i32(&self.state.broken) != 0
 
     def counters(self) -> dict:
-        """Plain reads: entries loaded, sealed and merged, checkpoints, runs, covers."""
+        """Plain reads: entries loaded, sealed and merged, checkpoints, runs, covers, and about how
+        many entries wait in runs and chunks."""
         cdef KeeperState* k = &self.state
-        return {"loaded": k.loaded, "sealed": k.sealed, "merged": k.merged,
+        cdef int64_t waiting = 0, i
+        for i in range(min(k.run_count, <int64_t> RUNS_MAX)):
+            waiting += max(k.runs[i].count - k.runs[i].cursor, <int64_t> 0)
+        if k.chunks != NULL:
+            for i in range(k.head, min(k.tail, k.head + CHUNKS)):
+                waiting += k.chunks[i % CHUNKS].count
+        return {"waiting": waiting, "loaded": k.loaded, "sealed": k.sealed, "merged": k.merged,
                 "checkpoints": k.checkpoints, "runs": k.run_count, "covers": k.covers}
 
     def step(self) -> int:

@@ -72,8 +72,12 @@ class DelayedMessages:
 
     def waiting(self) -> int:
         """Messages that are not delivered yet."""
+        return sum(end - offset for offset, end in self.progress().values())
+
+    def progress(self) -> dict[int, tuple[int, int]]:
+        """level -> offset of the first message not delivered, end of its queue."""
         offsets, _ = self._core.delay_offsets()
-        return sum(self._range(level)[1] - offset for level, offset in enumerate(offsets, 1))
+        return {level: (offset, self._range(level)[1]) for level, offset in enumerate(offsets, 1)}
 
     def _range(self, level: int) -> tuple[int, int]:
         return self._core.queue_range(names.SCHEDULE_TOPIC.encode(), level - 1) or (0, 0)

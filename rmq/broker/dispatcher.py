@@ -6,6 +6,9 @@
                                                REQUEST  response flag: match a call of ours
                                                         else: handler by code
 
+The reactor reads no more of a client whose send is here (cext/flow/sends_away.pxd), so each is
+reported as done, whatever came of it.
+
 A handler's Refusal is answered with its code, a ProtocolError (missing or malformed field) with 1
 and its text, anything else with 1, the exception's description and one log line with the place. A
 one-way request gets no reply, whatever happens. Unknown codes get 3.
@@ -24,7 +27,7 @@ from rmq.broker.connections import Connection
 from rmq.broker.quiet_log import QuietLog
 from rmq.broker.request import Handler, Refusal, Reply, Request
 from rmq.broker.request_times import RequestTimes
-from rmq.codes import ResponseCode
+from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rmq.broker.requests")
 quiet = QuietLog(log)
 
+SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 WAITING_MAX = 8192  # requests whose handlers wait for something; more are told to come back later
 
 
@@ -161,15 +165,17 @@ class Dispatcher:
         return command.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
     def _answer(self, request: Request, reply: Reply) -> None:
-        if reply is None or request.command.is_oneway:
-            return
-        try:
-            frame = encode(reply)
-        except ProtocolError as error:
-            reply = request.command.reply(ResponseCode.SYSTEM_ERROR, str(error))
-            frame = encode(reply)
-        self.times.answered(request, reply.code)
-        self._broker.core.send(request.connection.number, frame)
+        core, number = self._broker.core, request.connection.number
+        if reply is not None and not request.command.is_oneway:
+            try:
+                frame = encode(reply)
+            except ProtocolError as error:
+                reply = request.command.reply(ResponseCode.SYSTEM_ERROR, str(error))
+                frame = encode(reply)
+            self.times.answered(request, reply.code)
+            core.send(number, frame)
+        if request.command.code in SENDS:
+            core.send_done(number)
 
 
 def _discard(result: Awaitable[Reply]) -> None:

@@ -61,6 +61,7 @@ async def delete_group(broker: "Broker", request: Request) -> Reply:
     await broker.groups.delete(group)
     if clean:
         broker.offsets.remove_group(group)
+        await broker.offsets.save()
     return command.reply()
 
 

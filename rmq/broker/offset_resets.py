@@ -3,7 +3,8 @@
     useServerSideResetOffset=true (as in RocketMQ 5)
         the offsets are stored and marked; the group's next pull of each queue is answered 21 with
         the new place, and what its consumers commit until then does not count. Pulls that are held
-        go back at once. It makes no difference whether consumers are connected
+        go back at once. It makes no difference whether consumers are connected, and a restart of
+        the broker forgets nothing of it
     false (as in RocketMQ 4)
         220 to every connected consumer, who goes there and commits; none connected: 206, and
         mqadmin then sets the offsets itself. Without force no offset moves on
@@ -36,7 +37,7 @@ log = logging.getLogger("rmq.broker.offset_resets")
 NOT_GIVEN = -1
 
 
-def reset_offset(broker: "Broker", request: Request) -> Reply:
+async def reset_offset(broker: "Broker", request: Request) -> Reply:
     command = request.command
     topic = broker.topics.require(command.require("topic"))
     group = names.check_group(command.require("group"))
@@ -45,8 +46,7 @@ def reset_offset(broker: "Broker", request: Request) -> Reply:
     force = command.bool_field("isForce")
     if broker.settings.useServerSideResetOffset:
         table = _wanted(broker, command, topic, time_ms)
-        for queue_id, offset in table.items():
-            broker.core.reset_offset(group.encode(), topic.name.encode(), queue_id, offset)
+        await broker.offsets.reset(group, topic.name, table)
     else:
         table = _by_clients(broker, topic, group, time_ms, force)
     log.info("offsets of group %s on topic %s are reset: %s", group, topic.name, table)

@@ -1,10 +1,15 @@
 """Consumer offsets: kept by the reactor (pulls commit them), written to their file from here.
 
-    config/consumerOffset.json    {"dataVersion":{..},"offsetTable":{"topic@group":{"0":123,"1":5}}}
+    config/consumerOffset.json
+        {"dataVersion":{..},"offsetTable":{"topic@group":{"0":123,"1":5}},
+         "resetOffsetTable":{"topic@group":{"1":5}}}
 
 Every flushConsumerOffsetInterval ms (5,000) the reactor's table is written when its version is not
 that of the last write. A crash therefore repeats at most that much consumption; no acked
-message is lost by it. Java reads the file with or without quotes around the queue ids.
+message is lost by it. A reset by an operator is answered when the file holds it, and stays in
+resetOffsetTable until a pull of the group has been told of it: Apache forgets that at a restart,
+and its consumers then go on where they were. Java reads the file with or without quotes around the
+queue ids, and passes over resetOffsetTable.
 
 Example: the file holds {"offsetTable":{"t@g":{0:7}}} (Apache's spelling). load() gives the reactor
 commit_offset(b"g", b"t", 0, 7).
@@ -12,6 +17,7 @@ commit_offset(b"g", b"t", 0, 7).
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +49,17 @@ class OffsetTable:
         content = self._file.load() or {}
         self.version = DataVersion.of(content.get("dataVersion"))
         table = content.get("offsetTable") or {}
+        resets = content.get("resetOffsetTable") or {}
         for key, offsets in table.items():
-            self._load_one(str(key), offsets)
+            self._load_one(str(key), offsets, self._core.commit_offset)
+        for key, offsets in resets.items() if isinstance(resets, dict) else ():
+            self._load_one(str(key), offsets, self._core.reset_offset)
         self._written = self._core.offsets_version
         log.info("consumer offsets loaded: %d topic@group", len(table))
 
-    def _load_one(self, key: str, offsets: Any) -> None:
+    def _load_one(
+        self, key: str, offsets: Any, take: Callable[[bytes, bytes, int, int], None]
+    ) -> None:
         topic, separator, group = key.partition("@")
         if not separator or topic_fault(topic) or group_fault(group):
             log.error("%s: entry %.300r is skipped: not topic@group", self._file.path, key)
@@ -64,7 +75,7 @@ class OffsetTable:
                     self._file.path, key, queue, offset,
                 )  # fmt: skip
                 continue
-            self._core.commit_offset(group.encode(), topic.encode(), queue_id, value)
+            take(group.encode(), topic.encode(), queue_id, value)
 
     async def save(self) -> bool:
         """Writes the offsets when they changed since the last write; True when it wrote."""
@@ -73,7 +84,7 @@ class OffsetTable:
             if version == self._written:
                 return False
             self.version.advance()
-            await asyncio.to_thread(self._file.save, self._members(self._core.offsets()))
+            await asyncio.to_thread(self._file.save, self.members())
             self._written = version
             return True
 
@@ -81,12 +92,12 @@ class OffsetTable:
 
     def members(self) -> dict[str, Any]:
         """The content of consumerOffset.json as of now."""
-        return self._members(self._core.offsets())
-
-    def _members(self, table: dict[bytes, dict[int, int]]) -> dict[str, Any]:
+        table = self._core.offsets()
+        resets = {key.decode(): queues for key, queues in self._core.offsets(2).items() if queues}
         return {
             "dataVersion": self.version.members(),
-            "offsetTable": {key.decode(): offsets for key, offsets in table.items()},
+            "offsetTable": {key.decode(): queues for key, queues in table.items()},
+            **({"resetOffsetTable": resets} if resets else {}),
         }
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
@@ -123,6 +134,12 @@ class OffsetTable:
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         self._core.commit_offset(group.encode(), topic.encode(), queue_id, offset)
+
+    async def reset(self, group: str, topic: str, offsets: dict[int, int]) -> None:
+        """Moves and marks the offsets of these queues; returns when the file holds it."""
+        for queue_id, offset in offsets.items():
+            self._core.reset_offset(group.encode(), topic.encode(), queue_id, offset)
+        await self.save()
 
     def copy(self, source: str, target: str, topic: str) -> int:
         """Gives the target group the source's offsets on the topic; how many queues."""

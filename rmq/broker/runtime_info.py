@@ -45,7 +45,7 @@ _QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache
 
 
 async def get_runtime_info(broker: "Broker", request: Request) -> Reply:
-    table = {**_identity(broker), **_rates(broker), **_log(broker), **_pools()}
+    table = {**_identity(broker), **_rates(broker), **_log(broker), **_pools(), **_later(broker)}
     detail = request.command.fields.get("rmqDetail")
     if detail == "brief":
         table["rmqSample"] = encode(broker.sampler.take(brief=True)).decode()
@@ -201,8 +201,21 @@ def _pools() -> dict[str, str]:
         table[f"{name}ThreadPoolQueueSize"] = "0"
         table[f"{name}ThreadPoolQueueCapacity"] = "0"
         table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
-    for name in ("ReadBehind", "OffsetBehind", "CongestNum", "EnqueueTps", "DequeueTps"):
-        table[f"timer{name}"] = "0.0" if name.endswith("Tps") else "0"
+    return table
+
+
+def _later(broker: "Broker") -> dict[str, str]:
+    """What waits for its time: timed messages, and how far each delay level has been delivered."""
+    counters, samples = broker.core.stats(), broker.samples
+    table = {
+        "timerReadBehind": str(counters.get("timers_late_ms", 0) // 1000),  # seconds
+        "timerOffsetBehind": str(counters.get("timers_behind", 0)),
+        "timerCongestNum": str(counters.get("timers_waiting", 0)),
+        "timerEnqueueTps": f"{samples.rate('timers_fed', 10):.1f}",
+        "timerDequeueTps": f"{samples.rate('timers_delivered', 10):.1f}",
+    }
+    for level, (offset, end) in broker.delays.progress().items():
+        table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
     return table
 
 

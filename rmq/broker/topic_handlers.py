@@ -94,6 +94,7 @@ async def delete_topic(broker: "Broker", request: Request) -> Reply:
     _refuse_system(broker, topic)
     await broker.topics.delete(topic)
     broker.offsets.remove_topic(topic)
+    await broker.offsets.save()  # a crash must not give them to a new topic of the same name
     return request.command.reply()
 
 

@@ -46,6 +46,7 @@ class FakeCore:
         self.reports: list[tuple[int, int, bytes]] = []
         self.sent: list[tuple[int, Command]] = []
         self.resubmitted: list[tuple[int, Command]] = []
+        self.sends_done: list[int] = []
         self.closed: list[int] = []
         self.topics: dict[bytes, tuple[int, int, int, int]] = {}
         self.groups: dict[bytes, tuple[int, int]] = {}
@@ -128,6 +129,9 @@ class FakeCore:
 
     def resubmit(self, connection: int, frame: bytes) -> None:
         self.resubmitted.append((connection, decode(frame)))
+
+    def send_done(self, connection: int) -> None:
+        self.sends_done.append(connection)
         self._arrived.set()
 
     def close_connection(self, connection: int) -> None:
@@ -187,8 +191,13 @@ class FakeCore:
     def message_sizes(self) -> list[int]:
         return [0] * 32
 
-    def offsets(self, pulled: int = 0) -> dict[bytes, dict[int, int]]:
-        if pulled:
+    def offsets(self, which: int = 0) -> dict[bytes, dict[int, int]]:
+        if which == 2:
+            marked: dict[bytes, dict[int, int]] = {}
+            for group, topic, queue_id, offset in self.resets:
+                marked.setdefault(topic + b"@" + group, {})[queue_id] = offset
+            return marked
+        if which == 1:
             return {key: dict(queues) for key, queues in self.pulled.items()}
         return {key: dict(queues) for key, queues in self.offset_table.items()}
 

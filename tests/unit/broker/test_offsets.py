@@ -37,6 +37,27 @@ async def test_updates_are_stored_saved_and_loaded(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_reset_is_in_the_file_when_it_is_answered_until_a_pull_took_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "config" / "consumerOffset.json"
+    async with control(tmp_path) as broker:
+        await broker.topics.create(TopicConfig("t", 1, 1))
+        broker.groups.require("g")
+        broker.offsets.commit("g", "t", 0, 3)
+        reply = await broker.core.client().call(
+            222, topic="t", group="g", timestamp=0, isForce=True, queueId=0, offset=0
+        )
+        assert reply.code == 0
+        assert json.loads(file.read_bytes())["resetOffsetTable"] == {"t@g": {"0": 0}}
+    async with control(tmp_path) as again:
+        assert again.core.resets == [(b"g", b"t", 0, 0)]
+        again.core.resets.clear()
+        again.core.offsets_version += 1
+    assert "resetOffsetTable" not in json.loads(file.read_bytes())
+
+
+@in_loop
 async def test_offsets_are_saved_at_stop(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         broker.offsets.commit("g", "t", 0, 3)

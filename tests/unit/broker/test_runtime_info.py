@@ -41,6 +41,24 @@ async def test_the_table_holds_what_mqadmin_reads_with_real_numbers(tmp_path: Pa
 
 
 @in_loop
+async def test_what_waits_for_its_time_is_told_as_rocketmq_tells_it(tmp_path: Path) -> None:
+    async with control(tmp_path, messageDelayLevel="1s 5s") as broker:
+        broker.core.counters |= {
+            "timers_late_ms": 2999, "timers_behind": 4, "timers_waiting": 50_000_000,
+        }  # fmt: skip
+        for _ in range(3):
+            broker.core.store("SCHEDULE_TOPIC_XXXX", 1)
+        broker.core.delivered_to = [0, 2]
+        table = json.loads((await broker.core.client().call(28)).body)["table"]
+        assert {name: text for name, text in table.items() if name.startswith("timer")} == {
+            "timerReadBehind": "2", "timerOffsetBehind": "4", "timerCongestNum": "50000000",
+            "timerEnqueueTps": "0.0", "timerDequeueTps": "0.0",
+        }  # fmt: skip
+        assert table["scheduleMessageOffset_1"] == "0,0"
+        assert table["scheduleMessageOffset_2"] == "2,3"
+
+
+@in_loop
 async def test_the_store_pool_is_told_as_rocketmq_tells_it(tmp_path: Path) -> None:
     async with control(tmp_path, mappedFileSizeCommitLog=1 << 20) as broker:
         client = broker.core.client()

@@ -261,3 +261,30 @@ def test_without_descriptors_sends_wait_for_a_file_and_the_log_is_not_poisoned(
             assert time.monotonic() < end, reply.remark
             time.sleep(0.02)
         assert reply.fields["queueOffset"] == str(codes.count(0) + 1)
+
+
+def test_sends_behind_one_to_a_new_topic_wait_until_control_is_done(shard: Shard) -> None:
+    client, other = shard.connect(), shard.connect()
+    client.put(send("new", b"a", 1), send("new", b"b", 2))
+    away = shard.reports(REQUEST, 2)
+    client.put(send("new", b"c", 3), send("t", b"d", 4))
+    shard.topic("new")
+    assert other.ask(send("new", b"of another", 1)).code == 0  # held back is one client only
+    shard.core.resubmit(*away[0])
+    shard.core.send_done(away[0][0])
+    assert client.reply().opaque == 1
+    assert client.is_silent()  # the second one is away still
+    shard.core.resubmit(*away[1])
+    shard.core.send_done(away[1][0])
+    replies = [client.reply() for _ in range(3)]
+    assert [reply.opaque for reply in replies] == [2, 3, 4]
+    assert [reply.fields["queueOffset"] for reply in replies] == ["2", "3", "0"]
+
+
+def test_a_send_that_control_loses_holds_its_client_back_for_seconds_only(shard: Shard) -> None:
+    client = shard.connect()
+    client.put(send("new", b"a", 1))
+    shard.reports(REQUEST)
+    client.put(send("t", b"b", 2))
+    assert client.is_silent(1.0)
+    assert client.reply().opaque == 2
