@@ -35,7 +35,7 @@ SCENARIOS = [
     "admin_topics",
 ]
 # These need a broker with short times (fixture types_target).
-TYPES = ["request_reply", "retry_asked_level", "retry_to_dead_letter"]
+TYPES = ["delays", "request_reply", "retry_asked_level", "retry_to_dead_letter"]
 # Driven by test_broker_restart.py and test_sql_filters.py.
 ELSEWHERE = {
     "push_sql_filter",

@@ -66,6 +66,7 @@ THE_REST = [
 ]
 # These need a broker with short times (fixture types_target).
 NEW_TYPES = ["type_timed", "type_recall", "offset_by_time"]  # 5.x only
+OLD_TYPES = ["type_timed_by_property"]  # 5.x has methods for it, and refuses these properties
 TYPES = [
     "type_delay_levels",
     "type_transaction",
@@ -112,7 +113,7 @@ ELSEWHERE = {
 
 def scenarios_of(client: str) -> list[str]:
     """Everything with JSON headers; with binary ones what does not repeat the same requests."""
-    types = TYPES + (NEW_TYPES if "5.5.0" in client else [])
+    types = TYPES + (NEW_TYPES if "5.5.0" in client else OLD_TYPES)
     if client.endswith("binary"):
         return SENDS_AND_PULLS + types
     return SENDS_AND_PULLS + THE_REST + STRICT + types
@@ -137,7 +138,7 @@ def answers(
 
     def start(client: str, scenario: str) -> None:
         strict = scenario in STRICT
-        types = scenario in TYPES + NEW_TYPES
+        types = scenario in TYPES + NEW_TYPES + OLD_TYPES
         fixture = "strict_target" if strict else "types_target" if types else "target"
         try:
             broker: Target = request.getfixturevalue(fixture)
@@ -184,5 +185,6 @@ def test_every_java_scenario_is_in_a_test(java: Callable[[str], ScenarioRunner])
         *STRICT,
         *TYPES,
         *NEW_TYPES,
+        *OLD_TYPES,
         *ELSEWHERE,
     }

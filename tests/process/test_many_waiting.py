@@ -1,9 +1,11 @@
-"""A million messages that become due at once, and what others notice of them: as little as can be.
+"""A million messages that wait, and what others notice of them: as little as can be.
 
-They come while another client's sends go on. Latencies are counted from the moment a send is due,
-not from when the generator got to it.
+Delay levels and timed messages: a million due in one second come, while another client's sends go
+on as before. Transactions: a million open ones, looked at by the check, slow nobody down. Latencies
+are counted from the moment a send is due, not from when the generator got to it.
 """
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +16,9 @@ from support.broker_process import BrokerProcess, broker_process, start_broker
 from cext.load.histogram import Histogram
 from rmq.client.connection import Connection
 from rmq.load import control
+from rmq.load.cpu import CpuMeter
 from rmq.load.frames import Queue, SendShape, send_frames
-from rmq.load.run import open_producer
+from rmq.load.run import measure, open_producer
 
 MILLION = 1_000_000
 OPTIONS = ["--set", "mappedFileSizeCommitLog=268435456"]
@@ -46,15 +49,22 @@ def held(broker: BrokerProcess, queues: list[Queue]) -> int:
 def latencies(
     broker: BrokerProcess, queues: list[Queue], until: Callable[[], bool], limit_s: float
 ) -> Histogram:
-    """Of plain sends at RATE, until something is so, at least a second and at most limit_s."""
+    """Of plain sends at RATE, until something is so, at least a second and at most limit_s. Whether
+    it is so is asked beside the sends: the answer takes its time, and no send is to wait for it."""
     producer = open_producer(send_frames(queues, SendShape(100)), [broker.address], 16, RATE)
-    begin = time.monotonic()
-    while time.monotonic() - begin < limit_s:
-        producer.run(500_000)
-        if time.monotonic() - begin > 1 and until():
-            break
-    else:
-        raise AssertionError("waited in vain")
+    over = threading.Event()
+
+    def ask() -> None:
+        begin = time.monotonic()
+        while time.monotonic() - begin < limit_s and not over.wait(0.5):
+            if time.monotonic() - begin > 1 and until():
+                over.set()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while asking.is_alive():
+        producer.run(100_000)
+    assert over.is_set(), "waited in vain"
     assert producer.finish(5_000_000) == 0
     assert producer.stats()["failures"] == {}
     return producer.latency
@@ -65,6 +75,20 @@ def check_unnoticed(times: Histogram) -> None:
     print(f"p50 {times.percentile(50) / 1e6:.2f} ms, p99 {p99:.2f} ms, worst {worst:.1f} ms")
     assert p99 < P99_MS
     assert worst < WORST_MS
+
+
+def test_a_million_timed_messages_due_at_once_stall_no_sends(tmp_path: Path) -> None:
+    with broker_process(tmp_path, OPTIONS) as broker:
+        queues, others = queues_of(broker, "t", 4), queues_of(broker, "o", 4)
+        due = time.time_ns() // 1_000_000 + 25_000
+        fill(broker, queues, f"TIMER_DELIVER_MS\x01{due}\x02")
+        left = due / 1000 - time.time()
+        assert left > 0, "the machine is too slow to send a million in time"
+        time.sleep(left)
+        assert held(broker, queues) < MILLION
+        times = latencies(broker, others, lambda: held(broker, queues) == MILLION, 60)
+        check_unnoticed(times)
+        assert held(broker, queues) == MILLION
 
 
 def test_a_million_messages_of_a_level_due_at_once_stall_no_sends(tmp_path: Path) -> None:
@@ -85,3 +109,33 @@ def test_a_million_messages_of_a_level_due_at_once_stall_no_sends(tmp_path: Path
         times = latencies(broker, others, lambda: held(broker, queues) == MILLION, 60)
         check_unnoticed(times)
         assert held(broker, queues) == MILLION
+
+
+def test_a_million_open_transactions_slow_nobody(tmp_path: Path) -> None:
+    """Neither while they wait nor while the check looks at them."""
+    options = [*OPTIONS, "--set", "transactionCheckInterval=2000"]
+
+    def cpu_per_million() -> float:
+        producer = open_producer(send_frames(others, SendShape(100)), [broker.address], 64)
+        result = measure(producer, 2.0, 0.3, [broker.pid])
+        assert result.failures == {}
+        assert result.cpu_per_million is not None
+        return result.cpu_per_million
+
+    with broker_process(tmp_path, options) as broker:
+        queues, others = queues_of(broker, "t", 4), queues_of(broker, "o", 4)
+        before = min(cpu_per_million() for _ in range(3))
+        marks = "TRAN_MSG\x01true\x02PGROUP\x01bench-producer\x02"
+        shape = SendShape(100, more=marks, sys_flag=4)
+        fill(broker, queues, shape.more, shape.sys_flag)
+        meter = CpuMeter([broker.pid])
+        end = time.monotonic() + 10
+        times = latencies(broker, others, lambda: time.monotonic() > end, 60)
+        print(f"broker's CPU while the check looks: {meter.seconds() / 10:.2f} cores")
+        check_unnoticed(times)
+        assert held(broker, queues) == 0
+        with Connection(broker.address) as connection:
+            least, most = control.queue_range(connection, Queue("RMQ_SYS_TRANS_HALF_TOPIC", 0))
+        assert most - least >= MILLION
+        after = min(cpu_per_million() for _ in range(3))
+        print(f"plain sends: {before:.2f} CPU-s/M before, {after:.2f} with a million open")

@@ -31,6 +31,7 @@ type scenario func(c *run)
 
 var scenarios = map[string]scenario{
 	"admin_topics":                  adminTopics,
+	"delays":                        delays,
 	"live_close":                    liveClose,
 	"live_open":                     liveOpen,
 	"live_send":                     liveSend,

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -166,4 +167,49 @@ func requestReply(c *run) {
 		check(reply.GetProperty("CORRELATION_ID") != "", "correlation of %v", reply)
 		answered++
 	}
+}
+
+// delays: by level, and by the properties of timed messages, for which this client has no method.
+func delays(c *run) {
+	topic := c.topic("t")
+	queues := c.createTopic(topic, 2)
+	levels := []int{1, 2, 5}
+	waits := []int64{1000, 2000, 3000}
+	due := map[int]int64{}
+	for n := 0; n < 18; n++ {
+		m := message(queues[n%2], "tag", n)
+		now := time.Now().UnixMilli()
+		switch {
+		case n < 9:
+			m.WithDelayTimeLevel(levels[n%3])
+			due[n] = now + waits[n%3]
+		case n%3 == 0:
+			m.WithProperty("TIMER_DELAY_SEC", "2")
+			due[n] = now + 2000
+		case n%3 == 1:
+			m.WithProperty("TIMER_DELAY_MS", "2000")
+			due[n] = now + 2000
+		default:
+			due[n] = now + 2500
+			m.WithProperty("TIMER_DELIVER_MS", strconv.FormatInt(due[n], 10))
+		}
+		checkSent(c.producer().SendSync(background, m))
+	}
+	found := map[int]bool{}
+	for _, m := range c.pullAll(queues, 18) {
+		n := number(m)
+		late := m.StoreTimestamp - due[n]
+		check(!found[n], "message %d came twice", n)
+		found[n] = true
+		check(late >= 0 && late < 3000, "message %d is %d ms late", n, late)
+		check(string(m.Body) == fmt.Sprintf("body-%d", n), "body %s", m.Body)
+		check(m.Topic == topic && m.Queue.QueueId == n%2, "message %d in %s", n, m.Queue)
+		check(m.GetTags() == "tag", "tags %s", m.GetTags())
+		check(m.GetProperty("REAL_TOPIC") == topic, "real topic %s", m.GetProperty("REAL_TOPIC"))
+		if n < 9 {
+			level := strconv.Itoa(levels[n%3])
+			check(m.GetProperty("DELAY") == level, "level %s", m.GetProperty("DELAY"))
+		}
+	}
+	check(len(found) == 18, "%d messages", len(found))
 }

@@ -40,6 +40,7 @@ final class TypeScenarios {
     static void register(Map<String, Scenario> table) {
         table.put("type_delay_levels", TypeScenarios::delay);
         table.put("type_timed", TypeScenarios::timed);
+        table.put("type_timed_by_property", TypeScenarios::timedByProperty);
         table.put("type_recall", TypeScenarios::recall);
         table.put("type_transaction", TypeScenarios::transaction);
         table.put("type_retry_to_dead_letter", TypeScenarios::retry);
@@ -90,6 +91,38 @@ final class TypeScenarios {
                 Context.equal("level", levels[i % 4], message.getProperty("DELAY"));
             }
             Context.check(message.getBornTimestamp() <= sent[i] + 1000, "born");
+        }
+    }
+
+    /** As clients without a method for it do: the broker knows the property's name. */
+    private static void timedByProperty(Context context) throws Exception {
+        String topic = context.topic("t");
+        List<MessageQueue> queues = context.createTopic(topic, 2);
+        Map<Integer, MessageExt> received = receive(context, topic);
+        long[] due = new long[12];
+        for (int i = 0; i < 12; i++) {
+            Message message = context.message(topic, "tag", i);
+            long now = System.currentTimeMillis();
+            due[i] = now + 2000;
+            if (i % 3 == 0) {
+                message.putUserProperty("TIMER_DELAY_SEC", "2");
+            } else if (i % 3 == 1) {
+                message.putUserProperty("TIMER_DELAY_MS", "2000");
+            } else {
+                message.putUserProperty("TIMER_DELIVER_MS", String.valueOf(due[i]));
+            }
+            context.checkSent(context.producer().send(message, queues.get(i % 2)));
+        }
+        Context.waitFor(30, "12 timed messages", () -> received.size() == 12);
+        for (int i = 0; i < 12; i++) {
+            MessageExt message = received.get(i);
+            long late = message.getStoreTimestamp() - due[i];
+            Context.check(late >= 0 && late < 3000, i + " came " + late + " ms late");
+            Context.equal("body", "body-" + i, Context.text(message.getBody()));
+            Context.equal("keys", "k" + i, message.getKeys());
+            Context.equal("queue", i % 2, message.getQueueId());
+            Context.equal("topic", topic, message.getTopic());
+            Context.equal("real topic", topic, message.getProperty("REAL_TOPIC"));
         }
     }
 

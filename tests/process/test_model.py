@@ -1,0 +1,56 @@
+"""Ten thousand random steps over a broker process, against a model of lists and numbers.
+
+Sends of every kind, consumption, offsets, retries, transactions, topics, kills and restarts:
+support/broker_machine.py says what a step is, support/queue_model.py what is right. A failure is
+printed by hypothesis as the shortest sequence of steps it found.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+from support.broker_machine import BrokerMachine
+from support.model_broker import ModelBroker
+
+STEPS_A_RUN = 500
+
+
+def walk(directory: Path, steps: int) -> dict[str, int]:
+    """Runs until so many steps are done; how many of which kind."""
+    BrokerMachine.steps = {}
+    BrokerMachine.broker = ModelBroker(directory)
+    how = settings(
+        max_examples=max(2, min(steps, 10_000) // STEPS_A_RUN),
+        stateful_step_count=STEPS_A_RUN,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )
+    try:
+        while sum(BrokerMachine.steps.values()) < steps:
+            run_state_machine_as_test(BrokerMachine, settings=how)
+        log = BrokerMachine.broker.log()
+    finally:
+        BrokerMachine.broker.kill()
+    assert "is passed" not in log, log
+    assert "Traceback" not in log, log
+    told = ", ".join(f"{count} {what}" for what, count in sorted(BrokerMachine.steps.items()))
+    print(f"{sum(BrokerMachine.steps.values())} steps: {told}", file=sys.stderr)
+    return BrokerMachine.steps
+
+
+def test_ten_thousand_random_steps_agree_with_the_model(tmp_path: Path) -> None:
+    steps = walk(tmp_path, 10_000)
+    assert sum(steps.values()) >= 10_000
+    assert steps["kills"] >= 3
+    assert steps["restarts"] >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_half_a_million_random_steps_agree_with_the_model(tmp_path: Path) -> None:
+    assert sum(walk(tmp_path, 500_000).values()) >= 500_000
