@@ -48,7 +48,7 @@ class Dispatcher:
         self._broker = broker
         self._handlers = handlers
         self._waiting: set[asyncio.Task[None]] = set()
-        self.times = RequestTimes()
+        self.times = RequestTimes(lambda topic: broker.topics.is_system(topic))
 
     def poll(self) -> None:
         """Takes all that the core has to report."""

@@ -10,6 +10,7 @@ Control requests are some hundreds a second at most; no message comes this way.
 
 import time
 from bisect import bisect_left
+from collections.abc import Callable
 
 from rmq.broker.request import Request
 from rmq.codes import RequestCode, ResponseCode
@@ -30,9 +31,10 @@ _CREATING: dict[int, str] = {
 class RequestTimes:
     """Owned by the control thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_system: Callable[[str], bool]) -> None:
+        self._is_system = is_system
         self.rows: dict[tuple[int, int], StepCounts] = {}
-        self.created: dict[tuple[str, bool], StepCounts] = {}
+        self.created: dict[tuple[str, bool, bool], StepCounts] = {}
 
     def answered(self, request: Request, response_code: int) -> None:
         took_ms = int((time.monotonic() - request.began) * 1000)
@@ -42,7 +44,9 @@ class RequestTimes:
         self._row(code, response_code, took_ms)
         kind = _CREATING.get(code)
         if kind is not None:
-            key = (kind, response_code == ResponseCode.SUCCESS)
+            topic = request.command.text_field("topic") if kind == TOPIC else None
+            system = topic is not None and self._is_system(topic)
+            key = (kind, response_code == ResponseCode.SUCCESS, system)
             counts = self.created.setdefault(key, ([0] * (len(CREATE_STEPS_MS) + 1), 0))
             self.created[key] = _more(counts, CREATE_STEPS_MS, took_ms)
 

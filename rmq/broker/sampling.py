@@ -127,8 +127,8 @@ class Sampler:
         sample.handed = handed[:limit]
         sample.rpc = self._request_times()
         sample.created = [
-            CreationSample(what, done, times)
-            for (what, done), times in broker.dispatcher.times.created.items()
+            CreationSample(what, done, times, is_system)
+            for (what, done, is_system), times in broker.dispatcher.times.created.items()
         ]
         sample.left_out = sum(max(0, len(each) - limit) for each in (rows, behind, handed))
         sample.topics = rows[:limit]

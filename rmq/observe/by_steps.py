@@ -73,6 +73,8 @@ def _created(out: Exposition, shards: Shards) -> None:
             for row in sample.created:
                 if row.what == what:
                     own = {"invocation_status": "success" if row.done else "failure"}
+                    if what == "topic":
+                        own["is_system"] = flag(row.is_system)
                     _histogram(out, name, labels | own, CREATE_STEPS_MS, row.times)
 
 
@@ -83,7 +85,7 @@ def _histogram(
     seen = 0
     for bound, count in zip(bounds, counts, strict=False):
         seen += count
-        out.value(f"{name}_bucket", labels | {"le": str(bound)}, seen)
+        out.value(f"{name}_bucket", labels | {"le": f"{bound}.0"}, seen)
     seen = sum(counts)
     out.value(f"{name}_bucket", labels | {"le": "+Inf"}, seen)
     out.value(f"{name}_sum", labels, total)

@@ -9,6 +9,11 @@
         # TYPE rocketmq_topic_number gauge
         rocketmq_topic_number{shard="0"} 12
 
+A metric may have two names: RocketMQ's exporter has put the unit behind the names since its 5.3,
+and dashboards know either.
+
+    Exposition({"rocketmq_rpc_latency": "rocketmq_rpc_latency_milliseconds"})     both, same values
+
 Written here, because the client library costs 5.4 MiB of memory and 0.1 s of the control thread at
 its import, and of it only this format would be used: values are counted elsewhere. The tests read
 what comes out with that library's parser.
@@ -24,20 +29,29 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Exposition:
     """Lines in the order given; the caller keeps a family's values together."""
 
-    def __init__(self) -> None:
-        self._lines: list[str] = []
+    def __init__(self, second_names: Mapping[str, str] | None = None) -> None:
+        self._second_names = second_names or {}
+        self._families: list[tuple[str, list[str]]] = []
+        self._lines: list[str] = []  # of the last family
 
     def family(self, name: str, kind: str, help_text: str) -> None:
         """Starts a metric: kind is counter, gauge or histogram."""
         escaped = help_text.replace("\\", "\\\\").replace("\n", "\\n")
-        self._lines += [f"# HELP {name} {escaped}", f"# TYPE {name} {kind}"]
+        self._lines = [f"# HELP {name} {escaped}", f"# TYPE {name} {kind}"]
+        self._families.append((name, self._lines))
 
     def value(self, name: str, labels: Mapping[str, str], value: int | float) -> None:
         pairs = ",".join(f'{key}="{_escape(text)}"' for key, text in labels.items())
         self._lines.append(f"{name}{{{pairs}}} {value}")
 
     def text(self) -> bytes:
-        return ("\n".join(self._lines) + "\n").encode()
+        lines: list[str] = []
+        for name, own in self._families:
+            lines += own
+            second = self._second_names.get(name)
+            if second is not None:
+                lines += [line.replace(name, second, 1) for line in own]
+        return ("\n".join(lines) + "\n").encode()
 
 
 def flag(value: bool) -> str:

@@ -23,6 +23,22 @@ from rmq.observe.exposition import Exposition, flag
 from rmq.observe.latency import edge
 from rmq.observe.sample import LagSample, Sample
 
+# RocketMQ's name -> the name its exporter writes since 5.3, with the unit. The time to the end of
+# transactions is in seconds there too, whatever its name says.
+WITH_UNITS = {
+    "rocketmq_consumer_lag_latency": "rocketmq_consumer_lag_latency_milliseconds",
+    "rocketmq_consumer_queueing_latency": "rocketmq_consumer_queueing_latency_milliseconds",
+    "rocketmq_storage_size": "rocketmq_storage_size_bytes",
+    "rocketmq_storage_message_reserve_time": "rocketmq_storage_message_reserve_time_milliseconds",
+    "rocketmq_rpc_latency": "rocketmq_rpc_latency_milliseconds",
+    "rocketmq_topic_create_execution_time": "rocketmq_topic_create_execution_time_milliseconds",
+    "rocketmq_consumer_group_create_execution_time": (
+        "rocketmq_consumer_group_create_execution_time_milliseconds"
+    ),
+    "rocketmq_finish_message_latency": "rocketmq_finish_message_latency_milliseconds",
+    "rocketmq_delay_message_latency": "rocketmq_delay_message_latency_seconds",
+}
+
 SIZE_EDGES = (7, 8, 9, 10, 11, 12, 14, 16, 19, 20, 21, 22)  # 128 bytes to 4 MiB
 
 # (metric, help, value of a sample); None leaves the shard out
@@ -161,7 +177,7 @@ _POOL_GAUGES = (
 
 def render(samples: Sequence[Sample]) -> bytes:
     """The text of /metrics."""
-    out = Exposition()
+    out = Exposition(WITH_UNITS)
     shards = [(sample, _labels(sample)) for sample in samples]
     for name, text, value_of in _GAUGES:
         out.family(name, "gauge", text)
@@ -242,7 +258,7 @@ def _sizes(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
             continue
         for bits in SIZE_EDGES:
             seen = sum(sample.sizes[: bits + 1])
-            out.value(f"{name}_bucket", labels | {"le": str(1 << bits)}, seen)
+            out.value(f"{name}_bucket", labels | {"le": f"{1 << bits}.0"}, seen)
         seen = sum(sample.sizes)
         out.value(f"{name}_bucket", labels | {"le": "+Inf"}, seen)
         out.value(f"{name}_sum", labels, sample.counters.get("bytes_in", 0))

@@ -91,6 +91,7 @@ class CreationSample(msgspec.Struct):
     what: str  # topic | group
     done: bool
     times: StepCounts
+    is_system: bool = False  # a topic of the system, which is refused
 
 
 class LagSample(msgspec.Struct):

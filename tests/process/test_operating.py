@@ -221,11 +221,11 @@ def test_metrics_tell_how_old_what_waits_is(tmp_path: Path) -> None:
         pulled = {"request_code": "pull_message", "response_code": "success"}
         assert value(text, "rocketmq_rpc_latency_count", **pulled) == 1
         committed = {"request_code": "update_consumer_offset", "response_code": "success"}
-        assert value(text, "rocketmq_rpc_latency_bucket", le="3000", **committed) == 1
+        assert value(text, "rocketmq_rpc_latency_bucket", le="3000.0", **committed) == 1
         done = {"invocation_status": "success"}
         assert value(text, "rocketmq_topic_create_execution_time_count", **done) == 1
         assert value(text, "rocketmq_message_size_count") >= 7
-        assert value(text, "rocketmq_message_size_bucket", le="1024") >= 7
+        assert value(text, "rocketmq_message_size_bucket", le="1024.0") >= 7
         assert value(text, "rocketmq_half_messages") == 0
         assert value(text, "rocketmq_storage_message_reserve_time") >= 0
         assert value(text, "rmq_memory_arena_sealed") == 1
