@@ -18,6 +18,7 @@ _NAMES = {
     "Message": "cext.client.message",
     "MessageExt": "cext.client.message",
     "MessageQueue": "rmq.format.fastjson",
+    "PopConsumer": "rmq.client.pop_consumer",
     "Producer": "rmq.client.producer",
     "PullConsumer": "rmq.client.pull_consumer",
     "PushConsumer": "rmq.client.push_consumer",

@@ -5,6 +5,7 @@ from rmq.client.administration import Admin as Admin
 from rmq.client.deduplicate import deduplicate as deduplicate
 from rmq.client.listening import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
 from rmq.client.listening import ConsumeOrderlyStatus as ConsumeOrderlyStatus
+from rmq.client.pop_consumer import PopConsumer as PopConsumer
 from rmq.client.producer import Producer as Producer
 from rmq.client.pull_consumer import PullConsumer as PullConsumer
 from rmq.client.push_consumer import PushConsumer as PushConsumer

@@ -133,5 +133,16 @@ class PullConsumerKeywords(ClientKeywords, total=False):
     consume_max_span: int
     consume_from_where: str
     consume_timestamp: int | None
+    allocate_message_queue_strategy: object
     broker_suspend_max_time_millis: int
     consumer_timeout_millis_when_suspend: int
+
+
+class PopConsumerKeywords(ClientKeywords, total=False):
+    """Of PopConsumer."""
+
+    consume_orderly: bool
+    pop_invisible_time: int
+    pop_batch_nums: int
+    poll_timeout_millis: int
+    consume_from_where: str

@@ -235,6 +235,10 @@ class PullConsumerParameters(ClientParameters):
     consume_timestamp: int | None = parameter(
         None, "the time of CONSUME_FROM_TIMESTAMP, ms since 1970; unset: half an hour ago"
     )
+    allocate_message_queue_strategy: object = parameter(
+        None, "who of the group reads which queue: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, or a "
+        "strategy of rmq.client.allocation; unset: AVG. All members must have the same",
+    )  # fmt: skip
     broker_suspend_max_time_millis: int = parameter(
         20_000, "how long brokers hold a pull for which there is nothing yet"
     )
@@ -250,6 +254,36 @@ class PullConsumerParameters(ClientParameters):
                      "pull_threshold_size_for_queue"):  # fmt: skip
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name}={getattr(self, name)}: at least 1")
+
+
+@dataclass(kw_only=True)
+class PopConsumerParameters(ClientParameters):
+    """Of PopConsumer."""
+
+    consumer_group: str = parameter(
+        "DEFAULT_CONSUMER", "consumers that share the messages of the topics they subscribe"
+    )
+    consume_orderly: bool = parameter(
+        False, "a queue has one batch in hand at a time, and it comes again in order", "order"
+    )
+    pop_invisible_time: int = parameter(
+        60_000, "how long a message is nobody else's; 5000 to 300000"
+    )
+    pop_batch_nums: int = parameter(32, "messages of one poll, at most 32")
+    poll_timeout_millis: int = parameter(5_000, "how long poll waits unless it is told")
+    consume_from_where: str = parameter(
+        "CONSUME_FROM_LAST_OFFSET", "where a group begins that never popped: "
+        "CONSUME_FROM_FIRST_OFFSET, or at the end with any other value",
+    )  # fmt: skip
+
+    def check(self) -> None:
+        super().check()
+        if self.consume_from_where not in FROM_WHERE:
+            raise ConfigError(f"consume_from_where={self.consume_from_where}: {FROM_WHERE}")
+        for name, least, most in (("pop_invisible_time", 5_000, 300_000),
+                                  ("pop_batch_nums", 1, 32)):  # fmt: skip
+            if not least <= getattr(self, name) <= most:
+                raise ConfigError(f"{name}={getattr(self, name)}: {least} to {most}")
 
 
 def rows(of: type[ClientParameters]) -> list[tuple[str, str, str, str]]:
@@ -321,7 +355,7 @@ def tables() -> list[type[ClientParameters]]:
 
     return [
         ClientParameters, ProducerParameters, TransactionProducerParameters,
-        PushConsumerParameters, PullConsumerParameters,
+        PushConsumerParameters, PullConsumerParameters, PopConsumerParameters,
     ]  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt, milliseconds
 from cext.client.reply import Reply
+from rmq.client.allocation import strategy_of
 from rmq.client.group import first_offset, members_of, queue_offset
 from rmq.client.instance import ClientInstance
 from rmq.client.namespaces import unwrap, wrap
@@ -32,7 +33,7 @@ from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull_queue import PullQueue
 from rmq.client.puller import Puller
 from rmq.client.routes import Route
-from rmq.client.subscription import EVERYTHING, Subscription, average_allocation
+from rmq.client.subscription import EVERYTHING, Subscription
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ClosedError, ConfigError, MessageError, RmqError, RouteError
 from rmq.format.fastjson import MessageQueue
@@ -73,6 +74,7 @@ class PullConsumer:
         self._subscriptions: dict[str, Subscription] = {}  # topic as the user names it
         self._queues: dict[MessageQueue, PullQueue] = {}
         self._by_hand = False
+        self._strategy = strategy_of(self.parameters.allocate_message_queue_strategy)
         self._rebalancing = threading.RLock()
         self._rebalance_is_due = False
         self._commit_at = 0.0
@@ -268,8 +270,12 @@ class PullConsumer:
                 if self.client_id not in members:
                     self.instance.heartbeat()  # what there is stays until the broker knows us
                     continue
-                queues = [each._replace(topic=topic) for each in route.readable()]
-                mine = average_allocation(queues, members, self.client_id)
+                mine = [
+                    each._replace(topic=topic)
+                    for each in self._strategy.allocate(
+                        self.group, self.client_id, sorted(route.readable()), sorted(set(members))
+                    )
+                ]
                 self._change(topic, subscription, mine, HAND_OVER_MS if len(members) > 1 else 0)
 
     def _change(

@@ -174,16 +174,14 @@ class PushConsumer:
             self.is_closing = True
             return
         self._is_open = False
-        now = time.monotonic()
-        tasks_until = now + self.parameters.await_termination_millis_when_shutdown / 1000
         for timer in self._timers:
             timer.cancel()
         self.sharing.end()
         self.pulls.closed = True
-        if self.parameters.await_termination_millis_when_shutdown == 0:
-            self.is_closing = True
-        ended = self.workers.close(tasks_until, max(now, tasks_until) + CALLS_UNDER_WAY_S)
+        grace_s = self.parameters.await_termination_millis_when_shutdown / 1000
+        self.workers.drain(time.monotonic() + grace_s)
         self.is_closing = True
+        ended = self.workers.close(time.monotonic() + CALLS_UNDER_WAY_S)
         self.service.close()
         if not ended:
             log.warning("a listener of %s does not return: it is left behind", self.group)

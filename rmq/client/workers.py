@@ -1,6 +1,7 @@
 """The threads that call a listener, and the tasks that wait for them.
 
-    workers = Workers("billing", 20); workers.submit(function); workers.close(until)
+    workers = Workers("billing", 20); workers.submit(function)
+    workers.drain(until); workers.close(until)
 
 A task is a function without arguments; nobody waits for its end, so that it costs a place in a
 queue and nothing else. Threads are started one by one as tasks come, up to the number; one that
@@ -28,6 +29,7 @@ class Workers:
         self.count = count  # may be raised at any time
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._busy: set[int] = set()  # idents of threads at work
         self._lock = threading.Lock()
         self.closed = False
 
@@ -47,17 +49,24 @@ class Workers:
             thread.start()
 
     def _run(self) -> None:
+        own = threading.get_ident()
         while (task := self._tasks.get()) is not None:
+            self._busy.add(own)
             try:
                 task()
             except BaseException:  # SystemExit, too, must not end the thread
                 log.exception("a task of %s", self._name)
+            self._busy.discard(own)
 
-    def close(self, tasks_until: float, calls_until: float) -> bool:
-        """Tasks that wait are begun until the first time (monotonic), those that run are waited
-        for until the second; whether all threads have ended. The caller's own is left out."""
-        while not self._tasks.empty() and time.monotonic() < tasks_until:
+    def drain(self, until: float) -> None:
+        """Returns when no task waits or runs but the caller's own, or it is so late (monotonic)."""
+        own = {threading.get_ident()}
+        while time.monotonic() < until and not (self._tasks.empty() and self._busy <= own):
             time.sleep(0.002)
+
+    def close(self, until: float) -> bool:
+        """Forgets the tasks that wait, and waits until that time (monotonic) for those that run;
+        whether all threads have ended, the caller's own left out."""
         with self._lock:
             self.closed = True
         try:
@@ -69,5 +78,5 @@ class Workers:
             self._tasks.put(None)
         others = [each for each in self._threads if each is not threading.current_thread()]
         for thread in others:
-            thread.join(max(calls_until - time.monotonic(), 0))
+            thread.join(max(until - time.monotonic(), 0))
         return not any(each.is_alive() for each in others)

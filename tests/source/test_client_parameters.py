@@ -44,7 +44,8 @@ clientIP=None instanceName=DEFAULT rpcHook=None
 """
 PULL_CONSUMER = """
 consumerGroup=DEFAULT_CONSUMER autoCommit=True autoCommitIntervalMillis=5000 pollTimeoutMillis=5000
-pullBatchSize=10 pullThresholdForAll=10000 pullThresholdForQueue=1000 consumeMaxSpan=2000
+allocateMessageQueueStrategy=None pullBatchSize=10 pullThresholdForAll=10000
+pullThresholdForQueue=1000 consumeMaxSpan=2000
 pullThresholdSizeForQueue=100 consumeFromWhere=CONSUME_FROM_LAST_OFFSET
 brokerSuspendMaxTimeMillis=20000 consumerTimeoutMillisWhenSuspend=30000
 """

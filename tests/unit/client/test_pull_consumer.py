@@ -152,6 +152,23 @@ def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
         assert sorted(bodies(gather(one, 100))) == list(range(1_000, 1_100))
 
 
+def test_another_strategy_shares_the_queues(broker: RunningBroker) -> None:
+    queues = create(broker, "pull-circle", 5)
+    changes = {"allocate_message_queue_strategy": "AVG_BY_CIRCLE"}
+    with (
+        consumer_of(broker, "pull-circle", **changes) as one,
+        consumer_of(broker, "pull-circle", **changes) as two,
+    ):
+        one.subscribe("pull-circle")
+        two.subscribe("pull-circle")
+        wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues)
+        assert {tuple(one.assignment()), tuple(two.assignment())} == {
+            tuple(queues[::2]), tuple(queues[1::2]),
+        }  # fmt: skip
+    with pytest.raises(ConfigError, match="AVG_BY_CIRCLE"):
+        consumer_of(broker, "pull-circle", allocate_message_queue_strategy="CIRCLE")
+
+
 def test_offsets_outlive_the_consumer(broker: RunningBroker) -> None:
     (queue,) = create(broker, "pull-kept", 1)
     send(broker, [Message("pull-kept", f"{i}") for i in range(100)])

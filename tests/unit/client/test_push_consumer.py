@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
+from support.broker_process import start_broker
 from support.consuming import Kept, committed, consumer_of, create, numbers, once_each, send
 from support.waiting import wait_until
 
@@ -512,3 +515,55 @@ def test_one_client_has_one_consumer_of_a_group(broker: RunningBroker) -> None:
             assert other.instance is one.instance
         assert one.instance.consumer("push-twice") is one
         assert one.instance.consumer("push-thrice") is None
+
+
+def test_a_listener_may_give_a_message_up_at_once(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-give-up")
+    send(address, numbers("push-give-up", 0, 2))
+
+    def decide(messages: list[MessageExt], context: Any) -> Any:
+        context.delay_level_when_next_consume = -1
+        return LATER if messages[0].body == b"1" else None
+
+    kept, graveyard = Kept(decide), Kept()
+    with (
+        consumer_of(address, "push-give-up", kept) as consumer,
+        consumer_of(address, "push-graves", graveyard) as other,
+    ):
+        consumer.subscribe("push-give-up")
+        kept.wait(2)
+        other.subscribe("%DLQ%push-give-up")
+        assert graveyard.wait(1) == [1]
+    assert once_each(kept.bodies, 0, 2)
+
+
+def test_a_killed_broker_is_consumed_on(tmp_path: Path) -> None:
+    settings = ("--set", "mappedFileSizeCommitLog=16777216")
+    broker = start_broker(tmp_path, settings)
+    address = broker.namesrv
+    ports = ("--port", str(broker.port), "--namesrv-port", address.rpartition(":")[2])
+    kept = Kept()
+    try:
+        create(address, "push-kill", 3)
+        changes = {"poll_name_server_interval": 1_000, "persist_consumer_offset_interval": 100}
+        consumers = [consumer_of(address, "push-kill", kept, **changes).start() for _ in range(2)]
+        try:
+            for each in consumers:
+                each.subscribe("push-kill")
+            send(address, numbers("push-kill", 0, 300))
+            kept.wait(300)
+            time.sleep(0.5)
+            broker.stop(signal.SIGKILL)
+            time.sleep(0.5)
+            broker = start_broker(tmp_path, (*settings, *ports))
+            send(address, numbers("push-kill", 300, 600))
+            wait_until(lambda: set(kept.bodies) == set(range(600)), 40)
+            wait_until(lambda: sum(len(each.assignment()) for each in consumers) == 3)
+        finally:
+            for each in consumers:
+                each.close()
+        assert len(kept.messages) < 600 + 300
+    finally:
+        if broker.process.poll() is None:
+            broker.stop(signal.SIGKILL)

@@ -241,3 +241,22 @@ def test_a_killed_broker_is_consumed_on_in_order(tmp_path: Path) -> None:
     finally:
         if broker.process.poll() is None:
             broker.stop(signal.SIGKILL)
+
+
+def test_closing_in_order_ends_after_the_call_or_after_its_grace(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    (queue,) = create(address, "order-close", 1)
+    send(address, numbers("order-close", 0, 300))
+    watched = Watched(pause_s=0.01)
+    for grace_ms, most in ((0, 0.5), (400, 1.5)):
+        before = len(watched.messages)
+        changes = {"await_termination_millis_when_shutdown": grace_ms}
+        consumer = orderly(address, "order-close", watched, **changes).start()
+        consumer.subscribe("order-close")
+        wait_until(lambda before=before: len(watched.messages) > before)
+        began = time.monotonic()
+        consumer.close()
+        assert grace_ms / 1000 <= time.monotonic() - began < most + grace_ms / 1000
+        assert committed(address, "order-close", [queue]) == [len(watched.messages)]
+    assert watched.bodies == list(range(len(watched.messages)))
+    assert 30 < len(watched.messages) < 200
