@@ -182,7 +182,7 @@ def shard_faults(bench: Bench) -> list[Outcome]:
         frames = send_frames(of_first_broker(topic_queues(ours)), SendShape(bench.body_bytes))
         paced = open_producer(frames, ours.addresses[:1], 1000, rate=PACED)
         paced.run(500_000)
-        place = shard_status(ours)[1].cpus
+        place = shard_status(ours)[1].cores
         with ThreadPoolExecutor(2) as threads:
             for _ in range(bench.rounds):
                 with load_on(threads, ours, frames, 3 * bench.seconds + SETTLE_S):

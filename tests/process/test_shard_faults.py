@@ -5,6 +5,7 @@ Cannot prove a power cut (tests/fault), nor what 500 rounds would show.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ import zmq
 from support.broker_client import BrokerClient
 from support.journal import Journal, Load
 from support.machine import Machine, is_shard, machine
+from support.waiting import wait_until
 
 from rmq.format import fastjson
 from shards.client import BusClient
@@ -371,3 +373,41 @@ def test_process_of_another_user_is_not_heard_even_with_the_token() -> None:
             assert is_answered(address, token, 0)
     finally:
         shutil.rmtree(root)
+
+
+def test_a_shard_starts_on_its_own_core_and_spreads_when_it_serves(tmp_path: Path) -> None:
+    """So its start takes nothing from its siblings: their reactors have other cores."""
+    everywhere = os.sched_getaffinity(0)
+    if len(everywhere) < 2:
+        pytest.skip("one processor: nothing is bound")
+
+    def places(pid: int) -> dict[str, tuple[set[int], int]]:
+        """Thread name -> processors it may use and its policy."""
+        found = {}
+        for path in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                name = (path / "comm").read_text().strip()
+                thread = int(path.name)
+                found[name] = (os.sched_getaffinity(thread), os.sched_getscheduler(thread))
+        return found
+
+    with machine(tmp_path, 2) as broker:
+        before = broker.until_serving(1)
+        own = set(before.cores)
+        assert own < everywhere
+        os.kill(before.pid, signal.SIGKILL)
+        end = time.monotonic() + 30
+        looks: list[set[tuple[frozenset[int], int]]] = []
+        while (shard := broker.shards()[1]).state != "serving" or shard.pid == before.pid:
+            if shard.state == "starting" and shard.pid not in (0, before.pid):
+                found = places(shard.pid).values()
+                looks.append({(frozenset(cpus), policy) for cpus, policy in found})
+            assert time.monotonic() < end, broker.log()
+        at_home = [look == {(frozenset(own), os.SCHED_BATCH)} for look in looks]
+        # It spreads a moment before the supervisor has heard that it serves.
+        assert at_home == sorted(at_home, reverse=True)
+        assert sum(at_home) > len(looks) // 2
+        wait_until(lambda: {p for _, p in places(shard.pid).values()} == {os.SCHED_OTHER})
+        threads = places(shard.pid)
+        assert threads.pop("rmq-reactor")[0] == own
+        assert all(cpus == everywhere for cpus, _ in threads.values())
