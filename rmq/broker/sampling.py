@@ -93,6 +93,7 @@ class Sampler:
             steps=broker.core.steps(),
             sizes=broker.core.message_sizes(),
             half_messages=self._half_messages(counters),
+            timers_behind=self._timers_behind(counters),
             page_cache=self._cached(),
             groups=len(broker.groups.all()),
         )
@@ -155,6 +156,11 @@ class Sampler:
         end = self._broker.queues.range(names.HALF_TOPIC, 0)[1]
         ahead = counters["half_messages_ended_out_of_order"]
         return max(0, end - counters["half_messages_first"] - ahead)
+
+    def _timers_behind(self, counters: dict[str, int]) -> int:
+        if not counters.get("timers_ready"):
+            return -1
+        return max(0, self._broker.queues.range(names.TIMER_TOPIC, 0)[1] - counters["timers_fed"])
 
     def _oldest_message(self, counters: dict[str, int]) -> int:
         first = self._broker.core.log_range()[0]

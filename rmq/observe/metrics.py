@@ -76,6 +76,11 @@ _GAUGES: list[tuple[str, str, Callable[[Sample], int | float | None]]] = [
         "Transactions that are open.",
         lambda s: s.half_messages if s.half_messages >= 0 else None,
     ),
+    (
+        "rocketmq_timer_enqueue_lag",
+        "Timed messages that are stored and not among those that wait yet.",
+        lambda s: s.timers_behind if s.timers_behind >= 0 else None,
+    ),
     ("rmq_memory_arena_bytes", "Address space of all buffers.", lambda s: _counter(s, "bytes")),
     (
         "rmq_memory_arena_used_bytes",
@@ -181,7 +186,7 @@ def render(samples: Sequence[Sample]) -> bytes:
     shards = [(sample, _labels(sample)) for sample in samples]
     for name, text, value_of in _GAUGES:
         out.family(name, "gauge", text)
-        own = STORAGE if name.startswith("rocketmq_storage_") else {}
+        own = STORAGE if name.startswith(("rocketmq_storage_", "rocketmq_timer_")) else {}
         for sample, labels in shards:
             value = value_of(sample)
             if value is not None:

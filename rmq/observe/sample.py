@@ -152,6 +152,7 @@ class Sample(msgspec.Struct):
     consumers: list[ClientSample] = []
     sizes: list[int] = []  # stored messages of less than 2 ** index bytes, from half of that on
     half_messages: int = -1  # transactions open; -1 not known
+    timers_behind: int = -1  # timed messages stored and not among those that wait yet; -1 not known
     lag: int = 0  # messages of all lags, those left out too
     left_out: int = 0  # topics and lags beyond the limit
 

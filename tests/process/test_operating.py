@@ -227,6 +227,7 @@ def test_metrics_tell_how_old_what_waits_is(tmp_path: Path) -> None:
         assert value(text, "rocketmq_message_size_count") >= 7
         assert value(text, "rocketmq_message_size_bucket", le="1024.0") >= 7
         assert value(text, "rocketmq_half_messages") == 0
+        assert value(text, "rocketmq_timer_enqueue_lag") == 0
         assert value(text, "rocketmq_storage_message_reserve_time") >= 0
         assert value(text, "rmq_memory_arena_sealed") == 1
         assert value(text, "rmq_memory_refusals_total") == 0

@@ -136,6 +136,7 @@ def test_dead_letters_sizes_and_transactions_are_told() -> None:
     one.sizes = [0] * 32
     one.sizes[8], one.sizes[11], one.sizes[25] = 5, 2, 1  # 128 to 255 bytes, 1 to 2 KiB, 16 MiB
     one.half_messages, one.now_ms, one.oldest_message_ms = 4, 9_000, 2_000
+    one.timers_behind = 5
     one.counters |= {"transactions_committed": 6, "bytes_in": 777, "control_waiting": 2}
     one.steps["finish"] = ([0, 4, 0, 0, 0, 0, 1, 0, 0, 0], 90_100)
     found = parsed(render([one]))
@@ -143,6 +144,7 @@ def test_dead_letters_sizes_and_transactions_are_told() -> None:
     group = (("consumer_group", "g"), ("shard", "0"))
     assert found["rocketmq_send_to_dlq_messages_total"] == {group: 3}
     assert found["rocketmq_half_messages"] == {shard: 4}
+    assert list(found["rocketmq_timer_enqueue_lag"].values()) == [5]
     assert found["rocketmq_commit_messages_total"] == {(*shard, ("topic", "")): 6}
     assert list(found["rocketmq_storage_message_reserve_time"].values()) == [7000]
     assert list(found["rocketmq_processor_watermark"].values()) == [2]
