@@ -47,17 +47,19 @@ def allow(cpus: Iterable[int]) -> str:
 @contextlib.contextmanager
 def children_on(cpus: Iterable[int]) -> Iterator[None]:
     """Processes that this thread starts meanwhile begin on these processors (none: anywhere), and
-    as batch work, which preempts nobody when it wakes."""
-    before = os.sched_getaffinity(0)
+    as batch work, which preempts nobody when it wakes, unless this one has a policy of its own."""
+    before, policy = os.sched_getaffinity(0), os.sched_getscheduler(0)
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, set(cpus) or before)
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    if policy == os.SCHED_OTHER:
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        if policy == os.SCHED_OTHER:
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, before)
 
@@ -66,17 +68,20 @@ def spread(cpus: Iterable[int], apart: str) -> str:
     """All threads of this process but `apart` may use these processors from now on (none: as
     before), and none is batch work any more; why not, or nothing."""
     wanted = set(cpus)
+    failure = ""
     for path in Path("/proc/self/task").iterdir():
         thread = int(path.name)
         try:
+            # Where it could not become batch work it need not cease to be; affinity comes first.
             if wanted and (path / "comm").read_text().strip() != apart:
                 os.sched_setaffinity(thread, wanted)
-            os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+            if os.sched_getscheduler(thread) == os.SCHED_BATCH:
+                os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
         except (FileNotFoundError, ProcessLookupError):  # that thread has just ended
             continue
         except OSError as error:
-            return f"affinity {sorted(wanted)} of all threads: {error.strerror}"
-    return ""
+            failure = failure or f"affinity {sorted(wanted)} of all threads: {error.strerror}"
+    return failure
 
 
 def pin_thread(name: str, cpus: Iterable[int]) -> str:
