@@ -9,7 +9,9 @@ Environment:
 import os
 import platform
 import re
+import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -45,6 +47,19 @@ WARNINGS = [
 ]
 
 
+def string_flags(profile: str) -> list[str]:
+    """On x86-64 gcc zeroes and copies structs of a few hundred bytes by `rep stos`, which takes the
+    processor 21 ns to begin with; glibc's own loop needs 9, an unrolled one of 136 bytes 4."""
+    if profile != "release" or platform.machine().lower() not in ("x86_64", "amd64"):
+        return []
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
+    version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=False)
+    if "clang" in version.stdout or "Free Software Foundation" not in version.stdout:
+        return []
+    strategy = "unrolled_loop:192:noalign,libcall:-1:noalign"
+    return [f"-mmemset-strategy={strategy}", f"-mmemcpy-strategy={strategy}"]
+
+
 def refuse_unsupported() -> None:
     machine = platform.machine().lower()
     if sys.platform != "linux" or machine not in ("x86_64", "amd64", "aarch64", "arm64"):
@@ -78,6 +93,7 @@ def write_build_stamp(profile: str) -> None:
 
 def extensions(profile: str) -> list[Extension]:
     compile_args, link_args = PROFILES[profile]
+    compile_args = [*compile_args, *string_flags(profile)]
     return [
         Extension(
             ".".join(path.relative_to(ROOT).with_suffix("").parts),
