@@ -5,7 +5,16 @@ from libc.string cimport memchr, memcmp, memset
 from cext.base.status cimport Status
 from cext.store.record cimport record_parse
 
+cdef extern from "scan.h" nogil:
+    ctypedef struct rmq_mark_cursor:
+        pass
+    uint32_t RMQ_NO_MARK
+    void rmq_marks_start(rmq_mark_cursor* cursor, const uint8_t* bytes, uint32_t length,
+                         uint32_t start, uint8_t a, uint8_t b) noexcept
+    uint32_t rmq_marks_next(rmq_mark_cursor* cursor, uint8_t a, uint8_t b) noexcept
+
 cdef enum:
+    PROPERTY_END = 2
     TRANSACTION_BITS = 0xC
     ROLLBACK = 0xC
     SPACE = 0x20
@@ -62,14 +71,16 @@ cdef bint find_key_texts(const RecordView* record, KeyTexts* out) noexcept nogil
     cdef const uint8_t* split
     cdef const uint8_t* stop
     cdef ssize_t name_bytes
-    cdef uint32_t value_bytes
+    cdef uint32_t value_bytes, mark
+    cdef rmq_mark_cursor marks
     memset(out, 0, sizeof(KeyTexts))
     if (record.sys_flag & TRANSACTION_BITS) == ROLLBACK:
         return False
+    rmq_marks_start(&marks, record.properties, record.properties_bytes, 0, PROPERTY_END,
+                    PROPERTY_END)
     while at < end:
-        stop = <const uint8_t*> memchr(at, 2, <size_t> (end - at))
-        if stop == NULL:
-            stop = end
+        mark = rmq_marks_next(&marks, PROPERTY_END, PROPERTY_END)
+        stop = end if mark == RMQ_NO_MARK else record.properties + mark
         name_bytes = 0
         # The three names have 4 or 8 letters and are followed by 01.
         if stop - at > 5 and at[4] == 1:

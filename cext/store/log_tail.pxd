@@ -24,6 +24,7 @@ cdef class LogTail:
     cdef int64_t position           # of the next record
     cdef uint64_t skipped           # bytes that were no record
     cdef LogWindow window
+    cdef int64_t segment_start, segment_end     # of the segment last looked at
 
     # OK | NOT_READY | IO_ERROR | POOL_EMPTY (no memory for a large record)
     cdef int next(self, RecordView* out) noexcept nogil
@@ -31,5 +32,6 @@ cdef class LogTail:
     cdef int at(self, int64_t offset, RecordView* out) noexcept nogil
     cdef void seek(self, int64_t offset) noexcept nogil
 
+    cdef int64_t _segment_end(self, int64_t offset) noexcept nogil
     cdef int _parse(self, int64_t offset, bint check_crc, RecordView* out) noexcept nogil
     cdef int _resync(self) noexcept nogil

@@ -5,7 +5,7 @@ from cext.base.atomics cimport load_acquire_i64
 from cext.base.byteorder cimport load_u32
 from cext.base.status cimport Status
 from cext.store.commit_log cimport segment_end
-from cext.store.log_window cimport window_at
+from cext.store.log_window cimport window_at, window_has
 from cext.store.record cimport (
     AT_MAGIC, MAGIC_BLANK, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, is_record_magic, record_parse)
 
@@ -21,12 +21,21 @@ cdef class LogTail:
     cdef void seek(self, int64_t offset) noexcept nogil:
         self.position = offset
 
+    cdef int64_t _segment_end(self, int64_t offset) noexcept nogil:
+        """Where the segment of an offset ends, mostly without a division."""
+        if not self.segment_start <= offset < self.segment_end:
+            self.segment_end = segment_end(self.log, offset)
+            self.segment_start = self.segment_end - self.log.segment_bytes
+        return self.segment_end
+
     cdef int _parse(self, int64_t offset, bint check_crc, RecordView* out) noexcept nogil:
-        cdef int64_t end = segment_end(self.log, offset)
+        cdef int64_t end = self._segment_end(offset)
         cdef int64_t limit = min(load_acquire_i64(&self.log.marks.written), end)
         cdef int64_t total
         cdef unsigned int magic
-        cdef int status = self.window.fill(offset, HEAD_BYTES, limit)
+        cdef int status = Status.OK
+        if not window_has(self.window, offset, HEAD_BYTES):
+            status = self.window.fill(offset, HEAD_BYTES, limit)
         if status != Status.OK:
             return Status.CORRUPT if end - offset < HEAD_BYTES else status
         total = load_u32(window_at(self.window, offset))
@@ -36,7 +45,8 @@ cdef class LogTail:
         if (not is_record_magic(magic) or total < RECORD_BYTES_MIN
                 or total > min(end - offset, <int64_t> RECORD_BYTES_LIMIT)):
             return Status.CORRUPT
-        status = self.window.fill(offset, total, limit)
+        if not window_has(self.window, offset, total):
+            status = self.window.fill(offset, total, limit)
         if status != Status.OK:
             return Status.CORRUPT if status == Status.NOT_READY else status
         status = record_parse(window_at(self.window, offset), <uint64_t> total, offset, check_crc,

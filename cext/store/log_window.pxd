@@ -57,5 +57,8 @@ cdef class LogWindow:
     cdef bint _borrow(self, int64_t offset, int64_t wanted, int64_t limit) noexcept nogil
     cdef void _check_borrowed(self) noexcept nogil
 
+cdef inline bint window_has(LogWindow window, int64_t offset, int64_t bytes) noexcept nogil:
+    return window.start <= offset and offset + bytes <= window.end
+
 cdef inline const uint8_t* window_at(LogWindow window, int64_t offset) noexcept nogil:
     return window.bytes + (offset - window.start)
