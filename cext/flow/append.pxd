@@ -52,7 +52,7 @@ cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message*
                         Appended* out) noexcept nogil
 
 # The same for properties that were scanned before (scan_properties said OK): they are taken as they
-# are, m.tags_code is used, nothing is added, out.properties is all zero.
+# are, m.tags_code is used, nothing is added, out.properties is left as it is.
 cdef int append_scanned(ShardState s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil
 

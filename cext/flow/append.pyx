@@ -1,6 +1,6 @@
 """One message becomes one record at the end of the log. See append.pxd."""
 from libc.stdint cimport uint32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
@@ -156,9 +156,7 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
         if length < 0:
             return MALFORMED
         length = <int32_t> record_crc_strip(properties, length)
-    if not scan:
-        memset(&out.properties, 0, sizeof(SendProperties))
-    elif scan_properties(properties, length, &out.properties) != OK:
+    if scan and scan_properties(properties, length, &out.properties) != OK:
         return TOO_LARGE if length > PROPERTIES_BYTES_MAX else MALFORMED
     if m.plain_only and (is_special(&out.properties) or m.sys_flag & TRANSACTION_BITS):
         return SPECIAL

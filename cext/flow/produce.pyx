@@ -19,7 +19,6 @@ from cext.flow.append cimport (
     Message,
     append_message,
     append_scanned,
-    is_special,
     make_room,
     record_bytes_max,
 )
@@ -54,10 +53,15 @@ from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RECORD_FIXED_BYTES_MAX
 from cext.wire.batch cimport BatchMessage, batch_next
 from cext.wire.message_id cimport write_offset_message_id
-from cext.wire.properties cimport SendProperties, scan_properties, tags_code
+from cext.wire.properties cimport (
+    SendProperties,
+    scan_batched,
+    scan_properties,
+    tags_code,
+)
 from cext.wire.replies cimport SendReply, write_send_reply
 from cext.wire.send_request cimport SendRequest, read_send_request
-from cext.wire.text cimport text_copy, text_of
+from cext.wire.text cimport Text, text_copy, text_of
 
 cdef extern from *:
     """
@@ -255,22 +259,24 @@ cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t
     cdef const uint8_t* at = f.body
     cdef const uint8_t* end = f.body + f.body_bytes
     cdef BatchMessage entry
-    cdef SendProperties scanned
+    cdef Text tags
+    cdef bint special
     bytes[0] = 0
     records[0] = 0
     if topic.is_retry or topic.name_length > 127:
         return SPECIAL
     while at < end:
         if (batch_next(&at, end, &entry) != OK or entry.body_bytes == 0
-                or scan_properties(entry.properties, entry.properties_bytes, &scanned) != OK):
+                or scan_batched(entry.properties, entry.properties_bytes, &tags,
+                                &special) != OK):
             return MALFORMED
-        if is_special(&scanned):
+        if special:
             return SPECIAL
         if records[0] == DISPATCH_MAX:
             return TOO_LARGE
         s.batch_tags[records[0]] = 0
-        if scanned.tags.bytes != NULL:
-            s.batch_tags[records[0]] = tags_code(scanned.tags.bytes, scanned.tags.length)
+        if tags.bytes != NULL:
+            s.batch_tags[records[0]] = tags_code(tags.bytes, tags.length)
         bytes[0] += (RECORD_FIXED_BYTES_MAX + topic.name_length + entry.body_bytes
                      + entry.properties_bytes + CHECKSUM_BYTES_MAX)
         records[0] += 1
@@ -359,7 +365,8 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
         if status != OK:
             break                   # cannot be: everything was measured and room was made
         if done == 0:
-            first = a
+            first.physical_offset = a.physical_offset
+            first.queue_offset = a.queue_offset
         elif not one_way:
             s.batch_ids[ids] = 44   # a comma
             ids += 1
@@ -373,7 +380,6 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
         buffer_pool_release(&s.net.jumbo_pool, early)
         return refuse_status(s, c, h, status)
     ack = ack_queue_reserve(acks)
-    first.properties.uniq_key = text_of(NULL, 0)
     fill_ack(s, ack, c, h, &first, queue.queue_id)
     ack.end = s.log.marks.appended
     ack.early_reply = early

@@ -12,17 +12,26 @@ cdef inline uint64_t hash_name(const uint8_t* name, uint32_t length) noexcept no
     """A multiply-and-fold hash of eight bytes at a step; never 0."""
     cdef uint64_t h = 0x9E3779B97F4A7C15ULL ^ length
     cdef uint64_t word
-    cdef uint32_t at = 0
-    while at + 8 <= length:
+    cdef uint32_t half, at = 0
+    while at + 8 < length:
         memcpy(&word, name + at, 8)
         h = (h ^ word) * 0xD6E8FEB86659FD93ULL
         h ^= h >> 32
         at += 8
-    if at < length:
+    # The last 1 to 8 bytes by loads that overlap; a memcpy of that many would be a call.
+    if length >= 8:
+        memcpy(&word, name + length - 8, 8)
+    elif length >= 4:
+        memcpy(&half, name, 4)
+        word = half
+        memcpy(&half, name + length - 4, 4)
+        word = word << 32 | half
+    elif length > 0:
+        word = <uint64_t> name[0] << 16 | <uint64_t> name[length // 2] << 8 | name[length - 1]
+    else:
         word = 0
-        memcpy(&word, name + at, length - at)
-        h = (h ^ word) * 0xD6E8FEB86659FD93ULL
-        h ^= h >> 32
+    h = (h ^ word) * 0xD6E8FEB86659FD93ULL
+    h ^= h >> 32
     h = h * 0xD6E8FEB86659FD93ULL
     h ^= h >> 29
     return h if h != 0 else 1

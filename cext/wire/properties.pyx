@@ -14,6 +14,10 @@ from cext.wire.property_pairs cimport PairCursor, pairs_next, pairs_start
 from cext.wire.text cimport Text, text_i32, text_is_true
 
 
+cdef enum:
+    TAGS = 0                    # index in the table
+    FIRST_THAT_MATTERS = 4      # those before it (tags, keys, ..) make no message special
+
 cdef NameTable names                              # in the order of the Texts of SendProperties
 name_table_add(&names, b"TAGS")
 name_table_add(&names, b"KEYS")
@@ -70,6 +74,31 @@ cdef int scan_properties(const uint8_t* bytes, uint32_t length, SendProperties* 
             first[index] = value
     out.terminated = length == 0 or bytes[length - 1] == PROPERTY_SEPARATOR
     return conclude(out)
+
+
+cdef int scan_batched(const uint8_t* bytes, uint32_t length, Text* tags,
+                      bint* special) noexcept nogil:
+    cdef PairCursor pairs
+    cdef SendProperties all
+    cdef Text name
+    cdef Text value
+    cdef int index
+    cdef int status
+    tags.bytes = NULL
+    special[0] = False
+    if length > PROPERTIES_BYTES_MAX:
+        return Status.TOO_LARGE
+    pairs_start(&pairs, bytes, length)
+    while pairs_next(&pairs, &name, &value):
+        index = name_table_find(&names, name.bytes, name.length)
+        if index == TAGS:
+            tags[0] = value
+        elif index >= FIRST_THAT_MATTERS:       # seldom: then everything is looked at
+            status = scan_properties(bytes, length, &all)
+            tags[0] = all.tags
+            special[0] = all.has_delay or all.has_transaction or all.has_timer
+            return status
+    return Status.OK
 
 
 cdef bint find_property(const uint8_t* bytes, uint32_t length, const char* name,
@@ -209,6 +238,14 @@ def scanned(bytes data not None) -> dict[str, object]:
         },
         "last_member_is_last_name": &first[names.count - 1] == &found.timer_roll_times,
     }
+
+
+def scanned_in_a_batch(bytes data not None) -> tuple[int, object, bool]:
+    """(status, TAGS, special)"""
+    cdef Text tags
+    cdef bint special
+    cdef int status = scan_batched(<const uint8_t*>data, <uint32_t>len(data), &tags, &special)
+    return status, value_of(&tags), special
 
 
 def found_property(bytes data not None, bytes name not None) -> bytes | None:

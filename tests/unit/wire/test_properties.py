@@ -3,9 +3,17 @@
 Agreement with the pure-Python twin over generated strings is in tests/contract/test_wire_twins.py.
 """
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.wire_frames import JAVA_SEND_V2_PROPERTIES, MALFORMED, OK, TOO_LARGE
 
-from cext.wire.properties import appended, code_of_tag, found_property, scanned
+from cext.wire.properties import (
+    appended,
+    code_of_tag,
+    found_property,
+    scanned,
+    scanned_in_a_batch,
+)
 
 
 def pairs(*items: str) -> bytes:
@@ -101,3 +109,29 @@ def test_tag_codes_are_javas_hash_codes() -> None:
     assert code_of_tag(b"polygenelubricants") == -(2**31)
     assert code_of_tag("中文".encode()) == 0x4E2D * 31 + 0x6587
     assert code_of_tag("\U0001f600".encode()) == 0xD83D * 31 + 0xDE00
+
+
+NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "DELAY", "TRAN_MSG", "TIMER_DELAY_SEC",
+         "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS", "PGROUP", "x"]  # fmt: skip
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(NAMES), st.sampled_from(["", "0", "3", "true", "x", "\x01y"])),
+        max_size=5,
+    ),
+    st.binary(max_size=8),
+)
+def test_in_a_batch_a_message_has_the_tag_and_is_as_special_as_alone(items, rest) -> None:
+    data = "".join(f"{name}\x01{value}\x02" for name, value in items).encode() + rest
+    whole = scanned(data)
+    status, tags, special = scanned_in_a_batch(data)
+    assert status == whole["status"]
+    if status == OK:
+        assert tags == whole["values"].get("TAGS")
+        assert special == any(whole[name] for name in ("has_delay", "has_transaction", "has_timer"))
+
+
+def test_too_long_properties_are_too_long_in_a_batch_as_well() -> None:
+    assert scanned_in_a_batch(b"x" * 32768)[0] == TOO_LARGE
