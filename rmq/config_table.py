@@ -125,6 +125,8 @@ BROKER: tuple[Setting, ...] = (
     _int("mappedFileSizeCommitLog", 1 << 30, 64 << 10, 1 << 31),
     _int("mappedFileSizeConsumeQueue", 6_000_000, 20),
     _bool("warmMapedFileEnable", False),  # zeros are written into a new log file before its use
+    # SYNC_FLUSH: zeros written ahead in blocks never written, so that most syncs find written ones
+    _int("rmqSyncAheadBytes", 256 << 10, 0, 16 << 20),
     _choice(
         "flushDiskType",
         "ASYNC_FLUSH",

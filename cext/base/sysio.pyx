@@ -8,7 +8,6 @@ a punched hole that is allocated again (tmpfs), zeros written (everything else).
 """
 
 from libc.errno cimport EAGAIN, EINTR, EIO, ENOSPC, ENOSYS, EOPNOTSUPP, errno
-from libc.stdlib cimport calloc, free
 
 from cext.base.status cimport Status
 
@@ -55,7 +54,10 @@ cdef extern from "<unistd.h>" nogil:
     int c_fdatasync "fdatasync" (int fd)
     int c_fsync "fsync" (int fd)
 
-cdef uint64_t ZERO_CHUNK_BYTES = 1 << 20    # size of one write when zeros must really be written
+cdef enum:
+    ZERO_CHUNK_BYTES = 1 << 20  # size of one write when zeros must really be written
+
+cdef uint8_t ZEROS[ZERO_CHUNK_BYTES]    # never written to, so the system's one page of zeros
 
 
 cdef inline int status_of(int error) noexcept nogil:
@@ -211,20 +213,16 @@ cdef int fallocate_retrying(int fd, int mode, int64_t offset, int64_t size,
 
 
 cdef int write_zeros(int fd, int64_t offset, int64_t size, int* error) noexcept nogil:
-    cdef uint8_t* zeros = <uint8_t*>calloc(1, ZERO_CHUNK_BYTES)
     cdef int64_t done = 0
     cdef uint64_t chunk
     cdef int status = Status.OK
     error[0] = 0
-    if zeros == NULL:
-        return Status.IO_ERROR
     while done < size and status == Status.OK:
         chunk = <uint64_t>(size - done)
         if chunk > ZERO_CHUNK_BYTES:
             chunk = ZERO_CHUNK_BYTES
-        status = write_at(fd, zeros, chunk, offset + done, error, NULL)
+        status = write_at(fd, ZEROS, chunk, offset + done, error, NULL)
         done += <int64_t>chunk
-    free(zeros)
     return status
 
 

@@ -93,7 +93,7 @@ cdef class ShardCore(ShardCalls):
         s.log = CommitLog(given["commitlog_dir"], given["segment_bytes"],
                           given["pool_bytes"] or given["ring_bytes"], given["record_max_bytes"],
                           pooled=given["pool_bytes"] > 0, warm=given["warm_segments"],
-                          node=given["node"])
+                          node=given["node"], ahead_bytes=given["ahead_bytes"])
         s.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
                               given["queue_chunks"], given["checkpoint"], s.memory)
         abort = pathlib.Path(given["root"], "abort")

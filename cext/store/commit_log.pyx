@@ -26,7 +26,8 @@ from cext.base.byteorder cimport load_u32
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport Status, raise_status
 from cext.base.sysio cimport (
-    close_file, event_open, event_signal, read_at, sync_data, write_at, zero_range)
+    close_file, event_open, event_signal, read_at, sync_data, write_at, write_zeros,
+    zero_range)
 from cext.memory.mirror_ring cimport mirror_ring_at, mirror_ring_close, mirror_ring_open
 from cext.memory.region cimport region_lock, region_prefer_node
 from cext.store.log_link cimport (
@@ -56,6 +57,7 @@ cdef extern from "<sys/stat.h>" nogil:
 cdef enum:
     PATH_MAX = 4096 + 64
     CLAIM_PART = 16                 # of the ring: claimed at once
+    AHEAD_PART = 4                  # of ahead_bytes: a write as large is not followed by zeros
 
 OPERATIONS = {1: "pwrite", 2: "fdatasync", 3: "fsync of the directory"}
 SEGMENT_NAME = re.compile(r"\d{20}")
@@ -64,7 +66,7 @@ SEGMENT_NAME = re.compile(r"\d{20}")
 cdef class CommitLog:
     def __cinit__(self, str directory, int64_t segment_bytes=1 << 30, int64_t ring_bytes=16 << 20,
                   int64_t max_record_bytes=(4 << 20) + (64 << 10), int mappings=16,
-                  bint pooled=False, bint warm=False, int32_t node=-1):
+                  bint pooled=False, bint warm=False, int32_t node=-1, int64_t ahead_bytes=0):
         cdef int error = 0
         cdef uint64_t size = 1 << 16
         cdef bytes path = os.fsencode(directory.rstrip("/"))
@@ -85,6 +87,7 @@ cdef class CommitLog:
         self.link.flusher_event = self.link.preparer_event = self.link.notify_event = -1
         self.link.committer_event = -1
         self.pooled = pooled
+        self.ahead_bytes = ahead_bytes
         self.link.marks = &self.marks
         self.link.segment_bytes = segment_bytes
         self.link.warm = warm
@@ -219,6 +222,7 @@ cdef class CommitLog:
         self.active_start = start
         self.active_end = start + self.segment_bytes
         self.active_fd = fd
+        self.touched = self.active_end if self.link.ready_touched else start
         self.limit = 0
         if not log_push_handle(&self.link, start, fd):
             return Status.NOT_READY
@@ -250,6 +254,7 @@ cdef class CommitLog:
         return True
 
     cdef int write_out(self) noexcept nogil:
+        cdef int64_t start = self.marks.written
         cdef int64_t room
         cdef int status
         if log_is_poisoned(&self.link):
@@ -264,6 +269,8 @@ cdef class CommitLog:
             room = TERMINATOR_BYTES
         memset(mirror_ring_at(&self.ring, <uint64_t>self.marks.appended), 0, <size_t>room)
         status = self.write_range(self.marks.appended, self.marks.appended, <uint32_t>room)
+        if status == Status.OK and self.ahead_bytes > 0 and self.marks.written > self.touched:
+            status = self.touch_ahead(self.marks.written + room, self.marks.written - start)
         if status == Status.OK and not self.holds_flusher:
             log_wake_flusher(&self.link)
         return status
@@ -273,7 +280,6 @@ cdef class CommitLog:
 
     cdef int write_range(self, int64_t end, int64_t mark, uint32_t terminator) noexcept nogil:
         """[written, end) and the terminator to the active segment; `written` becomes `mark`."""
-        cdef char path[PATH_MAX]
         cdef int error = 0
         cdef uint64_t done = 0
         cdef int64_t start = self.marks.written
@@ -282,10 +288,27 @@ cdef class CommitLog:
             <uint64_t>(end - start) + terminator, start - self.active_start, &error, &done)
         self.writes += 1
         if status != Status.OK:
-            segment_path(path, PATH_MAX, self.link.directory, self.active_start)
-            log_poison(&self.link, OPERATION_WRITE, error, start + <int64_t>done, path)
-            return Status.POISONED
+            return self.write_failed(error, start + <int64_t>done)
         store_release_i64(&self.marks.written, mark)
+        return Status.OK
+
+    cdef int write_failed(self, int error, int64_t offset) noexcept nogil:
+        cdef char path[PATH_MAX]
+        segment_path(path, PATH_MAX, self.link.directory, self.active_start)
+        log_poison(&self.link, OPERATION_WRITE, error, offset, path)
+        return Status.POISONED
+
+    cdef int touch_ahead(self, int64_t end, int64_t bytes) noexcept nogil:
+        """Zeros from `end` on, where a write of so many bytes came to blocks never written."""
+        cdef int64_t to = min(self.active_end, end - end % self.ahead_bytes + self.ahead_bytes)
+        cdef int error = 0
+        # A large write is worth a commit of its own, and would cost more if it were written twice.
+        if bytes >= self.ahead_bytes // AHEAD_PART:
+            self.touched = end
+            return Status.OK
+        self.touched = to
+        if write_zeros(self.active_fd, end - self.active_start, to - end, &error) != Status.OK:
+            return self.write_failed(error, end)
         return Status.OK
 
     # ---- reading -------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ cdef struct LogLink:
     # preparer -> reactor
     int64_t ready_start         # segment that is ready; -1 none yet. ready_fd is valid with it
     int ready_fd
+    bint ready_touched          # all of it was written once: warm, or recycled
     int32_t prepare_status      # Status of the last try: OK, NO_SPACE or IO_ERROR
     int32_t prepare_error       # its errno
     # flusher and preparer -> reactor

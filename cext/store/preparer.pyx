@@ -65,6 +65,7 @@ cdef void prepare(PreparerState* state) noexcept nogil:
         if spare >= 0:
             state.recycled += 1
         link.ready_fd = fd
+        link.ready_touched = link.warm or spare >= 0
         store_release_i64(&link.ready_start, wanted)
     else:
         state.failures += 1

@@ -55,6 +55,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "index_entries": settings.maxIndexNum,
         "segment_bytes": settings.mappedFileSizeCommitLog,
         "warm_segments": settings.warmMapedFileEnable,
+        "ahead_bytes": ahead_bytes(settings),
         "queue_file_units": settings.mappedFileSizeConsumeQueue // UNIT_BYTES,
         "ring_bytes": settings.rmqRingBytes,
         # Half of the ring stays appendable while pulls look at the other half.
@@ -112,6 +113,13 @@ def roll_ms(settings: Settings) -> int:
     kept_ms = settings.fileReservedTime * 3_600_000 * 2 // 3
     window_ms = settings.timerRollWindowSlot * settings.timerPrecisionMs
     return int(max(60_000, min(window_ms, kept_ms)))
+
+
+def ahead_bytes(settings: Settings) -> int:
+    """Zeros written ahead of the log at once; 0 where no send waits for a sync, or all is warm."""
+    wanted: int = settings.rmqSyncAheadBytes
+    syncs = settings.flushDiskType == "SYNC_FLUSH" and not settings.warmMapedFileEnable
+    return wanted if syncs else 0
 
 
 def pool_bytes(settings: Settings) -> int:

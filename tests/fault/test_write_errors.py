@@ -161,6 +161,28 @@ def test_a_write_that_fails_at_a_roll_leaves_the_next_segment_untouched(director
     assert (directory / f"{SEGMENT_BYTES:020d}").read_bytes() == bytes(SEGMENT_BYTES)
 
 
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_zeros_ahead_that_cannot_be_written_poison_like_any_write(directory, start, faults, error):
+    worker = start("ahead")
+    faults.fail("pwrite", error, path="commitlog/", first=2, count=1)
+    answer = worker.append(2)
+    assert (answer["status"], answer["written"]) == (Status.POISONED, 2000)
+    assert answer["poison"] == ["pwrite", error, f"{directory}/{0:020d}", 2008]
+    assert worker.append(1)["offsets"] == [Status.POISONED]
+    assert_records(directory, 2)
+
+
+@pytest.mark.parametrize("part", [0, 100, 4096])
+def test_kill_inside_zeros_ahead_loses_nothing_written(directory, start, faults, part):
+    worker = start("ahead")
+    faults.kill_after_part(part, path="commitlog/", first=2)
+    assert worker.append(2) is None
+    assert worker.end() == -signal.SIGKILL
+    assert_records(directory, 2)
+    content = (directory / f"{0:020d}").read_bytes()
+    assert content[2000:] == bytes(SEGMENT_BYTES - 2000)
+
+
 # ---- syncing ------------------------------------------------------------------------------------
 
 

@@ -1,6 +1,6 @@
 """A process that writes a commit log, driven line by line: what the fault tests kill and starve.
 
-    python -m support.log_worker DIRECTORY sync|async [end]        (PYTHONPATH: root and tests)
+    python -m support.log_worker DIRECTORY sync|ahead|async [end]  (PYTHONPATH: root and tests)
 
 It opens the log at `end` (0) with flusher and preparer and answers each line on stdin with one JSON
 line: `append N SIZE` (N records, one write-out), `wait` (until durable = written, poison or 3 s),
@@ -22,8 +22,8 @@ from rmq.errors import StoreError
 def main() -> None:
     directory, mode = sys.argv[1:3]
     end = int(sys.argv[3]) if len(sys.argv) > 3 else 0
-    log = make_log(directory, end)
-    flusher = Flusher(log, sync_mode=mode == "sync", interval_ms=20)
+    log = make_log(directory, end, ahead_bytes=16384 if mode == "ahead" else 0)
+    flusher = Flusher(log, sync_mode=mode != "async", interval_ms=20)
     preparer = Preparer(log)
 
     def state(**more):

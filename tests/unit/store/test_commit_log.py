@@ -546,3 +546,75 @@ def test_new_segments_of_a_warm_log_have_no_block_that_was_never_written(directo
         with (directory / f"{start:020d}").open("rb") as file:
             assert os.lseek(file.fileno(), 0, os.SEEK_HOLE) == 8 << 20
     log.close()
+
+
+# ---- zeros ahead of small writes ----------------------------------------------------------------
+
+
+def touched(directory, number=0):
+    """Bytes of a segment from its start on that were written, as the file system sees it (to which
+    a page that was read counts as well)."""
+    with file_of(directory, number).open("rb") as file:
+        return os.lseek(file.fileno(), 0, os.SEEK_HOLE)
+
+
+def test_a_small_write_to_new_blocks_is_followed_by_zeros_up_to_the_next_mark(directory):
+    with open_log(directory, ahead_bytes=16384) as log:
+        for end, expected in ((1000, 16384), (16000, 16384), (17000, 32768), (63000, 65536)):
+            while log.watermarks()["written"] < end:
+                append(log, 1000)
+                assert log.write_out_for_tests() == Status.OK
+            assert touched(directory) == expected
+    content = file_of(directory, 0).read_bytes()
+    assert content[:end] == b"".join(record_at(at, 1000) for at in range(0, end, 1000))
+    assert content[end:] == bytes(SEGMENT_BYTES - end)
+
+
+def test_a_large_write_is_not_followed_by_zeros(directory):
+    with open_log(directory, ahead_bytes=16384) as log:
+        append(log, 4096)
+        assert log.write_out_for_tests() == Status.OK
+        assert touched(directory) == 8192, "the block of its last 8 zeros, and no more"
+        append(log, 200)
+        assert log.write_out_for_tests() == Status.OK
+        assert touched(directory) == 16384
+
+
+def test_zeros_ahead_end_with_the_segment_and_begin_anew_with_the_next(directory):
+    with open_log(directory, ahead_bytes=1 << 20) as log:
+        preparer = Preparer(log)
+        assert preparer.step() == -1
+        while log.watermarks()["written"] <= SEGMENT_BYTES:
+            append_rolling(log, 1000)
+            assert log.write_out_for_tests() == Status.OK
+        for number in (0, 1):
+            assert touched(directory, number) == SEGMENT_BYTES
+            assert file_of(directory, number).stat().st_size == SEGMENT_BYTES
+
+
+def test_blocks_of_a_recycled_segment_are_not_written_twice(directory):
+    with open_log(directory, ahead_bytes=16384) as log:
+        written = fill(log, 2, 5000)  # large writes
+        Flusher(log).flush()
+        assert log.drop_first_segment_for_tests() == Status.OK
+        preparer = Preparer(log)
+        assert preparer.step() == -1
+        assert preparer.counters()["recycled"] == 1
+        while append_rolling(log, 1000)[0] < 3 * SEGMENT_BYTES:
+            assert log.write_out_for_tests() == Status.OK
+        assert log.write_out_for_tests() == Status.OK
+        stale = file_of(directory, 3).read_bytes()[5000:10000]
+        assert stale == written[1][1], "zeros ahead would have written over it"
+
+
+def test_after_a_start_zeros_are_written_from_the_end_on(directory):
+    with open_log(directory, ahead_bytes=16384) as log:
+        append(log, 1000)
+        assert log.write_out_for_tests() == Status.OK
+    with open_log(directory, end=1000, ahead_bytes=16384) as log:
+        append(log, 1000)
+        assert log.write_out_for_tests() == Status.OK
+        assert touched(directory) == 16384
+        content = file_of(directory, 0).read_bytes()
+        assert content[:2000] == record_at(0, 1000) + record_at(1000, 1000)
+        assert content[2000:] == bytes(SEGMENT_BYTES - 2000)
