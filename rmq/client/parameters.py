@@ -219,8 +219,9 @@ class PullConsumerParameters(ClientParameters):
     auto_commit_interval_millis: int = parameter(5_000, "how often; at least 1000")
     poll_timeout_millis: int = parameter(5_000, "how long poll waits unless it is told")
     pull_batch_size: int = parameter(
-        10, "messages of one pull; brokers give 32 at most unless they are set otherwise"
-    )
+        10, "messages of one pull; for more than 32 rmq's brokers give up to 512 KiB, others still "
+        "32 unless they are set otherwise",
+    )  # fmt: skip
     pull_threshold_for_all: int = parameter(10_000, "messages pulled ahead")
     pull_threshold_for_queue: int = parameter(1_000, "messages pulled ahead of one queue")
     pull_threshold_size_for_queue: int = parameter(100, "their bodies in MiB")

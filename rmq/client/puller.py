@@ -36,6 +36,8 @@ TOLD = {
     ResponseCode.SUBSCRIPTION_PARSE_FAILED,
     ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
 }
+# To who asks for more messages than brokers give at a time, one of rmq gives so many bytes of them.
+ORDINARY_BATCH, BULK_BYTES = 32, 512 << 10
 SOON_US, SOON_PAUSE_MS = 5_000, 100  # "nothing new" that came at once is not asked again at once
 
 
@@ -138,6 +140,8 @@ class Puller:
             "subscription": subscription.text, "subVersion": subscription.version,
             "expressionType": subscription.kind,
         }  # fmt: skip
+        if given.pull_batch_size > ORDINARY_BATCH:
+            fields["maxMsgBytes"] = BULK_BYTES
         try:
             address = self._instance.address_of(queue.queue.broker_name, any_id=True)
             self._instance.submit(

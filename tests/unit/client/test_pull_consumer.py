@@ -91,6 +91,21 @@ def test_what_is_pulled_ahead_has_bounds(broker: RunningBroker) -> None:
         assert consumer.position(queue) == 300
 
 
+def test_one_pull_brings_as_many_as_are_asked_for(broker: RunningBroker) -> None:
+    (queue,) = create(broker, "pull-bulk", 1)
+    send(broker, [Message("pull-bulk", f"{i}") for i in range(300)])
+    for batch, brought in ((10, 10), (32, 32), (200, 200), (1_000, 300)):
+        # a threshold of one message: the second pull waits until what the first brought is taken
+        with consumer_of(
+            broker, f"pull-bulk-{batch}", pull_batch_size=batch, pull_threshold_for_queue=1
+        ) as consumer:
+            consumer.assign([queue])
+            state = consumer._of(queue)
+            wait_until(lambda state=state: state.count > 0)
+            assert state.count == brought
+            assert bodies(gather(consumer, 300)) == list(range(300))
+
+
 def test_a_waiting_poll_gets_what_is_sent_at_once(broker: RunningBroker) -> None:
     create(broker, "pull-wait", 1)
     with consumer_of(broker, "pull-wait") as consumer:
