@@ -3,10 +3,11 @@
     python bench/client.py --rounds 5
     python bench/client.py --quick
 
-Asynchronous sends of 128 B and 1 KiB with a callback for each: messages a second (goal >= 1x) and
-CPU seconds of the client's process per million messages (goal <= 1x). Each round runs both, one
-after the other in alternating order, on the same cores, each against its own broker, both of which
-run all the time; a round makes a ratio of its own. Wants a JDK, Maven and confluent-kafka (the
+Asynchronous sends of 128 B and 1 KiB with a callback for each, and polls of 1000 over what was sent
+of 1 KiB, each body looked at: messages a second (goal >= 1x) and CPU seconds of the client's
+process per million messages (goal <= 1x). Each round runs both, one after the other in alternating
+order, on the same cores, each against its own broker, both of which run all the time; a round makes
+a ratio of its own. Wants a JDK, Maven and confluent-kafka (the
 extra `peers`).
 """
 
@@ -29,11 +30,13 @@ from tools.peers.server import free_port
 
 HERE = Path(__file__).resolve().parent
 SIZES = {128: 1_000_000, 1024: 500_000}
+POLLED = 1024  # of the sizes
+TITLES = {"send": "async send {} B, callback each", "poll": "consumer, {} B, batch poll"}
 RUN_SECONDS_MAX = 300
 
 
-def run_worker(which: str, address: str, size: int, count: int) -> dict[str, float]:
-    command = [sys.executable, str(HERE / "client_worker.py"), which, address, str(size)]
+def run_worker(work: str, which: str, address: str, size: int, count: int) -> dict[str, float]:
+    command = [sys.executable, str(HERE / "client_worker.py"), work, which, address, str(size)]
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [*command, str(count)], capture_output=True, text=True, timeout=RUN_SECONDS_MAX,
@@ -45,14 +48,14 @@ def run_worker(which: str, address: str, size: int, count: int) -> dict[str, flo
     return result
 
 
-def rows_of(size: int, count: int, rounds: int, ours: str, kafka: str) -> list[Outcome]:
-    name = f"client_send_{size}"
-    rate = Outcome(name, f"client: async send {size} B, callback each: msg/s", 1.0, ">=")
-    cpu = Outcome(f"{name}_cpu", f"client: async send {size} B: client CPU-s/M", 1.0)
+def rows_of(work: str, size: int, count: int, rounds: int, ours: str, kafka: str) -> list[Outcome]:
+    name, title = f"client_{work}_{size}", TITLES[work].format(size)
+    rate = Outcome(name, f"client: {title}: msg/s", 1.0, ">=")
+    cpu = Outcome(f"{name}_cpu", f"client: {title}: client CPU-s/M", 1.0)
     pairs = interleaved(
         rounds,
-        lambda: run_worker("ours", ours, size, count),
-        lambda: run_worker("confluent", kafka, size, count),
+        lambda: run_worker(work, "ours", ours, size, count),
+        lambda: run_worker(work, "confluent", kafka, size, count),
     )
     for mine, theirs in pairs:
         rate.values.append(mine["rate"] / theirs["rate"])
@@ -82,10 +85,13 @@ def main(rounds: int, quick: bool) -> None:
                     click.echo(f"measuring {size} B ...", err=True)
                     number = count // 50 if quick else count
                     # once unmeasured: Kafka's broker compiles its code, topics are created
-                    run_worker("confluent", kafka.address, size, number)
-                    outcomes += rows_of(
-                        size, number, 1 if quick else rounds, broker.namesrv_addr, kafka.address
-                    )
+                    run_worker("send", "confluent", kafka.address, size, number)
+                    # What the sends of all rounds leave is what the polls read.
+                    for work in ("send", "poll") if size == POLLED else ("send",):
+                        outcomes += rows_of(
+                            work, size, number, 1 if quick else rounds, broker.namesrv_addr,
+                            kafka.address,
+                        )  # fmt: skip
         finally:
             kafka.stop()
     print_table(outcomes)

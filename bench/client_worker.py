@@ -1,11 +1,12 @@
 """One measured run of a Python client, in a process of its own; prints one line of JSON.
 
-    python bench/client_worker.py ours 127.0.0.1:9876 128 1000000
-    python bench/client_worker.py confluent 127.0.0.1:9092 128 1000000
+    python bench/client_worker.py send ours 127.0.0.1:9876 128 1000000
+    python bench/client_worker.py poll confluent 127.0.0.1:9092 1024 500000
 
-Sends COUNT messages of SIZE bytes with a callback for each, which counts it; a tenth of them first,
-not measured. CPU is this process' (all its threads), from before the first send to after the last
-callback. Both clients gather for 5 ms.
+send: COUNT messages of SIZE bytes with a callback for each, which counts it; both clients gather
+for 5 ms. poll: COUNT of the messages that were sent, from the first on, in lists of at most 1000,
+the length of each body looked at. A tenth of them first, not measured. CPU is this process' (all
+its threads), from before the first message to after the last.
 """
 
 import json
@@ -16,6 +17,9 @@ from collections.abc import Callable
 
 LINGER_MS = 5
 WAIT_S = 60
+QUEUES = 4
+POLL_MESSAGES = 1000
+POLL_S = 10
 
 
 def cpu_seconds() -> float:
@@ -23,24 +27,28 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def measured(send: Callable[[int], None], acked: list[int], count: int) -> dict[str, float]:
-    """send(n) sends n messages and returns when all callbacks have been called."""
-    send(count // 10)
-    acked[0] = 0
+def topic_of(size: int) -> str:
+    return f"bench-client-{size}"
+
+
+def measured(work: Callable[[int], None], done: list[int], count: int) -> dict[str, float]:
+    """work(n) returns when it is through with n messages or more, and has counted them."""
+    work(count // 10)
+    done[0] = 0
     cpu, began = cpu_seconds(), time.perf_counter()
-    send(count)
+    work(count)
     seconds, cpu = time.perf_counter() - began, cpu_seconds() - cpu
-    if acked[0] != count:
-        raise SystemExit(f"{acked[0]} of {count} messages were acknowledged")
-    return {"rate": count / seconds, "cpu_per_million": cpu / count * 1e6}
+    if not count <= done[0] < count + POLL_MESSAGES:
+        raise SystemExit(f"{done[0]} of {count} messages were done")
+    return {"rate": done[0] / seconds, "cpu_per_million": cpu / done[0] * 1e6}
 
 
-def ours(address: str, size: int, count: int) -> dict[str, float]:
+def send_ours(address: str, size: int, count: int) -> dict[str, float]:
     from rmq import Admin, Message, Producer, SendResult
 
     with Admin(namesrv_addr=address) as admin:
-        admin.create_topic("bench-client", 4)
-    body, acked = b"x" * size, [0]
+        admin.create_topic(topic_of(size), QUEUES)
+    topic, body, acked = topic_of(size), b"x" * size, [0]
 
     def called(result: SendResult | None, error: Exception | None) -> None:
         if error is None:
@@ -53,20 +61,20 @@ def ours(address: str, size: int, count: int) -> dict[str, float]:
         def send(number: int) -> None:
             send_async = producer.send_async
             for _ in range(number):
-                send_async(Message("bench-client", body), called)
+                send_async(Message(topic, body), called)
             producer.flush(WAIT_S * 1000)
 
         return measured(send, acked, count)
 
 
-def confluent(address: str, size: int, count: int) -> dict[str, float]:
+def send_confluent(address: str, size: int, count: int) -> dict[str, float]:
     from confluent_kafka import Message, Producer
 
     producer = Producer(
         {"bootstrap.servers": address, "linger.ms": LINGER_MS, "acks": 1,
          "queue.buffering.max.messages": 100_000}
     )  # fmt: skip
-    body, acked = b"x" * size, [0]
+    topic, body, acked = topic_of(size), b"x" * size, [0]
 
     def called(error: object, message: Message) -> None:
         if error is None:
@@ -76,7 +84,7 @@ def confluent(address: str, size: int, count: int) -> dict[str, float]:
         for _ in range(number):
             while True:
                 try:
-                    producer.produce("bench-client", body, callback=called)
+                    producer.produce(topic, body, callback=called)
                     break
                 except BufferError:
                     producer.poll(0.01)
@@ -86,7 +94,53 @@ def confluent(address: str, size: int, count: int) -> dict[str, float]:
     return measured(send, acked, count)
 
 
+def poll_ours(address: str, size: int, count: int) -> dict[str, float]:
+    from rmq import PullConsumer
+
+    seen = [0]
+    with PullConsumer("bench-client", namesrv_addr=address, pull_batch_size=1_000) as consumer:
+        queues = consumer.queues(topic_of(size))
+        consumer.assign(queues)
+        for queue in queues:
+            consumer.seek_to_begin(queue)
+
+        def poll(number: int) -> None:
+            until = seen[0] + number
+            while seen[0] < until:
+                found = consumer.poll(POLL_S * 1000, POLL_MESSAGES)
+                if not found or sum([len(message.body) for message in found]) != len(found) * size:
+                    raise SystemExit(f"{len(found)} messages, not all of {size} bytes")
+                seen[0] += len(found)
+
+        return measured(poll, seen, count)
+
+
+def poll_confluent(address: str, size: int, count: int) -> dict[str, float]:
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    seen = [0]
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "bench-client"})
+    partitions = consumer.list_topics(topic_of(size), WAIT_S).topics[topic_of(size)].partitions
+    consumer.assign([TopicPartition(topic_of(size), each, OFFSET_BEGINNING) for each in partitions])
+
+    def poll(number: int) -> None:
+        until = seen[0] + number
+        while seen[0] < until:
+            found = consumer.consume(POLL_MESSAGES, POLL_S)
+            if not found or sum([len(message.value()) for message in found]) != len(found) * size:
+                raise SystemExit(f"{len(found)} messages, not all of {size} bytes")
+            seen[0] += len(found)
+
+    try:
+        return measured(poll, seen, count)
+    finally:
+        consumer.close()
+
+
 if __name__ == "__main__":
-    which, address, size, count = sys.argv[1:5]
-    run = {"ours": ours, "confluent": confluent}[which]
+    work, which, address, size, count = sys.argv[1:6]
+    run = {
+        ("send", "ours"): send_ours, ("send", "confluent"): send_confluent,
+        ("poll", "ours"): poll_ours, ("poll", "confluent"): poll_confluent,
+    }[work, which]  # fmt: skip
     print(json.dumps(run(address, int(size), int(count))))
