@@ -236,7 +236,7 @@ def scanned(bytes data not None) -> dict[str, object]:
             "TIMER_DEL_UNIQKEY": value_of(&found.timer_delete_key),
             "MSG_TYPE": value_of(&found.message_type), "DELAY": value_of(&found.delay),
         },
-        "last_member_is_last_name": &first[names.count - 1] == &found.timer_roll_times,
+        "last_member_is_last_name": &first[names.count - 1] == &found.sharding_key,
     }
 
 
