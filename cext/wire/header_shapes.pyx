@@ -81,7 +81,7 @@ cdef inline bint use_shape(Shape* shape, const uint8_t* bytes, Header* out) noex
             return False
         out.opaque_text = opaque
     for i in range(out.ext_count):
-        out.ext[i].key = moved(&field[i].key, shape.bytes, bytes)
+        out.ext[i].key = field[i].key       # the same bytes; the shape's outlive the request
         out.ext[i].value = moved(&field[i].value, shape.bytes, bytes)
     return True
 

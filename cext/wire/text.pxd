@@ -13,6 +13,9 @@ from libc.string cimport memcmp
 
 from cext.base.status cimport Status
 
+cdef extern from "scan.h" nogil:
+    bint rmq_eight_digits(const uint8_t* at, uint64_t* number) noexcept
+
 
 cdef struct Text:
     const uint8_t* bytes  # borrowed from the frame; NULL: absent, or JSON null
@@ -56,6 +59,7 @@ cdef inline int text_i64(const Text* text, int64_t* out) noexcept nogil:
     cdef uint32_t length = text.length
     cdef uint32_t i = 0
     cdef uint64_t total = 0
+    cdef uint64_t eight = 0
     cdef uint32_t digit
     cdef bint negative = False
     if text.escaped or length == 0 or length > 19:
@@ -65,6 +69,9 @@ cdef inline int text_i64(const Text* text, int64_t* out) noexcept nogil:
         i = 1
         if length == 1:
             return Status.MALFORMED
+    while length - i >= 8 and rmq_eight_digits(at + i, &eight):
+        total = total * 100000000 + eight
+        i += 8
     while i < length:                 # at most 19 digits: below 2^64
         digit = <uint32_t>at[i] - 48
         if digit > 9:
