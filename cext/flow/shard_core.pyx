@@ -99,7 +99,7 @@ cdef class ShardCore(ShardCalls):
         abort = pathlib.Path(given["root"], "abort")
         s.log.load()
         clean = not abort.exists()
-        self.report = recover(s.log, s.queues, given["root"], clean)
+        self.report = recover(s.log, s.queues, given["root"], clean, given["delay_levels_ms"])
         if given["index_dir"]:
             self._open_index(clean or self.report["row"] == "S4")
         abort.write_text(str(os.getpid()))      # there until a clean stop (wire.md 4.5)

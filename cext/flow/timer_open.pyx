@@ -2,10 +2,10 @@
 
     DIR/rmqTimers/wall, steady      files of the two clocks (cext/store/timer_keeper.pxd)
     DIR/rmqTimers/position          cext/store/timer_position.pxd
-    DIR/config/timercheck           Apache RocketMQ's: read when there is no position, so that a
-                                    store taken over from it delivers nothing twice; written at a
-                                    stop, with the oldest message that still waits: from there on
-                                    it reads the queue again
+    DIR/config/timercheck           Apache RocketMQ's: read when there is no position or one of
+                                    before it, so that a store taken over from it delivers nothing
+                                    twice; written at a stop, with the oldest message that still
+                                    waits: from there on it reads the queue again
 """
 import logging
 import os
@@ -63,8 +63,7 @@ cdef timers_open(ShardState s, dict given):
     path = os.fsencode(root / "position")
     if position_open(&x.file, path, log_end, &x.recovered) != OK:
         raise StoreError(f"{root / 'position'} cannot be opened or has no room on the disk")
-    if x.recovered.fed == 0:
-        take_over(x, pathlib.Path(given["root"], "config", "timercheck"))
+    take_over(x, pathlib.Path(given["root"], "config", "timercheck"))
     set_steady(x)
     x.position = x.recovered
     s.wall_keeper = TimerKeeper(s.log, str(root / "wall"), HEAP_ENTRIES)
@@ -90,10 +89,13 @@ cdef void take_over(Timers* x, object path):
     taken = int.from_bytes(numbers[16:24], "big", signed=True)
     if not (0 < fired_ms < 1 << 50 and taken >= 0):
         return
+    # What this broker wrote at a stop is never beyond its position: Apache has had the store since.
+    if x.recovered.fed > 0 and fired_ms + 1 <= x.recovered.before[CLOCK_WALL].due_ms:
+        return
     # Due times of a slot are in the second that follows it; slots before fired_ms have fired.
-    for clock in range(TIMER_CLOCKS):
-        x.recovered.before[clock].due_ms = fired_ms + 1
-        x.recovered.before[clock].place = 0
+    x.recovered.before[CLOCK_WALL].due_ms = fired_ms + 1
+    x.recovered.before[CLOCK_STEADY].due_ms = fired_ms + 1 + x.recovered.shift_ms
+    x.recovered.before[CLOCK_WALL].place = x.recovered.before[CLOCK_STEADY].place = 0
     x.recovered.fed = taken
     log.info("timed messages go on from config/timercheck: %d taken in, fired up to %d", taken,
              fired_ms)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cext.flow.shard_core import ShardCore
+from rmq.broker.retry_policy import parse_levels
 from rmq.config import Settings
 from rmq.errors import ConfigError
 
@@ -93,6 +94,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "trace_on": settings.traceOn,
         "auto_uniq_key": True,
         "broker_name": settings.brokerName.encode(),
+        "delay_levels_ms": tuple(parse_levels(settings.messageDelayLevel)),
         "timers": settings.timerWheelEnable,
         "timer_max_delay_ms": settings.timerMaxDelaySec * 1000,
         "timer_precision_ms": settings.timerPrecisionMs,

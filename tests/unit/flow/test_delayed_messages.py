@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -226,3 +227,18 @@ async def test_a_full_disk_makes_delayed_messages_wait(tmp_path: Path) -> None:
         assert records(broker, "t") == []
         broker.core.set_writable(1, b"")
         await until(lambda: records(broker, "t"), timeout_s=1.0)
+
+
+@in_loop
+async def test_queues_made_anew_after_a_crash_know_the_configured_delays(tmp_path: Path) -> None:
+    async with served(tmp_path, messageDelayLevel="40s 3s") as (broker, client):
+        await client.send("t", b"make")
+        for level in (1, 2):
+            assert (await client.send("t", b"x", i=f"DELAY\x01{level}\x02")).code == 0
+    shutil.rmtree(tmp_path / "consumequeue")
+    (tmp_path / "abort").touch()
+    async with live_broker(tmp_path, messageDelayLevel="40s 3s") as broker:
+        for level, delay_ms in ((1, 40_000), (2, 3000)):
+            (waiting,) = records(broker, SCHEDULE, level - 1)
+            due = entries(broker, SCHEDULE, level - 1)[0][2]
+            assert due == waiting.store_timestamp_ms + delay_ms

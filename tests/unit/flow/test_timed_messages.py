@@ -328,6 +328,29 @@ async def test_a_store_of_apache_goes_on_by_its_own_check_file(tmp_path: Path) -
 
 
 @in_loop
+async def test_what_apache_delivered_between_two_runs_is_not_delivered_again(
+    tmp_path: Path,
+) -> None:
+    """Its check file is beyond our position then; one of our own never is."""
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        await client.send("t", b"0", i=after(0.1))
+        await client.send("t", b"1", i=after(1))
+        await client.send("t", b"2", i=after(5))
+        await until(lambda: len(bodies(broker)) == 2)
+    check = tmp_path / "config" / "timercheck"
+    numbers = [int.from_bytes(check.read_bytes()[at : at + 8], "big") for at in range(0, 56, 8)]
+    second = (now_ms() + 1999) // 1000 * 1000
+    numbers[0], numbers[2] = second, 3  # it fired number 1, and has 2 in its wheel
+    check.write_bytes(b"".join(number.to_bytes(8, "big") for number in numbers))
+    await asyncio.sleep(max(0, second - now_ms()) / 1000)
+    async with live_broker(tmp_path) as broker:
+        await until(lambda: b"2" in bodies(broker))
+        await asyncio.sleep(0.2)
+        assert bodies(broker) == [b"make", b"0", b"2"]
+
+
+@in_loop
 async def test_a_binary_client_is_served_alike(tmp_path: Path) -> None:
     async with (
         live_broker(tmp_path) as broker,
