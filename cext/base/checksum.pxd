@@ -1,6 +1,6 @@
 """CRC-32 (zlib polynomial) of byte ranges, for commit-log records and whatever else is checked.
 
-The three ways of computing it, and which processor takes which, are told in cext/c/crc32.h.
+The ways of computing it, and which processor takes which, are told in cext/c/crc32.h.
 Callable from any thread, holds no state.
 """
 from libc.stddef cimport size_t

@@ -11,7 +11,9 @@ from libc.stdint cimport uint8_t, uint32_t
 
 cdef extern from "crc32.h" nogil:
     uint32_t rmq_crc32(uint32_t crc, const uint8_t* bytes, size_t length) noexcept
-    uint32_t rmq_crc32_by_table(uint32_t state, const uint8_t* bytes, size_t length) noexcept
+    ctypedef uint32_t (*rmq_crc32_function)(uint32_t, const uint8_t*, size_t) noexcept nogil
+    rmq_crc32_function* rmq_crc32_ways
+    int rmq_crc32_way_count
 
 
 cdef uint32_t crc32_update(uint32_t crc, const uint8_t* bytes, size_t length) noexcept nogil:
@@ -33,9 +35,11 @@ def crc32_of(bytes data not None, uint32_t crc=0) -> int:
     return crc32_update(crc, <const uint8_t*>data, len(data))
 
 
-def crc32_by_table_of(bytes data not None) -> int:
-    """CRC-32 of data by the tables alone, whatever the processor can do."""
-    return (~rmq_crc32_by_table(<uint32_t>0xFFFFFFFF, <const uint8_t*>data, len(data))) & 0xFFFFFFFF
+def crc32_by_all_ways(bytes data not None) -> list:
+    """CRC-32 of data by the tables, and by every other way that this processor knows."""
+    cdef int way
+    return [(~rmq_crc32_ways[way](<uint32_t>0xFFFFFFFF, <const uint8_t*>data, len(data)))
+            & 0xFFFFFFFF for way in range(rmq_crc32_way_count)]
 
 
 def body_crc_of(bytes data not None) -> int:
