@@ -5,7 +5,7 @@
 #     pairs         offsets into the pairs, and the two columns (name, value) of the pairs
 #     validity      one bit a row, kept for every column, handed over only when a row is null
 #
-# A batch is full at `rows_max` rows or when its text and bytes reach `bytes_wanted`: one record
+# A batch is full at `rows_max` rows or when its memory reaches `bytes_wanted`: one record
 # may go beyond, so a batch holds at most bytes_wanted plus one record. Memory is given away with
 # each batch (block.pxd), never copied.
 #
@@ -71,7 +71,8 @@ cdef class Columns:
     cdef readonly int64_t rows
     cdef int64_t rows_max
     cdef uint64_t bytes_wanted
-    cdef uint64_t bytes_used    # text and bytes of this batch so far
+    cdef uint64_t bytes_used    # of this batch so far
+    cdef uint64_t row_bytes     # of a row without its text and bytes
     cdef bint wants_pairs       # some column needs the properties
     cdef bint wants_body
     cdef bytes topic            # of damaged rows; every other row names its own

@@ -134,6 +134,7 @@ cdef class Columns:
             self.columns[i].width = width_of(field)
             self.wants_pairs = self.wants_pairs or field in (UNIQUE_KEY, TAGS, KEYS, PROPERTIES)
             self.wants_body = self.wants_body or field == BODY
+            self.row_bytes += self.columns[i].width if self.columns[i].width else 4
         self.count = len(fields)
         self.rows_max = rows_max
         self.bytes_wanted = bytes_wanted
@@ -235,6 +236,7 @@ cdef class Columns:
                 return Status.POOL_EMPTY
             self.bytes_used += column.data.size + column.values.size - before
         self.rows += 1
+        self.bytes_used += self.row_bytes
         return Status.OK
 
     cdef bint _add_fixed(self, Column* column, const Row* row) noexcept nogil:
