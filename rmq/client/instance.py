@@ -34,6 +34,7 @@ from cext.client.message import local_ip, set_client_ip
 from cext.client.reply import Reply
 from cext.client.request import ONE_WAY, encode_answer, encode_request
 from rmq.client.broker_calls import answer_brokers
+from rmq.client.hooks import RpcHook
 from rmq.client.name_servers import NameServerSource, split_address
 from rmq.client.parameters import ClientParameters
 from rmq.client.routes import MASTER, BrokerEntry, Route, broker_entry, parse_route
@@ -244,7 +245,9 @@ class ClientInstance:
     ) -> None:
         """done(reply, error) is told in a callback thread, or where `mailbox` is delivered."""
         frame = self.frame(address, code, fields, body)
-        self.engine.submit(self.link(address), frame, timeout_ms, mailbox or self.callbacks, done)
+        hook = self.parameters.rpc_hook
+        told = done if hook is None else _hooked(hook, address, int(code), fields, done)
+        self.engine.submit(self.link(address), frame, timeout_ms, mailbox or self.callbacks, told)
 
     def post(self, address: str, code: int, fields: Fields, body: bytes = b"") -> None:
         """One-way: no answer is wanted, and none is waited for."""
@@ -497,6 +500,19 @@ class ClientInstance:
             self.heartbeat(only_new=True)
 
         self.timers.after(10, greet)
+
+
+def _hooked(hook: RpcHook, address: str, code: int, fields: Fields, done: Done) -> Done:
+    """The hook sees the answer first; what it raises is the request's end."""
+
+    def told(reply: Reply | None, error: Exception | None) -> None:
+        try:
+            hook.after_response(address, code, field_texts(dict(fields or {})), reply)
+        except Exception as problem:
+            reply, error = None, problem
+        done(reply, error)
+
+    return told
 
 
 def forget_after_fork() -> None:

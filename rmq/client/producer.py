@@ -521,14 +521,11 @@ class Producer(Sender):
     ) -> None:
         """A send with a dict of fields, as hooks want it."""
         until, began = monotonic_ms() + timeout_ms, monotonic_ms()
-        hook = self.parameters.rpc_hook
         fields = self._fields(target, message, sys_flag)
         code = RequestCode.SEND_MESSAGE_V2
 
         def done(reply: Reply | None, error: Exception | None) -> None:
             result: SendResult | None = None
-            if hook is not None:
-                hook.after_response(target.address, code, fields, reply)
             if reply is not None:
                 if reply.code == 0 or 10 <= reply.code <= 12:
                     result = send_result(reply, target.shown, target.broker_name, message)
