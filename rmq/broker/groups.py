@@ -88,6 +88,8 @@ class GroupConfig:
             raise ProtocolError("members groupRetryPolicy and attributes of a group are objects")
         if subscriptions is not None and not isinstance(subscriptions, list):
             raise ProtocolError("member subscriptionDataSet of a group is not an array")
+        if not all(isinstance(each, Mapping) for each in subscriptions or ()):
+            raise ProtocolError("member subscriptionDataSet of a group holds no objects")
         return cls(
             name=names.check_group(text_member(members, "groupName")),
             consume_enable=bool_member(members, "consumeEnable", True),
