@@ -106,6 +106,13 @@ BROKER: tuple[Setting, ...] = (
     # Apache: off, and every other user's first SQL92 subscription fails; ARCHITECTURE.md, Filters.
     _bool("enablePropertyFilter", True, run_time=True),
     _bool("filterSupportRetry", False, run_time=True),
+    # --- consumers that pop
+    _choice("defaultMessageRequestMode", "PULL", "PULL", "POP"),
+    _int("defaultPopShareQueueNum", -1, -1),
+    _int("popFromRetryProbability", 20, 0, 100),  # percent of the pops that look there first
+    _int("popPollingSize", 1024, 1),  # waiting of one group on one topic
+    _bool("enableRetryTopicV2", False),
+    _int("reviveQueueNum", 8, 1, 64),
     # Functions of the owner that consumers may filter by, name=module:function;..
     _text("rmqMessageFilters", ""),
     _text("rmqMessageFilterPath", ""),  # directory of their modules

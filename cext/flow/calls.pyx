@@ -14,7 +14,7 @@ from cext.flow.group_table cimport (
     subscription_put,
     subscriptions_remove,
 )
-from cext.flow.held_pulls cimport wake_all
+from cext.flow.held_pulls cimport wake_all, wake_all_pops
 from cext.flow.offset_table cimport (
     GroupOffsets,
     offset_commit,
@@ -74,6 +74,7 @@ cdef void call_remove_topic(ShardState s, Arguments* x) noexcept nogil:
     x.status = OK if topic != NULL else NOT_FOUND
     if topic == NULL:
         return
+    wake_all_pops(s, topic)
     for i in range(topic.queue_slots):
         if topic.queues[i] != NULL:
             wake_all(s, topic.queues[i])

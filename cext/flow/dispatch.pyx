@@ -6,7 +6,7 @@ from cext.base.clock cimport monotonic_us
 from cext.base.latency cimport latency_record
 from cext.base.status cimport OK, POISONED
 from cext.flow.acknowledge cimport refuse_all, settle
-from cext.flow.held_pulls cimport wake_waiters
+from cext.flow.held_pulls cimport wake_topic, wake_waiters
 from cext.flow.shard_state cimport Dispatch
 from cext.flow.trouble cimport poison_remark, tell_poison
 from cext.store.log_link cimport OPERATION_WRITE, log_poison
@@ -45,6 +45,8 @@ cdef int write_and_dispatch(ShardState s) noexcept nogil:
             return give_up(s)
         if d.queue.waiters != NULL:
             wake_waiters(s, d.queue, d.tags_code, d.physical_offset, d.size)
+        if d.topic.pop_waiting != NULL or d.topic.pop_retry_of != NULL:
+            wake_topic(s, d.topic, d.queue.queue_id)
     keep_rest(s, i)
     s.log.marks.dispatched = s.log.marks.written
     settle(s, &s.await_written, s.log.marks.appended if s.log.pooled else s.log.marks.written)

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from cext.flow.look cimport news_passes
-from cext.flow.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY
+from cext.flow.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY, NO_POP, NOTIFY
 from cext.flow.shard_state cimport TIMER_SLOTS, TIMER_TICK_MS
 from cext.flow.sql_filter cimport sql_filter_drop
 from cext.memory.buffer_pool cimport buffer_pool_release
@@ -60,13 +60,11 @@ cdef void leave_queue(PullJob* job) noexcept nogil:
         first.previous = job.previous
 
 
-cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
+cdef void join_wheel(ShardState s, PullJob* job) noexcept nogil:
     # The first tick at which the deadline has passed, counted from the last tick that was run.
     cdef int64_t ticks = (job.deadline_ms + TIMER_TICK_MS - 1) // TIMER_TICK_MS - s.timer_tick
     job.state = JOB_HELD
-    job.may_hold = False                    # a woken pull is answered, whatever it finds
     job.held = True
-    join_queue(job, queue)
     if ticks < 1:
         ticks = 1
     elif ticks >= TIMER_SLOTS:
@@ -79,12 +77,56 @@ cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
     s.timer_slots[job.timer_slot] = job
     join_connection(job)
     s.held_count += 1
+
+
+cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
+    job.may_hold = False                    # a woken pull is answered, whatever it finds
+    join_queue(job, queue)
+    join_wheel(s, job)
     s.counters.pulls_held += 1
+
+
+cdef void hold_pop(ShardState s, PullJob* job) noexcept nogil:
+    cdef PopPair* pair = job.pop.pair
+    asleep(job)
+    job.next = NULL
+    job.previous = pair.last
+    if pair.last != NULL:
+        pair.last.next = job
+    else:
+        pair.first = job
+    pair.last = job
+    pair.waiting += 1
+    pair.special += is_special(job)
+    join_wheel(s, job)
+
+
+cdef inline void asleep(PullJob* job) noexcept nogil:
+    if job.pop.woken:
+        job.pop.woken = False
+        job.pop.pair.awake -= 1
+
+
+cdef void leave_pair(PullJob* job) noexcept nogil:
+    cdef PopPair* pair = job.pop.pair
+    if job.previous != NULL:
+        job.previous.next = job.next
+    else:
+        pair.first = job.next
+    if job.next != NULL:
+        job.next.previous = job.previous
+    else:
+        pair.last = job.previous
+    pair.waiting -= 1
+    pair.special -= is_special(job)
 
 
 cdef void release(ShardState s, PullJob* job) noexcept nogil:
     """Takes a held pull out of its three lists."""
-    leave_queue(job)
+    if job.pop.kind != NO_POP:
+        leave_pair(job)
+    else:
+        leave_queue(job)
     if job.timer_previous != NULL:
         job.timer_previous.timer_next = job.timer_next
     else:
@@ -114,13 +156,22 @@ cdef void make_ready(ShardState s, PullJob* job) noexcept nogil:
     s.ready_last = job
 
 
+cdef void pass_on(ShardState s, PullJob* job) noexcept nogil:
+    """A pop that was woken does not look now: the next that waits does."""
+    if job.pop.kind != NO_POP and job.pop.woken:
+        asleep(job)
+        wake_pops(s, job.pop.pair, -1)
+
+
 cdef void defer(ShardState s, PullJob* job) noexcept nogil:
+    pass_on(s, job)
     job.state = JOB_DEFERRED
     join_connection(job)
 
 
 cdef void free_job(ShardState s, PullJob* job) noexcept nogil:
     job.state = JOB_FREE
+    pass_on(s, job)
     sql_filter_drop(job.sql)
     job.sql = NULL
     if job.read_buffer != NULL:
@@ -140,6 +191,53 @@ cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code, int64_t ph
         elif job.offset == queue.max_offset - 1:
             job.offset += 1
         job = following
+
+
+cdef inline bint is_special(const PullJob* job) noexcept nogil:
+    return job.pop.kind == NOTIFY or job.pop.queue_id >= 0
+
+
+cdef void wake_pops(ShardState s, PopPair* pair, int32_t queue_id) noexcept nogil:
+    cdef PullJob* job = pair.first
+    cdef PullJob* following
+    cdef bint enough = pair.awake > 0, enough_of_queue = False
+    while job != NULL and not (enough and pair.special == 0):
+        following = job.next
+        if not is_special(job):
+            if not enough:
+                release(s, job)
+                job.pop.woken = True
+                pair.awake += 1
+                enough = True
+                make_ready(s, job)
+        elif job.pop.queue_id < 0 or queue_id < 0 or job.pop.queue_id == queue_id:
+            if job.pop.kind == NOTIFY or not enough_of_queue:
+                enough_of_queue = enough_of_queue or job.pop.kind != NOTIFY
+                release(s, job)
+                make_ready(s, job)
+        job = following
+
+
+cdef void wake_topic(ShardState s, Topic* topic, int32_t queue_id) noexcept nogil:
+    cdef PopPair* pair = <PopPair*> topic.pop_waiting
+    while pair != NULL:
+        if pair.first != NULL:
+            wake_pops(s, pair, queue_id)
+        pair = pair.next_of_topic
+    pair = <PopPair*> topic.pop_retry_of
+    if pair != NULL and pair.first != NULL:
+        wake_pops(s, pair, -1)
+
+
+cdef void wake_all_pops(ShardState s, Topic* topic) noexcept nogil:
+    cdef PopPair* pair = <PopPair*> topic.pop_waiting
+    cdef PullJob* job
+    while pair != NULL:
+        while pair.first != NULL:
+            job = pair.first
+            release(s, job)
+            make_ready(s, job)
+        pair = pair.next_of_topic
 
 
 cdef void wake_all(ShardState s, Queue* queue) noexcept nogil:

@@ -23,6 +23,20 @@ cdef enum:
 assert sizeof(TopicNumbers) == 8 * TOPIC_NUMBERS
 
 
+cdef dict pop_counters(ShardState s):
+    return {
+        "pops": s.pops.pops,
+        "pop_messages": s.pops.popped,
+        "pop_acks": s.pops.acks,
+        "pop_changes": s.pops.changes,
+        "pop_check_points": s.pops.check_points,
+        "pop_revived": s.pops.revived,
+        "pop_unreadable": s.pops.unreadable,
+        "pop_acks_late": s.pops.acks_late,
+        "pop_hurried": s.pops.hurried,
+    }
+
+
 cdef dict counters_of(ShardState s):
     return {
         "messages_in": s.counters.messages_in,
@@ -84,6 +98,7 @@ cdef dict counters_of(ShardState s):
         "queue_writes": s.queues.counts.jobs_written,
         "queue_sync_writes": s.queues.counts.sync_writes,
         "queue_write_failures": s.queues.counts.write_failures,
+        **pop_counters(s),
         **timer_counters(s),
         **memory_of(s),
     }

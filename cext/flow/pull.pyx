@@ -25,7 +25,8 @@ from cext.flow.look cimport (
     record_passes,
 )
 from cext.flow.offset_table cimport offset_pull, offset_take_reset
-from cext.flow.pull_job cimport JOB_READING, PATH_BYTES
+from cext.flow.pop_answer cimport answer_pop, pop_read_done
+from cext.flow.pull_job cimport JOB_READING, NO_POP, PATH_BYTES
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,
@@ -40,6 +41,7 @@ from cext.flow.replying cimport (
     reply_error_to,
     tell_event,
 )
+from cext.flow.revive cimport revive_read_done
 from cext.flow.rpc_times cimport rpc_record
 from cext.flow.schedule cimport schedule_read_done
 from cext.flow.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
@@ -140,6 +142,7 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullR
     job.topic = topic
     job.handed = handed_of(group, topic)
     job.queue_id = r.queue_id
+    job.pop.kind = NO_POP
     job.offset = r.queue_offset
     job.moved = False
     job.max_messages = r.max_messages
@@ -417,6 +420,9 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
     cdef Found found
     cdef Queue* queue
     cdef int status
+    if job.pop.kind != NO_POP:
+        answer_pop(s, job)
+        return
     if job.topic.removed:
         if refuse_job(s, job, TOPIC_NOT_EXIST, b"the topic was deleted") < 0:
             s.net.close_connection(job.connection)
@@ -575,6 +581,9 @@ cdef void finish_read(ShardState s, PullJob* job) noexcept nogil:
     if job.connection.id != job.connection_id:
         free_job(s, job)
         return
+    if job.pop.kind != NO_POP:
+        pop_read_done(s, job)
+        return
     if job.read.kind == READ_FILE:
         make_ready(s, job)                  # the entries are in the page cache now: look again
         return
@@ -605,5 +614,7 @@ cdef void collect_reads(ShardState s) noexcept nogil:
             schedule_read_done(s)
         elif (<ReadJob*> done).owner == <void*> &s.timers.fetch:
             timer_read_done(s)
+        elif (<ReadJob*> done).owner == <void*> &s.pops:
+            revive_read_done(s)
         else:
             finish_read(s, <PullJob*> (<ReadJob*> done).owner)

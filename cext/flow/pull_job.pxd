@@ -27,6 +27,41 @@ cdef enum JobState:
     JOB_READING = 3
     JOB_DEFERRED = 4
 
+cdef enum PopKind:
+    NO_POP = 0                  # an ordinary pull
+    POP = 1
+    NOTIFY = 2
+    PEEK = 3
+
+# What consumers of a group that pop from a topic share (pop_table.pxd); never freed.
+cdef struct PopPair:
+    Topic* topic                # borrowed; a newer one when the topic was removed and made again
+    Topic* retry                # borrowed; NULL: nothing came back yet
+    PopPair* next_of_topic      # in topic.pop_waiting
+    PullJob* first              # waiting, oldest first
+    PullJob* last
+    int32_t waiting
+    int32_t special             # of these, notifications and pops of one queue
+    int32_t awake               # pops of all queues, woken and not answered yet
+    int32_t order_slots         # length of `orders`
+    void** orders               # OrderBlock of each queue (pop_order.pxd), or NULL
+    uint32_t group_length
+    uint8_t* group              # owned
+
+cdef struct PopFields:          # of a job that is no pull
+    int32_t kind                # PopKind
+    PopPair* pair
+    Topic* topic                # the request's; job.topic is the one looked into
+    int32_t queue_id            # the request's, -1: all
+    int32_t max_messages        # the request's
+    int32_t init_mode
+    bint order
+    bint woken                  # counted in pair.awake
+    int64_t invisible_ms
+    int64_t poll_end_ms         # monotonic; answered with nothing then
+    uint32_t attempt_bytes
+    uint8_t attempt[64]         # of the request, cut off
+
 cdef struct PullJob:
     PullJob* next               # in the ready list, or in its queue's list of waiters
     PullJob* previous           # waiters only
@@ -66,3 +101,4 @@ cdef struct PullJob:
     int64_t read_queue_offsets[64]      # queue offset of each record of `read`
     int32_t entry_reads         # times queue entries were fetched from disk for this answer
     char path[PATH_BYTES]       # of the consume queue file being fetched
+    PopFields pop               # pop.kind NO_POP: an ordinary pull

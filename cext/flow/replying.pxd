@@ -20,6 +20,9 @@ cdef enum ResponseCode:
     PULL_OFFSET_MOVED = 21
     SUBSCRIPTION_PARSE_FAILED = 23
     INVALID_PARAMETER = 29
+    NO_MESSAGE = 208
+    POLLING_FULL = 209
+    POLLING_TIMEOUT = 210
 
 cdef enum HeaderFlag:
     FLAG_RESPONSE = 1

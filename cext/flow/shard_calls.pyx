@@ -26,6 +26,8 @@ from cext.flow.group_table cimport CODES_MAX, Subscription
 from cext.flow.handed cimport call_copy_handed, read_handed
 from cext.flow.observe cimport call_copy_topics, read_topics
 from cext.flow.options cimport options_set
+from cext.flow.pop_calls cimport call_copy_orders, call_put_order
+from cext.flow.pop_order cimport OrderBlock
 from cext.flow.timer_open cimport timer_option, timers_pause, timers_reopen, timers_resume
 from cext.memory.spsc_ring cimport spsc_pop, spsc_push
 from cext.net.socket_api cimport read, write
@@ -281,6 +283,39 @@ cdef class ShardCalls:
         cdef bytes of_group = group or b"", of_topic = topic or b""
         names(&x, of_topic, of_group)
         self._call(<CallFn> call_remove_offsets, &x)
+
+    @property
+    def pop_orders_version(self):
+        """Grows with each change of what pops in order hold; read without asking the reactor."""
+        return self.s.pops.order_version
+
+    def pop_orders(self):
+        """What pops in order hold: [(topic, group, queue id, block)], blocks as they lie."""
+        cdef Arguments x
+        cdef uint64_t at = 0
+        cdef uint32_t topic, group
+        cdef int32_t queue_id
+        names(&x, b"", b"")
+        raise_status(<int> self._call(<CallFn> call_copy_orders, &x), "copy of the orders")
+        out = []
+        while at < x.block_bytes:
+            memcpy(&topic, x.block + at, 4)
+            memcpy(&group, x.block + at + 4, 4)
+            memcpy(&queue_id, x.block + at + 8, 4)
+            at += 12
+            out.append(((<char*> x.block)[at:at + topic],
+                        (<char*> x.block)[at + topic:at + topic + group], queue_id,
+                        (<char*> x.block)[at + topic + group:
+                                          at + topic + group + sizeof(OrderBlock)]))
+            at += topic + group + sizeof(OrderBlock)
+        free(x.block)
+        return out
+
+    def put_pop_order(self, bytes topic, bytes group, int32_t queue_id, bytes block):
+        cdef Arguments x
+        names(&x, topic, group)
+        third(&x, block, queue_id)
+        raise_status(<int> self._call(<CallFn> call_put_order, &x), f"topic {topic!r}")
 
     def queue_range(self, bytes topic, int32_t queue_id):
         cdef Arguments x

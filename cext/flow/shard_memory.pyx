@@ -8,6 +8,7 @@ from cext.flow.delay_level cimport REDIRECT_BYTES
 from cext.flow.group_table cimport group_table_close, group_table_open
 from cext.flow.offset_table cimport offset_table_close, offset_table_open
 from cext.flow.open_halves cimport OP_BYTES_MAX, WINDOW_BITS
+from cext.flow.pop_table cimport pops_close, pops_open
 from cext.flow.pull_job cimport PullJob
 from cext.flow.shard_state cimport (
     BATCH_IDS_BYTES,
@@ -82,6 +83,7 @@ cdef int take_memory(ShardState s, dict given) except -1:
             or offset_table_open(&s.offsets) != OK
             or name_map_open(&s.topics) != OK):
         raise MemoryError("no memory for the shard's tables")
+    pops_open(&s.pops, given)
     return 0
 
 
@@ -96,5 +98,6 @@ cdef void free_memory(ShardState s) noexcept:
     expressions_close(&s.expressions)
     offset_table_close(&s.offsets)
     name_map_close(&s.topics)
+    pops_close(&s.pops)
     buffer_pool_close(&s.job_pool)
     link_close(&s.link)

@@ -16,6 +16,7 @@ from cext.flow.group_table cimport GroupTable
 from cext.flow.offset_table cimport OffsetTable
 from cext.flow.open_halves cimport OpenHalves
 from cext.flow.options cimport TEXT_MAX, Options
+from cext.flow.pop_table cimport Pops
 from cext.flow.pull_job cimport PullJob
 from cext.flow.rpc_times cimport RpcTimes
 from cext.flow.sql_filter cimport ExpressionTable
@@ -132,6 +133,7 @@ cdef class ShardState:
     cdef TimerKeeper wall_keeper        # None without them
     cdef TimerKeeper steady_keeper
     cdef OpenHalves halves              # transactions
+    cdef Pops pops                      # consumers that pop
     cdef RedirectBuffers redirect       # scratch for sends that are stored elsewhere first
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch
     cdef int64_t batch_tags[DISPATCH_MAX]   # tag codes of the batch being stored

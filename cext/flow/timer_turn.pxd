@@ -12,6 +12,8 @@ from cext.flow.shard_state cimport ShardState
 cdef void timer_clock_set(ShardState s, int64_t by_ms) noexcept nogil
 cdef void timer_deliver(ShardState s) noexcept nogil
 cdef void timer_written(ShardState s) noexcept nogil
+# All that is due before this time by the wall clock is delivered; -1: nobody knows yet.
+cdef int64_t timer_delivered_ms(ShardState s) noexcept nogil
 # How long the poll may sleep, at most `limit_ms`.
 cdef int32_t timer_wait(ShardState s, int32_t limit_ms) noexcept nogil
 # What is not in files yet goes there; only while the reactor stands still.

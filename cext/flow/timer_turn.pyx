@@ -183,6 +183,15 @@ cdef void timer_written(ShardState s) noexcept nogil:
                    b"are delivered twice")
 
 
+cdef int64_t timer_delivered_ms(ShardState s) noexcept nogil:
+    cdef Timers* x = &s.timers
+    cdef Queue* queue = timer_queue(s)
+    if not x.ready or queue == NULL or x.fed < queue.max_offset \
+            or queue.next_offset != queue.max_offset:
+        return -1
+    return undelivered(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound).due_ms
+
+
 cdef int64_t next_due(const TimerClock* clock, const TimerKey* bound) noexcept nogil:
     """How long until the next is due, as far as is known."""
     cdef int64_t due_ms = bound.due_ms

@@ -47,6 +47,8 @@ cdef struct Topic:
     bint is_retry           # %RETRY%group: its group says who may send to it (send_back.pxd)
     int32_t queue_slots     # length of `queues`
     Queue** queues          # owned array; NULL until a queue is first used
+    void* pop_waiting       # list of PopPair (pull_job.pxd): whose consumers pop from the topic
+    void* pop_retry_of      # PopPair: the topic holds what its consumers did not acknowledge
     uint64_t messages_in
     uint64_t bytes_in
     uint64_t messages_out

@@ -21,6 +21,8 @@ from cext.flow.control_link cimport (
 )
 from cext.flow.dispatch cimport handle_poison, write_and_dispatch
 from cext.flow.held_pulls cimport forget_connection, resume_deferred, wake_expired
+from cext.flow.pop cimport accept_pop
+from cext.flow.pop_ack cimport accept_ack, accept_batch_ack, accept_change
 from cext.flow.produce cimport produce
 from cext.flow.pull cimport accept_pull, answer_pulls, collect_reads
 from cext.flow.replying cimport (
@@ -31,6 +33,7 @@ from cext.flow.replying cimport (
     reply_error,
     tell_event,
 )
+from cext.flow.revive cimport revive_turn, revive_wait
 from cext.flow.schedule cimport deliver_due, schedule_clock, schedule_wait
 from cext.flow.send_back cimport send_back
 from cext.flow.sends_away cimport forget_late_sends, give_send_away, send_is_back
@@ -43,6 +46,15 @@ from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
 from cext.wire.header_shapes cimport parse_header_like
+from cext.wire.pop_request cimport (
+    ACK_MESSAGE,
+    BATCH_ACK_MESSAGE,
+    NOTIFICATION,
+    PEEK_MESSAGE,
+    POLLING_INFO,
+    POP_MESSAGE,
+    pop_code,
+)
 
 cdef enum:
     SEND_MESSAGE = 10
@@ -55,6 +67,23 @@ cdef enum:
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
     GATHER_PASSES_MAX = 64      # before a sync
     CATCH_UP_MS = 2             # how often the control thread is looked at that clients wait for
+
+
+cdef int handle_pop(ShardState s, Connection* c, const Header* h, const Frame* f,
+                    bint resubmitted) noexcept nogil:
+    """As handle_frame(); 1 also for what is no request of a consumer that pops."""
+    cdef int32_t code = pop_code(h)
+    if code != BATCH_ACK_MESSAGE and not POP_MESSAGE <= code <= POLLING_INFO:
+        return 1
+    if s.schedule.count == 0 and not resubmitted:
+        return 1                        # topics, groups and offsets are not loaded yet
+    if code == POP_MESSAGE or code == PEEK_MESSAGE or NOTIFICATION <= code <= POLLING_INFO:
+        return accept_pop(s, c, h, f, resubmitted)
+    if code == ACK_MESSAGE:
+        return accept_ack(s, c, h)
+    if code == BATCH_ACK_MESSAGE:
+        return accept_batch_ack(s, c, h, f)
+    return accept_change(s, c, h)
 
 
 cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmitted) noexcept nogil:
@@ -86,6 +115,8 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
         result = end_transaction(s, c, &header, resubmitted)
     elif header.code == CONSUMER_SEND_MSG_BACK:
         result = send_back(s, c, &header, resubmitted)
+    else:
+        result = handle_pop(s, c, &header, f, resubmitted)
     if result == 1:
         return hand_to_control(s, c, &header, f)
     return result
@@ -201,8 +232,8 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
     if s.net.held_back_count > 0:
         return timer_wait(s, schedule_wait(s, CATCH_UP_MS))
     if s.held_count > 0 or s.await_durable.head != s.await_durable.tail or s.stopping:
-        return timer_wait(s, schedule_wait(s, 50))
-    return timer_wait(s, schedule_wait(s, 500))
+        return revive_wait(s, timer_wait(s, schedule_wait(s, 50)))
+    return revive_wait(s, timer_wait(s, schedule_wait(s, 500)))
 
 
 cdef void once_a_second(ShardState s) noexcept nogil:
@@ -287,9 +318,11 @@ cdef void run_turn(ShardState s) noexcept nogil:
     write_ops(s)
     write_and_dispatch(s)
     timer_written(s)
+    revive_turn(s)
     wake_expired(s)
     collect_reads(s)
     answer_pulls(s)
+    write_pops(s)
     sync_turn(s)
     # Looked at once, so that a move between two looks is not missed before the next sleep.
     s.durable_seen = s.log.durable()
@@ -304,6 +337,13 @@ cdef void run_turn(ShardState s) noexcept nogil:
         once_a_second(s)
     s.net.flush()
     link_wake_control(&s.link)
+
+
+cdef inline void write_pops(ShardState s) noexcept nogil:
+    """What pops and revived messages brought into the log is in its file before replies leave."""
+    if s.pops.appended:
+        s.pops.appended = False
+        write_and_dispatch(s)
 
 
 cdef bint is_drained(ShardState s) noexcept nogil:

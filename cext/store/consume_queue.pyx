@@ -155,6 +155,6 @@ cdef bint topic_is_valid(const char* topic, int32_t length) noexcept nogil:
     for i in range(length):
         c = <uint8_t> topic[i]
         if not (c'a' <= c <= c'z' or c'A' <= c <= c'Z' or c'0' <= c <= c'9'
-                or c == c'%' or c == c'|' or c == c'_' or c == c'-'):
+                or c == c'%' or c == c'|' or c == c'_' or c == c'-' or c == c'+'):
             return False
     return True

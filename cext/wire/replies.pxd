@@ -24,6 +24,8 @@ cdef enum:
     SEND_REPLY_FIXED_BYTES = 512    # a send reply without its texts
     PULL_REMARK_BYTES_MAX = 64      # longer ones are cut
     PULL_REPLY_BYTES_MAX = 896      # prefix and header of a pull reply
+    POP_TEXT_BYTES_MAX = 2560       # each of the three texts of a pop reply
+    POP_REPLY_BYTES_MAX = 8448      # prefix and header of a pop reply
     ERROR_REMARK_BYTES_MAX = 1024   # longer ones are cut
     ERROR_REPLY_BYTES_MAX = 6400    # a whole error reply
 
@@ -54,7 +56,29 @@ cdef struct PullReply:
     uint32_t body_bytes             # counted in the frame's length; the caller sends them behind
 
 
+cdef struct PopReply:
+    int32_t code
+    int32_t opaque                  # of the request
+    uint8_t serialize_type          # of the request
+    Text remark                     # bytes NULL: none
+    int64_t pop_ms
+    int64_t invisible_ms
+    int32_t revive_queue
+    int64_t rest                    # restNum, -1: popTime, invisibleTime and reviveQid are all
+    Text start_offsets              # startOffsetInfo ..; bytes NULL: not written
+    Text message_offsets
+    Text order_counts
+    uint32_t body_bytes             # counted in the frame's length; the caller sends them behind
+
+
 # Each returns the bytes written.
+cdef uint32_t write_pop_reply_header(uint8_t* out, const PopReply* reply) noexcept nogil
+# The answer to a notification (200054).
+cdef uint32_t write_notification_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
+                                       bint has_message, bint polling_full) noexcept nogil
+# The answer to polling info (200055).
+cdef uint32_t write_polling_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
+                                  int64_t waiting) noexcept nogil
 cdef uint32_t write_send_reply(uint8_t* out, const SendReply* reply) noexcept nogil
 cdef uint32_t write_pull_reply_header(uint8_t* out, const PullReply* reply) noexcept nogil
 

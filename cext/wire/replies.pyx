@@ -233,6 +233,45 @@ cdef uint32_t write_pull_reply_header(uint8_t* out, const PullReply* reply) noex
     return end(&writer, reply.body_bytes)
 
 
+cdef uint32_t write_pop_reply_header(uint8_t* out, const PopReply* reply) noexcept nogil:
+    cdef Writer writer
+    cdef Text remark = cut(&reply.remark, PULL_REMARK_BYTES_MAX)
+    begin(&writer, out, reply.serialize_type, reply.code, reply.opaque, &remark)
+    put_number_field(&writer, b"popTime", reply.pop_ms)
+    put_number_field(&writer, b"invisibleTime", reply.invisible_ms)
+    put_number_field(&writer, b"reviveQid", reply.revive_queue)
+    if reply.rest >= 0:
+        put_number_field(&writer, b"restNum", reply.rest)
+    if reply.start_offsets.bytes != NULL:
+        put_text_field(&writer, b"startOffsetInfo", &reply.start_offsets)
+    if reply.message_offsets.bytes != NULL:
+        put_text_field(&writer, b"msgOffsetInfo", &reply.message_offsets)
+    if reply.order_counts.bytes != NULL:
+        put_text_field(&writer, b"orderCountInfo", &reply.order_counts)
+    return end(&writer, reply.body_bytes)
+
+
+cdef uint32_t write_notification_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
+                                       bint has_message, bint polling_full) noexcept nogil:
+    cdef Writer writer
+    cdef Text yes = text_of(<const uint8_t*>b"true", 4)
+    cdef Text no = text_of(<const uint8_t*>b"false", 5)
+    cdef Text remark = text_of(NULL, 0)
+    begin(&writer, out, serialize_type, 0, opaque, &remark)
+    put_text_field(&writer, b"hasMsg", &yes if has_message else &no)
+    put_text_field(&writer, b"pollingFull", &yes if polling_full else &no)
+    return end(&writer, 0)
+
+
+cdef uint32_t write_polling_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
+                                  int64_t waiting) noexcept nogil:
+    cdef Writer writer
+    cdef Text remark = text_of(NULL, 0)
+    begin(&writer, out, serialize_type, 0, opaque, &remark)
+    put_number_field(&writer, b"pollingNum", waiting)
+    return end(&writer, 0)
+
+
 cdef uint32_t write_error_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type, int32_t code,
                                 const Text* remark) noexcept nogil:
     cdef Writer writer

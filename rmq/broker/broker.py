@@ -37,10 +37,13 @@ from rmq.broker.locks import LockTable
 from rmq.broker.memory_report import tell_memory
 from rmq.broker.message_filters import compiled
 from rmq.broker.offsets import OffsetTable
+from rmq.broker.pop_orders import PopOrders
 from rmq.broker.producers import ProducerTable
 from rmq.broker.queue_reader import QueueReader, record_store_time
 from rmq.broker.registration import Registration
+from rmq.broker.request_modes import RequestModes
 from rmq.broker.retention import Retention
+from rmq.broker.routes import Routes
 from rmq.broker.samples import SAMPLE_S, TOPICS_MAX, Samples, group_counter, topic_counter
 from rmq.broker.sampling import Sampler
 from rmq.broker.sends import TopicCreations
@@ -95,6 +98,7 @@ class Broker:
         self.topics = TopicTable(settings, core, config)
         self.groups = GroupTable(settings, core, config)
         self.offsets = OffsetTable(core, config)
+        self.pop_orders = PopOrders(core, config)
         self.producers = ProducerTable()
         self.consumers = ConsumerTable(
             core,
@@ -104,6 +108,8 @@ class Broker:
             compiled=partial(compiled, self),
         )
         self.functions = FunctionFilters(settings, core)
+        self.request_modes = RequestModes(settings, config)
+        self.routes = Routes(settings)
         self.locks = LockTable(core, config)
         self.queues = QueueReader(
             core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
@@ -140,8 +146,10 @@ class Broker:
     async def start(self) -> None:
         self.topics.load()
         self.groups.load()
+        self.request_modes.load()
         self.locks.load()
         self.offsets.load()
+        self.pop_orders.load()
         self.delays.load()
         self.transactions.load()
         self.topics.on_change = self.registration.changed
@@ -151,6 +159,8 @@ class Broker:
         self._tasks = [
             loop.create_task(self._by_the_clock("consumer offsets", self._offsets_interval,
                                                 self.offsets.save)),
+            loop.create_task(self._by_the_clock("pops in order", self._offsets_interval,
+                                                self.pop_orders.save)),
             loop.create_task(self._by_the_clock("housekeeping", lambda: HOUSEKEEPING_S,
                                                 self._housekeeping)),
             loop.create_task(self._by_the_clock("samples", lambda: SAMPLE_S, self._sample)),
@@ -188,6 +198,7 @@ class Broker:
         asyncio.get_running_loop().remove_reader(self.core.control_fd)
         for name, save in (
             ("consumer offsets", self.offsets.save),
+            ("pops in order", self.pop_orders.save),
             ("delay offsets", self.delays.stop),
             ("topics", self.topics.saved),
             ("subscription groups", self.groups.saved),

@@ -1,8 +1,8 @@
 """The one table of what this broker answers: request code -> handler.
 
 A code that is not here is answered with 3 and " request type <n> not supported". Codes of later
-pieces (POP 200050 and up, access control 50-54 and 3001-3010, replication 906 and 908) are left out
-on purpose: a client that gets 3 knows where it stands.
+pieces (access control 50-54 and 3001-3010, replication 906 and 908) are left out on purpose: a
+client that gets 3 knows where it stands.
 """
 
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from rmq.broker import (
     message_filters,
     offset_handlers,
     offset_resets,
+    pops,
     pulls,
     queries,
     recall,
@@ -58,6 +59,13 @@ HANDLERS: dict[int, Handler] = {
     Code.SEND_BATCH_MESSAGE: sends.send,
     Code.PULL_MESSAGE: pulls.pull,
     Code.LITE_PULL_MESSAGE: pulls.pull,
+    Code.POP_MESSAGE: pops.pop,
+    Code.PEEK_MESSAGE: pops.pop,
+    Code.NOTIFICATION: pops.pop,
+    Code.POLLING_INFO: pops.pop,
+    Code.ACK_MESSAGE: pops.again,
+    Code.BATCH_ACK_MESSAGE: pops.again,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: pops.again,
     Code.CONSUMER_SEND_MSG_BACK: send_back.send_back,
     Code.END_TRANSACTION: transactions.end_transaction,
     Code.RECALL_MESSAGE: recall.recall,
@@ -131,3 +139,5 @@ HANDLERS: dict[int, Handler] = {
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: nothing_to_clean,
     Code.CLEAN_UNUSED_TOPIC: nothing_to_clean,
 }
+# A binary header has 16 bits for the code.
+HANDLERS |= {code & 0xFFFF: handler for code, handler in HANDLERS.items() if code > 0xFFFF}

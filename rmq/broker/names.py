@@ -1,8 +1,9 @@
 """Names from the wire: what a topic or a group may be called, and the names that are taken.
 
-A topic is 1-127 characters of A-Z a-z 0-9 % | - _, 255 when it starts with %RETRY% or %DLQ%. A
-group is 1-120 of the same. So no legal name holds a dot or a slash, and a checked name may become a
-directory of the store. Nothing from the wire is used as a name before it went through here.
+A topic is 1-127 characters of A-Z a-z 0-9 % | - _, 255 when it starts with %RETRY% or %DLQ%, and
+%RETRY% topics may hold a plus (those of pops, version 2). A group is 1-120 of the same. So no legal
+name holds a dot or a slash, and a checked name may become a directory of the store. Nothing from
+the wire is used as a name before it went through here.
 
 Example: check_topic("a/b") raises Refusal 29; retry_topic("g") is "%RETRY%g".
 """
@@ -79,7 +80,8 @@ def topic_fault(topic: str) -> str | None:
     """What is wrong with this name of a topic; None when it is legal."""
     if not topic.strip():
         return "the topic is blank"
-    if _NAME.fullmatch(topic) is None:
+    plain = topic.replace("+", "_", 1) if topic.startswith(RETRY_PREFIX) else topic
+    if _NAME.fullmatch(plain) is None:
         return f"the topic {topic[:300]!r} holds characters outside ^[%|a-zA-Z0-9_-]+$"
     limit = TOPIC_CHARACTERS_MAX
     if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
@@ -125,6 +127,11 @@ def is_client_id(text: str) -> bool:
 
 def retry_topic(group: str) -> str:
     return RETRY_PREFIX + group
+
+
+def pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
+    """Where what the group popped and did not acknowledge comes again: versions 1 and 2."""
+    return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
 
 
 def dlq_topic(group: str) -> str:

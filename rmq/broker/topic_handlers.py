@@ -92,6 +92,10 @@ def _with_attributes(broker: "Broker", item: Mapping[str, Any]) -> TopicConfig:
 async def delete_topic(broker: "Broker", request: Request) -> Reply:
     topic = names.check_topic(request.command.require("topic"))
     _refuse_system(broker, topic)
+    for group in broker.groups.all():
+        for retry in names.pop_retry_topics(group, topic):
+            if await broker.topics.delete(retry):
+                broker.offsets.remove_topic(retry)
     await broker.topics.delete(topic)
     broker.offsets.remove_topic(topic)
     await broker.offsets.save()  # a crash must not give them to a new topic of the same name

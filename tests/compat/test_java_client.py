@@ -65,7 +65,15 @@ THE_REST = [
     "offset_kept_by_client_restart",
 ]
 # These need a broker with short times (fixture types_target).
-NEW_TYPES = ["type_timed", "type_recall", "offset_by_time"]  # 5.x only
+NEW_TYPES = [  # 5.x only
+    "type_timed",
+    "type_recall",
+    "offset_by_time",
+    "pop_two_consumers",
+    "pop_comes_again",
+    "pop_taken_over",
+    "pop_tag_filter",
+]
 OLD_TYPES = ["type_timed_by_property"]  # 5.x has methods for it, and refuses these properties
 TYPES = [
     "type_delay_levels",

@@ -59,6 +59,8 @@ class FakeCore:
         self.offset_table: dict[bytes, dict[int, int]] = {}
         self.pulled: dict[bytes, dict[int, int]] = {}
         self.offsets_version = 0
+        self.orders: dict[tuple[bytes, bytes, int], bytes] = {}
+        self.pop_orders_version = 0
         self.records: dict[int, bytes] = {}
         self.queues: dict[tuple[bytes, int], list[bytes]] = {}
         self.queue_minimum: dict[tuple[bytes, int], int] = {}
@@ -187,6 +189,13 @@ class FakeCore:
 
     def query_offset(self, group: bytes, topic: bytes, queue_id: int) -> int:
         return self.offset_table.get(topic + b"@" + group, {}).get(queue_id, -1)
+
+    def pop_orders(self) -> list[tuple[bytes, bytes, int, bytes]]:
+        return [(*key, block) for key, block in self.orders.items()]
+
+    def put_pop_order(self, topic: bytes, group: bytes, queue_id: int, block: bytes) -> None:
+        self.orders[topic, group, queue_id] = block
+        self.pop_orders_version += 1
 
     def message_sizes(self) -> list[int]:
         return [0] * 32

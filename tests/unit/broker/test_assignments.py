@@ -7,7 +7,7 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq.broker.assignments import share
+from rmq.broker.assignments import share, share_popping
 from rmq.broker.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
@@ -45,7 +45,35 @@ async def test_assignments_over_the_wire(tmp_path: Path) -> None:
         assert queues == [0, 1]
         assert {row["mode"] for row in rows["messageQueueAssignments"]} == {"PULL"}
         mode = {"topic": "t", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 0}
-        assert (await client.call(401, fastjson.dumps(mode))).code == 16
-        assert (await client.call(401, fastjson.dumps({**mode, "mode": "PULL"}))).code == 0
-        assert (await client.call(401, fastjson.dumps({**mode, "topic": "no"}))).code == 17
         assert json.loads((await client.call(402)).body) == {"messageRequestModeMap": {}}
+        assert (await client.call(401, fastjson.dumps(mode))).code == 0
+        assert (await client.call(401, fastjson.dumps({**mode, "mode": "PUSH"}))).code == 29
+        assert (await client.call(401, fastjson.dumps({**mode, "topic": "no"}))).code == 17
+        retry = {**mode, "topic": "%RETRY%g"}
+        assert (await client.call(401, fastjson.dumps(retry))).code == 16
+        rows = json.loads((await client.call(400, fastjson.dumps(ask))).body)
+        (row,) = rows["messageQueueAssignments"]
+        assert (row["messageQueue"]["queueId"], row["mode"]) == (-1, "POP")
+        kept = {"consumerGroup": "g", "mode": "POP", "popShareQueueNum": 0, "topic": "t"}
+        assert json.loads((await client.call(402)).body) == {
+            "messageRequestModeMap": {"t": {"g": kept}}
+        }
+    async with control(tmp_path) as broker:
+        assert broker.request_modes.of("t", "g") == ("POP", 0)
+        assert broker.request_modes.of("t", "other") == ("PULL", 0)
+
+
+def test_members_that_pop_share_their_neighbours_queues() -> None:
+    queues = [MessageQueue("t", "b", n) for n in range(4)]
+    ids = ["c0", "c1", "c2", "c3"]
+
+    def of(member: str, neighbours: int, members: list[str] = ids) -> list[int]:
+        found = share_popping(queues, members, member, "AVG", neighbours)
+        return [queue.queue_id for queue in found]
+
+    assert [of(member, 1) for member in ids] == [[0, 1], [1, 2], [2, 3], [3, 0]]
+    assert of("c1", 2) == [1, 2, 3]
+    assert of("c1", 0) == of("c1", -1) == of("c1", 3) == of("c1", 9) == [-1]
+    assert of("stranger", 1) == []
+    many = [f"c{n}" for n in range(6)]
+    assert [of(member, 1, many) for member in many] == [[0], [1], [2], [3], [0], [1]]

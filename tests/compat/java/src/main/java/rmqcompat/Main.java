@@ -55,6 +55,7 @@ public final class Main {
         TypeScenarios.register(SCENARIOS);
         FilterScenarios.register(SCENARIOS);
         RetryScenarios.register(SCENARIOS);
+        PopScenarios.register(SCENARIOS);
         RequestScenarios.register(SCENARIOS);
         TraceScenarios.register(SCENARIOS);
         OrderlyJournal.register(SCENARIOS);

@@ -1,0 +1,18 @@
+"""Consumers that pop: from the request to a job in the turn's list. pop_answer.pxd goes on there.
+
+    200050 pop            messages of any queue of the topic, and of those that came back; invisible
+                          for a while to all others of the group
+    200054 notification   whether a pop would find something
+    200052 peek           the same messages, which stay visible
+    200055 polling info   how many pops wait
+
+As with pulls, what is not known here (topic, group, SQL92 expression) is control's work first.
+"""
+from cext.flow.shard_state cimport ShardState
+from cext.net.connection cimport Connection
+from cext.wire.frame cimport Frame
+from cext.wire.header cimport Header
+
+# 0: taken or refused; 1: the control thread has to decide; -1: close the connection.
+cdef int accept_pop(ShardState s, Connection* c, const Header* h, const Frame* f,
+                    bint resubmitted) noexcept nogil

@@ -1,0 +1,109 @@
+"""What the shard keeps for consumers that pop. See pop_table.pxd."""
+from libc.stdint cimport int32_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from cext.base.status cimport OK
+from cext.memory.name_map cimport (
+    PAIR_BYTES_MAX,
+    NameEntry,
+    name_map_close,
+    name_map_find,
+    name_map_next,
+    name_map_obtain,
+    name_map_open,
+    name_map_remove,
+    name_pair,
+)
+
+from rmq.errors import ConfigError
+
+cdef enum:
+    SEPARATOR = 10              # a line's end: in no name
+    PREFIX_BYTES = 7            # %RETRY%
+
+
+cdef PopPair* pair_find(Pops* pops, const Topic* topic, const uint8_t* group,
+                        uint32_t group_length) noexcept nogil:
+    cdef uint8_t name[PAIR_BYTES_MAX]
+    cdef int length = name_pair(name, topic.name, topic.name_length, SEPARATOR, group,
+                                group_length)
+    return <PopPair*> name_map_find(&pops.pairs, name, length) if length >= 0 else NULL
+
+
+cdef void link_topic(PopPair* pair, Topic* topic) noexcept nogil:
+    """The topic's messages wake who waits in the pair."""
+    pair.topic = topic
+    pair.retry = NULL
+    pair.next_of_topic = <PopPair*> topic.pop_waiting
+    topic.pop_waiting = pair
+
+
+cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
+                          uint32_t group_length) noexcept nogil:
+    cdef uint8_t name[PAIR_BYTES_MAX]
+    cdef PopPair* pair = pair_find(pops, topic, group, group_length)
+    cdef int length
+    if pair != NULL:
+        if pair.topic != topic:
+            link_topic(pair, topic)         # the old one is removed: nobody walks its list again
+        return pair
+    length = name_pair(name, topic.name, topic.name_length, SEPARATOR, group, group_length)
+    if length < 0 or pops.pairs.live >= PAIRS_MAX:
+        return NULL
+    pair = <PopPair*> name_map_obtain(&pops.pairs, name, length, sizeof(PopPair))
+    if pair == NULL:
+        return NULL
+    pair.group = <uint8_t*> malloc(group_length + 1)
+    if pair.group == NULL:
+        free(name_map_remove(&pops.pairs, name, length))
+        return NULL
+    memcpy(pair.group, group, group_length)
+    pair.group[group_length] = 0
+    pair.group_length = group_length
+    link_topic(pair, topic)
+    return pair
+
+
+cdef uint32_t retry_topic_name(const PopPair* pair, bint v2, uint8_t* out) noexcept nogil:
+    cdef uint32_t length = PREFIX_BYTES + pair.group_length
+    memcpy(out, b"%RETRY%", PREFIX_BYTES)
+    memcpy(out + PREFIX_BYTES, pair.group, pair.group_length)
+    out[length] = c'+' if v2 else c'_'
+    memcpy(out + length + 1, pair.topic.name, pair.topic.name_length)
+    return length + 1 + pair.topic.name_length
+
+
+cdef int pops_open(Pops* pops, dict given) except -1:
+    cdef bytes name = given["revive_topic"]
+    if len(name) > sizeof(pops.revive_name):
+        raise ConfigError("brokerClusterName is too long")
+    memcpy(pops.revive_name, <const char*> name, len(name))
+    pops.revive_name_bytes = <uint32_t> len(name)
+    pops.retry_share = given["pop_retry_share"]
+    pops.revive_queues = min(<int> given["revive_queues"], REVIVE_QUEUES_MAX)
+    pops.waiting_max = given["pop_waiting_max"]
+    pops.retry_v2 = given["pop_retry_v2"]
+    if name_map_open(&pops.pairs) != OK:
+        raise MemoryError("no memory for the shard's tables")
+    return 0
+
+
+cdef void pops_close(Pops* pops) noexcept nogil:
+    cdef NameEntry* entry
+    cdef PopPair* pair
+    cdef int32_t i
+    cdef uint64_t cursor = name_map_next(&pops.pairs, 0, &entry)
+    while cursor != 0:
+        pair = <PopPair*> entry.value
+        for i in range(pair.order_slots):
+            free(pair.orders[i])
+        free(pair.orders)
+        free(pair.group)
+        free(pair)
+        cursor = name_map_next(&pops.pairs, cursor, &entry)
+    name_map_close(&pops.pairs)
+    for i in range(REVIVE_QUEUES_MAX):
+        free(pops.queues[i].ring)
+        free(pops.queues[i].buckets)
+        free(pops.queues[i].heap)

@@ -1,0 +1,28 @@
+"""Messages that were popped and not acknowledged in time: they come again, from the retry topic.
+
+    read     check points and acks, as the timer puts them into the revive log; a check point waits
+             in a ring of its queue, about a second long, and its acks mark what is done
+    revive   once its time is over, and all is read that the timer delivered up to it: what is not
+             marked is appended to %RETRY%group_topic, reconsume times + 1, 1ST_POP_TIME kept
+    commit   what is done with, for group CID_RMQ_SYS_REVIVE_GROUP, as RocketMQ keeps it
+
+Exact where RocketMQ guesses: the timers say up to when all is delivered, so nothing is revived too
+early for an ack that came in time, and nothing waits for a margin of seconds. After a kill the log
+is read again from the last commit that reached its file: some messages come twice, none is lost.
+
+A ring that is full revives its oldest check point although acks of it may come (hurried). What lies
+in a topic or belongs to a group that is gone is dropped, and so is a record that cannot be read.
+
+Example: pop at 12:00:00 with 60 s: the check point is in the revive log at 12:00:59, its acks at
+12:01:00.000; at 12:01:00.001 what is not acknowledged is in the retry topic.
+"""
+from libc.stdint cimport int32_t
+
+from cext.flow.shard_state cimport ShardState
+
+# After the turn's write and timer_written().
+cdef void revive_turn(ShardState s) noexcept nogil
+# How long the poll may sleep, at most `limit_ms`.
+cdef int32_t revive_wait(ShardState s, int32_t limit_ms) noexcept nogil
+# A disk reader is done with s.pops.read.
+cdef void revive_read_done(ShardState s) noexcept nogil

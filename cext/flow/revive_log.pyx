@@ -1,0 +1,72 @@
+"""The revive log's topic. See revive_log.pxd."""
+from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memset, strlen
+
+from cext.base.status cimport NOT_FOUND
+from cext.flow.append cimport Appended, Message
+from cext.flow.pop_table cimport REVIVE_QUEUES_MAX
+from cext.flow.redirect cimport append_redirected
+from cext.flow.topic_table cimport topic_queue
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue
+from cext.wire.check_point cimport CHECK_POINT_BYTES_MAX, write_ack, write_check_point
+from cext.wire.properties cimport append_number, append_property
+from cext.wire.text cimport text_of
+
+
+cdef Topic* revive_topic(ShardState s) noexcept nogil:
+    return <Topic*> name_map_find(&s.topics, s.pops.revive_name, s.pops.revive_name_bytes)
+
+
+cdef int32_t next_revive_queue(ShardState s) noexcept nogil:
+    cdef Topic* topic = revive_topic(s)
+    cdef int32_t count
+    if topic == NULL:
+        return -1
+    count = topic.write_queues
+    if count > s.pops.revive_queues:
+        count = s.pops.revive_queues
+    if count < 1:
+        return -1
+    s.pops.turn_around += 1
+    return <int32_t> (s.pops.turn_around % <uint32_t> count)
+
+
+cdef int append_entry(ShardState s, const uint8_t* body, uint32_t length, const char* tag,
+                      int32_t revive_queue, int64_t due_ms) noexcept nogil:
+    cdef Topic* topic = revive_topic(s)
+    cdef Queue* queue = NULL
+    cdef uint8_t properties[128]
+    cdef uint32_t bytes
+    cdef Message m
+    cdef Appended appended
+    if topic != NULL and 0 <= revive_queue < REVIVE_QUEUES_MAX:
+        queue = topic_queue(topic, s.queues, revive_queue)
+    if queue == NULL:
+        return NOT_FOUND
+    bytes = append_property(properties, b"TAGS", 4, <const uint8_t*> tag, <uint32_t> strlen(tag))
+    bytes += append_number(properties + bytes, b"TIMER_DELIVER_MS", 16, due_ms)
+    memset(&m, 0, sizeof(m))
+    m.body = body
+    m.body_bytes = length
+    m.properties = text_of(properties, bytes)
+    m.born_timestamp_ms = s.wall_ms
+    m.born_host = s.options.store_host
+    m.born_host_bytes = s.options.store_host_bytes
+    return append_redirected(s, topic, queue, &m, False, &appended)
+
+
+cdef int append_check_point(ShardState s, const ReviveEntry* e,
+                            int32_t revive_queue) noexcept nogil:
+    cdef uint8_t body[CHECK_POINT_BYTES_MAX]
+    s.pops.check_points += 1
+    s.pops.appended = True
+    return append_entry(s, body, write_check_point(body, e), b"ck", revive_queue,
+                        e.pop_ms + e.invisible_ms - CHECK_POINT_LEAD_MS)
+
+
+cdef int append_ack(ShardState s, const ReviveEntry* e, int32_t revive_queue,
+                    int64_t due_ms) noexcept nogil:
+    cdef uint8_t body[CHECK_POINT_BYTES_MAX]
+    return append_entry(s, body, write_ack(body, e), b"bAck" if e.listed > 0 else b"ack",
+                        revive_queue, due_ms)

@@ -1,0 +1,133 @@
+"""Consumers that pop, and a broker process that is killed under them.
+
+Method: one connection sends numbered messages, others pop them with short invisible times,
+acknowledge most, make some invisible for another while and leave some alone. The process is killed
+in between and started again on its store. In the end all goes on without a kill, with every message
+acknowledged: each that was stored must have been acknowledged, and then nothing may come any more.
+"""
+
+import asyncio
+import contextlib
+import random
+import signal
+from pathlib import Path
+
+from support.broker_client import BrokerClient
+from support.broker_process import BrokerProcess, start_broker
+from support.popping import ACK, CHANGE, POP, Popped, ack_fields, now_ms, pop_fields, popped
+
+OPTIONS = ["--set", "mappedFileSizeCommitLog=16777216", "--set", "mappedFileSizeConsumeQueue=60000",
+           "--set", "flushConsumerOffsetInterval=200"]  # fmt: skip
+ROUNDS = 4
+INVISIBLE_MS = 1500
+QUIET_S = 2 * INVISIBLE_MS / 1000
+
+
+class PopLoad:
+    """What was sent and what has become of it, over all rounds."""
+
+    def __init__(self) -> None:
+        self.next = 0
+        self.stored: set[int] = set()
+        self.acked: dict[int, int] = {}  # number: how often
+        self.came = 0
+        self.came_again = 0  # in the retry topic
+        self.came_after_ack = 0
+
+    async def send(self, client: BrokerClient) -> None:
+        while True:
+            posts = {}
+            for _ in range(20):
+                posts[self.next] = client.post_send("t", b"%d" % self.next, self.next % 3)
+                self.next += 1
+            for number, post in posts.items():
+                if (await client.reply_or_end(post, 5.0)).code == 0:
+                    self.stored.add(number)
+            await asyncio.sleep(0.002)
+
+    async def consume(self, client: BrokerClient, chance: random.Random, careful: bool) -> None:
+        """`careful`: acknowledges everything."""
+        while True:
+            fields = pop_fields("g", "t", invisibleTime=INVISIBLE_MS, pollTime=300)
+            reply = await client.reply_or_end(client.post(POP, **fields), 5.0)
+            assert reply.code in (0, 2, 14, 17, 210), (reply.code, reply.remark)
+            for one in popped(reply, "g", "t") if reply.code == 0 else ():
+                self.came += 1
+                self.came_again += one.topic != "t"
+                self.came_after_ack += int(one.body) in self.acked
+                await self.treat(client, one, 1.0 if careful else chance.random())
+
+    async def treat(self, client: BrokerClient, one: Popped, fate: float) -> None:
+        number = int(one.body)
+        if fate > 0.25:
+            done = await client.reply_or_end(client.post(ACK, **ack_fields("g", one)), 5.0)
+            if done.code == 0:
+                self.acked[number] = self.acked.get(number, 0) + 1
+        elif fate > 0.15:
+            fields = {**ack_fields("g", one), "invisibleTime": 300}
+            await client.reply_or_end(client.post(CHANGE, **fields), 5.0)
+
+    async def until_killed(self, broker: BrokerProcess, chance: random.Random) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(BrokerClient(broker.port)) for _ in range(4)]
+            tasks = [asyncio.create_task(self.send(clients[0]))]
+            tasks += [
+                asyncio.create_task(self.consume(client, chance, False)) for client in clients[1:]
+            ]
+            await asyncio.sleep(chance.uniform(0.8, 2.2))
+            broker.process.kill()
+            ends = await asyncio.gather(*tasks, return_exceptions=True)
+        for end in ends:
+            assert isinstance(end, ConnectionError), repr(end)
+
+    async def finish(self, broker: BrokerProcess) -> None:
+        """Acknowledges all there is, and waits until nothing has come for a while."""
+        async with BrokerClient(broker.port) as client:
+            task = asyncio.create_task(self.consume(client, random.Random(0), True))
+            seen, quiet_since = -1, now_ms()
+            while now_ms() - quiet_since < QUIET_S * 1000 or not self.stored <= set(self.acked):
+                assert not task.done(), task.exception()
+                assert now_ms() - quiet_since < 20_000, f"{len(self.stored)} {len(self.acked)}"
+                if self.came != seen:
+                    seen, quiet_since = self.came, now_ms()
+                await asyncio.sleep(0.05)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def end(broker: BrokerProcess) -> None:
+    broker.process.kill()
+    broker.process.wait(10)
+    broker.process.stdout.close()
+
+
+def test_kills_lose_no_message_and_let_none_come_for_ever(tmp_path: Path) -> None:
+    load = PopLoad()
+
+    async def play() -> None:
+        for number in range(ROUNDS):
+            broker = start_broker(tmp_path, OPTIONS)
+            try:
+                await load.until_killed(broker, random.Random(number))
+            finally:
+                end(broker)
+        broker = start_broker(tmp_path, OPTIONS)
+        try:
+            await load.finish(broker)
+            before = load.came
+            assert broker.stop(signal.SIGTERM) == 0
+        finally:
+            end(broker)
+        broker = start_broker(tmp_path, OPTIONS)
+        try:
+            await load.finish(broker)
+        finally:
+            end(broker)
+        assert load.came == before, "after a clean stop what is acknowledged came again"
+
+    asyncio.run(asyncio.wait_for(play(), 120))
+    assert load.stored <= set(load.acked)
+    assert load.came_again > 0
+    assert len(load.stored) > 100
+    print(f"{len(load.stored)} stored, {load.came} came, {load.came_again} again, "
+          f"{load.came_after_ack} after their ack")  # fmt: skip

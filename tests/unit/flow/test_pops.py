@@ -1,0 +1,332 @@
+"""Consumers that pop: a real shard core, loopback sockets, invisible times of a second or less."""
+
+import asyncio
+import time
+from base64 import b64encode
+from pathlib import Path
+
+from support.broker_client import BrokerClient
+from support.live_broker import live_broker, records, served
+from support.name_server import in_loop
+from support.popping import (
+    ACK,
+    BATCH_ACK,
+    CHANGE,
+    NOTIFICATION,
+    PEEK,
+    POLLING,
+    POP,
+    REVIVE_LOG,
+    ack,
+    ack_fields,
+    change,
+    now_ms,
+    pop,
+    pop_all,
+    pop_fields,
+    popped,
+)
+from support.waiting import until
+
+from rmq.broker.topic_config import TopicConfig
+from rmq.format import fastjson
+from rmq.format.message import decode_messages
+
+TIMER = "rmq_sys_wheel_timer"
+RETRY = "%RETRY%g_t"
+
+
+async def fill(client: BrokerClient, count: int, queues: int = 1, first: int = 0) -> None:
+    for number in range(first, first + count):
+        await client.send("t", b"%d" % number, number % queues, i=f"TAGS\x01{'ab'[number % 2]}")
+
+
+def numbers(some: list) -> list[int]:
+    return sorted(int(one.body) for one in some)
+
+
+@in_loop
+async def test_every_message_is_given_once_and_not_again_after_its_ack(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 100, 4)
+        found = []
+        while some := await pop(client, "g", "t", invisibleTime=1000):
+            assert len(some) <= 32
+            found += some
+        assert numbers(found) == list(range(100))
+        assert await pop(client, "other", "t", maxMsgNums=1) != []
+        await ack(client, "g", *found)
+        await until(lambda: broker.core.stats()["pop_check_points"] > 0)
+        await asyncio.sleep(1.3)
+        assert await pop(client, "g", "t") == []
+        assert broker.core.stats()["pop_revived"] == 0
+        assert records(broker, RETRY) == []
+
+
+@in_loop
+async def test_what_is_not_acknowledged_comes_again_counted(tmp_path: Path) -> None:
+    async with served(tmp_path) as (_, client):
+        await fill(client, 10)
+        began = now_ms()
+        first = await pop(client, "g", "t", invisibleTime=700)
+        await ack(client, "g", *first[:4], *first[7:])
+        again = await pop_all(client, "g", "t", 3, invisibleTime=300)
+        assert 690 <= now_ms() - began < 2000
+        assert numbers(again) == [4, 5, 6]
+        for one in again:
+            assert (one.topic, one.message.reconsume_times) == (RETRY, 1)
+            assert one.message.properties["TAGS"] == "ab"[int(one.body) % 2]
+            first_pop = first[0].extra.split(" ")[1]
+            assert one.message.properties["1ST_POP_TIME"] == first_pop
+        third = await pop_all(client, "g", "t", 3)
+        assert {one.message.reconsume_times for one in third} == {2}
+        assert {one.message.properties["1ST_POP_TIME"] for one in third} == {first_pop}
+        await ack(client, "g", *third)
+        assert await pop(client, "g", "t") == []
+
+
+@in_loop
+async def test_check_points_and_acks_stand_in_the_log_as_apache_has_them(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 3)
+        some = await pop(client, "g", "t", invisibleTime=60_000)
+        await ack(client, "g", some[1])
+        point, done = records(broker, TIMER)
+        start, popped_ms, invisible, revive, *_ = some[0].extra.split(" ")
+        assert fastjson.loads(point.body) == {
+            "bm": 0, "bn": "broker-a", "c": "g", "d": [0, 1, 2], "it": 60_000, "n": 3,
+            "pt": int(popped_ms), "q": 0, "ro": 0, "so": int(start), "t": "t",
+        }  # fmt: skip
+        assert fastjson.loads(done.body) == {
+            "ao": 1, "bn": "broker-a", "c": "g", "pt": int(popped_ms), "q": 0, "so": 0, "t": "t",
+        }  # fmt: skip
+        assert (point.properties["TAGS"], done.properties["TAGS"]) == ("ck", "ack")
+        due = int(popped_ms) + int(invisible)
+        assert point.properties["TIMER_DELIVER_MS"] == str(due - 1000)
+        assert done.properties["TIMER_DELIVER_MS"] == str(due)
+        for one in (point, done):
+            assert one.properties["REAL_TOPIC"] == REVIVE_LOG
+            assert one.properties["REAL_QID"] == revive
+
+
+@in_loop
+async def test_a_pop_waits_until_a_message_comes_or_its_time_is_over(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 1)
+        await ack(client, "g", *await pop(client, "g", "t"))
+        began = time.monotonic()
+        waiting = client.post(POP, **pop_fields("g", "t", pollTime=5000))
+        other = client.post(POP, **pop_fields("g", "t", pollTime=5000, queueId=0))
+        await asyncio.sleep(0.2)
+        info = await client.call(POLLING, consumerGroup="g", topic="t", queueId=-1)
+        assert info.fields["pollingNum"] == "1"
+        async with BrokerClient(broker.core.port) as sender:
+            await sender.send("t", b"2")
+            await sender.send("t", b"3")
+        found = popped(await client.reply(waiting), "g", "t")
+        found += popped(await client.reply(other), "g", "t")
+        assert numbers(found) == [2, 3]
+        assert time.monotonic() - began < 1.5
+        began = time.monotonic()
+        reply = await client.call(POP, **pop_fields("g", "t", pollTime=300))
+        assert (reply.code, reply.fields["restNum"]) == (210, "0")
+        assert 0.25 < time.monotonic() - began < 1.5
+
+
+@in_loop
+async def test_one_message_wakes_one_of_many_that_wait(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 1)
+        await ack(client, "g", *await pop(client, "g", "t"))
+        waiting = [client.post(POP, **pop_fields("g", "t", pollTime=1500)) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        async with BrokerClient(broker.core.port) as sender:
+            with sender.in_one_write():
+                posts = [sender.post_send("t", b"%d" % n) for n in range(50)]
+            for post in posts:
+                await sender.reply(post)
+        replies = [await client.reply(opaque) for opaque in waiting]
+        found = [popped(reply, "g", "t") for reply in replies if reply.code == 0]
+        assert numbers([one for some in found for one in some]) == list(range(50))
+        assert {reply.code for reply in replies} <= {0, 210}
+
+
+@in_loop
+async def test_another_invisible_time_counts_from_then_on(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 3)
+        some = await pop(client, "g", "t", invisibleTime=600)
+        later = await change(client, "g", some[0], 60_000)
+        sooner = await change(client, "g", some[1], 200)
+        assert sooner.extra != some[1].extra
+        again = await pop_all(client, "g", "t", 2)
+        assert [int(one.body) for one in again] == [1, 2]
+        assert broker.core.stats()["pop_changes"] == 2
+        await ack(client, "g", later, *again)
+        reply = await client.call(CHANGE, **{**ack_fields("g", later), "offset": 99},
+                                  invisibleTime=5)  # fmt: skip
+        assert reply.code == 208
+
+
+@in_loop
+async def test_a_batch_of_acks_names_its_messages_by_bits(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 10)
+        some = await pop(client, "g", "t", invisibleTime=600)
+        start, popped_ms, invisible, revive, *_ = some[0].extra.split(" ")
+        bits = b64encode(bytes([0b11110111, 0b01])).decode()
+        row = {"c": "g", "t": "t", "r": "0", "so": int(start), "q": 0, "rq": int(revive),
+               "pt": int(popped_ms), "it": int(invisible), "b": bits}  # fmt: skip
+        body = fastjson.dumps({"brokerName": "broker-a", "acks": [row]})
+        assert (await client.call(BATCH_ACK, body)).code == 0
+        again = await pop_all(client, "g", "t", 2)
+        assert numbers(again) == [3, 9]
+        tags = [record.properties["TAGS"] for record in records(broker, TIMER)]
+        assert "bAck" in tags
+        assert (await client.call(BATCH_ACK, b'{"acks":[]}')).code == 208
+        assert (await client.call(BATCH_ACK, b'{"acks":[{"t":]}')).code == 1
+
+
+@in_loop
+async def test_in_order_the_next_waits_for_the_acks_of_the_last(tmp_path: Path) -> None:
+    async with served(tmp_path) as (_, client):
+        await fill(client, 6)
+        some = await pop(client, "g", "t", order="true", maxMsgNums=3, invisibleTime=700)
+        assert numbers(some) == [0, 1, 2]
+        assert some[0].extra.split(" ")[3] == "999"
+        assert await pop(client, "g", "t", order="true") == []
+        await ack(client, "g", some[0], some[2])
+        assert await pop(client, "g", "t", order="true") == []
+        began = time.monotonic()
+        reply = await client.call(POP, **pop_fields("g", "t", order="true", pollTime=3000))
+        assert 0.3 < time.monotonic() - began < 1.5
+        again = popped(reply, "g", "t")
+        assert [int(one.body) for one in again] == [1, 2, 3, 4, 5]
+        assert reply.fields["orderCountInfo"] == "0 qo0%1 1;0 qo0%2 1;0 0 0"
+        waiting = client.post(POP, **pop_fields("g", "t", order="true", pollTime=5000))
+        async with BrokerClient(client.port) as other:
+            await other.send("t", b"6")
+            await asyncio.sleep(0.1)
+            await ack(other, "g", *again)
+        assert [int(one.body) for one in popped(await client.reply(waiting), "g", "t")] == [6]
+
+
+@in_loop
+async def test_the_attempt_that_has_the_batch_gets_it_again(tmp_path: Path) -> None:
+    async with served(tmp_path) as (_, client):
+        await fill(client, 3)
+        fields = {"order": "true", "attemptId": "A", "maxMsgNums": 2}
+        first = await pop(client, "g", "t", **fields)
+        assert await pop(client, "g", "t", **{**fields, "attemptId": "B"}) == []
+        assert numbers(await pop(client, "g", "t", **fields)) == numbers(first)
+
+
+@in_loop
+async def test_a_notification_tells_of_messages_and_takes_none(tmp_path: Path) -> None:
+    async with served(tmp_path) as (_, client):
+        await fill(client, 1)
+        ask = {"consumerGroup": "g", "topic": "t", "queueId": -1, "pollTime": 3000, "bornTime": 0}
+        assert (await client.call(NOTIFICATION, **ask)).fields["hasMsg"] == "true"
+        peeked = await client.call(PEEK, consumerGroup="g", topic="t", queueId=-1, maxMsgNums=5)
+        assert [one.body for one in decode_messages(peeked.body)] == [b"0"]
+        await ack(client, "g", *await pop(client, "g", "t"))
+        peeked = await client.call(PEEK, consumerGroup="g", topic="t", queueId=-1, maxMsgNums=5)
+        assert peeked.code == 19
+        assert (await client.call(NOTIFICATION, **{**ask, "pollTime": 100})).fields == {
+            "hasMsg": "false", "pollingFull": "false",
+        }  # fmt: skip
+        waiting = client.post(NOTIFICATION, **ask)
+        async with BrokerClient(client.port) as other:
+            await asyncio.sleep(0.1)
+            await other.send("t", b"1")
+        assert (await client.reply(waiting)).fields["hasMsg"] == "true"
+        assert numbers(await pop(client, "g", "t")) == [1]
+
+
+@in_loop
+async def test_only_messages_that_pass_the_filter_are_popped(tmp_path: Path) -> None:
+    async with served(tmp_path) as (_, client):
+        await fill(client, 10)
+        found = await pop(client, "g", "t", exp="a", expType="TAG")
+        assert numbers(found) == [0, 2, 4, 6, 8]
+        sql = await pop(client, "h", "t", exp="TAGS = 'b'", expType="SQL92")
+        assert numbers(sql) == [1, 3, 5, 7, 9]
+        reply = await client.call(POP, **pop_fields("h", "t", exp="TAGS =", expType="SQL92"))
+        assert reply.code == 23
+
+
+@in_loop
+async def test_wrong_requests_get_apaches_codes(tmp_path: Path) -> None:
+    async with served(tmp_path, autoCreateSubscriptionGroup=False) as (broker, client):
+        await broker.topics.create(TopicConfig("t", 1, 1))
+        await client.send("t", b"0")
+        for code, fields in (
+            (29, {"maxMsgNums": 33}),
+            (29, {"queueId": 1}),
+            (17, {"topic": "none"}),
+            (26, {"consumerGroup": "nobody"}),
+            (210, {"bornTime": now_ms() - 9000}),
+            (1, {"invisibleTime": "soon"}),
+        ):
+            reply = await client.call(POP, **{**pop_fields("g", "t"), **fields})
+            assert reply.code == code, (code, fields, reply.remark)
+        extra = f"0 {now_ms()} 60000 0 0 broker-a 0 0"
+        good = {"consumerGroup": "g", "topic": "t", "queueId": 0, "offset": 0, "extraInfo": extra}
+        for code, fields in (
+            (17, {"topic": "none"}),
+            (13, {"queueId": 7}),
+            (208, {"offset": 99}),
+            (208, {"offset": -1}),
+            (1, {"extraInfo": "0 1 2"}),
+            (1, {"extraInfo": f"0 {1 << 62} 60000 0 0 broker-a 0 0"}),
+            (1, {"extraInfo": f"0 {now_ms()} 60000 77 0 broker-a 0 0"}),
+            (0, {}),
+        ):
+            reply = await client.call(ACK, **{**good, **fields})
+            assert reply.code == code, (code, fields, reply.remark)
+
+
+@in_loop
+async def test_what_waits_for_its_time_outlives_a_restart(tmp_path: Path) -> None:
+    async with served(tmp_path) as (_, client):
+        await fill(client, 6, 2)
+        some = await pop(client, "g", "t", invisibleTime=1500)
+        assert len(some) == 6
+        await ack(client, "g", *[one for one in some if int(one.body) < 4])
+    async with served(tmp_path) as (_, client):
+        assert await pop(client, "g", "t") == []
+        again = await pop_all(client, "g", "t", 2)
+        assert numbers(again) == [4, 5]
+        await ack(client, "g", *again)
+    async with served(tmp_path) as (_, client):
+        assert await pop(client, "g", "t", pollTime=1800, bornTime=now_ms()) == []
+
+
+@in_loop
+async def test_a_new_group_may_begin_at_the_end(tmp_path: Path) -> None:
+    async with live_broker(tmp_path) as broker, BrokerClient(broker.core.port, "c", 1) as client:
+        await fill(client, 5)
+        assert numbers(await pop_binary(client, initMode=1)) == [0, 1, 2, 3, 4]
+
+
+@in_loop
+async def test_retry_topics_of_version_2_go_with_their_topic(tmp_path: Path) -> None:
+    async with served(tmp_path, enableRetryTopicV2=True) as (broker, client):
+        await fill(client, 2)
+        await pop(client, "g", "t", invisibleTime=100)
+        again = await pop_all(client, "g", "t", 2)
+        assert {one.topic for one in again} == {"%RETRY%g+t"}
+        await ack(client, "g", *again)
+        assert broker.topics.get("%RETRY%g+t") is not None
+    async with served(tmp_path, enableRetryTopicV2=True) as (broker, client):
+        assert broker.topics.get("%RETRY%g+t") is not None
+        assert (await client.call(215, topic="t")).code == 0
+        assert broker.topics.get("%RETRY%g+t") is None
+        assert (await client.call(POP, **pop_fields("g", "t"))).code == 17
+
+
+async def pop_binary(client: BrokerClient, **fields: int) -> list:
+    """Binary headers have 16 bits for the code."""
+    reply = await client.call(POP & 0xFFFF, **pop_fields("g", "t", **fields))
+    assert reply.code == 0, reply.remark
+    return popped(reply, "g", "t")
