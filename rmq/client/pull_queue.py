@@ -37,8 +37,8 @@ class PullQueue:
         self.dropped = False
         self.listed = False  # in the consumer's list of queues with messages
         self.count = 0
-        self.size = 0
-        self._chunks: deque[list[MessageExt]] = deque()
+        self.size = 0  # bytes of the bodies of all pulls that are not taken to their end
+        self._chunks: deque[tuple[list[MessageExt], int]] = deque()  # and the bytes of each
         self._taken = 0  # of the first chunk
 
     @property
@@ -68,9 +68,10 @@ class PullQueue:
         """What a pull brought, and where the next one begins."""
         self.pull_offset = following
         if messages:
-            self._chunks.append(messages)
+            size = sum([each.stored_body_bytes for each in messages])
+            self._chunks.append((messages, size))
             self.count += len(messages)
-            self.size += sum([each.stored_body_bytes for each in messages])
+            self.size += size
         elif not self.count:  # nothing there that is wanted
             if self.done == self.position:
                 self.done = following
@@ -79,7 +80,7 @@ class PullQueue:
     def take(self, most: int, out: list[MessageExt]) -> None:
         """Up to `most` messages, in order, to the end of `out`."""
         while most > 0 and self._chunks:
-            chunk = self._chunks[0]
+            chunk, size = self._chunks[0]
             if self._taken == 0 and len(chunk) <= most:
                 part = chunk
             else:
@@ -88,10 +89,10 @@ class PullQueue:
             if self._taken == len(chunk):
                 self._chunks.popleft()
                 self._taken = 0
+                self.size -= size
             out += part
             most -= len(part)
             self.count -= len(part)
-            self.size -= sum([each.stored_body_bytes for each in part])
             self.position = part[-1].queue_offset + 1
         if not self._chunks and self.pull_offset is not None:
             self.position = self.pull_offset
