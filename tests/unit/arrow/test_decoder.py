@@ -185,3 +185,16 @@ def test_only_wanted_tags_pass() -> None:
     data = record(0, properties=b"TAGS\1Aa\2") + record(1, properties=b"TAGS\1BB\2") + record(2)
     assert [row["tags"] for row in decoded(data, tags=["Aa"])] == ["Aa"]
     assert decoded(data, tags=["none"]) == []
+
+
+def test_rows_without_bytes_fill_a_batch_by_their_numbers_and_are_no_nulls() -> None:
+    """A row of queueOffset and an empty body takes 12 bytes: 84 of them reach 1000."""
+    columns = Columns([Field.QUEUE_OFFSET, Field.BODY], 8192, 1000)
+    decoder = Decoder(columns)
+    records = b"".join(record(at, b"") for at in range(100))
+    status, used, following = decoder.decode_bytes(records, 0)
+    assert (status, following) == (Status.NOT_READY, 84)
+    assert used == len(records) * 84 // 100
+    rows, taken = columns.take()
+    schema = pa.schema([("queueOffset", pa.int64()), ("body", pa.binary())])
+    assert BatchMaker(schema).batch(rows, taken).to_pydict()["body"] == [b""] * 84
