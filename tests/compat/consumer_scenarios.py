@@ -21,6 +21,7 @@ from rmq import (
     ConsumeOrderlyStatus,
     Message,
     MessageExt,
+    PopConsumer,
     Producer,
     PushConsumer,
     RouteError,
@@ -212,3 +213,42 @@ def in_order(address: str, run: str) -> dict[str, Any]:
             "overlaps": overlaps,
             "later": len(kept.messages) - 301,
         }
+
+
+def popped(address: str, run: str) -> dict[str, Any]:
+    """Two consumers take messages; one that is not acknowledged comes again."""
+    with Admin(namesrv_addr=address) as admin:
+        topic = topic_of(admin, "pop", run, 4)
+    settings: dict[str, Any] = {
+        "namesrv_addr": address, "consume_from_where": "CONSUME_FROM_FIRST_OFFSET",
+        "pop_invisible_time": 8_000,
+    }  # fmt: skip
+    send(address, topic, 60)
+    taken: list[MessageExt] = []
+    with PopConsumer(f"pop-{run}", **settings) as one, PopConsumer(f"pop-{run}", **settings) as two:
+        for each in (one, two):
+            each.subscribe(topic)
+        until = time.monotonic() + WAIT_S
+        while len(taken) < 60 and time.monotonic() < until:
+            for each in (one, two):
+                got = each.poll(300, 8)
+                each.ack([message for message in got if message.body not in (b"7", b"8")])
+                taken += got
+        first = Counter(int(each.body) for each in taken)
+        late = next(each for each in taken if each.body == b"8")
+        one.change_invisible_time(late, 12_000)
+        again: list[MessageExt] = []
+        while len(again) < 2 and time.monotonic() < until:
+            got = one.poll(1_000)
+            one.ack(got)
+            again += got
+        rest = one.poll(3_000)
+    return {
+        "first": first == Counter(range(60)),
+        "again": [each.body.decode() for each in again],
+        "times": [each.reconsume_times for each in (*taken[:1], *again)],
+        "topics": {each.topic == topic for each in (*taken, *again)},
+        "same id": again[0].message_id
+        == next(each.message_id for each in taken if each.body == b"7"),
+        "rest": len(rest),
+    }

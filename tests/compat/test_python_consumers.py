@@ -35,3 +35,10 @@ def test_order_is_kept_through_failures_and_hand_overs(target: Target, session_i
     assert scenarios.in_order(target.name_server, session_id) == {
         "in order": True, "counts": {1: 299, 2: 1}, "twice": ["7"], "overlaps": [], "later": 0,
     }  # fmt: skip
+
+
+def test_popped_messages_are_acknowledged_or_come_again(target: Target, session_id: str) -> None:
+    assert scenarios.popped(target.name_server, session_id) == {
+        "first": True, "again": ["7", "8"], "times": [0, 1, 1], "topics": {True}, "same id": True,
+        "rest": 0,
+    }  # fmt: skip

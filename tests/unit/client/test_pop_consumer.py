@@ -1,0 +1,159 @@
+"""PopConsumer against an embedded broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from support.consuming import create, numbers, once_each, send
+from support.waiting import wait_until
+
+from rmq import ClosedError, ConfigError, Message, MessageError, MessageExt, PopConsumer
+from rmq.pytest_plugin import RunningBroker
+
+
+def popper(broker: RunningBroker, group: str, **changes: Any) -> PopConsumer:
+    changes = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET", **changes}
+    return PopConsumer(group, namesrv_addr=broker.namesrv_addr, **changes)
+
+
+def gather(consumer: PopConsumer, count: int, timeout_s: float = 20) -> list[MessageExt]:
+    """Polls and acknowledges until so many have come."""
+    found: list[MessageExt] = []
+    until = time.monotonic() + timeout_s
+    while len(found) < count and time.monotonic() < until:
+        got = consumer.poll(500)
+        consumer.ack(got)
+        found += got
+    assert len(found) == count
+    return found
+
+
+def bodies(messages: list[MessageExt]) -> list[int]:
+    return [int(each.body) for each in messages]
+
+
+def test_many_consumers_share_one_queue(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "pop-share")
+    send(broker.namesrv_addr, numbers("pop-share", 0, 300))
+    found: list[int] = []
+    lock = threading.Lock()
+    by_consumer: Counter[int] = Counter()
+
+    def read(number: int) -> None:
+        with popper(broker, "pop-share", pop_batch_nums=8) as consumer:
+            consumer.subscribe("pop-share")
+            until = time.monotonic() + 20
+            while len(found) < 300 and time.monotonic() < until:
+                got = consumer.poll(300)
+                consumer.ack(got)
+                with lock:
+                    found.extend(bodies(got))
+                    by_consumer[number] += len(got)
+
+    threads = [threading.Thread(target=read, args=(i,)) for i in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert once_each(found, 0, 300)
+    assert len([count for count in by_consumer.values() if count]) > 1
+
+
+def test_what_is_not_acknowledged_comes_again(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "pop-again")
+    send(broker.namesrv_addr, numbers("pop-again", 0, 3))
+    with popper(broker, "pop-again", pop_invisible_time=5_000) as consumer:
+        consumer.subscribe("pop-again")
+        first = consumer.poll(9_000)
+        while len(first) < 3:
+            first += consumer.poll(9_000)
+        consumer.ack([each for each in first if each.body != b"1"])
+        began = time.monotonic()
+        (again,) = gather(consumer, 1, 30)
+        assert (again.body, again.reconsume_times, again.topic) == (b"1", 1, "pop-again")
+        assert time.monotonic() - began > 3
+        assert consumer.poll(500) == []
+
+
+def test_the_invisible_time_can_be_changed(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "pop-change")
+    send(broker.namesrv_addr, numbers("pop-change", 0, 2))
+    with popper(broker, "pop-change", pop_invisible_time=60_000) as consumer:
+        consumer.subscribe("pop-change")
+        first = consumer.poll(9_000)
+        while len(first) < 2:
+            first += consumer.poll(9_000)
+        one, two = sorted(first, key=lambda each: each.body)
+        handle = consumer.handle(one)
+        consumer.change_invisible_time(one, 1_000)
+        assert consumer.handle(one) != handle
+        (again,) = gather(consumer, 1, 30)
+        assert (again.body, again.reconsume_times) == (b"0", 1)
+        consumer.change_invisible_time(two, 120_000)
+        consumer.ack(two)
+        assert consumer.poll(500) == []
+
+
+def test_a_waiting_poll_gets_what_is_sent_at_once(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "pop-wait", 4)
+    with popper(broker, "pop-wait") as consumer:
+        consumer.subscribe("pop-wait")
+        began = time.monotonic()
+        assert consumer.poll(300) == []
+        assert 0.25 < time.monotonic() - began < 3
+        timer = threading.Timer(0.3, send, (broker.namesrv_addr, numbers("pop-wait", 7, 8)))
+        timer.start()
+        began = time.monotonic()
+        assert bodies(consumer.poll(15_000)) == [7]
+        assert time.monotonic() - began < 5
+        timer.join()
+
+
+def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "pop-filter", 2)
+    tags = ["Aa", "BB", "c", "d"]  # the first two have one hash in Java
+    send(broker.namesrv_addr, [Message("pop-filter", f"{i}", tags[i % 4], properties={"n": str(i)})
+                               for i in range(80)])  # fmt: skip
+    with popper(broker, "pop-tags") as consumer:
+        consumer.subscribe("pop-filter", "Aa || c")
+        assert sorted(bodies(gather(consumer, 40))) == list(range(0, 80, 2))
+        assert consumer.poll(300) == []
+    with popper(broker, "pop-sql") as consumer:
+        consumer.subscribe("pop-filter", sql="n >= 60 AND TAGS = 'd'")
+        assert sorted(bodies(gather(consumer, 5))) == [63, 67, 71, 75, 79]
+
+
+def test_closing_ends_a_poll(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "pop-close")
+    consumer = popper(broker, "pop-close").start()
+    consumer.subscribe("pop-close")
+    ends: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            consumer.poll(30_000)
+        except ClosedError as error:
+            ends.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    time.sleep(0.3)
+    consumer.close()
+    wait_until(lambda: ends)
+    thread.join()
+
+
+def test_wrong_uses_are_refused(broker: RunningBroker) -> None:
+    with pytest.raises(ConfigError):
+        PopConsumer("g", pop_invisible_time=1)
+    with popper(broker, "pop-wrong") as consumer:
+        with pytest.raises(ConfigError, match="max_messages"):
+            consumer.poll(0, 33)
+        assert consumer.poll(0) == []
+        sent = Message("pop-wrong", b"x")
+        with pytest.raises((MessageError, AttributeError, TypeError)):
+            consumer.ack(sent)  # type: ignore[arg-type]
