@@ -143,7 +143,7 @@ RMQ_INLINE uint32_t rmq_read_string(rmq_mark_cursor *cursor, uint32_t at, const 
     return place + 1;
 }
 
-/* The number that eight decimal digits are; 0 when not all are digits. Little-endian, as both of our
+/* The number that eight decimal digits are; 0 when not all are digits. Little-endian, as both our
  * processors: pairs become one number each, then fours, then all eight, by two multiplications. */
 RMQ_INLINE int rmq_eight_digits(const uint8_t *at, uint64_t *number)
 {
