@@ -9,11 +9,13 @@ async functions of both kinds. Before a call each message's key is claimed in th
 lease_s; after it the keys are done and stay so for the store's keep_s. Messages whose keys are done
 are left out; when none is left the function is not called. A key that another consumer has claimed
 and not finished makes its message, and those behind it in the batch, come again later. A call that
-fails gives its claims back.
+fails gives its claims back. Listeners in order that set auto_commit = False are refused: what they
+roll back later would count as done.
 
 What it cannot do: a process that dies between the effect and the store's commit leaves a claim
 that expires, and the message's effect happens again. Where that matters, write the key in the
-same transaction as the effect.
+same transaction as the effect. While such a claim lasts its message is tried in vain, and those
+tries count: max_reconsume_times has to allow for more than lease_s of them.
 """
 
 from __future__ import annotations
@@ -169,6 +171,9 @@ class _Plan:
     def ended(self, result: Any, rest: Sequence[Any]) -> None:
         context = rest[0] if rest else None
         whole = getattr(context, "ack_index", self._count) >= len(self.left) - 1
+        if isinstance(context, ConsumeOrderlyContext) and not context.auto_commit:
+            self.failed()
+            raise ConfigError("@deduplicate with auto_commit = False: a ROLLBACK could not be kept")
         if _is_good(result) and whole:
             if self._claimed:
                 self._store.finish(self._claimed)

@@ -6,11 +6,12 @@
 
 A row is (id, owner, until_ms, done): after until_ms a claim is free again, a done key forgotten.
 Keys of more than 200 characters are kept as their SHA-256. Each thread has its own connection to a
-database; a batch is one transaction.
+database, which is made anew when it breaks; a batch is one transaction.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import secrets
@@ -26,7 +27,7 @@ from rmq.errors import ConfigError
 KEEP_S = 3 * 86_400.0  # as long as brokers keep messages, unless they are set otherwise
 KEY_LENGTH_MAX = 200
 FORGET_EVERY_S = 60.0
-TRIES = 5  # of a transaction that met another one
+TRIES = 5  # of a transaction that met another one, or a broken connection
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MARKS: dict[str, Callable[[int], str]] = {
     "qmark": lambda i: "?", "format": lambda i: "%s", "pyformat": lambda i: f"%(p{i})s",
@@ -114,20 +115,34 @@ class DbApiStore:
                 connection.rollback()
 
     def _transaction(self, work: Callable[[Any], Any]) -> Any:
-        connection = self._connection()
+        again = (
+            self._module.IntegrityError, self._module.OperationalError, self._module.InterfaceError,
+        )  # fmt: skip
         for attempt in range(TRIES):
+            connection = self._connection()
             try:
                 result = work(connection.cursor())
                 connection.commit()
                 return result
-            except (self._module.IntegrityError, self._module.OperationalError):
-                connection.rollback()
+            except again:
+                self._undo(connection)
                 if attempt + 1 == TRIES:
                     raise
                 time.sleep(0.01 * 2**attempt)
             except BaseException:
-                connection.rollback()
+                self._undo(connection)
                 raise
+
+    def _undo(self, connection: Any) -> None:
+        """Rolls back; a connection that cannot is broken, and is not used again."""
+        try:
+            connection.rollback()
+        except self._module.Error:
+            del self._own.connection
+            with self._lock:
+                self._all.remove(connection)
+            with contextlib.suppress(self._module.Error):
+                connection.close()
 
     # ---- what deduplicate asks
 

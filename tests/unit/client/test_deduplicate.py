@@ -62,6 +62,7 @@ def module_with(style: str) -> Any:
     return SimpleNamespace(
         connect=connect, paramstyle=style, Error=sqlite3.Error,
         IntegrityError=sqlite3.IntegrityError, OperationalError=sqlite3.OperationalError,
+        InterfaceError=sqlite3.InterfaceError,
     )  # fmt: skip
 
 
@@ -196,6 +197,52 @@ def test_a_call_that_fails_gives_its_claims_back(store: Any) -> None:
     for expected in (ConsumeConcurrentlyStatus.RECONSUME_LATER, None, None):
         assert listener(messages_of("a"), ConsumeConcurrentlyContext(QUEUE)) is expected
     assert seen == [1, 1, 1]
+
+
+def test_a_call_that_may_be_rolled_back_is_refused(store: Any) -> None:
+    @deduplicate(store=store)
+    def listener(messages: list[MessageExt], context: Any) -> ConsumeOrderlyStatus:
+        context.auto_commit = False
+        return ConsumeOrderlyStatus.SUCCESS
+
+    with pytest.raises(ConfigError, match="auto_commit"):
+        listener(messages_of("a"), ConsumeOrderlyContext(QUEUE))
+    assert store.claim(["a"], 60) == [OURS]
+
+
+def test_a_database_that_was_away_is_connected_to_anew(tmp_path: Path) -> None:
+    class Broken(sqlite3.Connection):
+        is_broken = False
+
+        def cursor(self, *given: Any) -> Any:
+            if self.is_broken:
+                raise sqlite3.OperationalError("server closed the connection unexpectedly")
+            return super().cursor(*given)
+
+        def rollback(self) -> None:
+            if self.is_broken:
+                raise sqlite3.InterfaceError("connection already closed")
+            super().rollback()
+
+    def connect(path: str) -> Any:
+        if is_away:
+            raise sqlite3.OperationalError("could not connect to server")
+        return sqlite3.connect(path, factory=Broken)
+
+    is_away = False
+    module = SimpleNamespace(**{**vars(module_with("qmark")), "connect": connect})
+    store = DbApiStore(module, str(tmp_path / "seen.db"))
+    assert store.claim(["a"], 60) == [OURS]
+    store._all[0].is_broken = is_away = True
+    with pytest.raises(sqlite3.OperationalError, match="could not connect"):
+        store.finish(["a"])
+    is_away = False
+    store.finish(["a"])
+    assert store.claim(["a", "b"], 60) == [DONE, OURS]
+    store._all[0].is_broken = True
+    assert store.claim(["a", "c"], 60) == [DONE, OURS]
+    assert len(store._all) == 1
+    store.close()
 
 
 def test_part_of_a_batch_may_be_done(store: Any) -> None:
