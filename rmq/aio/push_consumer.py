@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
+import threading
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from rmq.aio.threaded import threaded
 from rmq.client import push_consumer
-from rmq.client.listening import Listen, function_of
+from rmq.client.listening import Listen, function_of, is_coroutine
 from rmq.client.push_parameters import PushConsumerParameters
 from rmq.client.subscription import EVERYTHING
 from rmq.format.fastjson import MessageQueue
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from rmq.client.keywords import PushConsumerKeywords
+
+
+# In a listener's call: the consumer's thread that waits for its end.
+_waits: ContextVar[threading.Thread | None] = ContextVar("rmq_waits", default=None)
 
 
 class PushConsumer:
@@ -51,15 +56,16 @@ class PushConsumer:
     async def start(self) -> PushConsumer:
         given = self._consumer.parameters
         listen = function_of(given.message_listener)
-        if inspect.iscoroutinefunction(listen):
+        if is_coroutine(listen):
             loop = asyncio.get_running_loop()
             given.message_listener = functools.partial(_in_loop, loop, listen)
         await threaded(self._consumer.start)
         return self
 
     async def close(self) -> None:
-        """Ends pulls, waits for calls under way, commits, and leaves the group."""
-        await threaded(self._consumer.close)
+        """Ends pulls, waits for calls under way (but that of a listener that closes), commits, and
+        leaves the group."""
+        await threaded(self._consumer.close, own=_waits.get())
 
     async def __aenter__(self) -> PushConsumer:
         return await self.start()
@@ -99,4 +105,10 @@ class PushConsumer:
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, listen: Listen, messages: Any, context: Any) -> Any:
-    return asyncio.run_coroutine_threadsafe(listen(messages, context), loop).result()
+    thread = threading.current_thread()
+
+    async def call() -> Any:
+        _waits.set(thread)
+        return await listen(messages, context)
+
+    return asyncio.run_coroutine_threadsafe(call(), loop).result()

@@ -3,7 +3,7 @@
 A batch that failed is sent back to its broker message by message, which copies each to the group's
 retry topic behind a delay; one that cannot be sent back is tried again here in 5 s. Messages whose
 call takes longer than consume_timeout are sent back as well, and what that call returns at last
-does not count. Broadcasting consumers drop what failed.
+does not count. Broadcasting consumers drop what failed or takes so long.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class ConcurrentService:
 
     def call(
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
-    ) -> tuple[ConsumeConcurrentlyStatus | None, Exception | None]:
+    ) -> tuple[ConsumeConcurrentlyStatus | None, BaseException | None]:
         """The listener's status; None with the exception it raised."""
         try:
             status = self._listen(messages, context)
-        except Exception as error:
+        except BaseException as error:  # SystemExit, too: its messages have to come again
             return None, error
         if status is None:
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS, None
@@ -117,10 +117,12 @@ class ConcurrentService:
 
     def clean_expired(self, timeout_s: float) -> None:
         """Sends back what a call has not dealt with in that time."""
+        is_broadcast = self._consumer.parameters.message_model == BROADCASTING
         for queue in self._consumer.process_queues():
             for batch in queue.expired(time.monotonic() - timeout_s, EXPIRED_MOST):
-                log.warning("no end in sight for %s: sent back", batch.messages[0])
-                sent = [self._consumer.sender.send_back(each, EXPIRED_DELAY_LEVEL)
+                end = "dropped" if is_broadcast else "sent back"
+                log.warning("no end in sight for %s: %s", batch.messages[0], end)
+                sent = [is_broadcast or self._consumer.sender.send_back(each, EXPIRED_DELAY_LEVEL)
                         for each in batch.messages]  # fmt: skip
                 if all(sent) and queue.forget(batch):
                     self._consumer.pulls.go_on(queue)

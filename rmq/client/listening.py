@@ -11,6 +11,7 @@ a listener that returns None has succeeded: functions that say nothing are what 
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,12 @@ class ConsumeOrderlyContext:
 
 Context = ConsumeConcurrentlyContext | ConsumeOrderlyContext
 Listen = Callable[[list[MessageExt], Any], Any]
+
+
+def is_coroutine(listen: Listen) -> bool:
+    """Whether it has to be awaited; also an object whose __call__ has."""
+    call = type(listen).__call__
+    return inspect.iscoroutinefunction(listen) or inspect.iscoroutinefunction(call)
 
 
 def function_of(listener: Any) -> Listen:

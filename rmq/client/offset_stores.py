@@ -17,7 +17,7 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from cext.client.reply import Reply
 from rmq.client.instance import ClientInstance
@@ -93,9 +93,10 @@ class RemoteOffsets:
 class LocalOffsets:
     """A file of this machine."""
 
+    _lock: ClassVar[threading.Lock] = threading.Lock()  # consumers of one process may share a file
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = threading.Lock()
         self._offsets: dict[MessageQueue, int] = {}
         self._owed: dict[MessageQueue, int] = {}  # not in the file yet
 

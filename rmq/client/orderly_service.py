@@ -61,11 +61,11 @@ class OrderlyService:
 
     def call(
         self, messages: list[MessageExt], context: ConsumeOrderlyContext
-    ) -> tuple[ConsumeOrderlyStatus | None, Exception | None]:
+    ) -> tuple[ConsumeOrderlyStatus | None, BaseException | None]:
         """The listener's status; None with the exception it raised."""
         try:
             status = self._listen(messages, context)
-        except Exception as error:
+        except BaseException as error:  # SystemExit, too: its messages have to come again
             return None, error
         if status is None:
             return SUCCESS, None

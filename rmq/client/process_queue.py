@@ -115,10 +115,10 @@ class ProcessQueue:
     def put_batches(
         self, messages: list[MessageExt], following: int, bytes_: int, most: int
     ) -> list[Batch]:
-        """What a pull brought, in batches of `most`."""
+        """What a pull brought, in batches of `most`; from here on the next pull may be sent."""
         found = []
         with self.lock:
-            self.pull_offset = following
+            self.pull_offset, self.pulling = following, False
             if messages:
                 each = bytes_ // len(messages) + 1
                 for at in range(0, len(messages), most):
@@ -168,10 +168,11 @@ class ProcessQueue:
         found: list[Batch] = []
         with self.lock:
             for batch in self._batches:
+                if batch.done:
+                    continue
                 if len(found) == most or not 0 < batch.began < before:
                     break
-                if not batch.done:
-                    found.append(batch)
+                found.append(batch)
         return found
 
     def forget(self, batch: Batch) -> bool:
@@ -189,7 +190,7 @@ class ProcessQueue:
     def put_messages(self, messages: list[MessageExt], following: int, bytes_: int) -> bool:
         """What a pull brought; True when somebody has to begin with it."""
         with self.lock:
-            self.pull_offset = following
+            self.pull_offset, self.pulling = following, False
             if messages:
                 each = bytes_ // len(messages) + 1
                 self._messages.extend([(message, each) for message in messages])

@@ -20,6 +20,8 @@ orderly_service (calling), sharing (who reads which queue).
 from __future__ import annotations
 
 import logging
+import os
+import threading
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -33,6 +35,7 @@ from rmq.client.listening import (
     ConsumeConcurrentlyContext,
     ConsumeOrderlyContext,
     function_of,
+    is_coroutine,
 )
 from rmq.client.namespaces import unwrap, wrap
 from rmq.client.offset_stores import LocalOffsets, OffsetStore, RemoteOffsets
@@ -98,6 +101,8 @@ class PushConsumer:
         self.is_closing = self.is_suspended = False
         self.started_ms = 0
         self._is_open = False
+        self._process = 0  # that started it
+        self._commits = threading.RLock()  # what is read first is told first
         self._timers: list[Timer] = []
         self._tracer: ConsumeTracer | None = None
         for topic, tags in (self.parameters.subscription or {}).items():
@@ -123,6 +128,8 @@ class PushConsumer:
         given = self.parameters
         given.check()
         listen = function_of(given.message_listener)
+        if is_coroutine(listen):
+            raise ConfigError("the listener is a coroutine function: rmq.aio.PushConsumer calls it")
         self.instance = ClientInstance.acquire(given)
         try:
             self.store = self._offset_store()
@@ -140,6 +147,7 @@ class PushConsumer:
         service = OrderlyService if given.consume_orderly else ConcurrentService
         self.service = service(self, listen)
         self.started_ms = int(time.time() * 1000)
+        self._process = os.getpid()
         self._is_open = True
         if given.message_model == CLUSTERING:
             retry = RETRY + self.group
@@ -149,7 +157,11 @@ class PushConsumer:
             timers.every(max(given.persist_consumer_offset_interval, 10), self.commit),
             timers.every(SAMPLE_MS, self.stats.sample),
         ]
-        self.sharing.begin()
+        try:
+            self.sharing.begin()
+        except BaseException:  # of a strategy: brokers must not count a member that reads nothing
+            self.close()
+            raise
         return self
 
     def _offset_store(self) -> OffsetStore:
@@ -168,24 +180,26 @@ class PushConsumer:
         most = self.parameters.max_reconsume_times
         return MAX_RECONSUME_TIMES if most == -1 else most
 
-    def close(self) -> None:
-        """Ends pulls, waits for calls under way, commits, and leaves the group."""
-        if not self._is_open:
+    def close(self, *, own: threading.Thread | None = None) -> None:
+        """Ends pulls, waits for calls under way (but that of the thread `own`, this one unless
+        given), commits, and leaves the group."""
+        was_open, self._is_open = self._is_open, False
+        if not was_open or os.getpid() != self._process:
             self.is_closing = True
-            return
-        self._is_open = False
+            return  # a child of fork has none of the threads, and is no member
         for timer in self._timers:
             timer.cancel()
         self.sharing.end()
         self.pulls.closed = True
+        own = own or threading.current_thread()
         grace_s = self.parameters.await_termination_millis_when_shutdown / 1000
-        self.workers.drain(time.monotonic() + grace_s)
+        self.workers.drain(time.monotonic() + grace_s, own)
         self.is_closing = True
-        ended = self.workers.close(time.monotonic() + CALLS_UNDER_WAY_S)
+        ended = self.workers.close(time.monotonic() + CALLS_UNDER_WAY_S, own)
         self.service.close()
         if not ended:
             log.warning("a listener of %s does not return: it is left behind", self.group)
-        self.sharing.leave(give_back=ended)
+        self.sharing.leave()
         if self._tracer is not None:
             self._tracer.close()
         self.instance.remove_consumer(self.group)
@@ -261,15 +275,22 @@ class PushConsumer:
     def commit(self, queues: Iterable[ProcessQueue] | None = None, *, wait: bool = False) -> None:
         """Tells the store how far the queues are, where that is news."""
         news: dict[MessageQueue, int] = {}
-        for queue in self.process_queues() if queues is None else queues:
-            progress = queue.progress
-            # the last time also what was told before: that may have been lost on its way
-            is_news = progress != queue.committed or (wait and progress > queue.first)
-            if progress >= 0 and is_news and not queue.released:
-                queue.committed = progress
-                news[queue.wire] = progress
-        if news:
-            self.store.persist(news, wait=wait)
+        with self._commits:
+            for queue in self.process_queues() if queues is None else queues:
+                progress = queue.progress
+                # the last time also what was told before: that may have been lost on its way
+                is_news = progress != queue.committed or (wait and progress > queue.first)
+                if progress >= 0 and is_news and not queue.released:
+                    queue.committed = progress
+                    news[queue.wire] = progress
+            if news:
+                self.store.persist(news, wait=wait)
+
+    def commit_instead(self, queue: ProcessQueue, offset: int) -> None:
+        """The queue ends here; the group goes on at this offset, whatever was read of it."""
+        with self._commits:
+            queue.release()
+            self.store.persist({queue.wire: offset}, wait=False)
 
     def restart_soon(self, queue: ProcessQueue, offset: int) -> None:
         """The queue goes on at another offset; what was pulled does not count any more."""

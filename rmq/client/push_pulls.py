@@ -134,8 +134,8 @@ class PushPulls:
             self._failed(queue, problem)
             return
         with queue.lock:
-            queue.pulling = False
             if queue.dropped or self.closed:
+                queue.pulling = False
                 return
         self._consumer.take(queue, found, following, reply.body_bytes)
         if code == ResponseCode.PULL_NOT_FOUND and reply.waited_us < SOON_US:

@@ -1,7 +1,7 @@
 """Sharing: which queues a push consumer reads, and how they change hands.
 
     sharing.begin()            # first share; then every 20 s, and when brokers tell of changes
-    sharing.restart(queue, offset); sharing.leave(give_back=True)
+    sharing.restart(queue, offset); sharing.leave()
 
 All members of a group compute the shares by themselves from the same lists. A queue that is lost
 is dropped at once (no new calls), its calls under way get a moment to end, and progress is
@@ -87,8 +87,9 @@ class Sharing:
         with self._lock:
             self._ended = True
 
-    def leave(self, *, give_back: bool) -> None:
-        """Commits, and gives the locks back unless a call is still under way."""
+    def leave(self) -> None:
+        """Commits, and gives locks back. Those of queues with a call that is still under way (one
+        that does not return, or closes its own consumer) are kept until brokers end them."""
         consumer = self._consumer
         with self._lock:
             queues = [*self._queues.values(), *self._leaving.values()]
@@ -96,8 +97,8 @@ class Sharing:
         consumer.commit(queues, wait=True)
         for queue in queues:
             queue.release()
-        if self._has_locks and give_back:
-            self._locks.unlock([each.wire for each in queues])
+        if self._has_locks:
+            self._locks.unlock([each.wire for each in queues if not each.consume_lock.locked()])
 
     def process_queues(self) -> list[ProcessQueue]:
         return list(self._queues.values())
@@ -252,16 +253,12 @@ class Sharing:
         with self._lock:
             if self._ended or self._queues.get(queue.wire) is not queue:
                 return
-            queue.release()
-            new = self._replace(queue)
+            new = self._new(queue.wire, queue.subscription)
+            new.locked_at, new.locked_ms = queue.locked_at, queue.locked_ms
             new.begin(offset)
-            self._consumer.store.persist({queue.wire: offset}, wait=False)
+            self._consumer.commit_instead(queue, offset)
+            self._queues[queue.wire] = new
         self._consumer.pulls.go_on(new)
-
-    def _replace(self, queue: ProcessQueue) -> ProcessQueue:
-        new = self._queues[queue.wire] = self._new(queue.wire, queue.subscription)
-        new.locked_at, new.locked_ms = queue.locked_at, queue.locked_ms
-        return new
 
     # ---- locks
 

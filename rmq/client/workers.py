@@ -1,7 +1,7 @@
 """The threads that call a listener, and the tasks that wait for them.
 
     workers = Workers("billing", 20); workers.submit(function)
-    workers.drain(until); workers.close(until)
+    workers.drain(until, thread); workers.close(until, thread)
 
 A task is a function without arguments; nobody waits for its end, so that it costs a place in a
 queue and nothing else. Threads are started one by one as tasks come, up to the number; one that
@@ -45,8 +45,13 @@ class Workers:
                 return
             name = f"rmq-consume-{self._name[:100]}-{len(self._threads) + 1}"
             thread = threading.Thread(target=self._run, name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the next task tries again
+                if not self._threads:
+                    log.error("no thread for the listener of %s: %s", self._name, error)
+                return
             self._threads.append(thread)
-            thread.start()
 
     def _run(self) -> None:
         own = threading.get_ident()
@@ -58,13 +63,13 @@ class Workers:
                 log.exception("a task of %s", self._name)
             self._busy.discard(own)
 
-    def drain(self, until: float) -> None:
+    def drain(self, until: float, own: threading.Thread) -> None:
         """Returns when no task waits or runs but the caller's own, or it is so late (monotonic)."""
-        own = {threading.get_ident()}
-        while time.monotonic() < until and not (self._tasks.empty() and self._busy <= own):
+        idents = {own.ident}
+        while time.monotonic() < until and not (self._tasks.empty() and self._busy <= idents):
             time.sleep(0.002)
 
-    def close(self, until: float) -> bool:
+    def close(self, until: float, own: threading.Thread) -> bool:
         """Forgets the tasks that wait, and waits until that time (monotonic) for those that run;
         whether all threads have ended, the caller's own left out."""
         with self._lock:
@@ -76,7 +81,7 @@ class Workers:
             pass
         for _ in self._threads:
             self._tasks.put(None)
-        others = [each for each in self._threads if each is not threading.current_thread()]
+        others = [each for each in self._threads if each is not own]
         for thread in others:
             thread.join(max(until - time.monotonic(), 0))
         return not any(each.is_alive() for each in others)

@@ -1,0 +1,286 @@
+"""PushConsumer when the user's code or the machine does what it should not."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.consuming import (
+    PARAMETERS,
+    Kept,
+    consumer_of,
+    create,
+    numbers,
+    once_each,
+    send,
+)
+from support.waiting import wait_until
+
+from rmq import ConfigError, MessageExt, aio
+from rmq.client import concurrent_service
+from rmq.client.offset_stores import LocalOffsets
+from rmq.client.process_queue import ProcessQueue
+from rmq.client.subscription import Subscription
+from rmq.format.fastjson import MessageQueue
+from rmq.pytest_plugin import RunningBroker
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_listener_that_exits_gets_its_message_again(broker: RunningBroker, orderly: bool) -> None:
+    address, topic = broker.namesrv_addr, f"push-exit-{orderly}"
+    create(address, topic)
+    send(address, numbers(topic, 0, 3))
+    exits = iter([SystemExit(3)])
+
+    def decide(messages: list[MessageExt], context: Any) -> None:
+        if not orderly:
+            context.delay_level_when_next_consume = 1
+        for problem in exits:
+            raise problem
+
+    kept = Kept(decide)
+    with consumer_of(address, topic, kept, consume_orderly=orderly) as consumer:
+        consumer.subscribe(topic)
+        bodies = kept.wait(4)
+    assert sorted(bodies) == [0, 0, 1, 2]
+    assert not orderly or bodies == [0, 0, 1, 2]
+
+
+def test_a_queue_stays_locked_while_a_call_that_closes_goes_on(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-close-locked")
+    send(address, numbers("push-close-locked", 0, 1))
+    closed, gate = threading.Event(), threading.Event()
+    changes: dict[str, Any] = {"subscription": {"push-close-locked": "*"}, "consume_orderly": True}
+
+    def decide(messages: list[MessageExt], context: Any) -> None:
+        one.close()
+        closed.set()
+        gate.wait(20)
+
+    one = consumer_of(address, "push-close-locked", decide, **changes)
+    one.start()
+    assert closed.wait(20)
+    kept = Kept()
+    with consumer_of(address, "push-close-locked", kept, **changes):
+        time.sleep(1.5)
+        assert kept.bodies == []
+        gate.set()
+
+
+def test_fewer_threads_than_wished_do_the_work(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-threads")
+    send(address, numbers("push-threads", 0, 50))
+    start = threading.Thread.start
+
+    def start_some(self: threading.Thread) -> None:
+        if self.name.startswith("rmq-consume") and not self.name.endswith("-1"):
+            raise RuntimeError("can't start new thread")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    kept = Kept()
+    with consumer_of(address, "push-threads", kept) as consumer:
+        consumer.subscribe("push-threads")
+        assert once_each(kept.wait(50), 0, 50)
+        assert len(kept.threads) == 1
+
+
+class SlowStore:
+    """What is not waited for takes its time."""
+
+    def __init__(self) -> None:
+        self.told: list[int] = []
+        self.busy = threading.Event()
+
+    def load(self) -> None:
+        pass
+
+    def read(self, queue: MessageQueue) -> int | None:
+        return None
+
+    def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
+        if not wait:
+            self.busy.set()
+            time.sleep(0.3)
+        self.told += [offset for queue, offset in offsets.items() if queue.topic == "push-back"]
+
+
+def test_offsets_are_told_in_the_order_in_which_they_were_read(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-back")
+    send(address, numbers("push-back", 0, 60))
+    store = SlowStore()
+    kept = Kept(lambda messages, context: time.sleep(0.01))
+    changes = {"offset_store": store, "consume_thread_min": 1, "consume_thread_max": 1}
+    with consumer_of(
+        address, "push-back", kept, persist_consumer_offset_interval=50, **changes
+    ) as consumer:
+        consumer.subscribe("push-back")
+        kept.wait(20)
+        store.busy.clear()
+        assert store.busy.wait(10)
+        kept.wait(len(kept.bodies) + 5)
+    time.sleep(0.4)
+    assert store.told == sorted(store.told)
+    assert store.told[-1] == len(kept.bodies)
+
+
+def test_consumers_of_one_process_share_the_file_of_offsets(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    stores = [LocalOffsets(path) for _ in range(4)]
+
+    def persist(number: int) -> None:
+        for offset in range(20):
+            stores[number].persist({MessageQueue("t", "b", number): offset}, wait=True)
+
+    threads = [threading.Thread(target=persist, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = LocalOffsets(path)
+    found.load()
+    assert [found.read(MessageQueue("t", "b", i)) for i in range(4)] == [19] * 4
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["offsets.json", "offsets.json.bak"]
+
+
+def test_a_start_that_fails_leaves_no_member(broker: RunningBroker) -> None:
+    class Strategy:
+        name = "MINE"
+
+        def allocate(self, *given: Any) -> list[MessageQueue]:
+            raise ValueError("of the user")
+
+    address = broker.namesrv_addr
+    create(address, "push-no-start")
+    before = threading.active_count()
+    consumer = consumer_of(address, "push-no-start", Kept(), subscription={"push-no-start": "*"},
+                           allocate_message_queue_strategy=Strategy())  # fmt: skip
+    with pytest.raises(ValueError, match="of the user"):
+        consumer.start()
+    wait_until(lambda: threading.active_count() == before)
+
+
+def test_a_child_of_fork_closes_nothing_of_its_parent(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-fork")
+    send(address, numbers("push-fork", 0, 5))
+    kept = Kept()
+    with consumer_of(address, "push-fork", kept) as consumer:
+        consumer.subscribe("push-fork")
+        kept.wait(5)
+        with consumer.sharing._lock:  # as when a thread that the child has not holds it
+            held = threading.Event()
+            child = os.fork()
+            if child == 0:
+                threading.Thread(target=lambda: (consumer.close(), held.set())).start()
+                os._exit(0 if held.wait(5) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        send(address, numbers("push-fork", 5, 10))
+        assert once_each(kept.wait(10), 0, 10)
+
+
+def test_a_pull_that_has_come_is_kept_before_the_next_is_sent(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-pull-twice")
+    kept = Kept()
+    with consumer_of(address, "push-pull-twice", kept) as consumer:
+        take = consumer.take
+
+        def slowly(queue: ProcessQueue, messages: list[MessageExt], *more: int) -> None:
+            consumer.resume()  # as in another thread, just now
+            time.sleep(0.1)
+            take(queue, messages, *more)
+
+        consumer.take = slowly  # type: ignore[method-assign,assignment]
+        consumer.subscribe("push-pull-twice")
+        wait_until(lambda: len(consumer.assignment()) == 1)
+        send(address, numbers("push-pull-twice", 0, 10))
+        kept.wait(10)
+        time.sleep(0.5)
+    assert once_each(kept.bodies, 0, 10)
+
+
+@dataclasses.dataclass
+class One:
+    """As much of a message as a ProcessQueue looks at."""
+
+    queue_offset: int
+
+
+def test_all_calls_that_take_too_long_are_found_behind_those_that_ended() -> None:
+    queue = ProcessQueue(MessageQueue("t", "b", 0), MessageQueue("t", "b", 0), Subscription.of("t"))
+    queue.begin(0)
+    messages: Any = [One(i) for i in range(5)]
+    batches = queue.put_batches(messages, 5, 100, 1)
+    for batch in batches[:4]:
+        assert queue.begun(batch)
+    queue.ended(batches[1])
+    later = time.monotonic() + 1
+    assert queue.expired(later, 16) == [batches[0], batches[2], batches[3]]
+    assert queue.expired(later, 2) == [batches[0], batches[2]]
+    assert queue.expired(later - 60, 16) == []
+
+
+def test_a_broadcast_call_without_end_is_dropped_and_nothing_is_sent_back(
+    broker: RunningBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = broker.namesrv_addr
+    create(address, "cast-slow")
+    send(address, numbers("cast-slow", 0, 2))
+    gate = threading.Event()
+    kept = Kept(lambda messages, context: gate.wait(20) if messages[0].body == b"0" else None)
+    changes = {"message_model": "BROADCASTING", "local_offset_store_dir": str(tmp_path)}
+    with consumer_of(address, "cast-slow", kept, **changes) as consumer:
+        consumer.subscribe("cast-slow")
+        kept.wait(2)
+        sent: list[MessageExt] = []
+        monkeypatch.setattr(consumer.sender, "send_back", lambda each, level: sent.append(each))
+        assert isinstance(consumer.service, concurrent_service.ConcurrentService)
+        consumer.service.clean_expired(0)
+        assert [each.progress for each in consumer.process_queues()] == [2]
+        gate.set()
+    assert sent == []
+
+
+def test_a_coroutine_function_is_refused_where_nobody_awaits_it() -> None:
+    async def listener(messages: list[MessageExt], context: Any) -> None:
+        raise AssertionError
+
+    with pytest.raises(ConfigError, match=r"rmq\.aio\.PushConsumer"):
+        consumer_of("127.0.0.1:1", "push-coroutine", listener).start()
+
+
+def test_a_coroutine_may_close_its_consumer(broker: RunningBroker) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-aio-close")
+    send(address, numbers("push-aio-close", 0, 1))
+
+    class Listener:
+        async def __call__(self, messages: list[MessageExt], context: Any) -> None:
+            began = time.monotonic()
+            await consumer.close()
+            ended.set_result(time.monotonic() - began)
+
+    async def main() -> float:
+        nonlocal consumer, ended
+        ended = asyncio.get_running_loop().create_future()
+        consumer = aio.PushConsumer("push-aio-close", Listener(), namesrv_addr=address,
+                                    subscription={"push-aio-close": "*"}, **PARAMETERS)  # fmt: skip
+        await consumer.start()
+        return await asyncio.wait_for(ended, 40)
+
+    consumer: Any = None
+    ended: Any = None
+    assert asyncio.run(main()) < 10
