@@ -121,6 +121,20 @@ static void shapes_of(const uint8_t *bytes, uint32_t length)
               "name", length);
 }
 
+static void digits(void)
+{
+    uint8_t text[8];
+    uint64_t number = 0, expected = 0;
+    int all = 1;
+    for (int i = 0; i < 8; i++) {
+        text[i] = (uint8_t)(chance(40) ? '0' + chance(10) : chance(256));
+        all &= text[i] >= '0' && text[i] <= '9';
+        expected = expected * 10 + (uint64_t)(text[i] - '0');
+    }
+    check(!!rmq_eight_digits(text, &number) == all, "whether all are digits", 8);
+    check(!all || number == expected, "eight digits", 8);
+}
+
 static void atomics(void)
 {
     int64_t wide = -1;
@@ -164,6 +178,7 @@ int main(int count, char **arguments)
         copies_of(bytes + skip, length);
         shapes_of(bytes + skip, length);
         string_of(bytes + skip, length);
+        digits();
     }
     atomics();
     if (count > 1)
