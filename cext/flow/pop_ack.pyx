@@ -309,6 +309,8 @@ cdef int accept_change(ShardState s, Connection* c, const Header* h) noexcept no
     cdef int status = look_up(s, c, h, &r, &info, &topic)
     if status != GO_ON:
         return status
+    if r.offset >= topic_queue(topic, s.queues, r.queue_id).max_offset:
+        return reply_error(s, c, h, NO_MESSAGE, b"there is no message at this offset")
     if r.invisible_ms < 0 or r.invisible_ms > s.timers.max_delay_ms:
         return refuse(s, c, h, TIMER_ILLEGAL)
     if info.revive_queue == REVIVE_IN_ORDER:

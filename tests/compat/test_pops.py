@@ -1,0 +1,225 @@
+"""Pops request by request: the same requests to rmq and to Apache RocketMQ, the same answers.
+
+What the official client needs of a pop is in java/ (PopScenarios); what it never asks for, or not
+from outside, is here: pops in order, notification, peek, polling info, batch ack, and the codes of
+requests that cannot be served. Apache revives some seconds late; only what is too soon fails.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from compat.targets import Target
+
+from rmq.client.cluster import Cluster
+from rmq.format import fastjson
+from rmq.format.message import StoredMessage, decode_messages
+from rmq.format.remoting import Command
+
+POP, ACK, PEEK, CHANGE, NOTIFICATION, POLLING, BATCH_ACK = (
+    200050, 200051, 200052, 200053, 200054, 200055, 200151,
+)  # fmt: skip
+REVIVED_S = 40.0  # Apache looks into its revive log now and then
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Popper:
+    """One topic with one queue, one group, one connection."""
+
+    def __init__(self, cluster: Cluster, target: Target, topic: str) -> None:
+        self.broker = cluster.connect(target.broker)
+        self.topic, self.group = topic, f"g_{topic}"
+        self.broker.call(17, {
+            "topic": topic, "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1",
+            "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+        })  # fmt: skip
+        body = fastjson.dumps({"groupName": self.group})
+        self.broker.call(200, {}, body)
+
+    def send(self, *numbers: int) -> None:
+        for number in numbers:
+            self.broker.call(310, {
+                "a": "P", "b": self.topic, "c": "TBW102", "d": "1", "e": "0", "f": "0",
+                "g": str(now_ms()), "h": "0", "i": "", "j": "0", "k": "false",
+            }, b"%d" % number)  # fmt: skip
+
+    def place(self, **fields: Any) -> dict[str, str]:
+        place = {"consumerGroup": self.group, "topic": self.topic, "queueId": 0, **fields}
+        return {name: str(value) for name, value in place.items()}
+
+    def ask(self, code: int, body: bytes = b"", **fields: Any) -> Command:
+        return self.broker.ask(code, fields, body)
+
+    def pop(self, **fields: Any) -> Command:
+        asked = {
+            "queueId": -1, "maxMsgNums": 32, "invisibleTime": 60_000, "pollTime": 0,
+            "bornTime": now_ms(), "initMode": 0, "order": "false", **fields,
+        }  # fmt: skip
+        return self.ask(POP, **self.place(**asked))
+
+    def pop_until(self, count: int, **fields: Any) -> list[StoredMessage]:
+        found: list[StoredMessage] = []
+        end = time.monotonic() + REVIVED_S
+        while len(found) < count:
+            assert time.monotonic() < end, f"{len(found)} of {count}"
+            reply = self.pop(pollTime=1000, **fields)
+            found += decode_messages(reply.body) if reply.code == 0 else []
+        return found
+
+    def extra(self, reply: Command, offset: int) -> str:
+        fields = reply.fields
+        start = fields["startOffsetInfo"].split(" ")[2]
+        return (
+            f"{start} {fields['popTime']} {fields['invisibleTime']} {fields['reviveQid']} 0 "
+            f"broker-a 0 {offset}"
+        )
+
+    def ack(self, reply: Command, *offsets: int) -> list[int]:
+        return [
+            self.ask(
+                ACK, **self.place(offset=offset, extraInfo=self.extra(reply, offset))
+            ).code
+            for offset in offsets
+        ]  # fmt: skip
+
+
+@pytest.fixture
+def popper(target: Target, session_id: str, request: pytest.FixtureRequest) -> Iterator[Popper]:
+    name = request.node.name.replace("[", "_").replace("]", "")[5:45]
+    with Cluster(target.name_server) as cluster:
+        yield Popper(cluster, target, f"{session_id}_{name}")
+
+
+def bodies(reply: Command) -> list[int]:
+    return [int(message.body) for message in decode_messages(reply.body)]
+
+
+def test_a_pop_tells_where_its_messages_are(popper: Popper) -> None:
+    popper.send(0, 1, 2, 3)
+    reply = popper.pop(maxMsgNums=3)
+    fields = reply.fields
+    assert (reply.code, reply.remark, bodies(reply)) == (0, "FOUND", [0, 1, 2])
+    assert (fields["startOffsetInfo"], fields["msgOffsetInfo"]) == ("0 0 0", "0 0 0,1,2")
+    assert (fields["restNum"], fields["invisibleTime"]) == ("1", "60000")
+    assert abs(int(fields["popTime"]) - now_ms()) < 5000
+    assert 0 <= int(fields["reviveQid"]) < 8
+    assert popper.ack(reply, 0, 1, 2) == [0, 0, 0]
+    assert bodies(popper.pop()) == [3]
+    empty = popper.pop()
+    assert (empty.code, empty.remark) == (210, "NO_MESSAGE_IN_QUEUE")
+
+
+def test_pops_in_order(popper: Popper) -> None:
+    popper.send(0, 1, 2, 3, 4)
+    first = popper.pop(order="true", maxMsgNums=3, invisibleTime=2000, queueId=0)
+    assert (bodies(first), first.fields["reviveQid"]) == ([0, 1, 2], "999")
+    assert first.fields["orderCountInfo"] == "0 0 0"
+    assert popper.pop(order="true", queueId=0).code == 210
+    assert popper.ack(first, 0, 2) == [0, 0]
+    assert popper.pop(order="true", queueId=0).code == 210
+    time.sleep(2.1)
+    again = popper.pop(order="true", invisibleTime=3000, queueId=0)
+    assert bodies(again) == [1, 2, 3, 4]
+    assert sorted(again.fields["orderCountInfo"].split(";")) == [
+        "0 0 0", "0 qo0%1 1", "0 qo0%2 1",
+    ]  # fmt: skip
+    assert popper.ack(again, 1, 2, 3, 4) == [0, 0, 0, 0]
+    assert popper.ack(again, 4) == [0]
+    assert popper.pop(order="true", queueId=0).code == 210
+    popper.send(5)
+    assert bodies(popper.pop(order="true", queueId=0)) == [5]
+
+
+def test_an_attempt_gets_its_batch_again(popper: Popper) -> None:
+    popper.send(0, 1, 2)
+    ask = {"order": "true", "maxMsgNums": 2, "queueId": 0}
+    assert bodies(popper.pop(**ask, attemptId="A")) == [0, 1]
+    assert popper.pop(**ask, attemptId="B").code == 210
+    again = popper.pop(**ask, attemptId="A")
+    assert (bodies(again), again.fields["orderCountInfo"]) == ([0, 1], "0 0 0")
+
+
+def test_another_visible_time_in_order(popper: Popper) -> None:
+    popper.send(0, 1)
+    first = popper.pop(order="true", maxMsgNums=1, queueId=0)
+    place = popper.place(offset=0, extraInfo=popper.extra(first, 0), invisibleTime=1000)
+    changed = popper.ask(CHANGE, **place)
+    assert (changed.code, changed.fields["reviveQid"]) == (0, "999")
+    assert changed.fields["popTime"] == first.fields["popTime"]
+    assert popper.pop(order="true", queueId=0).code == 210
+    time.sleep(1.2)
+    assert bodies(popper.pop(order="true", queueId=0)) == [0, 1]
+
+
+def test_what_is_not_acknowledged_comes_again(popper: Popper) -> None:
+    popper.send(0, 1, 2)
+    began = now_ms()
+    first = popper.pop(invisibleTime=2000)
+    assert popper.ack(first, 1) == [0]
+    again = popper.pop_until(2)
+    assert sorted(int(message.body) for message in again) == [0, 2]
+    assert now_ms() - began >= 1900
+    for message in again:
+        assert (message.topic, message.reconsume_times) == (popper.topic, 1)
+        assert message.properties["1ST_POP_TIME"] == first.fields["popTime"]
+        extra = message.properties["POP_CK"].split(" ")
+        assert extra[4:6] == ["1", "broker-a"]
+        assert extra[7] == str(message.queue_offset)
+        place = popper.place(
+            topic=f"%RETRY%{popper.group}_{popper.topic}",
+            offset=message.queue_offset, extraInfo=message.properties["POP_CK"],
+        )  # fmt: skip
+        assert popper.ask(ACK, **place).code == 0
+
+
+def test_a_batch_of_acks(popper: Popper) -> None:
+    popper.send(*range(10))
+    fields = popper.pop(invisibleTime=2000).fields
+    row = {
+        "c": popper.group, "t": popper.topic, "r": "0", "so": 0, "q": 0,
+        "rq": int(fields["reviveQid"]), "pt": int(fields["popTime"]), "it": 2000,
+        "b": b64encode(bytes([0b11110111, 0b01])).decode(),
+    }  # fmt: skip
+    body = fastjson.dumps({"brokerName": "broker-a", "acks": [row]})
+    assert popper.ask(BATCH_ACK, body).code == 0
+    assert sorted(int(message.body) for message in popper.pop_until(2)) == [3, 9]
+
+
+def test_notification_peek_and_polling_info(popper: Popper) -> None:
+    popper.send(0)
+    ask = popper.place(queueId=-1, pollTime=1000, bornTime=now_ms(), order="false")
+    assert popper.ask(NOTIFICATION, **ask).fields["hasMsg"] == "true"
+    peeked = popper.ask(PEEK, **popper.place(queueId=0, maxMsgNums=5))
+    assert (peeked.code, bodies(peeked)) == (0, [0])
+    assert bodies(popper.pop()) == [0]
+    assert popper.ask(PEEK, **popper.place(queueId=0, maxMsgNums=5)).code == 19
+    ask["bornTime"] = str(now_ms())
+    assert popper.ask(NOTIFICATION, **ask).fields["hasMsg"] == "false"
+    assert popper.ask(POLLING, **popper.place(queueId=-1)).fields["pollingNum"] == "0"
+
+
+def test_codes_of_what_cannot_be_served(popper: Popper) -> None:
+    popper.send(0)
+    reply = popper.pop()
+    assert [
+        popper.pop(maxMsgNums=33).code,
+        popper.pop(queueId=1).code,
+        popper.pop(topic="nobody_made_it").code,
+        popper.pop(bornTime=now_ms() - 60_000).code,
+        popper.pop(exp="a >", expType="SQL92").code,
+    ] == [29, 29, 17, 210, 23]
+    good = popper.place(offset=0, extraInfo=popper.extra(reply, 0))
+    assert [
+        popper.ask(ACK, **{**good, "topic": "nobody_made_it"}).code,
+        popper.ask(ACK, **{**good, "queueId": "5"}).code,
+        popper.ask(ACK, **{**good, "offset": "99"}).code,
+        popper.ask(CHANGE, **{**good, "offset": "1", "invisibleTime": "1000"}).code,
+        popper.ask(BATCH_ACK, b"{}").code,
+    ] == [17, 13, 208, 208, 208]
