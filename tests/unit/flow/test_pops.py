@@ -303,6 +303,22 @@ async def test_what_waits_for_its_time_outlives_a_restart(tmp_path: Path) -> Non
 
 
 @in_loop
+async def test_what_is_popped_in_order_outlives_a_restart(tmp_path: Path) -> None:
+    fields = {"order": "true", "maxMsgNums": 2}
+    async with served(tmp_path) as (_, client):
+        await fill(client, 4)
+        some = await pop(client, "g", "t", **fields, attemptId="A")
+        await ack(client, "g", some[0])
+    kept = fastjson.loads((tmp_path / "config" / "consumerOrderInfo.json").read_bytes())
+    row = kept["table"]["t@g"]["0"]
+    assert (row["o"], row["cm"], row["i"], row["a"]) == ([0, 1], 1, 60_000, "A")
+    async with served(tmp_path) as (_, client):
+        assert await pop(client, "g", "t", **fields) == []
+        await ack(client, "g", some[1])
+        assert numbers(await pop(client, "g", "t", **fields)) == [2, 3]
+
+
+@in_loop
 async def test_a_new_group_may_begin_at_the_end(tmp_path: Path) -> None:
     async with live_broker(tmp_path) as broker, BrokerClient(broker.core.port, "c", 1) as client:
         await fill(client, 5)
