@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from rmq.client.instance import ClientInstance
 from rmq.client.routes import Route
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RmqError, RouteError
+from rmq.errors import RemoteError, RmqError, RouteError, UnreachableError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
@@ -29,10 +29,16 @@ class FromWhere(Protocol):
     consume_timestamp: int | None
 
 
-def members_of(instance: ClientInstance, group: str, route: Route) -> list[str]:
-    """The client ids of the group, of the first broker that answers."""
+def members_of(
+    instance: ClientInstance, group: str, route: Route, silent: set[str] | None = None
+) -> list[str]:
+    """The client ids of the group, of the first broker that answers. Those that do not are added
+    to `silent`, and those in it are not asked."""
     failure: RmqError | None = None
-    for name in sorted(route.brokers):
+    silent = set() if silent is None else silent
+    if route.brokers and silent.issuperset(route.brokers):
+        raise UnreachableError(f"no broker of {route.topic} answers")
+    for name in sorted(set(route.brokers) - silent):
         try:
             address = instance.address_of(name, any_id=True)
             code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
@@ -41,6 +47,8 @@ def members_of(instance: ClientInstance, group: str, route: Route) -> list[str]:
             return [str(each) for each in found]
         except RmqError as error:
             failure = error
+            if not isinstance(error, RemoteError):
+                silent.add(name)
     raise failure or RouteError(ResponseCode.TOPIC_NOT_EXIST, f"{route.topic} has no broker")
 
 

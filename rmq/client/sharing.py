@@ -55,6 +55,7 @@ class Sharing:
         self._queues: dict[MessageQueue, ProcessQueue] = {}  # by name on the wire
         self._leaving: dict[MessageQueue, ProcessQueue] = {}  # in order: not unlocked yet
         self._consume_locks: dict[MessageQueue, threading.Lock] = {}  # outlive process queues
+        self._silent: set[str] = set()  # brokers that did not answer in this round
         self._is_due = False
         self._retry_pause_ms = AGAIN_MS
         self._again: Timer | None = None
@@ -124,6 +125,7 @@ class Sharing:
         with self._lock:
             if self._ended:
                 return
+            self._silent = set()
             subscriptions = dict(self._consumer.subscriptions)
             lost = [each for each in self._queues.values()
                     if subscriptions.get(each.wire.topic) is not each.subscription]  # fmt: skip
@@ -151,7 +153,7 @@ class Sharing:
         if consumer.parameters.message_model == BROADCASTING:
             mine, others = queues, False
         else:
-            members = sorted(set(members_of(instance, consumer.group, route)))
+            members = sorted(set(members_of(instance, consumer.group, route, self._silent)))
             if instance.client_id not in members:
                 instance.heartbeat()  # what there is stays until the broker knows us
                 self._once_more(AGAIN_MS)

@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from support.consuming import (
@@ -23,12 +24,15 @@ from support.consuming import (
 )
 from support.waiting import wait_until
 
-from rmq import ConfigError, MessageExt, aio
+from cext.client.reply import Reply, reply_of
+from rmq import ConfigError, MessageExt, UnreachableError, aio
 from rmq.client import concurrent_service
+from rmq.client.group import members_of
 from rmq.client.offset_stores import LocalOffsets
 from rmq.client.process_queue import ProcessQueue
 from rmq.client.subscription import Subscription
 from rmq.format.fastjson import MessageQueue
+from rmq.format.remoting import FLAG_RESPONSE, Command, encode
 from rmq.pytest_plugin import RunningBroker
 
 
@@ -210,6 +214,32 @@ def test_a_pull_that_has_come_is_kept_before_the_next_is_sent(broker: RunningBro
         kept.wait(10)
         time.sleep(0.5)
     assert once_each(kept.bodies, 0, 10)
+
+
+def test_a_silent_broker_is_waited_for_once_a_round() -> None:
+    class Instance:
+        asked: ClassVar[list[str]] = []
+
+        def address_of(self, name: str, *, any_id: bool) -> str:
+            return name
+
+        def call(self, address: str, *_: object) -> Reply:
+            self.asked.append(address)
+            if address == "a":
+                raise UnreachableError("a: no answer in 3000 ms")
+            body = b'{"consumerIdList":["x"]}'
+            return reply_of(encode(Command(code=0, flag=FLAG_RESPONSE, body=body)))
+
+    instance: Any = Instance()
+    silent: set[str] = set()
+    for topic in "one", "two":
+        route: Any = SimpleNamespace(topic=topic, brokers={"b": None, "a": None})
+        assert members_of(instance, "g", route, silent) == ["x"]
+    assert instance.asked == ["a", "b", "b"]
+    alone: Any = SimpleNamespace(topic="three", brokers={"a": None})
+    with pytest.raises(UnreachableError, match="no broker of three answers"):
+        members_of(instance, "g", alone, silent)
+    assert instance.asked == ["a", "b", "b"]
 
 
 @dataclasses.dataclass
