@@ -66,8 +66,9 @@ cdef void tell_event(ShardState s, Connection* c, const char* text) noexcept nog
 
 cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept nogil:
     """A connection may fill a quarter of what the control thread holds; the rest is for others.
-    From half of that on it is not read until the control thread has caught up, which ends a round:
-    what one receive brings besides still fits, unless others have filled the link."""
+    Long before it is not read until the control thread has caught up, which ends a round: what one
+    receive brings besides, were it all frames of the smallest size, still fits, unless others have
+    filled the link."""
     cdef bint too_much
     if spsc_is_empty(&s.link.to_control):
         s.link.round += 1
@@ -79,7 +80,7 @@ cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept n
     c.handed_bytes += bytes
     too_much = c.handed > 1 and (c.handed > s.link.messages_max // 4
                                  or c.handed_bytes > s.link.bytes_max // 4)
-    if c.handed > s.link.messages_max // 8 or c.handed_bytes > s.link.bytes_max // 8:
+    if c.handed > s.link.messages_max // 16 or c.handed_bytes > s.link.bytes_max // 8:
         s.net.hold_reading(c)
     return too_much
 

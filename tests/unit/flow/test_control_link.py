@@ -17,25 +17,25 @@ from support.shard import (
 from rmq.format.remoting import ROCKETMQ, Command, decode, encode
 
 WAITING_MAX = 65_536  # messages to the control thread
+HELD_BACK = WAITING_MAX // 16  # of one connection, which is not read from then on
 
 
 def test_more_requests_than_may_wait_are_refused_and_the_close_is_still_told(
     shard: Shard,
 ) -> None:
-    crowd, client = [shard.connect() for _ in range(9)], shard.connect()
+    crowd, client = [shard.connect() for _ in range(20)], shard.connect()
     one_way = request(999, 1, one_way=True, kind=ROCKETMQ)
-    for _ in range(16):
+    for _ in range(6):
         for each in crowd:
             each.put(one_way * 1000)
-    waiting = WAITING_MAX - len(crowd)  # besides, the OPENED
     shard.until(
-        lambda counters: counters["control_requests"] == waiting and counters["busy_replies"] > 0
+        lambda counters: counters["control_waiting"] == WAITING_MAX and counters["busy_replies"] > 0
     )
     reply = client.ask(request(999, 7))
     assert (reply.opaque, reply.code) == (7, 2)
     assert "start flow control for a while" in (reply.remark or "")
     assert client.ask(send("t", b"served all the same", 8)).code == 0
-    asked, taken = 16_000 * len(crowd) + 1, 0
+    asked, taken = 6_000 * len(crowd) + 1, 0
 
     def all_are_through(counters: dict[str, int]) -> bool:
         nonlocal taken
@@ -45,26 +45,27 @@ def test_more_requests_than_may_wait_are_refused_and_the_close_is_still_told(
         )
 
     shard.until(all_are_through)
-    assert taken > waiting
+    assert taken >= WAITING_MAX - len(crowd)
     for each in crowd:
         each.close()
     shard.until(lambda counters: counters["connections"] == 1)
-    assert len(shard.reports(CLOSED, len(crowd))) == len(shard.kept(OPENED)) == len(crowd)
+    told = shard.kept(OPENED)  # who came when there was no room at all is not known
+    assert len(shard.reports(CLOSED, len(told))) == len(told) > 0
     client.put(request(999, 9))
     assert decode(shard.reports(REQUEST)[0][1]).opaque == 9
 
 
 def test_one_greedy_connection_waits_and_leaves_room_for_others(shard: Shard) -> None:
-    """From an eighth of the link on it is not read; what it asked for is all done in the end."""
+    """It is not read for a while; what it asked for is all done in the end."""
     greedy, client = shard.connect(), shard.connect()
     one_way = request(999, 1, one_way=True, kind=ROCKETMQ)
     for _ in range(40):
         greedy.put(one_way * 1000)
-    shard.until(lambda counters: counters["control_requests"] > WAITING_MAX // 8)
+    shard.until(lambda counters: counters["control_requests"] > HELD_BACK)
     client.put(request(999, 7))
     assert client.ask(send("t", b"x", 1)).code == 0  # so the request before it was handed over too
     waiting = shard.until(lambda _: True)
-    assert WAITING_MAX // 8 < waiting["control_requests"] - 1 <= WAITING_MAX // 4
+    assert HELD_BACK < waiting["control_requests"] - 1 <= WAITING_MAX // 4
     found: list[tuple[int, bytes]] = []
 
     def all_came(_: dict[str, int]) -> bool:
@@ -73,7 +74,7 @@ def test_one_greedy_connection_waits_and_leaves_room_for_others(shard: Shard) ->
 
     assert shard.until(all_came)["busy_replies"] == 0
     numbers = [decode(frame).opaque for _, frame in found]
-    assert len(numbers) == 40_001 and WAITING_MAX // 8 < numbers.index(7) <= WAITING_MAX // 4
+    assert len(numbers) == 40_001 and HELD_BACK < numbers.index(7) <= WAITING_MAX // 4
 
 
 def test_who_waits_for_control_and_goes_away_is_forgotten(shard: Shard) -> None:
@@ -81,7 +82,7 @@ def test_who_waits_for_control_and_goes_away_is_forgotten(shard: Shard) -> None:
     one_way = request(999, 1, one_way=True, kind=ROCKETMQ)
     for _ in range(20):
         greedy.put(one_way * 1000)
-    shard.until(lambda counters: counters["control_requests"] > WAITING_MAX // 8)
+    shard.until(lambda counters: counters["control_requests"] > HELD_BACK)
     greedy.reset()
     shard.until(lambda counters: counters["connections"] == 0)
     assert len(shard.reports(CLOSED)) == 1
