@@ -22,7 +22,6 @@ def walk(directory: Path, steps: int) -> dict[str, int]:
     BrokerMachine.steps = {}
     BrokerMachine.broker = ModelBroker(directory)
     how = settings(
-        max_examples=max(2, min(steps, 10_000) // STEPS_A_RUN),
         stateful_step_count=STEPS_A_RUN,
         deadline=None,
         database=None,
@@ -31,8 +30,9 @@ def walk(directory: Path, steps: int) -> dict[str, int]:
         print_blob=False,
     )
     try:
-        while sum(BrokerMachine.steps.values()) < steps:
-            run_state_machine_as_test(BrokerMachine, settings=how)
+        while (left := steps - sum(BrokerMachine.steps.values())) > 0:
+            runs = max(2, min(left, 10_000) // STEPS_A_RUN)
+            run_state_machine_as_test(BrokerMachine, settings=settings(how, max_examples=runs))
         log = BrokerMachine.broker.log()
     finally:
         BrokerMachine.broker.kill()

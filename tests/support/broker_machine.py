@@ -25,7 +25,7 @@ from rmq.format.message import decode_message, decode_messages
 from rmq.format.remoting import Command
 
 RESTART_STEPS = 250
-LEVEL_MS = 1000
+LEVELS_MS = {1: 2000, 2: 1000}  # messageDelayLevel of model_broker.py
 RETRIES_MAX = 2
 QUEUES = {"a": 2, "b": 1, "c": 4}
 TAGS = ("", "red", "green", "blue")
@@ -189,7 +189,8 @@ class BrokerMachine(RuleBasedStateMachine):
         queue, message = self.queue(which), self.message(10, kind)
         before = now_ms()
         if kind % 3 == 0:
-            wait, how = LEVEL_MS, {"DELAY": 1}
+            level = 1 + wait % 2
+            wait, how = LEVELS_MS[level], {"DELAY": level}
         elif kind % 3 == 1:
             how = {"TIMER_DELAY_MS": wait}
         else:
@@ -466,7 +467,7 @@ class BrokerMachine(RuleBasedStateMachine):
         self.time_of(queue, offset)
         message = queue.entries[offset]
         assert message.record is not None
-        level = -1 if dead % 16 == 0 else 1
+        level = -1 if dead % 16 == 0 else 2
         before = now_ms()
         self.broker.done(
             36, offset=message.record.physical_offset, group=group, delayLevel=level,
@@ -476,7 +477,7 @@ class BrokerMachine(RuleBasedStateMachine):
         if level < 0 or message.retries >= RETRIES_MAX:
             topic, wait = f"%DLQ%{group}", 0
         else:
-            topic, wait = f"%RETRY%{group}", LEVEL_MS
+            topic, wait = f"%RETRY%{group}", LEVELS_MS[level]
             self.know(topic, 1)
         self.know(topic, 1)
         target = self.queues[topic, 0]

@@ -26,7 +26,7 @@ READER = "model-reader"
 OPTIONS = {
     "mappedFileSizeCommitLog": 4 << 20,
     "mappedFileSizeConsumeQueue": 20 * 300,
-    "messageDelayLevel": "1s 2s",
+    "messageDelayLevel": "2s 1s",  # not as by default: 1s 5s
     "flushConsumerOffsetInterval": 200,
     "transactionTimeOut": 3_600_000,  # nothing is asked about: the model ends what it began
     "transactionCheckInterval": 3_600_000,
