@@ -25,6 +25,7 @@ def walk(directory: Path, steps: int) -> dict[str, int]:
         stateful_step_count=STEPS_A_RUN,
         deadline=None,
         database=None,
+        derandomize=False,  # else each pass would take the same steps
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
         print_blob=False,
