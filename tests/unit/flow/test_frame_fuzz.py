@@ -31,6 +31,7 @@ FRAMES = int(os.environ.get("RMQ_FUZZ_FRAMES", "100000"))
 SEEDS = 4
 CONNECTIONS = 24
 FRAMES_EACH = 50
+SENDS, PULL = (10, 310, 320), 11
 MORE_LINES = re.compile(rb"(\d+) more lines of this second were not logged")
 
 
@@ -69,12 +70,14 @@ class Control(threading.Thread):
         topic = command.fields.get("b") or command.fields.get("topic") or ""
         if command.is_response:
             return
-        if command.code in (10, 310, 320, 11) and topic in ("auto0", "auto1", "auto2"):
+        if command.code in (*SENDS, PULL) and topic in ("auto0", "auto1", "auto2"):
             self.shard.topic(topic, 4, 4)
             core.put_subscription(b"g", topic.encode(), 1, None, 0)
             core.resubmit(number, frame)
         elif not command.is_oneway:
             core.send(number, encode(command.reply(3)))
+        if command.code in SENDS:
+            core.send_done(number)
 
 
 class Stream:
