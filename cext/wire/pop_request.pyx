@@ -3,10 +3,9 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memchr, memset
 
 from cext.base.status cimport MALFORMED, MISSING_FIELD, OK
+from cext.wire.field_slots cimport sort_into_slots
 from cext.wire.header cimport Header, parse_header
-from cext.wire.name_table cimport (
-    NameTable, name_table_add, name_table_find, name_table_find_escaped,
-)
+from cext.wire.name_table cimport NameTable, name_table_add
 from cext.wire.text cimport text_i32, text_i64, text_is_true, text_of
 
 cdef enum:                          # the order in which the names are added below
@@ -59,23 +58,6 @@ cdef uint32_t required(int32_t code) noexcept nogil:
     return always
 
 
-cdef void sort_into_slots(const Header* header, const Text** slots) noexcept nogil:
-    cdef const Text* key
-    cdef int i
-    cdef int slot
-    memset(slots, 0, SLOT_COUNT * sizeof(slots[0]))
-    for i in range(header.ext_count):
-        key = &header.ext[i].key
-        if key.escaped:
-            slot = name_table_find_escaped(&names, key)
-        else:
-            slot = name_table_find(&names, key.bytes, key.length)
-        if slot >= 0:
-            slots[slot] = &header.ext[i].value
-            if header.ext[i].value.bytes == NULL:
-                slots[slot] = NULL
-
-
 cdef int first_malformed(const Text** slots, PopRequest* out) noexcept nogil:
     """Reads the numbers that are there; the first slot that is none, or -1."""
     if text_i32(slots[QUEUE_ID], &out.queue_id) != OK:
@@ -105,7 +87,7 @@ cdef int read_pop_request(const Header* header, int32_t code, PopRequest* out) n
     cdef uint32_t wanted = required(code)
     cdef int slot
     memset(out, 0, sizeof(PopRequest))
-    sort_into_slots(header, slots)
+    sort_into_slots(&names, header, slots, SLOT_COUNT)
     for slot in range(OFFSET + 1):
         if wanted >> slot & 1 and slots[slot] == NULL:
             out.bad_field = names.names[slot]

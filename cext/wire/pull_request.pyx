@@ -7,10 +7,9 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset
 
 from cext.base.status cimport Status
+from cext.wire.field_slots cimport sort_into_slots
 from cext.wire.header cimport Header, parse_header
-from cext.wire.name_table cimport (
-    NameTable, name_table_add, name_table_find, name_table_find_escaped,
-)
+from cext.wire.name_table cimport NameTable, name_table_add
 from cext.wire.text cimport Text, text_i32, text_i64
 
 cdef enum:                          # the order in which the names are added below
@@ -47,23 +46,6 @@ name_table_add(&names, b"requestSource")
 name_table_add(&names, b"proxyFrowardClientId")
 
 
-cdef void sort_into_slots(const Header* header, const Text** slots) noexcept nogil:
-    cdef const Text* key
-    cdef int i
-    cdef int slot
-    memset(slots, 0, SLOT_COUNT * sizeof(slots[0]))
-    for i in range(header.ext_count):
-        key = &header.ext[i].key
-        if key.escaped:
-            slot = name_table_find_escaped(&names, key)
-        else:
-            slot = name_table_find(&names, key.bytes, key.length)
-        if slot >= 0:
-            slots[slot] = &header.ext[i].value
-            if header.ext[i].value.bytes == NULL:
-                slots[slot] = NULL
-
-
 cdef int first_malformed(const Text** slots, PullRequest* out) noexcept nogil:
     """Reads the numbers; the first slot that is none, or -1."""
     if text_i32(slots[QUEUE_ID], &out.queue_id) != Status.OK:
@@ -95,7 +77,7 @@ cdef int read_pull_request(const Header* header, PullRequest* out) noexcept nogi
     memset(out, 0, sizeof(PullRequest))
     out.max_message_bytes = -1
     out.request_source = -1
-    sort_into_slots(header, slots)
+    sort_into_slots(&names, header, slots, SLOT_COUNT)
     for slot in range(SUB_VERSION + 1):
         if slots[slot] == NULL:
             out.bad_field = names.names[slot]

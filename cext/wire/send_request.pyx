@@ -8,10 +8,9 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from cext.base.status cimport Status
+from cext.wire.field_slots cimport sort_into_slots
 from cext.wire.header cimport Header, header_letter, parse_header
-from cext.wire.name_table cimport (
-    NameTable, name_table_add, name_table_find, name_table_find_escaped,
-)
+from cext.wire.name_table cimport NameTable, name_table_add
 from cext.wire.text cimport Text, text_i32, text_i64, text_is_true
 
 cdef enum:
@@ -42,23 +41,6 @@ letter_names[:] = [
 
 cdef inline bint spells_names_out(int32_t code) noexcept nogil:
     return code == SEND_MESSAGE or code == SEND_REPLY_MESSAGE
-
-
-cdef void slots_by_long_name(const Header* header, const Text** slots) noexcept nogil:
-    cdef const Text* key
-    cdef int i
-    cdef int slot
-    memset(slots, 0, SLOTS_OF_SEND * sizeof(slots[0]))
-    for i in range(header.ext_count):
-        key = &header.ext[i].key
-        if key.escaped:
-            slot = name_table_find_escaped(&long_names, key)
-        else:
-            slot = name_table_find(&long_names, key.bytes, key.length)
-        if slot >= 0:
-            slots[slot] = &header.ext[i].value
-            if header.ext[i].value.bytes == NULL:
-                slots[slot] = NULL
 
 
 cdef inline void slots_by_letter(const Header* header, const Text** slots) noexcept nogil:
@@ -105,7 +87,7 @@ cdef int read_send_request(const Header* header, SendRequest* out) noexcept nogi
     memset(out, 0, sizeof(SendRequest))
     out.max_reconsume_times = -1
     if spells_names_out(header.code):
-        slots_by_long_name(header, slots)
+        sort_into_slots(&long_names, header, slots, SLOTS_OF_SEND)
     else:
         slots_by_letter(header, slots)
     bad = first_missing(slots)

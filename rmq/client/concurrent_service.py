@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from cext.client.message import MessageExt
+from rmq.client import listening
 from rmq.client.listening import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -59,15 +60,9 @@ class ConcurrentService:
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
     ) -> tuple[ConsumeConcurrentlyStatus | None, BaseException | None]:
         """The listener's status; None with the exception it raised."""
-        try:
-            status = self._listen(messages, context)
-        except BaseException as error:  # SystemExit, too: its messages have to come again
-            return None, error
-        if status is None:
-            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS, None
-        if not isinstance(status, ConsumeConcurrentlyStatus):
-            return None, TypeError(f"the listener returned {status!r}: no status of this kind")
-        return status, None
+        return listening.call(
+            self._listen, messages, context, ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+        )
 
     def _consume(self, batch: Batch) -> None:
         queue, consumer = batch.queue, self._consumer

@@ -14,7 +14,7 @@ import enum
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from cext.client.message import MessageExt
 from rmq.errors import ConfigError
@@ -59,6 +59,22 @@ class ConsumeOrderlyContext:
 
 Context = ConsumeConcurrentlyContext | ConsumeOrderlyContext
 Listen = Callable[[list[MessageExt], Any], Any]
+Status = TypeVar("Status", ConsumeConcurrentlyStatus, ConsumeOrderlyStatus)
+
+
+def call(
+    listen: Listen, messages: list[MessageExt], context: Context, success: Status
+) -> tuple[Status | None, BaseException | None]:
+    """The listener's status, which is of the kind of `success`; None with what it raised."""
+    try:
+        status = listen(messages, context)
+    except BaseException as error:  # SystemExit, too: its messages have to come again
+        return None, error
+    if status is None:
+        return success, None
+    if not isinstance(status, type(success)):
+        return None, TypeError(f"the listener returned {status!r}: no status of this kind")
+    return status, None
 
 
 def is_coroutine(listen: Listen) -> bool:

@@ -18,6 +18,7 @@ import time
 from typing import TYPE_CHECKING
 
 from cext.client.message import MessageExt
+from rmq.client import listening
 from rmq.client.listening import ConsumeOrderlyContext, ConsumeOrderlyStatus, Listen
 from rmq.client.process_queue import ProcessQueue
 from rmq.client.push_parameters import BROADCASTING
@@ -63,15 +64,7 @@ class OrderlyService:
         self, messages: list[MessageExt], context: ConsumeOrderlyContext
     ) -> tuple[ConsumeOrderlyStatus | None, BaseException | None]:
         """The listener's status; None with the exception it raised."""
-        try:
-            status = self._listen(messages, context)
-        except BaseException as error:  # SystemExit, too: its messages have to come again
-            return None, error
-        if status is None:
-            return SUCCESS, None
-        if not isinstance(status, ConsumeOrderlyStatus):
-            return None, TypeError(f"the listener returned {status!r}: no status of this kind")
-        return status, None
+        return listening.call(self._listen, messages, context, SUCCESS)
 
     def _run(self, queue: ProcessQueue) -> None:
         with queue.consume_lock:

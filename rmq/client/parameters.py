@@ -32,6 +32,12 @@ FROM_WHERE = (
 )  # fmt: skip
 
 
+def check_from_where(value: str) -> None:
+    """Of a consumer's parameters; ConfigError for any other word."""
+    if value not in FROM_WHERE:
+        raise ConfigError(f"consume_from_where={value}: {FROM_WHERE}")
+
+
 def parameter(default: Any, text: str, java: str = "") -> Any:
     """A field with its meaning; `java` where the name in Java is not the camel case of ours."""
     return field(default=default, metadata={"text": text, "java": java})
@@ -249,8 +255,7 @@ class PullConsumerParameters(ClientParameters):
 
     def check(self) -> None:
         super().check()
-        if self.consume_from_where not in FROM_WHERE:
-            raise ConfigError(f"consume_from_where={self.consume_from_where}: {FROM_WHERE}")
+        check_from_where(self.consume_from_where)
         for name in ("pull_batch_size", "pull_threshold_for_all", "pull_threshold_for_queue",
                      "pull_threshold_size_for_queue"):  # fmt: skip
             if getattr(self, name) < 1:
@@ -279,8 +284,7 @@ class PopConsumerParameters(ClientParameters):
 
     def check(self) -> None:
         super().check()
-        if self.consume_from_where not in FROM_WHERE:
-            raise ConfigError(f"consume_from_where={self.consume_from_where}: {FROM_WHERE}")
+        check_from_where(self.consume_from_where)
         for name, least, most in (("pop_invisible_time", 5_000, 300_000),
                                   ("pop_batch_nums", 1, 32)):  # fmt: skip
             if not least <= getattr(self, name) <= most:

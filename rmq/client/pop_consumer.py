@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
 from rmq.client.instance import ClientInstance
-from rmq.client.namespaces import unwrap, wrap
+from rmq.client.namespaces import unwrap, wrap, wrap_group
 from rmq.client.parameters import PopConsumerParameters
 from rmq.client.pop_handles import Handle, handles_of, kind_of, order_counts
 from rmq.client.subscription import EVERYTHING, Subscription
@@ -70,9 +70,7 @@ class PopConsumer:
         if consumer_group is not None:
             given["consumer_group"] = consumer_group
         self.parameters = (parameters or PopConsumerParameters()).changed(given)
-        self.group = wrap(self.parameters.namespace, self.parameters.consumer_group)
-        if not 0 < len(self.group) <= 120:
-            raise MessageError(f"a group name of {len(self.group)} characters: 1 to 120")
+        self.group = wrap_group(self.parameters.namespace, self.parameters.consumer_group)
         self._instance: ClientInstance | None = None
         self._closed = False
         self._subscriptions: dict[str, Subscription] = {}  # by topic as on the wire

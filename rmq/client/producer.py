@@ -41,7 +41,7 @@ from cext.client.sender import (
 )
 from rmq.client.faults import BrokerFaults
 from rmq.client.instance import ClientInstance
-from rmq.client.namespaces import unwrap, wrap
+from rmq.client.namespaces import unwrap, wrap, wrap_group
 from rmq.client.packing import Packer
 from rmq.client.parameters import ProducerParameters
 from rmq.client.routes import Route
@@ -90,9 +90,7 @@ class Producer(Sender):
         if producer_group is not None:
             given["producer_group"] = producer_group
         self.parameters = (parameters or self._defaults()).changed(given)
-        self.group = wrap(self.parameters.namespace, self.parameters.producer_group)
-        if not 0 < len(self.group) <= 120:
-            raise MessageError(f"a group name of {len(self.group)} characters: 1 to 120")
+        self.group = wrap_group(self.parameters.namespace, self.parameters.producer_group)
         self.faults = BrokerFaults()
         self._packer = Packer(self.parameters)
         self._tracer: Tracer | None = None

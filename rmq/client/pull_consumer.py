@@ -28,14 +28,14 @@ from cext.client.reply import Reply
 from rmq.client.allocation import strategy_of
 from rmq.client.group import first_offset, members_of, queue_offset
 from rmq.client.instance import ClientInstance
-from rmq.client.namespaces import unwrap, wrap
+from rmq.client.namespaces import unwrap, wrap, wrap_group
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull_queue import PullQueue
 from rmq.client.puller import Puller
 from rmq.client.routes import Route
 from rmq.client.subscription import EVERYTHING, Subscription
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ClosedError, ConfigError, MessageError, RmqError, RouteError
+from rmq.errors import ClosedError, ConfigError, RmqError, RouteError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ class PullConsumer:
         if consumer_group is not None:
             given["consumer_group"] = consumer_group
         self.parameters = (parameters or PullConsumerParameters()).changed(given)
-        self.group = wrap(self.parameters.namespace, self.parameters.consumer_group)
-        if not 0 < len(self.group) <= 120:
-            raise MessageError(f"a group name of {len(self.group)} characters: 1 to 120")
+        self.group = wrap_group(self.parameters.namespace, self.parameters.consumer_group)
         self._instance: ClientInstance | None = None
         self._puller: Puller | None = None
         self._closed = False

@@ -37,7 +37,7 @@ from rmq.client.listening import (
     function_of,
     is_coroutine,
 )
-from rmq.client.namespaces import unwrap, wrap
+from rmq.client.namespaces import unwrap, wrap, wrap_group
 from rmq.client.offset_stores import LocalOffsets, OffsetStore, RemoteOffsets
 from rmq.client.orderly_service import OrderlyService
 from rmq.client.process_queue import ProcessQueue
@@ -54,7 +54,7 @@ from rmq.client.subscription import EVERYTHING, Subscription
 from rmq.client.timers import Timer
 from rmq.client.tracer import ConsumeTracer
 from rmq.client.workers import Workers
-from rmq.errors import ClosedError, ConfigError, MessageError, RouteError
+from rmq.errors import ClosedError, ConfigError, RouteError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ class PushConsumer:
         if message_listener is not None:
             given["message_listener"] = message_listener
         self.parameters = (parameters or PushConsumerParameters()).changed(given)
-        self.group = wrap(self.parameters.namespace, self.parameters.consumer_group)
-        if not 0 < len(self.group) <= 120:
-            raise MessageError(f"a group name of {len(self.group)} characters: 1 to 120")
+        self.group = wrap_group(self.parameters.namespace, self.parameters.consumer_group)
         self.stats = ConsumeStats()
         self.subscriptions: dict[str, Subscription] = {}  # by topic as on the wire
         self.is_closing = self.is_suspended = False

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rmq.client.parameters import FROM_WHERE, ClientParameters, parameter
+from rmq.client.parameters import ClientParameters, check_from_where, parameter
 from rmq.errors import ConfigError
 
 CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
@@ -124,8 +124,7 @@ class PushConsumerParameters(ClientParameters):
 
     def check(self) -> None:
         super().check()
-        if self.consume_from_where not in FROM_WHERE:
-            raise ConfigError(f"consume_from_where={self.consume_from_where}: {FROM_WHERE}")
+        check_from_where(self.consume_from_where)
         if self.message_model not in MODELS:
             raise ConfigError(f"message_model={self.message_model}: {MODELS}")
         for name, (least, most) in RANGES.items():
