@@ -48,7 +48,7 @@ class ScriptedPeer:
 
     def _serve(self, peer: socket.socket) -> None:
         with contextlib.suppress(OSError), peer.makefile("rb") as stream:
-            while head := stream.read(4):
+            while len(head := stream.read(4)) == 4:  # less: the client went away, as below
                 length = int.from_bytes(head, "big")
                 if len(frame := stream.read(length)) < length:
                     return  # the client went away in the middle of a request
