@@ -15,7 +15,7 @@ from rounds import Outcome, middle
 from rows import Bench, Row, topic_queues
 from servers import Ours
 
-from rmq.client.connection import Connection
+from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.format.message import decode_messages
 from rmq.load import control

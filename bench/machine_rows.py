@@ -23,7 +23,7 @@ from servers import ROOT, START_SECONDS_MAX, Ours, StartError
 
 from cext.load.producer import Producer
 from cext.load.template import FrameSet
-from rmq.client.connection import Connection
+from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.errors import RmqError
 from rmq.format import remoting

@@ -18,7 +18,7 @@ from servers import Floor, Ours, Probe, Server
 from cext.load.consumer import Consumer
 from cext.load.producer import Producer
 from rmq.cli.bench import measure_pingpong
-from rmq.client.connection import Connection
+from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.format.message import decode_message, decode_properties
 from rmq.load import control

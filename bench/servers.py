@@ -23,7 +23,7 @@ from pathlib import Path
 
 from rounds import Slice
 
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode
 from rmq.errors import RmqError
 from rmq.format import remoting

@@ -28,8 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "bench" / "spark.json"
 sys.path.insert(0, str(ROOT))
 
-from rmq.client.admin import create_topic  # noqa: E402
-from rmq.client.cluster import Cluster  # noqa: E402
+from rmq.client.blocking.admin import create_topic  # noqa: E402
+from rmq.client.blocking.cluster import Cluster  # noqa: E402
 from rmq.load.cpu import tick_seconds, with_descendants  # noqa: E402
 from tools.peers.cache import cache_directory  # noqa: E402
 from tools.peers.kafka import SOURCE_VERSION, Kafka, source_jars  # noqa: E402

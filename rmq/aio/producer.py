@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cext.client.mailbox import Mailbox
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
-from rmq.client import producer as threaded
-from rmq.client.instance import ClientInstance
+from rmq.client.connecting.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
-from rmq.client.producer import Selector
-from rmq.client.transaction import TransactionListener, TransactionResult
-from rmq.client.transaction import TransactionProducer as ThreadedTransactionProducer
+from rmq.client.producing import producer as threaded
+from rmq.client.producing.producer import Selector
+from rmq.client.producing.transaction import TransactionListener, TransactionResult
+from rmq.client.producing.transaction import TransactionProducer as ThreadedTransactionProducer
 from rmq.errors import BusyError, ClosedError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from rmq.client.keywords import ProducerKeywords, TransactionProducerKeywords
+    from rmq.client.parameters.keywords import ProducerKeywords, TransactionProducerKeywords
 
 P = TypeVar("P", bound="Producer")
 R = TypeVar("R")

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt
 from rmq.aio.threaded import threaded
-from rmq.client import pull_consumer
+from rmq.client.consuming.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
-from rmq.client.subscription import EVERYTHING
+from rmq.client.pull.consumer import PullConsumer as ThreadedPullConsumer
 from rmq.errors import ClosedError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from rmq.client.keywords import PullConsumerKeywords
+    from rmq.client.parameters.keywords import PullConsumerKeywords
 
 
 class PullConsumer:
@@ -40,9 +40,7 @@ class PullConsumer:
         parameters: PullConsumerParameters | None = None,
         **changes: Unpack[PullConsumerKeywords],
     ) -> None:
-        self._consumer = pull_consumer.PullConsumer(
-            consumer_group, parameters=parameters, **changes
-        )
+        self._consumer = ThreadedPullConsumer(consumer_group, parameters=parameters, **changes)
         self._news = asyncio.Event()
 
     # ---- life

@@ -20,16 +20,16 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from rmq.aio.threaded import threaded
-from rmq.client import push_consumer
-from rmq.client.listening import Listen, function_of, is_coroutine
-from rmq.client.push_parameters import PushConsumerParameters
-from rmq.client.subscription import EVERYTHING
+from rmq.client.consuming.listening import Listen, function_of, is_coroutine
+from rmq.client.consuming.subscription import EVERYTHING
+from rmq.client.parameters.consuming import PushConsumerParameters
+from rmq.client.push.consumer import PushConsumer as ThreadedPushConsumer
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from rmq.client.keywords import PushConsumerKeywords
+    from rmq.client.parameters.keywords import PushConsumerKeywords
 
 
 # In a listener's call: the consumer's thread that waits for its end.
@@ -47,7 +47,7 @@ class PushConsumer:
         parameters: PushConsumerParameters | None = None,
         **changes: Unpack[PushConsumerKeywords],
     ) -> None:
-        self._consumer = push_consumer.PushConsumer(
+        self._consumer = ThreadedPushConsumer(
             consumer_group, message_listener, parameters=parameters, **changes
         )
 

@@ -22,7 +22,7 @@ import click
 
 from cext.load.consumer import Consumer
 from cext.load.pingpong import echo, ping
-from rmq.client.connection import Connection
+from rmq.client.blocking.connection import Connection
 from rmq.errors import RmqError
 from rmq.load import control
 from rmq.load.frames import Queue, SendShape, pull_frames, send_frames

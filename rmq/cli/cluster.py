@@ -6,8 +6,8 @@ import click
 
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_rows
-from rmq.client import admin
-from rmq.client.cluster import BrokerEntry, Cluster
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.errors import UnreachableError
 
 

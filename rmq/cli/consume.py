@@ -12,8 +12,8 @@ import click
 
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, time_text
-from rmq.client.cluster import Cluster
-from rmq.client.tail import ReceivedMessage, Start, tail
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.tail import ReceivedMessage, Start, tail
 
 
 class StartParameter(click.ParamType[Start]):

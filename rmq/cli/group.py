@@ -6,8 +6,8 @@ import click
 
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows, time_text
-from rmq.client import admin
-from rmq.client.cluster import Cluster
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster
 from rmq.errors import RemoteError
 
 # Groups that every broker has from its first start, for its own use and that of tools.

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 
-from rmq.client import admin
-from rmq.client.cluster import BrokerEntry, Cluster
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.observe.rates import Figures, figures, from_table, unreachable
 from rmq.observe.sample import Sample, decode

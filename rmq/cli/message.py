@@ -9,9 +9,9 @@ import click
 from rmq.cli.consume import StartParameter, members, shown_body
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows, time_text
-from rmq.client.cluster import Cluster
-from rmq.client.lookup import FOREVER, KEY, TAG, UNIQUE, by_id, by_key
-from rmq.client.tail import ReceivedMessage, Start
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.lookup import FOREVER, KEY, TAG, UNIQUE, by_id, by_key
+from rmq.client.blocking.tail import ReceivedMessage, Start
 
 COLUMNS = ("BROKER", "QUEUE", "OFFSET", "STORED", "ID", "TAG", "KEYS", "BODY")
 BODY_CHARACTERS_MAX = 60  # of a body in the table

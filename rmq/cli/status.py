@@ -10,7 +10,7 @@ import click
 from rmq.cli.looking import Watch
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.cluster import Cluster
 from rmq.observe.rates import Figures
 from rmq.observe.sample import Sample
 

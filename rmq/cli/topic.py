@@ -6,8 +6,8 @@ import click
 
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_rows, time_text
-from rmq.client import admin
-from rmq.client.cluster import Cluster
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster
 
 PERMS = {"r": 4, "w": 2, "rw": 6}
 

@@ -6,7 +6,7 @@
         admin.reset_offset("g", "orders", timestamp=...)
 
 Topics and groups live on every master, so changes go to all of them and answers are merged. The
-questions themselves are in rmq/client/admin.py and lookup.py, which the command line uses over
+questions themselves are in rmq/client/blocking (admin, lookup), which the command line uses over
 blocking sockets; here they run over the engine.
 """
 
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt, decode_messages, milliseconds
 from cext.client.reply import Reply, reply_of
-from rmq.client import admin, lookup
-from rmq.client.cluster import BrokerEntry, Cluster
-from rmq.client.connection import Connection
-from rmq.client.instance import ClientInstance
-from rmq.client.namespaces import wrap
+from rmq.client.blocking import admin, lookup
+from rmq.client.blocking.cluster import BrokerEntry, Cluster
+from rmq.client.blocking.connection import Connection
+from rmq.client.blocking.tail import ReceivedMessage
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import wrap
+from rmq.client.connecting.routes import Route
 from rmq.client.parameters import ClientParameters
-from rmq.client.routes import Route
-from rmq.client.tail import ReceivedMessage
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ClosedError, ProtocolError, RemoteError
 from rmq.format import fastjson
@@ -35,7 +35,7 @@ from rmq.format.remoting import FLAG_RESPONSE, Command, encode
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from rmq.client.keywords import ClientKeywords
+    from rmq.client.parameters.keywords import ClientKeywords
 
 LATEST = -1  # as a timestamp: the end of the queue
 

@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rmq.client.admin import create_topic
-from rmq.client.cluster import Cluster, Route
-from rmq.client.connection import Connection
+from rmq.client.blocking.admin import create_topic
+from rmq.client.blocking.cluster import Cluster, Route
+from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError
 from rmq.format import fastjson

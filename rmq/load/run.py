@@ -19,7 +19,7 @@ from cext.load.consumer import Consumer
 from cext.load.histogram import Histogram
 from cext.load.producer import Producer
 from cext.load.template import FrameSet
-from rmq.client.connection import CONNECT_TIMEOUT, split_address
+from rmq.client.blocking.connection import CONNECT_TIMEOUT, split_address
 from rmq.errors import UnreachableError
 from rmq.load.cpu import CpuMeter
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rmq.client.cluster import Cluster
-from rmq.client.connection import Connection, split_address
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.connection import Connection, split_address
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format import remoting

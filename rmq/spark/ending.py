@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from rmq.client.connection import Connection
+from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.message import decode_message_id, decode_messages

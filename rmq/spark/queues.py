@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from rmq.client.admin import topic_queues
+from rmq.client.blocking.admin import topic_queues
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.message import decode_messages
@@ -36,7 +36,7 @@ SYSTEM_TOPICS = {
 }  # fmt: skip
 PULL_GROUP = "TOOLS_CONSUMER"  # every broker has it
 SAMPLE = 16  # messages that tell how large the others are
-BROKER_UNKNOWN = 211  # the code of rmq.client.cluster for a broker without an address
+BROKER_UNKNOWN = 211  # the code of rmq.client.blocking.cluster for a broker without an address
 # Of brokers that start, stop or have too much to do; the last of those without an address.
 AWAY = {ResponseCode.SYSTEM_BUSY, 14, BROKER_UNKNOWN}
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0

@@ -16,7 +16,7 @@ from compat.mqadmin import BROKER, CLUSTER, Admin, Live, eventually, fields, mak
 from compat.runner import ScenarioRunner
 from compat.targets import Target, make_target
 
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode
 
 # Command: why no test calls it.

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from compat.targets import Target
 
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.cluster import Cluster
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command

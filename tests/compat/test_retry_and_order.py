@@ -21,7 +21,7 @@ from compat.conftest import JAVA_CLIENTS
 from compat.runner import NEW_CLIENT, OLD_CLIENT, ScenarioRunner, java_runner
 from compat.targets import Target, make_target
 
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode
 from rmq.format import fastjson
 

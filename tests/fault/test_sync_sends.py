@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import pytest
 from support.broker_process import broker_process
 
-from rmq.client.connection import Connection
+from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode, ResponseCode
 from rmq.format import remoting
 from rmq.load.frames import Queue, SendShape, send_frames

@@ -14,7 +14,7 @@ import pytest
 from support.broker_process import BrokerProcess, broker_process, start_broker
 
 from cext.load.histogram import Histogram
-from rmq.client.connection import Connection
+from rmq.client.blocking.connection import Connection
 from rmq.load import control
 from rmq.load.cpu import CpuMeter
 from rmq.load.frames import Queue, SendShape, send_frames

@@ -14,9 +14,9 @@ from support.broker_client import BrokerClient
 from support.machine import Machine, machine
 
 from rmq import Message, Producer
-from rmq.client import admin
-from rmq.client.cluster import Cluster
-from rmq.client.tail import Start, tail
+from rmq.client.blocking import admin
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.tail import Start, tail
 from rmq.format import fastjson
 from shards.messages import AllStats, AllStatsReply
 

@@ -18,7 +18,7 @@ from support.lasting_load import QUEUES, TOPICS, LastingLoad
 from support.ledger import Ledger, read
 from support.machine import Machine, machine
 
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.cluster import Cluster
 from shards.messages import AllStats, AllStatsReply
 
 REST_S = 2.0

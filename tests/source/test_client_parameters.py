@@ -9,16 +9,12 @@ import pytest
 from support.source_tree import ROOT
 
 from rmq.client.parameters import (
-    MESSAGE,
     ClientParameters,
     ProducerParameters,
     PullConsumerParameters,
-    keywords,
-    page,
-    rows,
-    tables,
+    PushConsumerParameters,
 )
-from rmq.client.push_parameters import PushConsumerParameters
+from rmq.client.parameters.page import MESSAGE, TABLES, keywords, page, rows
 
 # What RocketMQ 5.5 has, read from its published classes (DefaultMQProducer and its bases): name in
 # Java, default. Left out: objects that are no settings (traceDispatcher, produceAccumulator),
@@ -68,7 +64,7 @@ def test_the_page_is_written_from_the_code() -> None:
 
 
 def test_the_keywords_are_written_from_the_code() -> None:
-    text = (ROOT / "rmq" / "client" / "keywords.py").read_text()
+    text = (ROOT / "rmq" / "client" / "parameters" / "keywords.py").read_text()
     assert text.rstrip() == keywords().rstrip(), "run: python -m rmq.client.parameters keywords"
 
 
@@ -85,7 +81,7 @@ def test_defaults_are_those_of_rocketmq(of: type[ClientParameters], expected: st
 
 
 def test_every_parameter_has_a_meaning_and_stands_on_the_page() -> None:
-    for of in tables():
+    for of in TABLES:
         assert dataclasses.is_dataclass(of)
         for name, java, _, text in rows(of):
             assert len(text) > 10

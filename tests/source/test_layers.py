@@ -66,7 +66,8 @@ def test_imports_follow_the_layers(path: Path) -> None:
         ("cext.net.reactor", "cimport cext.flow.pull\n"),
         ("rmq.format.remoting", "def f():\n    import cext.wire.frame\n"),
         ("rmq.broker.topics", "from cext.flow.shard_core import ShardCore\n"),
-        ("rmq.client.tail", "from . import cluster\n"),
+        ("rmq.client.blocking.tail", "from . import cluster\n"),
+        ("rmq.client.pull.puller", "from rmq.client.push import workers\n"),
         ("rmq.errors", "import rmq.codes\n"),
     ],
 )

@@ -17,8 +17,8 @@ from support.reading import read_all
 from support.source_tree import ROOT
 
 from rmq import LocalTransactionState, Message, Producer, TransactionProducer
-from rmq.client.admin import create_topic
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.admin import create_topic
+from rmq.client.blocking.cluster import Cluster
 
 sys.path.insert(0, str(ROOT))  # tools/ is not installed
 pytestmark = pytest.mark.compat

@@ -16,8 +16,8 @@ from support.broker_process import BrokerProcess
 from support.spark_topics import fill, make, producer, read, send
 
 from rmq import Message
-from rmq.client.admin import delete_topic, topic_queues
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.admin import delete_topic, topic_queues
+from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id

@@ -9,8 +9,8 @@ import pytest
 from support.broker_process import BrokerProcess
 from support.spark_topics import bodies, fill, make, read, send
 
-from rmq.client.admin import create_topic, group_progress
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.admin import create_topic, group_progress
+from rmq.client.blocking.cluster import Cluster
 
 
 def numbered(count: int, prefix: str = "") -> list[bytes]:

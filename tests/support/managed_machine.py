@@ -22,7 +22,7 @@ import sys
 import time
 from pathlib import Path
 
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.cluster import Cluster
 from rmq.errors import RmqError
 from shards.client import BusClient
 from shards.messages import ShardStatus, Status, StatusReply

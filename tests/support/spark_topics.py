@@ -10,8 +10,8 @@ from typing import Any
 from support.broker_process import BrokerProcess
 
 from rmq import Message, Producer
-from rmq.client.admin import create_topic
-from rmq.client.cluster import Cluster
+from rmq.client.blocking.admin import create_topic
+from rmq.client.blocking.cluster import Cluster
 from rmq.format.fastjson import MessageQueue
 
 

@@ -27,8 +27,8 @@ PAGES = ("home", "basket", "shoes", "hats")
 def produce(namesrv: str, count: int, seed: int = 1) -> None:
     """Made-up clicks of the last two minutes; every tenth buys something."""
     from rmq import Message, Producer
-    from rmq.client.admin import create_topic
-    from rmq.client.cluster import Cluster
+    from rmq.client.blocking.admin import create_topic
+    from rmq.client.blocking.cluster import Cluster
 
     chance = random.Random(seed)
     start = time.time() - 120

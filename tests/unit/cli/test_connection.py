@@ -5,7 +5,7 @@ import socket
 import pytest
 from support.scripted_peer import ScriptedPeer
 
-from rmq.client.connection import Connection, split_address
+from rmq.client.blocking.connection import Connection, split_address
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
 from rmq.format.remoting import Command

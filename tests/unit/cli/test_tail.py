@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from support.scripted_peer import ScriptedPeer
 
-from rmq.client.cluster import Cluster
-from rmq.client.tail import ReceivedMessage, Start, tail
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.tail import ReceivedMessage, Start, tail
 from rmq.codes import RequestCode as Code
 from rmq.errors import RemoteError
 from rmq.format import fastjson

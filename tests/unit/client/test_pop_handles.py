@@ -8,7 +8,7 @@ import pytest
 
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply, reply_of
-from rmq.client.pop_handles import Handle, handles_of, kind_of, order_counts
+from rmq.client.pop.handles import Handle, handles_of, kind_of, order_counts
 from rmq.errors import ProtocolError
 from rmq.format.message import Host, StoredMessage, encode_message
 from rmq.format.remoting import FLAG_RESPONSE, Command, encode

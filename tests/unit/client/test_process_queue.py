@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmq.client.process_queue import Batch, ProcessQueue
-from rmq.client.subscription import Subscription
+from rmq.client.consuming.subscription import Subscription
+from rmq.client.push.process_queue import Batch, ProcessQueue
 from rmq.format.fastjson import MessageQueue
 
 QUEUE = MessageQueue("t", "b", 0)

@@ -22,7 +22,7 @@ from rmq import (
     PullConsumer,
     RemoteError,
 )
-from rmq.client.subscription import average_allocation
+from rmq.client.consuming.subscription import average_allocation
 from rmq.format.fastjson import MessageQueue
 from rmq.pytest_plugin import RunningBroker
 

@@ -24,10 +24,10 @@ from rmq import (
     MessageExt,
     PushConsumer,
 )
-from rmq.client import concurrent_service
-from rmq.client.cluster import Cluster
-from rmq.client.push_consumer import RETRY
-from rmq.client.trace import traces_of
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.trace import traces_of
+from rmq.client.push import concurrent_service
+from rmq.client.push.consumer import RETRY
 from rmq.pytest_plugin import RunningBroker
 
 LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER

@@ -26,11 +26,11 @@ from support.waiting import wait_until
 
 from cext.client.reply import Reply, reply_of
 from rmq import ConfigError, MessageExt, UnreachableError, aio
-from rmq.client import concurrent_service
-from rmq.client.group import members_of
-from rmq.client.offset_stores import LocalOffsets
-from rmq.client.process_queue import ProcessQueue
-from rmq.client.subscription import Subscription
+from rmq.client.consuming.group import members_of
+from rmq.client.consuming.offset_stores import LocalOffsets
+from rmq.client.consuming.subscription import Subscription
+from rmq.client.push import concurrent_service
+from rmq.client.push.process_queue import ProcessQueue
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import FLAG_RESPONSE, Command, encode
 from rmq.pytest_plugin import RunningBroker

@@ -14,7 +14,7 @@ from support.consuming import Kept, committed, consumer_of, create, numbers, onc
 from support.waiting import wait_until
 
 from rmq import ConsumeOrderlyStatus, Message, MessageExt, PushConsumer
-from rmq.client.queue_locks import QueueLocks
+from rmq.client.push.queue_locks import QueueLocks
 from rmq.format.fastjson import MessageQueue
 from rmq.pytest_plugin import RunningBroker
 

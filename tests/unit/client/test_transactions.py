@@ -23,7 +23,7 @@ from rmq import (
     TransactionProducer,
     aio,
 )
-from rmq.client.trace import traces_of
+from rmq.client.blocking.trace import traces_of
 from rmq.codes import RequestCode as Code
 from rmq.pytest_plugin import RunningBroker
 

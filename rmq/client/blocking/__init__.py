@@ -1,0 +1,1 @@
+"""The blocking client of the command line, tests and tools: no threads, no compiled modules."""

@@ -1,0 +1,185 @@
+"""What an operator asks of a cluster: topics, groups, brokers. One function per question.
+
+Every function takes the Cluster first and returns plain values. A topic or group lives on every
+master of its cluster, so changes go to all of them and answers are merged. Example:
+
+    create_topic(cluster, "orders", queues=8)
+    for row in topic_queues(cluster, "orders"): row.queue, row.min_offset, row.max_offset
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rmq.client.blocking.cluster import BrokerEntry, Cluster
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+
+RETRY_PREFIX = "%RETRY%"
+
+
+@dataclass(frozen=True)
+class QueueRange:
+    """One queue's readable offsets: min_offset up to, not including, max_offset."""
+
+    queue: MessageQueue
+    min_offset: int
+    max_offset: int
+    last_stored_ms: int  # 0: never
+
+
+@dataclass(frozen=True)
+class QueueProgress:
+    """How far a group has come in one queue."""
+
+    queue: MessageQueue
+    broker_offset: int
+    consumer_offset: int
+    last_consumed_ms: int
+
+    @property
+    def lag(self) -> int:
+        return self.broker_offset - self.consumer_offset
+
+
+def create_topic(
+    cluster: Cluster,
+    topic: str,
+    queues: int,
+    *,
+    perm: int = 6,
+    order: bool = False,
+    cluster_name: str | None = None,
+) -> list[BrokerEntry]:
+    """Creates the topic, or changes it, on every master (of one cluster); who took it."""
+    fields = {
+        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues,
+        "writeQueueNums": queues, "perm": perm, "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0, "order": order,
+    }  # fmt: skip
+    masters = cluster.masters(cluster_name)
+    for broker in masters:
+        _call(cluster, broker, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+    return masters
+
+
+def delete_topic(cluster: Cluster, topic: str, cluster_name: str | None = None) -> None:
+    """Deletes the topic on every master and then at every name server."""
+    for broker in cluster.masters(cluster_name):
+        _call(cluster, broker, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    for address in cluster.name_servers:
+        cluster.connect(address).call(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+
+
+def topic_queues(cluster: Cluster, topic: str) -> list[QueueRange]:
+    """The range of every queue of the topic, by broker and queue id."""
+    found = []
+    for name in sorted({queue.broker_name for queue in cluster.route(topic).readable()}):
+        reply = cluster.broker(name).call(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
+        for queue, row in _queue_table(reply.body).items():
+            found.append(
+                QueueRange(
+                    queue,
+                    int(row.get("minOffset", 0)),
+                    int(row.get("maxOffset", 0)),
+                    int(row.get("lastUpdateTimestamp", 0)),
+                )
+            )
+    return sorted(found, key=lambda each: (each.queue.broker_name, each.queue.queue_id))
+
+
+def system_topics(cluster: Cluster) -> set[str]:
+    """Topics that rmq and RocketMQ keep for themselves, cluster and broker names among them."""
+    found: set[str] = set()
+    for broker in cluster.masters():
+        reply = _call(cluster, broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+        found.update(map(str, fastjson.loads_object(reply.body).get("topicList") or []))
+    return found
+
+
+def groups(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """Consumer group -> its configuration, over all masters."""
+    found: dict[str, dict[str, Any]] = {}
+    for broker in cluster.masters():
+        reply = _call(cluster, broker, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        table = fastjson.loads_object(reply.body).get("subscriptionGroupTable") or {}
+        found |= {str(name): row for name, row in table.items()}
+    return found
+
+
+def group_progress(cluster: Cluster, group: str) -> tuple[list[QueueProgress], float]:
+    """(progress per queue, messages consumed per second) over all masters."""
+    found: list[QueueProgress] = []
+    rate = 0.0
+    for broker in cluster.masters():
+        try:
+            reply = _call(cluster, broker, RequestCode.GET_CONSUME_STATS, {"consumerGroup": group})
+        except RemoteError as error:
+            if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                continue  # this broker has no topic of the group
+            raise
+        rate += float(fastjson.loads_object(reply.body).get("consumeTps") or 0)
+        for queue, row in _queue_table(reply.body).items():
+            found.append(
+                QueueProgress(
+                    queue,
+                    int(row.get("brokerOffset", 0)),
+                    int(row.get("consumerOffset", 0)),
+                    int(row.get("lastTimestamp", 0)),
+                )
+            )
+    return sorted(found, key=lambda each: each.queue), rate
+
+
+def group_members(cluster: Cluster, group: str) -> dict[str, Any] | None:
+    """The group's connections and subscriptions as the brokers tell; None when nobody is online."""
+    merged: dict[str, Any] | None = None
+    for broker in cluster.masters():
+        try:
+            reply = _call(
+                cluster,
+                broker,
+                RequestCode.GET_CONSUMER_CONNECTION_LIST,
+                {"consumerGroup": group},
+            )
+        except RemoteError as error:
+            if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
+                continue
+            raise
+        data = fastjson.loads_object(reply.body)
+        if merged is None:
+            merged = data
+        else:
+            known = {row.get("clientId") for row in merged.get("connectionSet") or []}
+            merged["connectionSet"] = (merged.get("connectionSet") or []) + [
+                row for row in data.get("connectionSet") or [] if row.get("clientId") not in known
+            ]
+    return merged
+
+
+def runtime_info(cluster: Cluster, broker: BrokerEntry, detail: str = "") -> dict[str, str]:
+    """The broker's own figures, by RocketMQ's names; of rmq also its sample (true, or brief)."""
+    fields = {"rmqDetail": detail} if detail else None
+    reply = _call(cluster, broker, RequestCode.GET_BROKER_RUNTIME_INFO, fields)
+    table = fastjson.loads_object(reply.body).get("table") or {}
+    return {str(name): str(value) for name, value in table.items()}
+
+
+def _call(
+    cluster: Cluster, broker: BrokerEntry, code: int, fields: Mapping[str, Any] | None = None
+) -> Any:
+    assert broker.master is not None
+    return cluster.connect(broker.master).call(code, fields)
+
+
+def _queue_table(body: bytes) -> dict[MessageQueue, dict[str, Any]]:
+    table = fastjson.loads_object(body).get("offsetTable") or {}
+    return {
+        queue: row
+        for queue, row in table.items()
+        if isinstance(queue, MessageQueue) and isinstance(row, dict)
+    }

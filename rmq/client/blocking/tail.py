@@ -1,0 +1,206 @@
+"""Reading a topic from outside any consumer group: every queue, from a start of one's choice.
+
+    for message in tail(cluster, "orders", tags=("paid",), start=Start("first")): ...
+    for message in tail(cluster, "orders", sql="amount > 100", start=Start("first")): ...
+
+Each queue has at most one pull under way. With `follow` the pulls are held by the broker until a
+message comes (15 s) and sent again, for ever; without it a queue is done when it has been read up
+to where it ended at the start. Within a queue the order is the queue's; between queues it is that
+of arrival. Nothing is committed: the pulls run under the tools' own group.
+
+The broker filters tags by their hash; two tags may share one, so the tag is compared here again.
+"""
+
+from __future__ import annotations
+
+import selectors
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError, UnreachableError
+from rmq.format.fastjson import MessageQueue
+from rmq.format.message import SYS_FLAG_COMPRESSED, StoredMessage, decode_messages
+from rmq.format.remoting import Command
+
+GROUP = "TOOLS_CONSUMER"
+BATCH = 32
+HOLD_MS = 15_000
+RECONNECT_PAUSE = 1.0
+_SUSPEND, _SUBSCRIPTION = 0x2, 0x4
+_PACKINGS = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
+_PACKING_MASK = 0x700
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where to begin: "first", "last" or "time" with milliseconds since 1970."""
+
+    kind: str
+    time_ms: int = 0
+
+
+@dataclass(frozen=True)
+class ReceivedMessage:
+    """One stored message as it came from a broker."""
+
+    broker_name: str
+    stored: StoredMessage
+    properties: dict[str, str]
+    body: bytes  # as the sender gave it; as stored when `packing` says how it is still packed
+    packing: str | None
+
+
+@dataclass
+class _Position:
+    """How far one queue has been read."""
+
+    queue: MessageQueue
+    next_offset: int
+    end_offset: int | None  # None: for ever
+    opaque: int | None = None  # of the pull under way
+
+    @property
+    def done(self) -> bool:
+        return self.end_offset is not None and self.next_offset >= self.end_offset
+
+
+def tail(
+    cluster: Cluster,
+    topic: str,
+    *,
+    tags: Sequence[str] = (),
+    sql: str | None = None,
+    start: Start,
+    follow: bool = False,
+) -> Iterator[ReceivedMessage]:
+    """Yields messages until every queue is read to its end, or for ever with `follow`; those with
+    one of the tags, or those that the SQL92 expression lets pass."""
+    if tags and sql is not None:
+        raise ValueError("messages are filtered by tags or by an SQL92 expression, not by both")
+    positions = [_first_position(cluster, queue, start, follow)
+                 for queue in cluster.route(topic).readable()]  # fmt: skip
+    if not positions:
+        raise RemoteError(ResponseCode.NO_PERMISSION, f"no queue of {topic} is readable")
+    expression = ("TAG", " || ".join(tags) if tags else "*")
+    if sql is not None:
+        expression = ("SQL92", sql)
+    wanted = frozenset(tags)
+    while True:
+        positions = [position for position in positions if not position.done]
+        if not positions:
+            return
+        try:
+            for position in positions:
+                if position.opaque is None:
+                    _submit(cluster, position, expression, follow)
+            for position, reply in _replies(cluster, positions):
+                for message in _messages(position, reply):
+                    if not wanted or message.properties.get("TAGS") in wanted:
+                        yield message
+        except UnreachableError:
+            if not follow:
+                raise
+            for position in positions:
+                position.opaque = None
+            cluster.close()
+            time.sleep(RECONNECT_PAUSE)
+
+
+def _first_position(cluster: Cluster, queue: MessageQueue, start: Start, follow: bool) -> _Position:
+    broker = cluster.broker(queue.broker_name)
+    fields = {"topic": queue.topic, "queueId": queue.queue_id}
+    end = broker.call(RequestCode.GET_MAX_OFFSET, fields).int_field("offset")
+    if start.kind == "last":
+        first = end
+    elif start.kind == "first":
+        first = broker.call(RequestCode.GET_MIN_OFFSET, fields).int_field("offset")
+    else:
+        found = broker.call(
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields | {"timestamp": start.time_ms}
+        )
+        first = found.int_field("offset")
+    return _Position(queue, first, None if follow else end)
+
+
+def _submit(
+    cluster: Cluster, position: _Position, expression: tuple[str, str], follow: bool
+) -> None:
+    fields = {
+        "consumerGroup": GROUP,
+        "topic": position.queue.topic,
+        "queueId": position.queue.queue_id,
+        "queueOffset": position.next_offset,
+        "maxMsgNums": BATCH,
+        "sysFlag": _SUBSCRIPTION | (_SUSPEND if follow else 0),
+        "commitOffset": 0,
+        "suspendTimeoutMillis": HOLD_MS,
+        "subVersion": 0,
+        "subscription": expression[1],
+        "expressionType": expression[0],
+        "bname": position.queue.broker_name,
+    }
+    broker = cluster.broker(position.queue.broker_name)
+    position.opaque = broker.submit(RequestCode.PULL_MESSAGE, fields)
+
+
+def _replies(cluster: Cluster, positions: list[_Position]) -> Iterator[tuple[_Position, Command]]:
+    """At least one answer, and all others that are there already."""
+    by_connection: dict[Connection, dict[int, _Position]] = {}
+    for position in positions:
+        connection = cluster.broker(position.queue.broker_name)
+        assert position.opaque is not None
+        by_connection.setdefault(connection, {})[position.opaque] = position
+    with selectors.DefaultSelector() as selector:
+        for connection in by_connection:
+            selector.register(connection, selectors.EVENT_READ)
+        # Bytes read ahead do not make a socket readable, but `receive` below leaves none behind.
+        ready = selector.select(timeout=HOLD_MS / 1000 + 5)
+    if not ready:
+        raise UnreachableError(f"no broker answered a pull within {HOLD_MS // 1000 + 5} s")
+    for key, _ in ready:
+        peer = key.fileobj
+        assert isinstance(peer, Connection)
+        while (reply := peer.receive(0)) is not None:
+            waiting = by_connection[peer].pop(reply.opaque, None)
+            if waiting is not None:
+                waiting.opaque = None
+                yield waiting, reply
+
+
+def _messages(position: _Position, reply: Command) -> list[ReceivedMessage]:
+    """Moves the position by this answer; the messages in it."""
+    if reply.code not in (
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+    ):
+        raise RemoteError(reply.code, reply.remark or "no reason given")
+    if reply.code == ResponseCode.PULL_NOT_FOUND and position.end_offset is not None:
+        position.next_offset = position.end_offset
+        return []
+    before = position.next_offset
+    position.next_offset = reply.int_field("nextBeginOffset", before, 0)
+    if reply.code != ResponseCode.SUCCESS:
+        if position.next_offset == before and position.end_offset is not None:
+            position.next_offset = position.end_offset  # no way forward: not round and round
+        return []
+    return [received(position.queue.broker_name, each) for each in decode_messages(reply.body)]
+
+
+def received(broker_name: str, stored: StoredMessage) -> ReceivedMessage:
+    """The message with its body unpacked when the standard library can."""
+    body, packing = stored.body, None
+    if stored.sys_flag & SYS_FLAG_COMPRESSED:
+        packing = _PACKINGS.get(stored.sys_flag & _PACKING_MASK, "an unknown packing")
+        if packing == "zlib":
+            try:
+                body, packing = zlib.decompress(body), None
+            except zlib.error:
+                packing = "zlib, damaged"
+    return ReceivedMessage(broker_name, stored, stored.properties, body, packing)

@@ -1,0 +1,77 @@
+"""Traces of one message: looked up by its id or key, decoded, put in order.
+
+    for each in traces_of(cluster, "7F00000100002A9F0000000000000061"):
+        each.record.kind, each.record.group, each.client_host
+
+A trace message is about many messages at once: only the records of the asked one are kept. What a
+consumer did comes as two records that share a request id, SubBefore and SubAfter; they become one,
+the second with what only the first knows (time, group, retries).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.lookup import by_key
+from rmq.format.trace import TRACE_TOPIC, TraceRecord, decode
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A record and the client that wrote it."""
+
+    record: TraceRecord
+    client_host: str
+    stored_ms: int
+
+    def members(self) -> dict[str, object]:
+        shown: dict[str, object] = msgspec.to_builtins(self.record)
+        return {"clientHost": self.client_host, "storedMs": self.stored_ms, **shown}
+
+
+def traces_of(
+    cluster: Cluster, message_id: str, *, topic: str = TRACE_TOPIC, count: int = 64
+) -> list[Traced]:
+    """Everything known of the message, in the order in which it happened."""
+    found: list[Traced] = []
+    for message in by_key(cluster, topic, message_id, count=count):
+        host = message.stored.born_host.ip
+        for record in decode(message.body):
+            if record.message_id == message_id or message_id in record.keys.split():
+                found.append(Traced(record, host, message.stored.store_timestamp_ms))
+    return sorted(_joined(found), key=_moment)
+
+
+def _moment(each: Traced) -> tuple[int, int]:
+    record = each.record
+    time = record.time_ms if record.time_ms >= 0 else each.stored_ms
+    return time, 0 if record.kind == "Pub" else 1
+
+
+def _joined(found: list[Traced]) -> list[Traced]:
+    """One line per consumption: its end where there is one, else its beginning."""
+    begun = {_key(each): each for each in found if each.record.kind == "SubBefore"}
+    ended = {_key(each) for each in found if each.record.kind == "SubAfter"}
+    out = []
+    for each in found:
+        if each.record.kind == "SubBefore" and _key(each) in ended:
+            continue
+        first = begun.get(_key(each)) if each.record.kind == "SubAfter" else None
+        if first is not None:
+            record = msgspec.structs.replace(
+                each.record,
+                time_ms=first.record.time_ms,
+                group=first.record.group,
+                region=first.record.region,
+                retries=first.record.retries,
+            )
+            each = Traced(record, each.client_host, each.stored_ms)
+        out.append(each)
+    return out
+
+
+def _key(each: Traced) -> tuple[str, str]:
+    return each.record.request_id, each.record.message_id

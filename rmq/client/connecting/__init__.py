@@ -1,0 +1,1 @@
+"""Connections, routes, heartbeats and timers: what all clients of a process share."""

@@ -1,0 +1,1 @@
+"""What all kinds of consumers share: subscriptions, groups, listeners, offset stores."""

@@ -1,0 +1,204 @@
+"""@deduplicate: a listener whose effect happens once, though brokers deliver at least once.
+
+    @deduplicate(store=SqliteStore("seen.db"))                    # by message_id
+    @deduplicate(lambda message: message.get_property("order"), RedisStore(redis.Redis()))
+    def bill(messages, context): ...
+
+It wraps listeners of push consumers, functions of one message (for `for message in consumer`), and
+async functions of both kinds. Before a call each message's key is claimed in the store, for
+lease_s; after it the keys are done and stay so for the store's keep_s. Messages whose keys are done
+are left out; when none is left the function is not called. A key that another consumer has claimed
+and not finished makes its message, and those behind it in the batch, come again later. A call that
+fails gives its claims back. Listeners in order that set auto_commit = False are refused: what they
+roll back later would count as done.
+
+What it cannot do: a process that dies between the effect and the store's commit leaves a claim
+that expires, and the message's effect happens again. Where that matters, write the key in the
+same transaction as the effect. While such a claim lasts its message is tried in vain, and those
+tries count: max_reconsume_times has to allow for more than lease_s of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from cext.client.message import MessageExt
+from rmq.client.consuming.listening import (
+    ALL,
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    ConsumeOrderlyContext,
+    ConsumeOrderlyStatus,
+)
+from rmq.errors import BusyError, ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+LEASE_S = 900.0  # consume_timeout
+FAILED = (
+    ConsumeConcurrentlyStatus.RECONSUME_LATER,
+    ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
+    ConsumeOrderlyStatus.ROLLBACK,
+)
+
+
+class Claim(enum.Enum):
+    """What a store says of a key."""
+
+    OURS = "ours"  # claimed now: to be dealt with
+    DONE = "done"  # dealt with before
+    BUSY = "busy"  # claimed by somebody else, who has not finished
+
+
+class SeenStore(Protocol):
+    """Remembers keys; any thread may use it. rmq/client/consuming/seen_stores.py has three."""
+
+    def claim(self, keys: Sequence[str], lease_s: float) -> list[Claim]:
+        """One answer for each key; keys claimed longer ago than their lease are free."""
+
+    def finish(self, keys: Sequence[str]) -> None:
+        """They are done."""
+
+    def release(self, keys: Sequence[str]) -> None:
+        """Claims given back: somebody else may have them."""
+
+
+def deduplicate(
+    key: Callable[[MessageExt], object] | None = None,
+    store: SeenStore | None = None,
+    *,
+    lease_s: float = LEASE_S,
+) -> Callable[[F], F]:
+    """See above. A message for which `key` gives None is not deduplicated."""
+    if store is None:
+        raise ConfigError("deduplicate() wants a store: SqliteStore, DbApiStore or RedisStore")
+    if not lease_s > 0:
+        raise ConfigError(f"lease_s={lease_s}: more than 0")
+    seen = store  # never None from here on
+
+    def decorate(function: F) -> F:
+        def plan(messages: Sequence[MessageExt]) -> _Plan:
+            return _Plan(messages, key, seen, lease_s)
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def awaited(given: Any, *rest: Any) -> Any:
+                planned = await asyncio.to_thread(plan, _several(given))
+                if not planned.left:
+                    return planned.end(rest)
+                try:
+                    result = await function(planned.argument(given), *rest)
+                except BaseException:
+                    await asyncio.to_thread(planned.failed)
+                    raise
+                await asyncio.to_thread(planned.ended, result, rest)
+                return planned.end(rest, result)
+
+            return awaited  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def called(given: Any, *rest: Any) -> Any:
+            planned = plan(_several(given))
+            if not planned.left:
+                return planned.end(rest)
+            try:
+                result = function(planned.argument(given), *rest)
+            except BaseException:
+                planned.failed()
+                raise
+            planned.ended(result, rest)
+            return planned.end(rest, result)
+
+        return called  # type: ignore[return-value]
+
+    return decorate
+
+
+def _is_good(result: Any) -> bool:
+    return not any(result is each for each in FAILED)
+
+
+def _several(given: Any) -> Sequence[MessageExt]:
+    return [given] if isinstance(given, MessageExt) else given
+
+
+class _Plan:
+    """What to do about the messages of one call."""
+
+    def __init__(
+        self,
+        messages: Sequence[MessageExt],
+        key: Callable[[MessageExt], object] | None,
+        store: SeenStore,
+        lease_s: float,
+    ) -> None:
+        self._store = store
+        self._claimed: list[str] = []
+        self._count = len(messages)
+        self.left: list[MessageExt] = []
+        self.planned = 0  # messages before the first busy one
+        keys = [message.message_id if key is None else key(message) for message in messages]
+        # equal keys in one batch: the first is dealt with, the others are like done ones
+        asked = list(dict.fromkeys(str(each) for each in keys if each is not None))
+        answers = dict(zip(asked, store.claim(asked, lease_s), strict=True)) if asked else {}
+        mine = {each for each, claim in answers.items() if claim is Claim.OURS}
+        for message, each in zip(messages, keys, strict=True):
+            name = None if each is None else str(each)
+            if name is not None and answers[name] is Claim.BUSY:
+                break
+            self.planned += 1
+            if name is None:
+                self.left.append(message)
+            elif name in mine:
+                mine.discard(name)
+                self._claimed.append(name)
+                self.left.append(message)
+        if mine:
+            store.release(sorted(mine))
+
+    def argument(self, given: Any) -> Any:
+        return given if isinstance(given, MessageExt) else self.left
+
+    def failed(self) -> None:
+        if self._claimed:
+            self._store.release(self._claimed)
+
+    def ended(self, result: Any, rest: Sequence[Any]) -> None:
+        context = rest[0] if rest else None
+        whole = getattr(context, "ack_index", self._count) >= len(self.left) - 1
+        if isinstance(context, ConsumeOrderlyContext) and not context.auto_commit:
+            self.failed()
+            raise ConfigError("@deduplicate with auto_commit = False: a ROLLBACK could not be kept")
+        if _is_good(result) and whole:
+            if self._claimed:
+                self._store.finish(self._claimed)
+            if isinstance(context, ConsumeConcurrentlyContext):
+                context.ack_index = ALL  # it counted what was left
+            return
+        # of a batch that was dealt with in part, what came before ack_index is done
+        good = 0
+        if _is_good(result) and isinstance(context, ConsumeConcurrentlyContext):
+            good = max(context.ack_index + 1, 0)
+            context.ack_index = -1  # counted in messages that were left: all come, the done go
+        done = self._claimed[:good] if len(self._claimed) == len(self.left) else []
+        if done:
+            self._store.finish(done)
+        if self._claimed[len(done) :]:
+            self._store.release(self._claimed[len(done) :])
+
+    def end(self, rest: Sequence[Any], result: Any = None) -> Any:
+        """What the listener returns: the busy message and those behind it are to come again."""
+        if self.planned == self._count or not _is_good(result):
+            return result
+        context = rest[0] if rest else None
+        if isinstance(context, ConsumeConcurrentlyContext):
+            context.ack_index = min(context.ack_index, self.planned - 1)
+            return result
+        if isinstance(context, ConsumeOrderlyContext):
+            return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        raise BusyError("another consumer deals with a message of this key")

@@ -1,0 +1,168 @@
+"""Member: what every consumer is, one of a group with the connections of a client.
+
+    class PullConsumer(Member[PullConsumerParameters]):
+        consume_type = "CONSUME_ACTIVELY"
+
+        def _prepare(self, instance): ...       # before brokers can ask for anything
+        def _begin(self, instance): ...         # the rest of start()
+        def close(self): ...; self._leave()
+
+A consumer starts once and closes once. In a child of fork, which has none of the threads, leaving
+tells brokers nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import wrap_group
+from rmq.client.consuming.subscription import Subscription
+from rmq.client.parameters.consuming import CLUSTERING, GroupParameters
+from rmq.errors import ClosedError, RouteError
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+log = logging.getLogger("rmq.client")
+
+P = TypeVar("P", bound=GroupParameters)
+
+
+class Member(Generic[P]):
+    """Any thread may use it."""
+
+    consume_type: ClassVar[str]
+
+    def __init__(self, parameters: P, consumer_group: str | None, given: dict[str, Any]) -> None:
+        """`given` are parameters by name."""
+        if consumer_group is not None:
+            given["consumer_group"] = consumer_group
+        self.parameters = parameters.changed(given)
+        self.group = wrap_group(self.parameters.namespace, self.parameters.consumer_group)
+        self.subscriptions: dict[str, Subscription] = {}  # by topic as on the wire
+        self.started_ms = 0
+        self._closed = False
+        self._instance: ClientInstance | None = None
+        self._leaving = threading.Lock()
+        self._process = 0  # that started it
+
+    # ---- life
+
+    @property
+    def instance(self) -> ClientInstance:
+        if self._instance is None:
+            raise ClosedError("the consumer is closed" if self._closed else "start() it first")
+        return self._instance
+
+    @property
+    def is_open(self) -> bool:
+        return self._instance is not None and not self._closed
+
+    @property
+    def client_id(self) -> str:
+        return self.instance.client_id
+
+    def start(self) -> Self:
+        """Connects; a `with` does it. A closed consumer does not start again."""
+        if self._closed:
+            raise ClosedError("the consumer is closed")
+        if self._instance is not None:
+            return self
+        instance = ClientInstance.acquire(self.parameters)
+        try:
+            self._prepare(instance)
+            instance.add_consumer(self.group, self)
+        except BaseException:
+            instance.release()
+            raise
+        self.started_ms = int(time.time() * 1000)
+        self._process = os.getpid()
+        self._instance = instance
+        try:
+            self._begin(instance)
+        except BaseException:  # brokers must not count a member that reads nothing
+            self.close()
+            raise
+        return self
+
+    def _prepare(self, instance: ClientInstance) -> None:
+        """What has to be there when brokers know this member."""
+
+    def _begin(self, instance: ClientInstance) -> None:
+        """It is a member now."""
+
+    def close(self) -> None:
+        """Leaves the group."""
+        self._closed = True
+        self._leave()
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is a child of the process that started it."""
+        return self._process not in (0, os.getpid())
+
+    def _leave(self) -> None:
+        with self._leaving:
+            instance, self._instance = self._instance, None
+        if instance is not None and not self._is_forked:
+            instance.remove_consumer(self.group)
+            instance.release()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close()
+
+    # ---- what is read
+
+    def _read(self, instance: ClientInstance, subscription: Subscription) -> None:
+        """Looks where the topic is, and tells brokers that it is subscribed."""
+        instance.want_route(subscription.topic)
+        try:
+            instance.route(subscription.topic)
+        except RouteError as error:
+            log.info("%s; it is read as soon as it exists", error)
+        instance.heartbeat(wait_ms=self.parameters.mq_client_api_timeout)
+
+    # ---- what brokers ask (rmq/client/connecting/broker_calls.py)
+
+    def heartbeat_data(self) -> dict[str, Any]:
+        """What brokers are told of this consumer."""
+        return {
+            "groupName": self.group, "consumeType": self.consume_type,
+            "messageModel": getattr(self.parameters, "message_model", CLUSTERING),
+            "consumeFromWhere": self.parameters.consume_from_where,
+            "subscriptionDataSet": self._subscribed(), "unitMode": self.parameters.unit_mode,
+        }  # fmt: skip
+
+    def _subscribed(self) -> list[dict[str, Any]]:
+        return [each.members() for each in list(self.subscriptions.values())]
+
+    def group_changed(self) -> None:
+        """Members came or went."""
+
+    def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """An operator sends the group elsewhere."""
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        """How far the queues of the topic (as on the wire) are."""
+        return {}
+
+    def running_info(self) -> dict[str, Any]:
+        """ConsumerRunningInfo, but what all consumers have in common."""
+        is_orderly = getattr(self.parameters, "consume_orderly", False)
+        return {
+            "properties": {
+                "PROP_CONSUME_TYPE": self.consume_type,
+                "PROP_CONSUMEORDERLY": str(is_orderly).lower(),
+                "PROP_CONSUMER_START_TIMESTAMP": str(self.started_ms),
+            },
+            "subscriptionSet": self._subscribed(),
+        }  # fmt: skip

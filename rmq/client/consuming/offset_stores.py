@@ -1,0 +1,153 @@
+"""Where a push consumer's group goes on: kept by brokers, or in a file of this machine.
+
+    store.read(queue)                       # an offset, or None when there is none
+    store.persist({queue: offset}, wait=False)
+
+Queues are named as on the wire. RemoteOffsets is for clustering: each broker keeps the offsets of
+its queues. LocalOffsets is for broadcasting, with RocketMQ's file
+<folder>/<client id>/<group>/offsets.json, {"offsetTable":{{queue}:offset,..}}, and the one before
+as offsets.json.bak. Any object with these methods may be given as offset_store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+from cext.client.reply import Reply
+from rmq.client.connecting.instance import ClientInstance
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import ProtocolError, RmqError
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+
+log = logging.getLogger("rmq.client")
+
+
+class OffsetStore(Protocol):
+    """What an offset_store is. Any thread may call it."""
+
+    def load(self) -> None:
+        """Called once, before the first read."""
+
+    def read(self, queue: MessageQueue) -> int | None:
+        """Where to go on in this queue; None when nobody has committed there yet. What it raises
+        of RmqError is asked again later."""
+
+    def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
+        """Keeps them; wait: returns when that is done. Failures are logged, not raised: the next
+        call makes them good."""
+
+
+class RemoteOffsets:
+    """Brokers keep them."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+
+    def load(self) -> None:
+        pass
+
+    def _fields(self, queue: MessageQueue) -> dict[str, object]:
+        return {"consumerGroup": self._group, "topic": queue.topic, "queueId": queue.queue_id}
+
+    def read(self, queue: MessageQueue) -> int | None:
+        address = self._instance.address_of(queue.broker_name)
+        reply = self._instance.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, self._fields(queue))
+        if reply.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return reply.check().int_field("offset")
+
+    def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
+        left = threading.Semaphore(0)
+        asked = 0
+        timeout_ms = self._instance.parameters.mq_client_api_timeout
+        for queue, offset in offsets.items():
+            fields = {**self._fields(queue), "commitOffset": offset}
+
+            # bound here: the loop's names would be the last ones
+            def told(
+                reply: Reply | None, error: Exception | None, text: str = f"{offset} of {queue}"
+            ) -> None:
+                if reply is None or reply.code != ResponseCode.SUCCESS:
+                    log.warning("committing %s: %s", text, error or reply)
+                left.release()
+
+            try:
+                address = self._instance.address_of(queue.broker_name)
+                code = RequestCode.UPDATE_CONSUMER_OFFSET
+                self._instance.submit(address, code, fields, b"", timeout_ms, told)
+                asked += 1
+            except RmqError as error:
+                log.warning("committing %d of %s: %s", offset, queue, error)
+        for _ in range(asked if wait else 0):
+            left.acquire(timeout=timeout_ms / 1000 + 1)
+
+
+class LocalOffsets:
+    """A file of this machine."""
+
+    _lock: ClassVar[threading.Lock] = threading.Lock()  # consumers of one process may share a file
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._offsets: dict[MessageQueue, int] = {}
+        self._owed: dict[MessageQueue, int] = {}  # not in the file yet
+
+    @classmethod
+    def of(cls, folder: str | None, client_id: str, group: str) -> LocalOffsets:
+        base = Path(folder) if folder else Path.home() / ".rocketmq_offsets"
+        return cls(base / client_id / group / "offsets.json")
+
+    @property
+    def _backup(self) -> Path:
+        return self.path.with_name(self.path.name + ".bak")
+
+    def load(self) -> None:
+        with self._lock:
+            self._offsets = self._read()
+
+    def _read(self) -> dict[MessageQueue, int]:
+        for path in (self.path, self._backup):
+            try:
+                table = fastjson.loads_object(path.read_bytes()).get("offsetTable") or {}
+            except FileNotFoundError:
+                continue
+            except (OSError, ProtocolError) as error:
+                log.warning("offsets in %s: %s", path, error)
+                continue
+            return {
+                queue: offset for queue, offset in table.items()
+                if isinstance(queue, MessageQueue) and isinstance(offset, int) and offset >= 0
+            }  # fmt: skip
+        return {}
+
+    def read(self, queue: MessageQueue) -> int | None:
+        with self._lock:
+            return self._offsets.get(queue)
+
+    def persist(self, offsets: Mapping[MessageQueue, int], *, wait: bool) -> None:
+        """A file is complete or the one before is: it is written beside and renamed."""
+        with self._lock:
+            self._owed.update(offsets)
+            # what another process with the same name has written meanwhile stays
+            self._offsets = {**self._read(), **self._owed}
+            beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.new")
+            try:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                with beside.open("wb") as file:
+                    file.write(fastjson.dumps({"offsetTable": self._offsets}))
+                    file.flush()
+                    os.fsync(file.fileno())
+                with contextlib.suppress(FileNotFoundError):
+                    self.path.replace(self._backup)
+                beside.replace(self.path)
+                self._owed.clear()
+            except OSError as error:
+                log.error("offsets are not kept in %s: %s", self.path, error)

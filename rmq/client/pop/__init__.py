@@ -1,0 +1,1 @@
+"""PopConsumer: takes messages one by one for a while and acknowledges each."""

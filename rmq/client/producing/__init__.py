@@ -1,0 +1,1 @@
+"""Sending: the producer, transactions, requests with replies."""

@@ -1,0 +1,128 @@
+"""Request and reply: a message whose sender waits for what a consumer says to it.
+
+    answer = producer.request(Message("quotes", b"EURUSD"), timeout_ms=2000)     # MessageExt
+    ... and in the consumer:  producer.reply(message, b"1.08")
+
+The request is an ordinary message with CORRELATION_ID, REPLY_TO_CLIENT and TTL. The reply goes to
+the cluster's reply topic with code 325; the broker pushes it (326) over the connection of the
+client that asked.
+"""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import Future, TimeoutError
+from typing import TYPE_CHECKING, Any
+
+from cext.client.message import Message, MessageExt, decode_messages, encoded_properties
+from cext.client.reply import Reply, reply_of
+from rmq.client.connecting.instance import ClientInstance
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import MessageError, ProtocolError, RemoteError, RequestTimeoutError
+from rmq.format.message import Host, StoredMessage, encode_message
+from rmq.format.remoting import FLAG_RESPONSE, Command, encode
+
+if TYPE_CHECKING:
+    from rmq.client.producing.producer import Producer
+
+SHARED = "requests"
+REPLY_TOPIC_END = "_REPLY_TOPIC"
+
+
+def request(producer: Producer, message: Message, timeout_ms: float) -> MessageExt:
+    """Sends and waits; RequestTimeoutError when nobody answered in time."""
+    instance = producer.instance
+    waiting = _waiting(instance)
+    correlation = uuid.uuid4().hex
+    message.put_property("CORRELATION_ID", correlation)
+    message.put_property("REPLY_TO_CLIENT", instance.client_id)
+    message.put_property("TTL", str(int(timeout_ms)))
+    producer._topic_queues(message.topic)
+    # The reply comes over a connection that the broker must know this client by.
+    instance.heartbeat(wait_ms=producer.parameters.mq_client_api_timeout, only_new=True)
+    answer: Future[MessageExt] = Future()
+    waiting[correlation] = answer
+
+    def sent(result: object, error: Exception | None) -> None:
+        if error is not None and not answer.done():
+            answer.set_exception(error)
+
+    try:
+        producer.send_async(message, sent, timeout_ms=timeout_ms)
+        return answer.result(timeout_ms / 1000)
+    except TimeoutError:
+        raise RequestTimeoutError(
+            f"request {correlation} on {message.topic}: no reply within {timeout_ms / 1000:.3g} s"
+        ) from None
+    finally:
+        waiting.pop(correlation, None)
+
+
+def reply(producer: Producer, asked: MessageExt, body: bytes) -> None:
+    """Answers; RemoteError when the broker cannot reach who asked any more."""
+    names = ("CLUSTER", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL")
+    found = {name: asked.get_property(name) for name in names}
+    if found["CLUSTER"] is None or found["REPLY_TO_CLIENT"] is None:
+        raise MessageError("nobody waits for a reply to this message: it was not sent by request()")
+    message = Message(found["CLUSTER"] + REPLY_TOPIC_END, body)
+    message.put_property("MSG_TYPE", "reply")
+    for name in names[1:]:
+        if found[name] is not None:
+            message.put_property(name, found[name])
+    instance = producer.instance
+    address = instance.address_of(asked.broker_name)
+    fields: dict[str, Any] = {
+        "a": producer.group, "b": message.topic, "c": producer.parameters.create_topic_key,
+        "d": producer.parameters.default_topic_queue_nums, "e": 0, "f": 0,
+        "g": asked.born_timestamp, "h": message.flag, "i": encoded_properties(message).decode(),
+        "j": 0, "k": False, "m": False, "n": asked.broker_name,
+    }  # fmt: skip
+    code = RequestCode.SEND_REPLY_MESSAGE_V2
+    instance.call(address, code, fields, body, producer.parameters.send_msg_timeout)
+
+
+def _waiting(instance: ClientInstance) -> dict[str, Future[MessageExt]]:
+    """The requests under way of this client, by correlation id."""
+    found: dict[str, Future[MessageExt]] | None = instance.shared.get(SHARED)
+    if found is None:
+        table = found = instance.shared.setdefault(SHARED, {})
+
+        def pushed(request: Reply, address: str) -> None:
+            message = _pushed_message(request)
+            answer = table.pop(message.get_property("CORRELATION_ID") or "", None)
+            if answer is None:
+                instance.answer(
+                    address, request, ResponseCode.SYSTEM_ERROR, remark="nobody waits for it"
+                )
+                return
+            instance.answer(address, request)
+            if not answer.done():
+                answer.set_result(message)
+
+        instance.handle(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, pushed)
+    return found
+
+
+def _pushed_message(request: Reply) -> MessageExt:
+    """The reply as a received message: its parts come in the header of the broker's request."""
+    fields = request.fields
+
+    def host(name: str) -> Host:
+        ip, _, port = fields.get(name, "").removeprefix("/").rpartition(":")
+        return Host(ip.strip("[]"), int(port)) if ip and port.isdigit() else Host("127.0.0.1", 0)
+
+    try:
+        stored = StoredMessage(
+            topic=fields["topic"], body=request.body, properties_bytes=fields.get(
+                "properties", "").encode(), queue_id=request.int_field("queueId", 0),
+            flag=request.int_field("flag", 0), sys_flag=request.int_field("sysFlag", 0),
+            born_timestamp_ms=request.int_field("bornTimestamp", 0),
+            store_timestamp_ms=request.int_field("storeTimestamp", 0),
+            born_host=host("bornHost"), store_host=host("storeHost"),
+        )  # fmt: skip
+    except KeyError as error:
+        raise RemoteError(ResponseCode.SYSTEM_ERROR, f"no field {error} in a reply") from None
+    frame = encode(Command(code=0, flag=FLAG_RESPONSE, body=encode_message(stored)))
+    for message in decode_messages(reply_of(frame)):
+        return message
+    raise ProtocolError("a pushed reply without a message")

@@ -1,0 +1,1 @@
+"""PullConsumer: pulls ahead and hands out when asked."""

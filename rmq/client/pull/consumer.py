@@ -1,0 +1,429 @@
+"""PullConsumer: messages when one asks for them (RocketMQ's lite pull consumer).
+
+    with PullConsumer("invoices", namesrv_addr="127.0.0.1:9876") as consumer:
+        consumer.subscribe("orders", "paid || sent")       # shared with the group's other members
+        for message in consumer.poll(1_000): ...           # up to 1000 of what was pulled ahead
+        for message in consumer: ...                       # one by one, until it is closed
+
+    consumer.assign(consumer.queues("orders"))             # or: these queues, whoever else reads
+    consumer.seek(queue, 42); consumer.seek_to_time(queue, timestamp); consumer.pause(queues)
+
+Each message is delivered at least once: what poll returned counts as dealt with when poll is called
+again; with auto_commit brokers are told so every auto_commit_interval_millis, by poll, and by
+close. A block that ends by an exception does not commit what the last poll returned. Offsets beyond
+a queue's ends are moved to its ends by the broker.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from cext.client.message import MessageExt, milliseconds
+from cext.client.reply import Reply
+from rmq.client.allocation import strategy_of
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import unwrap, wrap
+from rmq.client.connecting.routes import Route
+from rmq.client.consuming.group import first_offset, members_of, queue_offset
+from rmq.client.consuming.member import Member
+from rmq.client.consuming.subscription import EVERYTHING, Subscription
+from rmq.client.parameters import PullConsumerParameters
+from rmq.client.pull.pull_queue import PullQueue
+from rmq.client.pull.puller import Puller
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import ClosedError, ConfigError, RmqError, RouteError
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from rmq.client.parameters.keywords import PullConsumerKeywords
+
+log = logging.getLogger("rmq.client")
+
+REBALANCE_MS = 20_000
+HAND_OVER_MS = 200  # who had the queue before commits meanwhile
+COMMIT_MS_MIN = 1_000
+
+
+class PullConsumer(Member[PullConsumerParameters]):
+    """Reads as a member of one group; any thread may use it."""
+
+    consume_type = "CONSUME_ACTIVELY"
+
+    def __init__(
+        self,
+        consumer_group: str | None = None,
+        *,
+        parameters: PullConsumerParameters | None = None,
+        **changes: Unpack[PullConsumerKeywords],
+    ) -> None:
+        """`changes` are parameters by name (docs/client-parameters.md)."""
+        super().__init__(parameters or PullConsumerParameters(), consumer_group, {**changes})
+        self._puller: Puller | None = None
+        self._queues: dict[MessageQueue, PullQueue] = {}
+        self._by_hand = False
+        self._strategy = strategy_of(self.parameters.allocate_message_queue_strategy)
+        self._rebalancing = threading.RLock()
+        self._rebalance_is_due = False
+        self._commit_at = 0.0
+
+    # ---- life
+
+    @property
+    def _pulls(self) -> Puller:
+        if self._puller is None:
+            raise ClosedError("the consumer is closed" if self._closed else "start() it first")
+        return self._puller
+
+    def _prepare(self, instance: ClientInstance) -> None:
+        self._puller = Puller(instance, self.group, self.parameters, self._begin_of)
+
+    def _begin(self, instance: ClientInstance) -> None:
+        instance.watch_routes(self._route_changed)
+        self._timer = instance.timers.every(REBALANCE_MS, self.rebalance)
+
+    def close(self) -> None:
+        """Commits (with auto_commit) what poll has returned, and leaves the group."""
+        self._close(finished=True)
+
+    def _close(self, *, finished: bool) -> None:
+        self._closed = True
+        instance, puller = self._instance, self._puller
+        if instance is None or puller is None:
+            return
+        puller.close()
+        self._timer.cancel()
+        instance.unwatch_routes(self._route_changed)
+        with self._rebalancing:  # none is under way from now on
+            if self._instance is None:
+                return
+            with puller.news:
+                if finished:
+                    self._settle_all()
+            if self.parameters.auto_commit:
+                for queue in self._queues.values():
+                    self._commit_soon(queue, wait=True)
+        self._leave()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._close(finished=kind is None)
+
+    def wake_by(self, waker: Callable[[], object]) -> None:
+        """Called in any thread when poll may have something (rmq.aio)."""
+        self._pulls.waker = waker
+
+    # ---- what is read
+
+    def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
+        """Shares the topic's queues with the group: messages with one of the tags ("a || b"), or
+        for which the SQL92 expression holds."""
+        instance = self.instance
+        if self._by_hand:
+            raise ConfigError("queues are assigned: subscribe() would take them away")
+        name = wrap(self.parameters.namespace, topic)
+        subscription = self.subscriptions[name] = Subscription.of(name, tags, sql)
+        self._read(instance, subscription)
+        self.rebalance()
+
+    def unsubscribe(self, topic: str) -> None:
+        with self._rebalancing:
+            if self.subscriptions.pop(wrap(self.parameters.namespace, topic), None) is not None:
+                self._change(topic, None, [], 0)
+        self.instance.heartbeat()
+
+    def assign(
+        self, queues: Iterable[MessageQueue], tags: str = EVERYTHING, *, sql: str | None = None
+    ) -> None:
+        """Reads exactly these queues, from where the group has committed."""
+        instance = self.instance
+        if self.subscriptions and not self._by_hand:
+            raise ConfigError("topics are subscribed: unsubscribe() them first")
+        wanted = list(dict.fromkeys(queues))
+        self._by_hand = True
+        topics = {each.topic for each in wanted}
+        with self._rebalancing:
+            space = self.parameters.namespace
+            before = {unwrap(space, name) for name in self.subscriptions}
+            names = {topic: wrap(space, topic) for topic in topics}
+            self.subscriptions = {name: Subscription.of(name, tags, sql) for name in names.values()}
+            for name in names.values():
+                instance.route(name)
+            instance.heartbeat(wait_ms=self.parameters.mq_client_api_timeout)
+            for topic in before | topics:
+                mine = [each for each in wanted if each.topic == topic]
+                self._change(topic, self.subscriptions.get(names.get(topic, "")), mine, 0)
+
+    def assignment(self) -> list[MessageQueue]:
+        """The queues this consumer reads now."""
+        return sorted(self._queues)
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """All queues of the topic."""
+        name = wrap(self.parameters.namespace, topic)
+        return [each._replace(topic=topic) for each in self.instance.route(name).readable()]
+
+    # ---- the group
+
+    def group_changed(self) -> None:
+        """Members came or went: queues are shared anew at once."""
+        instance = self._instance
+        if instance is not None and not self._rebalance_is_due:
+            self._rebalance_is_due = True
+            instance.timers.after(0, self.rebalance)
+
+    def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """An operator sends the group elsewhere."""
+        for wire, offset in offsets.items():
+            queue = self._queues.get(
+                wire._replace(topic=unwrap(self.parameters.namespace, wire.topic))
+            )
+            if queue is not None:
+                log.info("%s: reset to offset %d", queue.queue, offset)
+                self._pulls.seek(queue, offset)
+                queue.committed = -1
+                self._commit_soon(queue, wait=False)
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        """How far the queues of the topic (as on the wire) are."""
+        return {each.wire: each.done for each in list(self._queues.values())
+                if not topic or each.wire.topic == topic}  # fmt: skip
+
+    def running_info(self) -> dict[str, Any]:
+        """ConsumerRunningInfo, but what all consumers have in common."""
+        queues = list(self._queues.values())
+        return super().running_info() | {"mqTable": {each.wire: each.members() for each in queues}}
+
+    def _route_changed(self, name: str, route: Route) -> None:
+        if name in self.subscriptions:
+            self.group_changed()
+
+    def rebalance(self) -> None:
+        """Takes this consumer's share of the queues, by what the group looks like now."""
+        self._rebalance_is_due = False
+        with self._rebalancing:
+            if self._by_hand or self._closed:
+                return
+            for name, subscription in list(self.subscriptions.items()):
+                topic = unwrap(self.parameters.namespace, name)
+                try:
+                    route = self.instance.route(name)
+                    members = members_of(self.instance, self.group, route)
+                except RmqError as error:
+                    log.info("sharing the queues of %s: %s", topic, error)
+                    continue
+                if self.client_id not in members:
+                    self.instance.heartbeat()  # what there is stays until the broker knows us
+                    continue
+                mine = [
+                    each._replace(topic=topic)
+                    for each in self._strategy.allocate(
+                        self.group, self.client_id, sorted(route.readable()), sorted(set(members))
+                    )
+                ]
+                self._change(topic, subscription, mine, HAND_OVER_MS if len(members) > 1 else 0)
+
+    def _change(
+        self, topic: str, subscription: Subscription | None, mine: list[MessageQueue], pause_ms: int
+    ) -> None:
+        """These are the topic's queues from now on."""
+        wanted = set(mine)
+        puller = self._pulls
+        gone: list[PullQueue] = []
+        new: list[PullQueue] = []
+        with puller.news:
+            for queue in list(self._queues.values()):
+                if queue.queue.topic == topic and (
+                    queue.queue not in wanted or queue.subscription is not subscription
+                ):
+                    puller.drop(queue)
+                    gone.append(self._queues.pop(queue.queue))
+            for each in mine:
+                if each not in self._queues:
+                    assert subscription is not None
+                    queue = PullQueue(each, subscription.topic, subscription)
+                    self._queues[each] = queue
+                    new.append(queue)
+        for queue in gone if self.parameters.auto_commit else []:
+            self._commit_soon(queue, wait=False)
+        for queue in new:
+            log.info("%s reads %s", self.client_id, queue.queue)
+            if pause_ms:
+                self.instance.timers.after(pause_ms, functools.partial(puller.put, queue))
+            else:
+                puller.put(queue)
+
+    # ---- messages
+
+    def poll(self, timeout_ms: float | None = None, max_messages: int = 1_000) -> list[MessageExt]:
+        """What was pulled ahead, up to max_messages: at once when there is some, otherwise after
+        waiting for it (poll_timeout_millis unless given). Each queue's messages are in order."""
+        if max_messages < 1:
+            raise ConfigError(f"max_messages={max_messages}: at least 1")
+        puller = self._pulls
+        if self.parameters.auto_commit and time.monotonic() >= self._commit_at:
+            self._auto_commit(puller)
+        return puller.take(
+            self.parameters.poll_timeout_millis if timeout_ms is None else timeout_ms, max_messages
+        )
+
+    def __iter__(self) -> Iterator[MessageExt]:
+        """Messages one by one, as long as it is open; one counts as dealt with when the next is
+        asked for."""
+        while not self._closed:
+            try:
+                found = self.poll(None, 1)
+            except ClosedError:
+                return
+            yield from found
+
+    def pause(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
+        """poll returns nothing from these queues until they are resumed."""
+        for each in _several(queues):
+            self._pulls.pause(self._of(each))
+
+    def resume(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
+        for each in _several(queues):
+            self._pulls.resume(self._of(each))
+
+    def paused(self) -> list[MessageQueue]:
+        return sorted(each.queue for each in list(self._queues.values()) if each.paused)
+
+    def _of(self, queue: MessageQueue) -> PullQueue:
+        found = self._queues.get(queue)
+        if found is None:
+            raise ConfigError(f"{queue} is not assigned to this consumer")
+        return found
+
+    # ---- offsets
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """poll goes on at this offset of the queue."""
+        if offset < 0:
+            raise ConfigError(f"offset {offset}: at least 0")
+        self._pulls.seek(self._of(queue), offset)
+
+    def seek_to_begin(self, queue: MessageQueue) -> None:
+        self.seek(queue, self._ask_offset(RequestCode.GET_MIN_OFFSET, self._of(queue)))
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        """Behind the last message there is now."""
+        self.seek(queue, self._ask_offset(RequestCode.GET_MAX_OFFSET, self._of(queue)))
+
+    def seek_to_time(self, queue: MessageQueue, timestamp: Any) -> None:
+        """To the first message stored at or after a time (ms since 1970, or datetime)."""
+        self.seek(queue, self.offset_for_timestamp(queue, timestamp))
+
+    def offset_for_timestamp(self, queue: MessageQueue, timestamp: Any) -> int:
+        """Offset of the first message stored at or after a time; the end when there is none."""
+        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        return self._ask_offset(code, self._named(queue), timestamp=milliseconds(timestamp))
+
+    def position(self, queue: MessageQueue) -> int:
+        """Offset of the next message poll returns."""
+        found = self._of(queue)
+        if found.pull_offset is None:
+            self._pulls.put(found)
+        if found.pull_offset is None:
+            raise RouteError(ResponseCode.BROKER_NOT_EXIST, f"{queue.broker_name} does not answer")
+        return found.position
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """Where the group goes on in this queue; None when it never committed."""
+        named = self._named(queue)
+        fields = {**self._fields(named), "setZeroIfNotFound": False}
+        address = self.instance.address_of(queue.broker_name)
+        reply = self.instance.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, fields)
+        if reply.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return reply.check().int_field("offset")
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Tells brokers how far the group is: by these offsets, or by what poll has returned so
+        far. Returns when they have answered."""
+        if offsets is not None:
+            for each, offset in offsets.items():
+                self._commit(self._named(each), offset)
+            return
+        with self._pulls.news:
+            self._settle_all()
+        for queue in list(self._queues.values()):
+            if queue.done >= 0 and queue.done != queue.committed:
+                self._commit(queue, queue.done)
+
+    def _settle_all(self) -> None:
+        self._pulls.settle()
+        for queue in self._queues.values():
+            queue.done = queue.position
+
+    def _auto_commit(self, puller: Puller) -> None:
+        pause_ms = max(self.parameters.auto_commit_interval_millis, COMMIT_MS_MIN)
+        self._commit_at = time.monotonic() + pause_ms / 1000
+        with puller.news:
+            self._settle_all()
+            queues = list(self._queues.values())
+        for queue in queues:
+            self._commit_soon(queue, wait=False)
+
+    def _named(self, queue: MessageQueue) -> PullQueue:
+        """The queue's state, or a fresh one for a queue of others."""
+        found = self._queues.get(queue)
+        if found is None:
+            subscription = Subscription.of(wrap(self.parameters.namespace, queue.topic))
+            found = PullQueue(queue, subscription.topic, subscription)
+        return found
+
+    def _fields(self, queue: PullQueue) -> dict[str, Any]:
+        return {"consumerGroup": self.group, "topic": queue.wire_topic,
+                "queueId": queue.queue.queue_id}  # fmt: skip
+
+    def _commit(self, queue: PullQueue, offset: int) -> None:
+        address = self.instance.address_of(queue.queue.broker_name)
+        fields = {**self._fields(queue), "commitOffset": offset}
+        self.instance.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+        queue.committed = offset
+
+    def _commit_soon(self, queue: PullQueue, *, wait: bool) -> None:
+        """Commits `done` where it is news; a failure is logged, and made good by the next one."""
+        offset = queue.done
+        if offset < 0 or offset == queue.committed:
+            return
+
+        def told(reply: Reply | None, error: Exception | None) -> None:
+            if reply is not None and reply.code == ResponseCode.SUCCESS:
+                queue.committed = offset
+            else:
+                log.warning("committing %d of %s: %s", offset, queue.queue, error or reply)
+
+        try:
+            if wait:
+                self._commit(queue, offset)
+                return
+            address = self.instance.address_of(queue.queue.broker_name)
+            fields = {**self._fields(queue), "commitOffset": offset}
+            timeout_ms = self.parameters.mq_client_api_timeout
+            code = RequestCode.UPDATE_CONSUMER_OFFSET
+            self.instance.submit(address, code, fields, b"", timeout_ms, told)
+        except RmqError as error:
+            told(None, error)
+
+    def _begin_of(self, queue: PullQueue) -> int:
+        """Where the group goes on, or begins."""
+        address = self.instance.address_of(queue.queue.broker_name)
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        reply = self.instance.ask(address, code, self._fields(queue))
+        if reply.code != ResponseCode.QUERY_NOT_FOUND:
+            return reply.check().int_field("offset")
+        return first_offset(self.instance, queue.wire, self.parameters)
+
+    def _ask_offset(self, code: int, queue: PullQueue, **more: Any) -> int:
+        return queue_offset(self.instance, code, queue.wire, **more)
+
+
+def _several(queues: MessageQueue | Iterable[MessageQueue]) -> list[MessageQueue]:
+    return [queues] if isinstance(queues, MessageQueue) else list(queues)

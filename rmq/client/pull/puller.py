@@ -1,0 +1,277 @@
+"""Puller: pulls ahead from the queues of one consumer, and hands out what came.
+
+    puller = Puller(instance, group, parameters, begin_of); puller.put(PullQueue(...))
+    puller.take(timeout_ms, 1000)        # [MessageExt, ..], queues in turn, each in order
+
+A queue has one pull under way at a time, held by the broker while there is nothing new (long
+polling); the thread that is told of its end sends the next one, until as much lies here as
+pull_threshold_for_queue and its kin allow; then `take` goes on with it. A pull that fails is sent
+again after pull_time_delay_mills_when_exception. Requests are sent without the lock.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from cext.client.message import MessageExt, decode_messages
+from cext.client.reply import Reply
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import unwrap
+from rmq.client.parameters import PullConsumerParameters
+from rmq.client.pull.pull_queue import PullQueue
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import ClosedError, RemoteError, RmqError
+
+log = logging.getLogger("rmq.client")
+
+SUSPEND, SUBSCRIPTION, LITE = 2, 4, 16  # of a pull's sysFlag
+# What does not pass by itself: poll raises it.
+TOLD = {
+    ResponseCode.NO_PERMISSION,
+    ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+}
+# To who asks for more messages than brokers give at a time, one of rmq gives so many bytes of them.
+ORDINARY_BATCH, BULK_BYTES = 32, 512 << 10
+SOON_US, SOON_PAUSE_MS = 5_000, 100  # "nothing new" that came at once is not asked again at once
+
+
+class Puller:
+    """Any thread may use it."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        parameters: PullConsumerParameters,
+        begin_of: Callable[[PullQueue], int],
+    ) -> None:
+        self._instance = instance
+        self._group = group
+        self._given = parameters
+        self._begin_of = begin_of
+        self.news = threading.Condition(threading.RLock())
+        self.waker: Callable[[], object] = lambda: None  # told when take may have something
+        self.closed = False
+        self._listed: deque[PullQueue] = deque()  # queues with messages
+        self._full: set[PullQueue] = set()
+        self._total = 0  # messages that lie here
+        self._last: list[PullQueue] = []  # queues of the last take
+        self._problem: RmqError | None = None
+
+    # ---- queues
+
+    def put(self, queue: PullQueue) -> None:
+        """Begins with a queue: looks up where, then pulls."""
+        life = queue.life
+        try:
+            offset = self._begin_of(queue)
+        except RmqError as error:
+            self._again(queue, error, self.put)
+            return
+        with self.news:
+            if queue.life != life or queue.pull_offset is not None:
+                return
+            queue.begin(offset)
+            queue.committed = offset
+        self.pull(queue)
+
+    def seek(self, queue: PullQueue, offset: int) -> None:
+        with self.news:
+            self._total -= queue.count
+            queue.begin(offset)
+            self.news.notify_all()
+        self.pull(queue)
+
+    def drop(self, queue: PullQueue) -> None:
+        with self.news:
+            queue.dropped = True
+            self._total -= queue.count
+            queue.count = 0
+            self._full.discard(queue)
+
+    def pause(self, queue: PullQueue) -> None:
+        with self.news:
+            queue.paused = True
+
+    def resume(self, queue: PullQueue) -> None:
+        with self.news:
+            queue.paused = False
+            self._list(queue)
+            self.news.notify_all()
+        self.waker()
+        self.pull(queue)
+
+    def close(self) -> None:
+        with self.news:
+            self.closed = True
+            self.news.notify_all()
+        self.waker()
+
+    # ---- pulls
+
+    def pull(self, queue: PullQueue) -> None:
+        """Sends the queue's next pull, unless one is under way or enough lies here."""
+        given = self._given
+        with self.news:
+            offset = queue.pull_offset
+            if self.closed or queue.dropped or queue.paused or queue.pulling or offset is None:
+                return
+            size = given.pull_threshold_size_for_queue << 20
+            if self._total >= given.pull_threshold_for_all or queue.is_full(
+                given.pull_threshold_for_queue, size, given.consume_max_span
+            ):
+                self._full.add(queue)
+                return
+            self._full.discard(queue)
+            queue.pulling = True
+            life = queue.life
+        subscription = queue.subscription
+        fields = {
+            "consumerGroup": self._group, "topic": queue.wire_topic,
+            "queueId": queue.queue.queue_id, "queueOffset": offset,
+            "maxMsgNums": given.pull_batch_size, "sysFlag": SUSPEND | SUBSCRIPTION | LITE,
+            "commitOffset": 0, "suspendTimeoutMillis": given.broker_suspend_max_time_millis,
+            "subscription": subscription.text, "subVersion": subscription.version,
+            "expressionType": subscription.kind,
+        }  # fmt: skip
+        if given.pull_batch_size > ORDINARY_BATCH:
+            fields["maxMsgBytes"] = BULK_BYTES
+        try:
+            address = self._instance.address_of(queue.queue.broker_name, any_id=True)
+            self._instance.submit(
+                address, RequestCode.LITE_PULL_MESSAGE, fields, b"",
+                given.consumer_timeout_millis_when_suspend,
+                functools.partial(self._pulled, queue, life, offset),
+            )  # fmt: skip
+        except RmqError as error:
+            self._failed(queue, life, error)
+
+    def _pulled(
+        self, queue: PullQueue, life: int, asked: int, reply: Reply | None, error: Exception | None
+    ) -> None:
+        if reply is None:
+            self._failed(queue, life, error)
+            return
+        code = reply.code
+        messages: list[MessageExt] = []
+        try:
+            if code == ResponseCode.SUCCESS:
+                messages = self._messages(queue, reply)
+            elif code not in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY,
+                              ResponseCode.PULL_OFFSET_MOVED):  # fmt: skip
+                reply.check()
+            following = reply.int_field("nextBeginOffset")
+        except RmqError as problem:
+            self._failed(queue, life, problem)
+            return
+        with self.news:
+            if self.closed or queue.dropped or queue.life != life:
+                return
+            queue.pulling = False
+            self._problem = None
+            if code == ResponseCode.PULL_OFFSET_MOVED:
+                log.warning("%s: offset %d is moved to %d", queue.queue, asked, following)
+                self._total -= queue.count
+                queue.begin(following)
+            else:
+                queue.add(messages, following)
+            if messages:
+                self._total += len(messages)
+                self._list(queue)
+                self.news.notify()
+        if messages:
+            self.waker()
+        if code == ResponseCode.PULL_NOT_FOUND and reply.waited_us < SOON_US:
+            self._instance.timers.after(SOON_PAUSE_MS, lambda: self.pull(queue))
+        else:
+            self.pull(queue)
+
+    def _messages(self, queue: PullQueue, reply: Reply) -> list[MessageExt]:
+        found = decode_messages(reply, queue.queue.broker_name)
+        namespace = self._given.namespace
+        if namespace:
+            for message in found:
+                message.topic = unwrap(namespace, message.topic)
+        return queue.subscription.wanted(found)
+
+    def _list(self, queue: PullQueue) -> None:
+        if queue.count and not queue.listed and not queue.paused:
+            queue.listed = True
+            self._listed.append(queue)
+
+    def _failed(self, queue: PullQueue, life: int, error: Exception | None) -> None:
+        with self.news:
+            if queue.life != life:
+                return
+            queue.pulling = False
+        self._again(queue, error, self.pull)
+
+    def _again(
+        self, queue: PullQueue, error: Exception | None, function: Callable[[PullQueue], object]
+    ) -> None:
+        """After a while; what will not pass by itself is kept for poll."""
+        with self.news:
+            if self.closed or queue.dropped:
+                return
+            if isinstance(error, RemoteError) and error.code in TOLD:
+                self._problem = error
+                self.news.notify_all()
+                self.waker()
+        log.info("pulling from %s: %s", queue.queue, error)
+        pause = self._given.pull_time_delay_mills_when_exception
+        self._instance.timers.after(pause, lambda: function(queue))
+
+    # ---- handing out
+
+    def take(self, timeout_ms: float, most: int) -> list[MessageExt]:
+        """Waits for the first message, then all that is there up to `most`."""
+        until = time.monotonic() + timeout_ms / 1000
+        out: list[MessageExt] = []
+        self._go_on()  # a seek or a dropped queue may have made room
+        with self.news:
+            self.settle()
+            while True:
+                if self.closed:
+                    raise ClosedError("the consumer is closed")
+                self._collect(most, out)
+                left = until - time.monotonic()
+                if out or (left <= 0 and self._problem is None):
+                    break
+                if self._problem is not None:
+                    problem, self._problem = self._problem, None
+                    raise problem
+                self.news.wait(left)
+        self._go_on()
+        return out
+
+    def _go_on(self) -> None:
+        """Pulls of the queues that were full."""
+        if self._full:
+            with self.news:
+                waiting = list(self._full)
+            for queue in waiting:
+                self.pull(queue)
+
+    def settle(self) -> None:
+        """With the lock: the messages of the last take have been dealt with."""
+        for queue in self._last:
+            queue.done = queue.position
+        self._last.clear()
+
+    def _collect(self, most: int, out: list[MessageExt]) -> None:
+        while self._listed and len(out) < most:
+            queue = self._listed.popleft()
+            queue.listed = False
+            if queue.dropped or queue.paused or not queue.count:
+                continue
+            before = len(out)
+            queue.take(most - before, out)
+            self._total -= len(out) - before
+            self._last.append(queue)
+            self._list(queue)

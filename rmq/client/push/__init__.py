@@ -1,0 +1,1 @@
+"""PushConsumer: pulls by itself and calls a listener."""

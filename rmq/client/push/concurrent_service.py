@@ -1,0 +1,115 @@
+"""Calls a listener in any order, as many calls at once as there are threads.
+
+A batch that failed is sent back to its broker message by message, which copies each to the group's
+retry topic behind a delay; one that cannot be sent back is tried again here in 5 s. Messages whose
+call takes longer than consume_timeout are sent back as well, and what that call returns at last
+does not count. Broadcasting consumers drop what failed or takes so long.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from cext.client.message import MessageExt
+from rmq.client.consuming import listening
+from rmq.client.consuming.listening import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    Listen,
+)
+from rmq.client.parameters.consuming import BROADCASTING
+from rmq.client.push.listener_call import ListenerCall
+from rmq.client.push.process_queue import Batch, ProcessQueue
+
+if TYPE_CHECKING:
+    from rmq.client.push.consumer import PushConsumer
+
+log = logging.getLogger("rmq.client")
+
+AGAIN_MS = 5_000
+SUCCESS = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+EXPIRED_MOST, EXPIRED_DELAY_LEVEL = 16, 3  # of a queue at a time
+
+
+class ConcurrentService:
+    """Of one consumer."""
+
+    is_orderly = False
+
+    def __init__(self, consumer: PushConsumer, listen: Listen) -> None:
+        self._consumer = consumer
+        self._listen = listen
+        minutes = max(consumer.parameters.consume_timeout, 1)
+        self._timers = consumer.instance.timers
+        self._cleaning = self._timers.every(
+            minutes * 60_000, lambda: self.clean_expired(minutes * 60.0)
+        )
+
+    def close(self) -> None:
+        self._cleaning.cancel()
+
+    def take(
+        self, queue: ProcessQueue, messages: list[MessageExt], following: int, bytes_: int
+    ) -> None:
+        """What a pull brought."""
+        most = self._consumer.parameters.consume_message_batch_max_size
+        for batch in queue.put_batches(messages, following, bytes_, most):
+            self._consumer.workers.submit(functools.partial(self._consume, batch))
+
+    def call(
+        self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> tuple[ConsumeConcurrentlyStatus | None, BaseException | None]:
+        """The listener's status; None with the exception it raised."""
+        return listening.call(self._listen, messages, context, SUCCESS)
+
+    def _consume(self, batch: Batch) -> None:
+        queue, consumer = batch.queue, self._consumer
+        if not queue.begun(batch):
+            return
+        messages = batch.messages
+        context = ConsumeConcurrentlyContext(queue.queue)
+        call = ListenerCall(consumer, self._listen, queue.queue, messages, context, SUCCESS)
+        failed: list[MessageExt] = []
+        if call.status is not SUCCESS:
+            failed = messages
+        elif context.ack_index < len(messages) - 1:
+            failed = messages[max(context.ack_index, -1) + 1 :]
+        call.settled(len(failed))
+        left = self._fail(batch, failed, context) if failed else None
+        if queue.ended(batch, left):
+            consumer.pulls.go_on(queue)
+        if left:
+            again = functools.partial(self._consume, batch)
+            self._timers.after(AGAIN_MS, lambda: consumer.workers.submit(again))
+
+    def _fail(
+        self, batch: Batch, failed: list[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> list[MessageExt]:
+        """Sends them back; those that are still ours."""
+        if self._consumer.parameters.message_model == BROADCASTING:
+            log.warning("%d messages of %s failed and are dropped", len(failed), batch.queue.queue)
+            return []
+        if batch.queue.released or batch.done:
+            return []  # they come again elsewhere
+        left = []
+        level = context.delay_level_when_next_consume
+        for message in failed:
+            if not self._consumer.sender.send_back(message, level):
+                message.reconsume_times += 1
+                left.append(message)
+        return left
+
+    def clean_expired(self, timeout_s: float) -> None:
+        """Sends back what a call has not dealt with in that time."""
+        is_broadcast = self._consumer.parameters.message_model == BROADCASTING
+        for queue in self._consumer.process_queues():
+            for batch in queue.expired(time.monotonic() - timeout_s, EXPIRED_MOST):
+                end = "dropped" if is_broadcast else "sent back"
+                log.warning("no end in sight for %s: %s", batch.messages[0], end)
+                sent = [is_broadcast or self._consumer.sender.send_back(each, EXPIRED_DELAY_LEVEL)
+                        for each in batch.messages]  # fmt: skip
+                if all(sent) and queue.forget(batch):
+                    self._consumer.pulls.go_on(queue)

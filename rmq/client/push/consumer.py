@@ -1,0 +1,343 @@
+"""PushConsumer: calls a function with the messages of topics, as they come.
+
+    def bill(messages, context):                       # in one of consume_thread_min threads
+        for message in messages: ...                   # an exception: again later
+
+    with PushConsumer("billing", bill, namesrv_addr="127.0.0.1:9876") as consumer:
+        consumer.subscribe("orders", "paid || sent")   # or sql="amount > 100"
+        stop.wait()
+
+The members of a group share the queues; each message is delivered at least once. What failed comes
+again through the group's retry topic, later each time, and is a dead letter after 16 tries. With
+consume_orderly=True a queue's messages come one after the other, at one member at a time. With
+message_model="BROADCASTING" every member gets everything, and keeps its offsets in a file.
+
+Closing ends pulls, waits for the calls under way, commits, gives locks back and leaves the group.
+The parts: process_queue (what was pulled), push_pulls (pulling), concurrent_service and
+orderly_service (calling), sharing (who reads which queue).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from cext.client.message import MessageExt
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import unwrap, wrap
+from rmq.client.connecting.timers import Timer
+from rmq.client.consuming.group import first_offset
+from rmq.client.consuming.listening import (
+    ConsumeConcurrentlyContext,
+    ConsumeOrderlyContext,
+    function_of,
+    is_coroutine,
+)
+from rmq.client.consuming.member import Member
+from rmq.client.consuming.offset_stores import LocalOffsets, OffsetStore, RemoteOffsets
+from rmq.client.consuming.subscription import EVERYTHING, Subscription
+from rmq.client.parameters.consuming import (
+    BROADCASTING,
+    CLUSTERING,
+    MAX_RECONSUME_TIMES,
+    PushConsumerParameters,
+)
+from rmq.client.push.concurrent_service import ConcurrentService
+from rmq.client.push.consume_stats import SAMPLE_MS, ConsumeStats
+from rmq.client.push.orderly_service import OrderlyService
+from rmq.client.push.process_queue import ProcessQueue
+from rmq.client.push.pulls import PushPulls
+from rmq.client.push.send_back import RETRY, SendBack
+from rmq.client.push.sharing import Sharing
+from rmq.client.push.workers import Workers
+from rmq.client.tracer import ConsumeTracer
+from rmq.errors import ClosedError, ConfigError
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+    from rmq.client.parameters.keywords import PushConsumerKeywords
+
+log = logging.getLogger("rmq.client")
+
+CALLS_UNDER_WAY_S = 30.0  # waited for by close
+
+
+class PushConsumer(Member[PushConsumerParameters]):
+    """A member of one group; any thread may use it."""
+
+    consume_type = "CONSUME_PASSIVELY"
+
+    pulls: PushPulls
+    workers: Workers
+    sender: SendBack
+    store: OffsetStore
+    service: ConcurrentService | OrderlyService
+    sharing: Sharing
+
+    def __init__(
+        self,
+        consumer_group: str | None = None,
+        message_listener: Any = None,
+        *,
+        parameters: PushConsumerParameters | None = None,
+        **changes: Unpack[PushConsumerKeywords],
+    ) -> None:
+        """`changes` are parameters by name (docs/client-parameters.md)."""
+        given: dict[str, Any] = {**changes}
+        if message_listener is not None:
+            given["message_listener"] = message_listener
+        super().__init__(parameters or PushConsumerParameters(), consumer_group, given)
+        self.stats = ConsumeStats()
+        self.is_closing = self.is_suspended = False
+        self._commits = threading.RLock()  # what is read first is told first
+        self._timers: list[Timer] = []
+        self._tracer: ConsumeTracer | None = None
+        for topic, tags in (self.parameters.subscription or {}).items():
+            self._subscribe(topic, tags, None)
+
+    # ---- life
+
+    def start(self) -> Self:
+        """Connects and begins; a `with` does it. A closed consumer does not start again."""
+        self.parameters.check()
+        if is_coroutine(function_of(self.parameters.message_listener)):
+            raise ConfigError("the listener is a coroutine function: rmq.aio.PushConsumer calls it")
+        return super().start()
+
+    def _prepare(self, instance: ClientInstance) -> None:
+        given = self.parameters
+        self.store = self._offset_store(instance)
+        self.store.load()
+        self.sharing = Sharing(self, instance)
+        self.pulls = PushPulls(self, instance)
+        self.workers = Workers(self.group, given.consume_thread_min)
+        self.sender = SendBack(instance, self.group, self._times_max())
+
+    def _begin(self, instance: ClientInstance) -> None:
+        given, timers = self.parameters, instance.timers
+        if given.enable_trace:
+            self._tracer = ConsumeTracer(instance, given, self.group)
+        service = OrderlyService if given.consume_orderly else ConcurrentService
+        self.service = service(self, function_of(given.message_listener))
+        if given.message_model == CLUSTERING:
+            retry = RETRY + self.group
+            self.subscriptions[retry] = Subscription.of(retry)
+        self._timers = [
+            timers.every(max(given.persist_consumer_offset_interval, 10), self.commit),
+            timers.every(SAMPLE_MS, self.stats.sample),
+        ]
+        self.sharing.begin()
+
+    def _offset_store(self, instance: ClientInstance) -> OffsetStore:
+        given = self.parameters
+        if given.offset_store is not None:
+            store: OffsetStore = given.offset_store
+            return store
+        if given.message_model == BROADCASTING:
+            name = instance.client_id
+            if given.instance_name == "DEFAULT":  # the id of the next run has to be the same
+                name = name.partition("@")[0] + "@DEFAULT"
+            return LocalOffsets.of(given.local_offset_store_dir, name, self.group)
+        return RemoteOffsets(instance, self.group)
+
+    def _times_max(self) -> int:
+        most = self.parameters.max_reconsume_times
+        return MAX_RECONSUME_TIMES if most == -1 else most
+
+    def close(self, *, own: threading.Thread | None = None) -> None:
+        """Ends pulls, waits for calls under way (but that of the thread `own`, this one unless
+        given), commits, and leaves the group."""
+        was_open, self._closed = self.is_open, True
+        if not was_open or self._is_forked:
+            self.is_closing = True
+            return
+        for timer in self._timers:
+            timer.cancel()
+        self.sharing.end()
+        self.pulls.closed = True
+        own = own or threading.current_thread()
+        grace_s = self.parameters.await_termination_millis_when_shutdown / 1000
+        self.workers.drain(time.monotonic() + grace_s, own)
+        self.is_closing = True
+        ended = self.workers.close(time.monotonic() + CALLS_UNDER_WAY_S, own)
+        self.service.close()
+        if not ended:
+            log.warning("a listener of %s does not return: it is left behind", self.group)
+        self.sharing.leave()
+        if self._tracer is not None:
+            self._tracer.close()
+        self._leave()
+
+    # ---- what is read
+
+    def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
+        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds;
+        before or after the start."""
+        subscription = self._subscribe(topic, tags, sql)
+        if self.is_open:
+            self._read(self.instance, subscription)
+            self.sharing.rebalance()
+
+    def _subscribe(self, topic: str, tags: str, sql: str | None) -> Subscription:
+        name = wrap(self.parameters.namespace, topic)
+        found = self.subscriptions[name] = Subscription.of(name, tags, sql)
+        return found
+
+    def unsubscribe(self, topic: str) -> None:
+        name = wrap(self.parameters.namespace, topic)
+        if self.subscriptions.pop(name, None) is not None and self.is_open:
+            self.instance.heartbeat()
+            self.sharing.rebalance()
+
+    def assignment(self) -> list[MessageQueue]:
+        """The queues this consumer reads now, but those of its retry topic."""
+        retry = RETRY + self.group
+        return sorted(each.queue for each in self.process_queues() if each.wire.topic != retry)
+
+    def process_queues(self) -> list[ProcessQueue]:
+        return self.sharing.process_queues() if self.started_ms else []
+
+    def suspend(self) -> None:
+        """No more pulls; what was pulled is dealt with."""
+        self.is_suspended = True
+
+    def resume(self) -> None:
+        self.is_suspended = False
+        for queue in self.process_queues():
+            self.pulls.go_on(queue)
+
+    def update_core_pool_size(self, count: int) -> None:
+        """Threads for the listener, up to consume_thread_max; there never get less."""
+        if not 1 <= count <= self.parameters.consume_thread_max:
+            raise ConfigError(f"{count} threads: 1 to {self.parameters.consume_thread_max}")
+        if not self.is_open:
+            raise ClosedError("the consumer is closed" if self._closed else "start() it first")
+        self.workers.count = max(self.workers.count, count)
+
+    # ---- offsets
+
+    def begin_of(self, queue: ProcessQueue) -> int:
+        """Where the group goes on in this queue, or begins."""
+        found = self.store.read(queue.wire)
+        if found is not None and found >= 0:
+            return found
+        if queue.wire.topic == RETRY + self.group:
+            return 0
+        return first_offset(self.instance, queue.wire, self.parameters)
+
+    def commit(self, queues: Iterable[ProcessQueue] | None = None, *, wait: bool = False) -> None:
+        """Tells the store how far the queues are, where that is news."""
+        news: dict[MessageQueue, int] = {}
+        with self._commits:
+            for queue in self.process_queues() if queues is None else queues:
+                progress = queue.progress
+                # the last time also what was told before: that may have been lost on its way
+                is_news = progress != queue.committed or (wait and progress > queue.first)
+                if progress >= 0 and is_news and not queue.released:
+                    queue.committed = progress
+                    news[queue.wire] = progress
+            if news:
+                self.store.persist(news, wait=wait)
+
+    def commit_instead(self, queue: ProcessQueue, offset: int) -> None:
+        """The queue ends here; the group goes on at this offset, whatever was read of it."""
+        with self._commits:
+            queue.release()
+            self.store.persist({queue.wire: offset}, wait=False)
+
+    def restart_soon(self, queue: ProcessQueue, offset: int) -> None:
+        """The queue goes on at another offset; what was pulled does not count any more."""
+        if self.is_open:
+            self.instance.timers.after(0, lambda: self.sharing.restart(queue, offset))
+
+    # ---- what pulls and services need
+
+    def take(
+        self, queue: ProcessQueue, messages: list[MessageExt], following: int, bytes_: int
+    ) -> None:
+        """What a pull brought."""
+        self.service.take(queue, messages, following, bytes_)
+
+    def show(self, messages: list[MessageExt]) -> None:
+        """Topics as the user names them; of retried messages, the first one."""
+        namespace = self.parameters.namespace
+        if namespace or messages[0].topic.startswith(RETRY):
+            retry = RETRY + self.group
+            for message in messages:
+                if message.topic == retry:
+                    message.topic = message.get_property("RETRY_TOPIC") or message.topic
+                message.topic = unwrap(namespace, message.topic)
+
+    def traced(
+        self, messages: list[MessageExt], good: bool | None, took_ms: float = 0.0,
+        raised: bool = False,
+    ) -> None:  # fmt: skip
+        """A call begins (good is None) or has ended."""
+        if self._tracer is not None:
+            self._tracer.consumed(messages, good, took_ms, raised)
+
+    def lock_is_lost(self, queue: ProcessQueue) -> None:
+        self.sharing.lock_is_lost(queue)
+
+    def let_go(self, queue: ProcessQueue) -> None:
+        self.sharing.let_go(queue)
+
+    # ---- what brokers ask (rmq/client/connecting/broker_calls.py)
+
+    def group_changed(self) -> None:
+        """Members came or went."""
+        self.sharing.rebalance_soon()
+
+    def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """An operator sends the group elsewhere."""
+        for queue in self.process_queues():
+            if queue.wire in offsets:
+                log.info("%s: reset to offset %d", queue.queue, offsets[queue.wire])
+                self.restart_soon(queue, offsets[queue.wire])
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        """How far the queues of the topic (as on the wire) are."""
+        return {each.wire: each.progress for each in self.process_queues()
+                if not topic or each.wire.topic == topic}  # fmt: skip
+
+    def running_info(self) -> dict[str, Any]:
+        """ConsumerRunningInfo, but what all consumers have in common."""
+        info = super().running_info()
+        info["properties"]["PROP_THREADPOOL_CORE_SIZE"] = str(self.workers.count)
+        return info | {
+            "mqTable": {each.wire: each.members() for each in self.process_queues()},
+            "statusTable": {
+                topic: self.stats.members(unwrap(self.parameters.namespace, topic))
+                for topic in list(self.subscriptions)
+            },
+        }
+
+    def consume_directly(self, message: MessageExt) -> dict[str, Any]:
+        """Calls the listener with one message for an operator: ConsumeMessageDirectlyResult."""
+        self.show([message])
+        queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+        began = time.monotonic()
+        context: ConsumeOrderlyContext | ConsumeConcurrentlyContext
+        if isinstance(self.service, OrderlyService):
+            context = ConsumeOrderlyContext(queue)
+            ordered, problem = self.service.call([message], context)
+            name = "" if ordered is None else ordered.name
+            auto_commit = context.auto_commit
+        else:
+            context = ConsumeConcurrentlyContext(queue)
+            status, problem = self.service.call([message], context)
+            name = "" if status is None else status.name
+            auto_commit = True
+        results = {"CONSUME_SUCCESS": "CR_SUCCESS", "SUCCESS": "CR_SUCCESS",
+                   "COMMIT": "CR_COMMIT", "ROLLBACK": "CR_ROLLBACK"}  # fmt: skip
+        return {
+            "order": self.service.is_orderly, "autoCommit": auto_commit,
+            "consumeResult": "CR_THROW_EXCEPTION" if problem else results.get(name, "CR_LATER"),
+            "remark": repr(problem) if problem else None,
+            "spentTimeMills": int((time.monotonic() - began) * 1000),
+        }  # fmt: skip

@@ -1,0 +1,49 @@
+"""One call of a push consumer's listener, as log, trace and statistics hear of it.
+
+call = ListenerCall(consumer, listen, queue, messages, context, SUCCESS)
+call.status, call.problem            # None with the exception the listener raised
+call.settled(failed=0)               # so many of the messages come again
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Generic
+
+from cext.client.message import MessageExt
+from rmq.client.consuming import listening
+from rmq.client.consuming.listening import Context, Listen, Status
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from rmq.client.push.consumer import PushConsumer
+
+log = logging.getLogger("rmq.client")
+
+
+class ListenerCall(Generic[Status]):
+    """Making it is the call."""
+
+    __slots__ = ("_consumer", "_messages", "_queue", "problem", "status", "took_ms")
+
+    def __init__(
+        self, consumer: PushConsumer, listen: Listen, queue: MessageQueue,
+        messages: list[MessageExt], context: Context, success: Status,
+    ) -> None:  # fmt: skip
+        self._consumer, self._queue, self._messages = consumer, queue, messages
+        consumer.show(messages)
+        began = time.monotonic()
+        consumer.traced(messages, None)
+        self.status: Status | None
+        self.problem: BaseException | None
+        self.status, self.problem = listening.call(listen, messages, context, success)
+        self.took_ms = (time.monotonic() - began) * 1000
+        if self.problem is not None:
+            log.warning("the listener failed at %s", messages[0], exc_info=self.problem)
+
+    def settled(self, failed: int) -> None:
+        """What became of the messages is known."""
+        consumer, messages = self._consumer, self._messages
+        consumer.stats.consumed(self._queue.topic, len(messages) - failed, failed, self.took_ms)
+        consumer.traced(messages, not failed, self.took_ms, self.problem is not None)

@@ -1,0 +1,166 @@
+"""PushPulls: pulls ahead for the queues of one push consumer.
+
+    pulls = PushPulls(consumer); pulls.put(queue); pulls.go_on(queue)
+
+A queue has one pull under way at a time, held by the broker while there is nothing new. The thread
+that is told of its end gives the messages to the consumer and sends the next pull at once, until
+more lies here than the thresholds allow; then the end of a listener's call goes on with it. Pulls
+carry the group's progress, so that brokers mostly know it before it is committed.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from cext.client.message import MessageExt, decode_messages
+from cext.client.reply import Reply
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.parameters.consuming import CLUSTERING
+from rmq.client.push.process_queue import ProcessQueue
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError, RmqError
+
+if TYPE_CHECKING:
+    from rmq.client.push.consumer import PushConsumer
+
+log = logging.getLogger("rmq.client")
+
+COMMIT, SUSPEND, SUBSCRIPTION = 1, 2, 4  # of a pull's sysFlag
+BROKER_SUSPENDS_MS, PATIENCE_MS = 15_000, 30_000
+SOON_US, SOON_PAUSE_MS = 5_000, 100  # "nothing new" that came at once is not asked again at once
+FLOW_CONTROL, FLOW_CONTROL_PAUSE_MS = 215, 20
+NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+UNKNOWN_HERE = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+
+
+class PushPulls:
+    """Any thread may use it."""
+
+    def __init__(self, consumer: PushConsumer, instance: ClientInstance) -> None:
+        self._consumer = consumer
+        self._given = consumer.parameters
+        self._instance = instance
+        self.limits = (0, 0)  # messages and bytes of one queue
+        self.closed = False
+        self.share_out(1)
+
+    def share_out(self, queues: int) -> None:
+        """What one of so many queues may hold."""
+        given = self._given
+        count, size = given.pull_threshold_for_queue, given.pull_threshold_size_for_queue
+        if given.pull_threshold_for_topic != -1:
+            count = max(1, given.pull_threshold_for_topic // max(queues, 1))
+        if given.pull_threshold_size_for_topic != -1:
+            size = max(1, given.pull_threshold_size_for_topic // max(queues, 1))
+        self.limits = (count, size << 20)
+
+    def put(self, queue: ProcessQueue) -> None:
+        """Begins with a queue: looks up where, then pulls."""
+        if queue.dropped or self.closed:
+            return
+        try:
+            offset = self._consumer.begin_of(queue)
+        except RmqError as error:
+            self._later(queue, error, self.put)
+            return
+        queue.begin(offset)
+        self.go_on(queue)
+
+    def go_on(self, queue: ProcessQueue) -> None:
+        """Sends the queue's next pull, unless one is under way or enough lies here."""
+        if self.closed or self._consumer.is_suspended:
+            return
+        span = None if self._given.consume_orderly else self._given.consume_concurrently_max_span
+        with queue.lock:
+            offset = queue.pull_offset
+            if queue.dropped or queue.pulling or offset is None:
+                return
+            queue.is_waiting = queue.is_full(*self.limits, span)
+            if queue.is_waiting:
+                return
+            queue.pulling = True
+            progress = queue._progress()
+            queue.pulled_ms = int(time.time() * 1000)
+        try:
+            self._send(queue, offset, progress)
+        except RmqError as error:
+            self._failed(queue, error)
+
+    def _send(self, queue: ProcessQueue, offset: int, progress: int) -> None:
+        given, subscription = self._given, queue.subscription
+        commits = given.message_model == CLUSTERING and progress > 0
+        flag = SUSPEND | (COMMIT if commits else 0)
+        fields = {
+            "consumerGroup": self._consumer.group, "topic": queue.wire.topic,
+            "queueId": queue.wire.queue_id, "queueOffset": offset,
+            "maxMsgNums": given.pull_batch_size, "commitOffset": progress if commits else 0,
+            "suspendTimeoutMillis": BROKER_SUSPENDS_MS, "subVersion": subscription.version,
+            "expressionType": subscription.kind, "maxMsgBytes": given.pull_batch_size_in_bytes,
+            "bname": queue.wire.broker_name,
+        }  # fmt: skip
+        if given.post_subscription_when_pull:
+            flag |= SUBSCRIPTION
+            fields["subscription"] = subscription.text
+        fields["sysFlag"] = flag
+        address = self._instance.address_of(queue.wire.broker_name, any_id=True)
+        self._instance.submit(
+            address, RequestCode.PULL_MESSAGE, fields, b"", PATIENCE_MS,
+            functools.partial(self._pulled, queue, offset),
+        )  # fmt: skip
+
+    def _pulled(
+        self, queue: ProcessQueue, asked: int, reply: Reply | None, error: Exception | None
+    ) -> None:
+        if reply is None:
+            self._failed(queue, error)
+            return
+        code = reply.code
+        found: list[MessageExt] = []
+        try:
+            if code == ResponseCode.SUCCESS:
+                found = queue.subscription.wanted(decode_messages(reply, queue.wire.broker_name))
+                self._consumer.stats.pulled(queue.queue.topic, len(found), reply.waited_us / 1000)
+            elif code == ResponseCode.PULL_OFFSET_MOVED:
+                moved = reply.int_field("nextBeginOffset")
+                log.warning("%s: offset %d is moved to %d", queue.queue, asked, moved)
+                self._consumer.restart_soon(queue, moved)
+                return
+            elif code not in NOTHING:
+                reply.check()
+            following = reply.int_field("nextBeginOffset")
+        except RmqError as problem:
+            self._failed(queue, problem)
+            return
+        with queue.lock:
+            if queue.dropped or self.closed:
+                queue.pulling = False
+                return
+        self._consumer.take(queue, found, following, reply.body_bytes)
+        if code == ResponseCode.PULL_NOT_FOUND and reply.waited_us < SOON_US:
+            self._instance.timers.after(SOON_PAUSE_MS, functools.partial(self.go_on, queue))
+        elif found and self._given.pull_interval:
+            pause = self._given.pull_interval
+            self._instance.timers.after(pause, functools.partial(self.go_on, queue))
+        else:
+            self.go_on(queue)
+
+    def _failed(self, queue: ProcessQueue, error: Exception | None) -> None:
+        with queue.lock:
+            queue.pulling = False
+        if isinstance(error, RemoteError) and error.code in UNKNOWN_HERE:
+            self._instance.heartbeat()
+        self._later(queue, error, self.go_on)
+
+    def _later(self, queue: ProcessQueue, error: Exception | None, function: object) -> None:
+        if queue.dropped or self.closed:
+            return
+        pause = self._given.pull_time_delay_mills_when_exception
+        if isinstance(error, RemoteError) and error.code == FLOW_CONTROL:
+            pause = FLOW_CONTROL_PAUSE_MS
+        else:
+            log.info("pulling from %s: %s", queue.queue, error)
+        assert callable(function)
+        self._instance.timers.after(pause, functools.partial(function, queue))

@@ -1,0 +1,71 @@
+"""Locks of queues that are consumed in order (41, 42): who holds one may consume it.
+
+    locks.lock(queues)       # those of them this client holds now; None for brokers that are away
+    locks.unlock(queues)
+
+Brokers keep a lock for 60 s after it was asked for last; this client believes in it for 30 s, and
+asks every 20 s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from rmq.client.connecting.instance import ClientInstance
+from rmq.codes import RequestCode
+from rmq.errors import RmqError
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+
+log = logging.getLogger("rmq.client")
+
+TIMEOUT_MS = 1_000
+RENEW_MS = 20_000
+
+
+class QueueLocks:
+    """Of one group in one client; queues as on the wire."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+
+    def lock(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, bool]:
+        """Whether each is held now; brokers that do not answer are left out."""
+        found: dict[MessageQueue, bool] = {}
+        for name, some in self._by_broker(queues).items():
+            try:
+                address = self._instance.address_of(name)
+                reply = self._instance.call(
+                    address, RequestCode.LOCK_BATCH_MQ, {}, self._body(some), TIMEOUT_MS
+                )
+                rows = fastjson.loads_object(reply.body).get("lockOKMQSet") or []
+                held = {MessageQueue.of(each) for each in rows}
+            except RmqError as error:
+                log.warning("locking queues of %s: %s", name, error)
+                continue
+            found |= {each: each in held for each in some}
+        return found
+
+    def unlock(self, queues: Iterable[MessageQueue]) -> None:
+        for name, some in self._by_broker(queues).items():
+            try:
+                address = self._instance.address_of(name)
+                code = RequestCode.UNLOCK_BATCH_MQ
+                self._instance.call(address, code, {}, self._body(some), TIMEOUT_MS)
+            except RmqError as error:
+                log.warning("unlocking queues of %s: %s", name, error)
+
+    @staticmethod
+    def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+        found: dict[str, list[MessageQueue]] = {}
+        for each in queues:
+            found.setdefault(each.broker_name, []).append(each)
+        return found
+
+    def _body(self, queues: list[MessageQueue]) -> bytes:
+        return fastjson.dumps(
+            {"clientId": self._instance.client_id, "consumerGroup": self._group,
+             "mqSet": [each.members() for each in queues]}
+        )  # fmt: skip

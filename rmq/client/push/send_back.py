@@ -1,0 +1,96 @@
+"""Messages that could not be dealt with go to the group's retry topic, and at last to its dead
+letters.
+
+    sender.send_back(message, delay_level)       # a broker's own copy (36)
+    sender.send_again(message)                   # ours, when that broker is away, or in order
+
+The broker that stores the message copies it to %RETRY%group behind a delay that grows with
+reconsume_times (level 3 + times, or the level that is asked for); beyond max_reconsume_times, or
+with level -1, to %DLQ%group. Both return whether a broker has it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+
+from cext.client.message import Message, MessageExt, encoded_properties
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import wrap
+from rmq.codes import RequestCode
+from rmq.errors import RmqError, RouteError
+
+log = logging.getLogger("rmq.client")
+
+RETRY, DEAD = "%RETRY%", "%DLQ%"
+TIMEOUT_MS = 5_000
+PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+FIRST_DELAY_LEVEL = 3
+
+
+class SendBack:
+    """Of one group in one client; any thread."""
+
+    def __init__(self, instance: ClientInstance, group: str, times_max: int) -> None:
+        self._instance = instance
+        self._group = group
+        self._times_max = times_max
+        self._turns = itertools.count()
+
+    def send_back(self, message: MessageExt, delay_level: int = 0) -> bool:
+        """The broker copies it; where it does not, we send it."""
+        try:
+            fields = {
+                "offset": message.commit_log_offset, "group": self._group,
+                "delayLevel": delay_level, "originMsgId": message.message_id,
+                "originTopic": wrap(self._instance.parameters.namespace, message.topic),
+                "unitMode": self._instance.parameters.unit_mode,
+                "maxReconsumeTimes": self._times_max, "bname": message.broker_name,
+            }  # fmt: skip
+            address = self._instance.address_of(message.broker_name)
+            code = RequestCode.CONSUMER_SEND_MSG_BACK
+            self._instance.call(address, code, fields, b"", TIMEOUT_MS)
+            return True
+        except RmqError as error:
+            log.warning("sending %s back: %s", message, error)
+            return self.send_again(message)
+
+    def send_again(self, message: MessageExt) -> bool:
+        """A new message to the retry topic, through any broker that has it."""
+        topic = RETRY + self._group
+        try:
+            queues = self._instance.route(topic).writable()
+            if not queues:
+                raise RouteError(17, f"{topic} has no queue")
+            queue = queues[next(self._turns) % len(queues)]
+            copy = self._copy(topic, message)
+            fields = {
+                "a": PRODUCER_GROUP, "b": topic, "c": "TBW102", "d": 4, "e": queue.queue_id,
+                "f": message.sys_flag & 0x701, "g": int(time.time() * 1000), "h": message.flag,
+                "i": encoded_properties(copy).decode(), "j": message.reconsume_times + 1,
+                "k": self._instance.parameters.unit_mode, "l": self._times_max, "m": False,
+                "n": queue.broker_name,
+            }  # fmt: skip
+            address = self._instance.address_of(queue.broker_name)
+            self._instance.call(
+                address, RequestCode.SEND_MESSAGE_V2, fields, message.stored_body, TIMEOUT_MS
+            )
+            return True
+        except RmqError as error:
+            log.error("%s could not be sent to %s: %s", message, topic, error)
+            return False
+
+    def _copy(self, topic: str, message: MessageExt) -> Message:
+        """What the copy is sent with; its body goes as it is stored."""
+        copy = Message(topic, b"-", flag=message.flag)
+        for name, text in message.properties.items():
+            if name != "TRAN_MSG":
+                copy.put_property(name, text)
+        copy.put_property(
+            "ORIGIN_MESSAGE_ID",
+            message.get_property("ORIGIN_MESSAGE_ID") or message.message_id,
+        )
+        copy.put_property("RETRY_TOPIC", wrap(self._instance.parameters.namespace, message.topic))
+        copy.delay_level = FIRST_DELAY_LEVEL + message.reconsume_times
+        return copy

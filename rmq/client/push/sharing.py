@@ -1,0 +1,289 @@
+"""Sharing: which queues a push consumer reads, and how they change hands.
+
+    sharing.begin()            # first share; then every 20 s, and when brokers tell of changes
+    sharing.restart(queue, offset); sharing.leave()
+
+All members of a group compute the shares by themselves from the same lists. A queue that is lost
+is dropped at once (no new calls), its calls under way get a moment to end, and progress is
+committed; who gets it waits a little longer before asking where to begin. So hand-over repeats few
+messages, and none as a rule. In order nothing may be repeated out of order: there a queue changes
+hands by its lock (orderly_service.py), which is renewed until the last call has ended.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from rmq.client.allocation import strategy_of
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import unwrap
+from rmq.client.connecting.routes import Route
+from rmq.client.connecting.timers import Timer
+from rmq.client.consuming.group import members_of
+from rmq.client.consuming.subscription import Subscription
+from rmq.client.parameters.consuming import BROADCASTING, CLUSTERING
+from rmq.client.push.process_queue import ProcessQueue
+from rmq.client.push.queue_locks import RENEW_MS, QueueLocks
+from rmq.client.push.send_back import RETRY
+from rmq.errors import RmqError, RouteError
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from rmq.client.push.consumer import PushConsumer
+
+log = logging.getLogger("rmq.client")
+
+REBALANCE_MS = 20_000
+AGAIN_MS, LOCK_AGAIN_MS = 1_000, 500  # after a share that is not complete
+CALLS_END_S, HAND_OVER_MS = 0.15, 300
+
+
+class Sharing:
+    """Of one consumer; any thread."""
+
+    def __init__(self, consumer: PushConsumer, instance: ClientInstance) -> None:
+        self._consumer = consumer
+        self._instance = instance
+        given = consumer.parameters
+        self._strategy = strategy_of(given.allocate_message_queue_strategy)
+        self._has_locks = given.consume_orderly and given.message_model == CLUSTERING
+        self._locks = QueueLocks(instance, consumer.group)
+        self._lock = threading.RLock()  # one change at a time
+        self._queues: dict[MessageQueue, ProcessQueue] = {}  # by name on the wire
+        self._leaving: dict[MessageQueue, ProcessQueue] = {}  # in order: not unlocked yet
+        self._consume_locks: dict[MessageQueue, threading.Lock] = {}  # outlive process queues
+        self._silent: set[str] = set()  # brokers that did not answer in this round
+        self._is_due = False
+        self._retry_pause_ms = AGAIN_MS
+        self._again: Timer | None = None
+        self._ended = False
+        self._timers: list[Timer] = []
+
+    # ---- life
+
+    def begin(self) -> None:
+        instance = self._instance
+        instance.watch_routes(self._route_changed)
+        for topic in list(self._consumer.subscriptions):
+            instance.want_route(topic)
+            try:
+                instance.route(topic)
+            except RmqError as error:
+                if not topic.startswith(RETRY):
+                    log.info("%s; its queues are read as soon as there are some", error)
+        instance.heartbeat(wait_ms=self._consumer.parameters.mq_client_api_timeout)
+        self._timers = [instance.timers.every(REBALANCE_MS, self.rebalance)]
+        if self._has_locks:
+            self._timers.append(instance.timers.every(RENEW_MS, self.renew_locks))
+        self.rebalance()
+
+    def end(self) -> None:
+        """No more changes."""
+        for timer in self._timers:
+            timer.cancel()
+        self._instance.unwatch_routes(self._route_changed)
+        with self._lock:
+            self._ended = True
+
+    def leave(self) -> None:
+        """Commits, and gives locks back. Those of queues with a call that is still under way (one
+        that does not return, or closes its own consumer) are kept until brokers end them."""
+        consumer = self._consumer
+        with self._lock:
+            queues = [*self._queues.values(), *self._leaving.values()]
+            self._queues, self._leaving = {}, {}
+        consumer.commit(queues, wait=True)
+        for queue in queues:
+            queue.release()
+        if self._has_locks:
+            self._locks.unlock([each.wire for each in queues if not each.consume_lock.locked()])
+
+    def process_queues(self) -> list[ProcessQueue]:
+        return list(self._queues.values())
+
+    # ---- shares
+
+    def rebalance_soon(self) -> None:
+        if not self._is_due and not self._ended:
+            self._is_due = True
+            self._instance.timers.after(0, self.rebalance)
+
+    def _once_more(self, pause_ms: int) -> None:
+        if self._again is None and not self._ended:
+            self._again = self._instance.timers.after(pause_ms, self.rebalance)
+
+    def _route_changed(self, name: str, route: Route) -> None:
+        if name in self._consumer.subscriptions:
+            self.rebalance_soon()
+
+    def rebalance(self) -> None:
+        """Takes this consumer's share of the queues, by what the group looks like now."""
+        self._is_due, self._again = False, None
+        with self._lock:
+            if self._ended:
+                return
+            self._silent = set()
+            subscriptions = dict(self._consumer.subscriptions)
+            lost = [each for each in self._queues.values()
+                    if subscriptions.get(each.wire.topic) is not each.subscription]  # fmt: skip
+            self._give_up(lost)
+            for queue in list(self._leaving.values()):
+                self.let_go(queue)
+            for topic, subscription in subscriptions.items():
+                try:
+                    self._share(topic, subscription)
+                except RouteError as error:
+                    log.info("sharing the queues of %s: %s", topic, error)
+                    if topic.startswith(RETRY):  # brokers make it when they know the group
+                        self._once_more(self._retry_pause_ms)
+                        self._retry_pause_ms = min(2 * self._retry_pause_ms, REBALANCE_MS)
+                except RmqError as error:
+                    log.info("sharing the queues of %s: %s", topic, error)
+                    self._once_more(AGAIN_MS)
+            if self._leaving:
+                self._once_more(LOCK_AGAIN_MS)
+
+    def _share(self, topic: str, subscription: Subscription) -> None:
+        consumer, instance = self._consumer, self._instance
+        route = instance.known_route(topic) or instance.route(topic, refresh=True)
+        queues = sorted(route.readable())
+        if consumer.parameters.message_model == BROADCASTING:
+            mine, others = queues, False
+        else:
+            members = sorted(set(members_of(instance, consumer.group, route, self._silent)))
+            if instance.client_id not in members:
+                instance.heartbeat()  # what there is stays until the broker knows us
+                self._once_more(AGAIN_MS)
+                return
+            others = len(members) > 1
+            mine = self._strategy.allocate(consumer.group, instance.client_id, queues, members)
+        wanted = set(mine)
+        lost = [each for wire, each in self._queues.items()
+                if wire.topic == topic and wire not in wanted]  # fmt: skip
+        self._give_up(lost)
+        new = [wire for wire in mine if wire not in self._queues]
+        if new:
+            new = self._take(new, subscription, HAND_OVER_MS if others else 0)
+        if new or lost:
+            consumer.pulls.share_out(len(self._queues))
+            self._tell(topic, queues)
+
+    def _tell(self, topic: str, queues: list[MessageQueue]) -> None:
+        listener = self._consumer.parameters.message_queue_listener
+        if listener is None:
+            return
+        name = unwrap(self._consumer.parameters.namespace, topic)
+        own = [wire for wire in self._queues if wire.topic == topic]
+        try:
+            listener(name, [each._replace(topic=name) for each in queues],
+                     sorted(each._replace(topic=name) for each in own))  # fmt: skip
+        except Exception:
+            log.exception("the message_queue_listener of %s", self._consumer.group)
+
+    # ---- taking and giving up
+
+    def _new(self, wire: MessageQueue, subscription: Subscription) -> ProcessQueue:
+        shown = wire._replace(topic=unwrap(self._consumer.parameters.namespace, wire.topic))
+        queue = ProcessQueue(wire, shown, subscription)
+        queue.consume_lock = self._consume_locks.setdefault(wire, queue.consume_lock)
+        return queue
+
+    def _take(
+        self, new: list[MessageQueue], subscription: Subscription, pause_ms: int
+    ) -> list[MessageQueue]:
+        """Those of the queues that could be had."""
+        asked = time.monotonic()
+        if self._has_locks:
+            held = self._locks.lock([wire for wire in new if wire not in self._leaving])
+            if not all(held.get(wire) for wire in new):
+                self._once_more(LOCK_AGAIN_MS)
+            new = [wire for wire in new if held.get(wire)]
+            pause_ms = 0
+        for wire in new:
+            queue = self._queues[wire] = self._new(wire, subscription)
+            if self._has_locks:
+                queue.locked(asked)
+            log.info("%s reads %s", self._instance.client_id, wire)
+            if pause_ms:
+                self._instance.timers.after(
+                    pause_ms, functools.partial(self._consumer.pulls.put, queue)
+                )
+            else:
+                self._consumer.pulls.put(queue)
+        return new
+
+    def _give_up(self, lost: list[ProcessQueue]) -> None:
+        for queue in lost:
+            log.info("%s leaves %s", self._instance.client_id, queue.wire)
+            queue.drop()
+            del self._queues[queue.wire]
+        if self._has_locks:
+            for queue in lost:
+                self._leaving[queue.wire] = queue
+                self.let_go(queue)
+            return
+        until = time.monotonic() + CALLS_END_S
+        while any(each.running for each in lost) and time.monotonic() < until:
+            time.sleep(0.005)
+        self._consumer.commit(lost)
+        for queue in lost:
+            queue.release()
+
+    def let_go(self, queue: ProcessQueue) -> None:
+        """Commits and unlocks a queue in order that is to leave, unless a call is under way: the
+        end of that call lets go again."""
+        if self._leaving.get(queue.wire) is not queue:
+            return
+        if not queue.consume_lock.acquire(blocking=False):
+            return
+        try:
+            with self._lock:
+                if self._leaving.get(queue.wire) is not queue:
+                    return
+                self._consumer.commit([queue], wait=True)
+                queue.release()
+                self._locks.unlock([queue.wire])
+                del self._leaving[queue.wire]
+        finally:
+            queue.consume_lock.release()
+
+    def restart(self, queue: ProcessQueue, offset: int) -> None:
+        """Goes on elsewhere in a queue."""
+        with self._lock:
+            if self._ended or self._queues.get(queue.wire) is not queue:
+                return
+            new = self._new(queue.wire, queue.subscription)
+            new.locked_at, new.locked_ms = queue.locked_at, queue.locked_ms
+            new.begin(offset)
+            self._consumer.commit_instead(queue, offset)
+            self._queues[queue.wire] = new
+        self._consumer.pulls.go_on(new)
+
+    # ---- locks
+
+    def lock_is_lost(self, queue: ProcessQueue) -> None:
+        """It ends here, and is asked for anew."""
+        with self._lock:
+            if self._queues.get(queue.wire) is queue:
+                log.warning("the lock of %s is lost", queue.wire)
+                queue.release()
+                del self._queues[queue.wire]
+                self._once_more(LOCK_AGAIN_MS)
+
+    def renew_locks(self) -> None:
+        """Those in use, and those whose last call has not ended."""
+        with self._lock:
+            asked = time.monotonic()
+            queues = {**self._queues, **self._leaving}
+            held = self._locks.lock(queues)
+        for wire, holds in held.items():
+            queue = queues[wire]
+            if holds:
+                queue.locked(asked)
+            else:
+                queue.locked_at = 0.0
+                self.lock_is_lost(queue)
