@@ -49,10 +49,13 @@ def send_ours(address: str, size: int, count: int) -> dict[str, float]:
     with Admin(namesrv_addr=address) as admin:
         admin.create_topic(topic_of(size), QUEUES)
     topic, body, acked = topic_of(size), b"x" * size, [0]
+    errors: list[Exception] = []
 
     def called(result: SendResult | None, error: Exception | None) -> None:
         if error is None:
             acked[0] += 1
+        else:
+            errors.append(error)
 
     with Producer(
         "bench-client", namesrv_addr=address, auto_batch=True, batch_max_delay_ms=LINGER_MS
@@ -63,6 +66,8 @@ def send_ours(address: str, size: int, count: int) -> dict[str, float]:
             for _ in range(number):
                 send_async(Message(topic, body), called)
             producer.flush(WAIT_S * 1000)
+            if errors:
+                raise SystemExit(f"{len(errors)} of {number} failed, the first: {errors[0]!r}")
 
         return measured(send, acked, count)
 
