@@ -23,12 +23,10 @@ cdef inline bint named(const ExtField* field, const char* name, uint32_t length)
     return field.key.length == length and memcmp(field.key.bytes, name, length) == 0
 
 
-cdef bint keep_send_answer(Slot* slot, const Header* header) noexcept nogil:
+cdef bint read_send_answer(Slot* slot, const Header* header) noexcept nogil:
     cdef const ExtField* field
     cdef const Text* value
     cdef int found = 0, i
-    if header.code != 0:
-        return False
     for i in range(header.ext_count):
         field = &header.ext[i]
         value = &field.value
@@ -50,9 +48,14 @@ cdef bint keep_send_answer(Slot* slot, const Header* header) noexcept nogil:
             found += 1
         elif named(field, b"recallHandle", 12):
             return False
-    if found != 3:
-        slot.id_bytes = 0
     return found == 3
+
+
+cdef bint keep_send_answer(Slot* slot, const Header* header) noexcept nogil:
+    if header.code == 0 and read_send_answer(slot, header):
+        return True
+    slot.id_bytes = 0           # whoever takes the slot asks its frame
+    return False
 
 
 cdef object text_str(const Text* text):

@@ -18,13 +18,15 @@ from cext.client.message import Message, MessageExt, encoded_properties
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.parameters import ClientParameters
 from rmq.codes import RequestCode
-from rmq.errors import RmqError
+from rmq.errors import RmqError, RouteError
+from rmq.format.fastjson import MessageQueue
 from rmq.format.trace import TRACE_TOPIC
 
 log = logging.getLogger("rmq.client")
 
 CONSUMED, RAISED, FAILED = 0, 2, 4
 GROUP = "_INNER_TRACE_PRODUCER"
+CREATE_TOPIC_KEY, CREATED_QUEUES = "TBW102", 4
 GATHER_MS = 500
 WAITING_MAX = 10_000
 NORMAL, HALF, COMMITTED, DELAYED = 0, 1, 2, 3
@@ -83,15 +85,23 @@ class Tracer:
                 log.debug("traces dropped: %s", error)
                 return
 
+    def _queues(self) -> list[MessageQueue]:
+        try:
+            return self._instance.route(self._topic).writable()
+        except RouteError:  # the first trace makes the topic, like the first message any other
+            queues = self._instance.route(CREATE_TOPIC_KEY).writable()
+            return [each for each in queues if each.queue_id < CREATED_QUEUES]
+
     def _send(self, text: str, keys: list[str]) -> None:
-        queues = self._instance.route(self._topic).writable()
+        queues = self._queues()
         if not queues:
             return
         self._turn += 1
         queue = queues[self._turn % len(queues)]
         message = Message(self._topic, text, keys=keys)
         fields = {
-            "a": GROUP, "b": self._topic, "c": "TBW102", "d": 4, "e": queue.queue_id, "f": 0,
+            "a": GROUP, "b": self._topic, "c": CREATE_TOPIC_KEY, "d": CREATED_QUEUES,
+            "e": queue.queue_id, "f": 0,
             "g": int(time.time() * 1000), "h": 0, "i": encoded_properties(message).decode(),
             "j": 0, "k": False, "m": False, "n": queue.broker_name,
         }  # fmt: skip

@@ -16,6 +16,7 @@ from rmq import (
     ConfigError,
     LocalTransactionState,
     Message,
+    MessageError,
     MessageExt,
     Producer,
     RemoteError,
@@ -136,6 +137,33 @@ def test_traces_tell_of_each_send(broker: RunningBroker) -> None:
         "Pub", "traced", "traced", "tag", "key")  # fmt: skip
     assert (record.body_bytes, record.success, record.offset_id) == (
         5, True, sent.offset_message_id)  # fmt: skip
+
+
+def test_the_first_trace_makes_its_topic(broker: RunningBroker) -> None:
+    with Producer("traced", namesrv_addr=broker.namesrv_addr, enable_trace=True,
+                  trace_topic="RMQ_TRACE_NEW") as producer:  # fmt: skip
+        sent = producer.send(Message("traced", b"12345"))
+    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+        until = time.monotonic() + 10
+        while not (found := traces_of(admin.cluster, sent.message_id, topic="RMQ_TRACE_NEW")):
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        assert [each.record.kind for each in found] == ["Pub"]
+        assert len(admin.route("RMQ_TRACE_NEW").writable()) == 4
+
+
+def test_a_timed_message_is_taken_back_by_the_handle_of_its_send(broker: RunningBroker) -> None:
+    with Producer("recalls", namesrv_addr=broker.namesrv_addr) as producer:
+        results = [
+            producer.send(Message("recalled", b"sync", delay_seconds=60)),
+            producer.send_async(Message("recalled", b"async", delay_seconds=60)).result(10),
+        ]
+        for result in results:
+            assert result.recall_handle is not None
+            assert producer.recall("recalled", result.recall_handle) == result.message_id
+        assert producer.send(Message("recalled", b"now")).recall_handle is None
+        with pytest.raises(MessageError, match="not a recall handle"):
+            producer.recall("recalled", "nonsense")
 
 
 def test_admin_finds_messages_offsets_and_groups(broker: RunningBroker) -> None:
