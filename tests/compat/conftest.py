@@ -115,6 +115,20 @@ def types_target(kind: str, compat_folder: Path) -> Iterator[Target]:
 
 
 @pytest.fixture(scope="session")
+def filter_target(
+    kind: str, compat_folder: Path, request: pytest.FixtureRequest
+) -> Iterator[Target]:
+    """rmq filters by SQL92 unless told otherwise, Apache only when told."""
+    if kind == "rmq":
+        yield request.getfixturevalue("target")
+        return
+    broker = make_target(kind, compat_folder / "filters", {"enablePropertyFilter": "true"})
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
 def two_shards(kind: str, compat_folder: Path) -> Iterator[Target]:
     """Two shards of rmq, or a cluster of two Apache brokers; with the times of types_target."""
     brokers = make_target(kind, compat_folder / "two", TYPES_SETTINGS, shards=2)
@@ -128,6 +142,25 @@ def private_target(kind: str, tmp_path: Path) -> Iterator[Target]:
     """A broker of the test's own, to be ended and started again."""
     # Offsets are written every 5 s by default; a test that kills the broker waits that long.
     broker = make_target(kind, tmp_path / "private", {"flushConsumerOffsetInterval": "1000"})
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def telling_target(kind: str, tmp_path: Path) -> Iterator[Target]:
+    """A broker that tells connected consumers where to go on, as RocketMQ 4 does."""
+    broker = make_target(kind, tmp_path / "telling", {"useServerSideResetOffset": "false"})
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def typing_target(kind: str, tmp_path: Path) -> Iterator[Target]:
+    """As types_target, to be ended and started again. Questions that nobody hears count."""
+    settings = {**TYPES_SETTINGS, "transactionCheckMax": "100"}
+    broker = make_target(kind, tmp_path / "typing", settings)
     broker.start()
     yield broker
     broker.stop()

@@ -35,8 +35,8 @@ SCENARIOS = [
     "admin_topics",
 ]
 # These need a broker with short times (fixture types_target).
-TYPES = ["delays", "request_reply", "retry_asked_level", "retry_to_dead_letter"]
-# Driven by test_broker_restart.py and test_sql_filters.py.
+TYPES = ["delays", "request_reply", "retry_asked_level", "retry_to_dead_letter", "transaction"]
+# Driven by other test files.
 ELSEWHERE = {
     "push_sql_filter",
     "offset_before_broker_restart",
@@ -44,6 +44,10 @@ ELSEWHERE = {
     "live_open",
     "live_send",
     "live_close",
+    "live_counts",
+    "trace_send_and_consume",
+    "transaction_open",
+    "transaction_end",
 }
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from compat.live_groups import ScenarioGroup
 from compat.mqadmin import BROKER, CLUSTER, Admin, Live, eventually, fields, make_topic
 from compat.runner import ScenarioRunner
-from compat.targets import Target, make_target
+from compat.targets import Target
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.codes import RequestCode
@@ -52,6 +52,9 @@ ELSEWHERE = {
 }
 
 
+NEWEST = "java-5.5.0-json"
+
+
 def counts(java: Callable[[str], ScenarioRunner], target: Target, run: str, name: str,
            **arguments: object) -> dict[int, int]:  # fmt: skip
     """How often each message came to the live consumer."""
@@ -60,28 +63,6 @@ def counts(java: Callable[[str], ScenarioRunner], target: Target, run: str, name
     )
     pairs = [pair.split(":") for pair in str(answer["counts"]).split()]
     return {int(number): int(times) for number, times in pairs}
-
-
-class LiveGroup:
-    """A producer and a push consumer of a Java client, open while a test works on their group."""
-
-    def __init__(self, java: Callable[[str], ScenarioRunner], target: Target, run: str, name: str,
-                 client: str = "java-5.5.0-json") -> None:  # fmt: skip
-        self.runner, self.target = java(client), target
-        self.arguments = {"nameServer": target.name_server, "run": run, "as": name}
-        opened = self.runner.run("live_open", **self.arguments)
-        self.topic, self.group = str(opened["topic"]), str(opened["consumerGroup"])
-
-    def send(self, count: int) -> None:
-        self.runner.run("live_send", count=count, **self.arguments)
-
-    def counts(self, **arguments: object) -> dict[int, int]:
-        answer = self.runner.run("live_counts", **self.arguments, **arguments)
-        pairs = [pair.split(":") for pair in str(answer["counts"]).split()]
-        return {int(number): int(times) for number, times in pairs}
-
-    def close(self) -> None:
-        self.runner.run("live_close", **self.arguments)
 
 
 def wait_until_consumed(admin: Admin, group: str) -> None:
@@ -94,7 +75,7 @@ def test_offsets_go_back_to_a_moment_and_the_consumer_with_them(
 ) -> None:
     for client in ("java-5.5.0-json", "java-4.9.8-json"):
         name = f"reset{client[5]}"
-        live = LiveGroup(java, target, session_id, name, client)
+        live = ScenarioGroup(java(client), target, session_id, name)
         try:
             live.send(40)
             time.sleep(1.2)
@@ -115,46 +96,10 @@ def test_offsets_go_back_to_a_moment_and_the_consumer_with_them(
             live.close()
 
 
-@pytest.fixture
-def telling_target(kind: str, tmp_path: Path) -> Iterator[Target]:
-    """A broker that tells connected consumers where to go on, as RocketMQ 4 does."""
-    broker = make_target(kind, tmp_path / "telling", {"useServerSideResetOffset": "false"})
-    broker.start()
-    yield broker
-    broker.stop()
-
-
-@pytest.mark.parametrize("client", ["java-5.5.0-json", "java-4.9.8-json"])
-def test_connected_consumers_are_told_to_go_back(
-    client: str, telling_target: Target, java: Callable[[str], ScenarioRunner], session_id: str
-) -> None:
-    live = LiveGroup(java, telling_target, session_id, "told", client)
-    try:
-        live.send(40)
-        time.sleep(1.2)
-        moment = int(time.time() * 1000)
-        time.sleep(0.2)
-        live.send(40)
-        with Cluster(telling_target.name_server) as cluster:
-            broker = cluster.connect(telling_target.broker)
-            asked = {"topic": live.topic, "group": live.group, "timestamp": moment,
-                     "isForce": "true"}  # fmt: skip
-            end = time.monotonic() + 30
-            reply = broker.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, asked)
-            while reply.code == 1 and time.monotonic() < end:  # no offsets committed yet
-                time.sleep(0.5)
-                reply = broker.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, asked)
-            assert reply.code == 0, reply.remark
-        found = live.counts(least=2, first=40, seconds=60)
-        assert found == {**dict.fromkeys(range(40), 1), **dict.fromkeys(range(40, 80), 2)}
-    finally:
-        live.close()
-
-
 def test_one_queue_goes_to_an_offset(
     admin: Admin, target: Target, java: Callable[[str], ScenarioRunner], session_id: str
 ) -> None:
-    live = LiveGroup(java, target, session_id, "resetone")
+    live = ScenarioGroup(java(NEWEST), target, session_id, "resetone")
     try:
         live.send(40)
         wait_until_consumed(admin, live.group)
@@ -175,7 +120,7 @@ def test_one_queue_goes_to_an_offset(
 def test_accumulated_messages_are_skipped(
     admin: Admin, target: Target, java: Callable[[str], ScenarioRunner], session_id: str
 ) -> None:
-    live = LiveGroup(java, target, session_id, "skip")
+    live = ScenarioGroup(java(NEWEST), target, session_id, "skip")
     live.send(40)
     wait_until_consumed(admin, live.group)
     live.close()
@@ -290,7 +235,7 @@ def test_the_order_of_a_topic_is_configured(admin: Admin, target: Target, sessio
 def test_a_group_is_deleted_with_its_offsets(
     admin: Admin, target: Target, java: Callable[[str], ScenarioRunner], session_id: str
 ) -> None:
-    live = LiveGroup(java, target, session_id, "gone")
+    live = ScenarioGroup(java(NEWEST), target, session_id, "gone")
     live.send(8)
     wait_until_consumed(admin, live.group)
     live.close()
@@ -302,15 +247,18 @@ def test_a_group_is_deleted_with_its_offsets(
 
 
 def test_traces_are_found_by_message_id(
-    admin: Admin, target: Target, java: Callable[[str], ScenarioRunner], session_id: str
+    admin: Admin, target: Target, java: Callable[[str], ScenarioRunner], go: ScenarioRunner,
+    session_id: str,
 ) -> None:
     from click.testing import CliRunner
 
     from rmq.cli.main import cli
 
-    for client in ("java-5.5.0-json", "java-4.9.8-json"):
-        run = f"{session_id}_{client[5]}"
-        traced = java(client).run("trace_send_and_consume", nameServer=target.name_server, run=run)
+    for client in ("java-5.5.0-json", "java-4.9.8-json", "go"):
+        run = f"{session_id}_{client[5:6] or client}"
+        runner = go if client == "go" else java(client)
+        traced = runner.run("trace_send_and_consume", nameServer=target.name_server,
+                            broker=target.broker, run=run)  # fmt: skip
         message = str(traced["id1"])  # the one that failed once
         output = eventually(admin, ["queryMsgTraceById", "-i", message], traced["consumerGroup"])
         assert re.search(rf"^Pub +{traced['producerGroup'][:10]}", output, re.MULTILINE), output

@@ -8,7 +8,7 @@ that is the one difference, and then the two agree about what stands before.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -34,18 +34,6 @@ SCENARIOS = ["filter_push", "filter_pull", "filter_lite", "filter_wrong"]
 Pair = tuple[str, dict[str, str]]
 
 
-@pytest.fixture(scope="module")
-def filter_target(kind: str, target: Target, compat_folder: Path) -> Iterator[Target]:
-    """rmq filters by SQL92 unless told otherwise, Apache only when told."""
-    if kind == "rmq":
-        yield target
-        return
-    broker = make_target(kind, compat_folder / "filters", {"enablePropertyFilter": "true"})
-    broker.start()
-    yield broker
-    broker.stop()
-
-
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_java_clients_receive_what_passes(
@@ -60,6 +48,17 @@ def test_java_clients_receive_what_passes(
         nameServer=filter_target.name_server,
         broker=filter_target.broker,
         run=f"{session_id}_{client.replace('.', '')}",
+    )
+
+
+def test_a_java_client_pops_what_passes(
+    java: Callable[[str], ScenarioRunner], filter_target: Target, session_id: str
+) -> None:
+    java("java-5.5.0-json").run(
+        "pop_sql_filter",
+        nameServer=filter_target.name_server,
+        broker=filter_target.broker,
+        run=session_id,
     )
 
 

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -245,6 +248,7 @@ type live struct {
 	queues []*primitive.MessageQueue
 	next   int
 	pusher rocketmq.PushConsumer
+	lastId string
 }
 
 var lives sync.Map
@@ -255,6 +259,41 @@ func liveOpen(c *run) {
 	l.queues = l.c.createTopic(topic, 4)
 	l.pusher = l.c.startPusher("c", topic, "*", l.r)
 	lives.Store(c.arguments["as"], l)
+	c.details["topic"] = topic
+	c.details["consumerGroup"] = l.c.group("c")
+}
+
+// liveCounts answers with how often each number came, once all from "first" on came "least" times.
+func liveCounts(c *run) {
+	value, _ := lives.Load(c.arguments["as"])
+	l := value.(*live)
+	limit := func(name string, otherwise int) int {
+		if text, given := c.arguments[name]; given {
+			n, err := strconv.Atoi(text)
+			must(err)
+			return n
+		}
+		return otherwise
+	}
+	least := limit("least", 1)
+	waitFor(limit("seconds", 60), fmt.Sprintf("%d times each", least), func() bool {
+		l.r.lock.Lock()
+		defer l.r.lock.Unlock()
+		for n := limit("first", 0); n < l.next; n++ {
+			if l.r.counts[n] < least {
+				return false
+			}
+		}
+		return true
+	})
+	time.Sleep(time.Second)
+	l.r.lock.Lock()
+	defer l.r.lock.Unlock()
+	words := []string{}
+	for n := 0; n < l.next; n++ {
+		words = append(words, fmt.Sprintf("%d:%d", n, l.r.counts[n]))
+	}
+	c.details["counts"] = strings.Join(words, " ")
 }
 
 // With a broker that was just restarted the first sends may need some attempts; a restart may take the
@@ -263,8 +302,10 @@ func liveSend(c *run) {
 	value, _ := lives.Load(c.arguments["as"])
 	l := value.(*live)
 	count := 100
-	if c.arguments["count"] == "20" {
-		count = 20
+	if text, given := c.arguments["count"]; given {
+		var err error
+		count, err = strconv.Atoi(text)
+		must(err)
 	}
 	end := l.next + count
 	limit := time.Now().Add(60 * time.Second)
@@ -272,6 +313,7 @@ func liveSend(c *run) {
 		m := message(l.queues[l.next%len(l.queues)], "tag", l.next)
 		result, err := l.c.producer().SendSync(background, m)
 		if err == nil && result.Status == primitive.SendOK {
+			l.lastId = result.OffsetMsgID
 			l.next++
 			continue
 		}
@@ -279,6 +321,7 @@ func liveSend(c *run) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	waitFor(60, "all messages", func() bool { return len(l.r.missing(0, end)) == 0 })
+	c.details["lastOffsetId"] = l.lastId
 	c.details["sent"] = l.next
 	c.details["received"] = l.r.total()
 }

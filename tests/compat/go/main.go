@@ -33,6 +33,7 @@ var scenarios = map[string]scenario{
 	"admin_topics":                  adminTopics,
 	"delays":                        delays,
 	"live_close":                    liveClose,
+	"live_counts":                   liveCounts,
 	"live_open":                     liveOpen,
 	"live_send":                     liveSend,
 	"offset_after_broker_restart":   offsetAfter,
@@ -58,6 +59,10 @@ var scenarios = map[string]scenario{
 	"send_sizes":                    sendSizes,
 	"send_sync":                     sendSync,
 	"send_to_absent_queue":          sendAbsentQueue,
+	"trace_send_and_consume":        traceSendAndConsume,
+	"transaction":                   transaction,
+	"transaction_end":               transactionEnd,
+	"transaction_open":              transactionOpen,
 }
 
 type answer struct {

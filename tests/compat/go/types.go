@@ -213,3 +213,48 @@ func delays(c *run) {
 	}
 	check(len(found) == 18, "%d messages", len(found))
 }
+
+// traceSendAndConsume: three messages, of which the consumer fails the second once. Answers with ids.
+func traceSendAndConsume(c *run) {
+	topic := c.topic("t")
+	queues := c.createTopic(topic, 1)
+	tracing := &primitive.TraceConfig{
+		Access:       primitive.Local,
+		NamesrvAddrs: primitive.NamesrvAddr{c.arguments["nameServer"]},
+	}
+	var lock sync.Mutex
+	seen := map[string]int{}
+	client := c.newPusher("c", consumer.WithTrace(tracing))
+	must(client.Subscribe(topic, consumer.MessageSelector{Type: consumer.TAG, Expression: "*"},
+		func(ctx context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+			lock.Lock()
+			defer lock.Unlock()
+			m := messages[0]
+			seen[fmt.Sprintf("%d:%d", number(m), m.ReconsumeTimes)]++
+			current, _ := primitive.GetConcurrentlyCtx(ctx)
+			current.DelayLevelWhenNextConsume = 1
+			if number(m) == 1 && m.ReconsumeTimes == 0 {
+				return consumer.ConsumeRetryLater, nil
+			}
+			return consumer.ConsumeSuccess, nil
+		}))
+	must(client.Start())
+	sender := c.newProducer(producer.WithGroupName(c.group("p")), producer.WithTrace(tracing),
+		producer.WithQueueSelector(producer.NewManualQueueSelector()))
+	for n := 0; n < 3; n++ {
+		result := checkSent(sender.SendSync(background, message(queues[0], "tag", n)))
+		c.details[fmt.Sprintf("id%d", n)] = result.MsgID
+		c.details[fmt.Sprintf("offsetId%d", n)] = result.OffsetMsgID
+	}
+	// This client sees its retry topic at a rebalance after its first heartbeat: up to 50 s.
+	waitFor(100, "four deliveries", func() bool {
+		lock.Lock()
+		defer lock.Unlock()
+		return len(seen) == 4
+	})
+	time.Sleep(7 * time.Second) // traces are sent every five
+	must(client.Shutdown())
+	c.details["topic"] = topic
+	c.details["producerGroup"] = c.group("p")
+	c.details["consumerGroup"] = c.group("c")
+}

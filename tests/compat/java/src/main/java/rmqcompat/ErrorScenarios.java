@@ -1,14 +1,20 @@
 package rmqcompat;
 
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.Callable;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.exception.MQBrokerException;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
@@ -27,6 +33,7 @@ final class ErrorScenarios {
         table.put("error_codes_of_pull", ErrorScenarios::pullCodes);
         table.put("error_codes_of_others", ErrorScenarios::otherCodes);
         table.put("error_unknown_request", ErrorScenarios::unknownRequest);
+        table.put("error_busy", ErrorScenarios::busy);
     }
 
     private static int codeOf(Callable<?> action) throws Exception {
@@ -158,6 +165,48 @@ final class ErrorScenarios {
             create.put("topic", "SCHEDULE_TOPIC_XXXX");
             Context.equal("system topic", 29, raw.ask(17, create, null).getCode());
         }
+    }
+
+    /**
+     * Eight threads send for some seconds while the test holds the broker up. Answers with the codes
+     * and texts of what was refused; what was not must be stored, and nothing else.
+     */
+    private static void busy(Context context) throws Exception {
+        String topic = context.topic("t");
+        List<MessageQueue> queues = context.createTopic(topic, 4);
+        DefaultMQProducer producer = context.newProducer("busy");
+        producer.setRetryTimesWhenSendFailed(0);
+        Set<Integer> stored = Collections.synchronizedSet(new TreeSet<>());
+        List<String> refused = Collections.synchronizedList(new ArrayList<>());
+        AtomicInteger next = new AtomicInteger();
+        long end = System.currentTimeMillis() + Long.parseLong(context.argument("ms"));
+        List<Thread> threads = new ArrayList<>();
+        for (int t = 0; t < 8; t++) {
+            Thread thread = new Thread(() -> {
+                while (System.currentTimeMillis() < end) {
+                    int number = next.getAndIncrement();
+                    try {
+                        Thread.sleep(number % 5); // or all wait for the same write
+                        context.checkSent(producer.send(context.message(topic, "tag", number),
+                            queues.get(number % 4)));
+                        stored.add(number);
+                    } catch (MQBrokerException busy) {
+                        refused.add(busy.getResponseCode() + " " + busy.getErrorMessage());
+                    } catch (Exception other) {
+                        refused.add("0 " + other);
+                    }
+                }
+            });
+            thread.start();
+            threads.add(thread);
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        List<MessageExt> found = context.pullAll(topic, stored.size(), 30);
+        Context.equal("stored", new ArrayList<>(stored), Context.numbers(found));
+        context.detail("stored", stored.size());
+        context.detail("refused", String.join("\n", refused));
     }
 
     private static void unknownRequest(Context context) throws Exception {

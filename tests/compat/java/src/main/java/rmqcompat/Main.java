@@ -53,6 +53,7 @@ public final class Main {
         QueryScenarios.register(SCENARIOS);
         LiveScenarios.register(SCENARIOS);
         TypeScenarios.register(SCENARIOS);
+        TransactionScenarios.register(SCENARIOS);
         FilterScenarios.register(SCENARIOS);
         RetryScenarios.register(SCENARIOS);
         PopScenarios.register(SCENARIOS);

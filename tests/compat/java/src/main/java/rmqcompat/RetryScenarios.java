@@ -14,6 +14,7 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageAccessor;
+import org.apache.rocketmq.common.message.MessageClientExt;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
@@ -27,6 +28,7 @@ final class RetryScenarios {
 
     static void register(Map<String, Scenario> table) {
         table.put("retry_asked_level", RetryScenarios::askedLevel);
+        table.put("retry_default_limit", RetryScenarios::defaultLimit);
         table.put("retry_gives_up_at_once", RetryScenarios::givesUp);
         table.put("retry_group_limits", RetryScenarios::groupLimits);
         table.put("retry_own_sends", RetryScenarios::ownSends);
@@ -95,6 +97,62 @@ final class RetryScenarios {
                 message.getProperty("REAL_TOPIC"));
             Context.equal("queue", "0", message.getProperty("REAL_QID"));
             Context.equal("keys", "k" + Context.number(message), message.getKeys());
+        }
+    }
+
+    /** Sixteen retries, of which the first take levels 3, 4, 5 and the highest again. */
+    private static void defaultLimit(Context context) throws Exception {
+        String topic = context.topic("t");
+        List<MessageQueue> queues = context.createTopic(topic, 1);
+        Map<Integer, List<MessageExt>> seen = new ConcurrentHashMap<>();
+        Map<Integer, List<Long>> moments = new ConcurrentHashMap<>();
+        start(context, topic, (messages, work) -> {
+            MessageExt message = messages.get(0);
+            int number = Context.number(message);
+            moments.computeIfAbsent(number, n -> Collections.synchronizedList(new ArrayList<>()))
+                .add(System.currentTimeMillis());
+            seen.computeIfAbsent(number, n -> Collections.synchronizedList(new ArrayList<>()))
+                .add(message);
+            work.setDelayLevelWhenNextConsume(message.getReconsumeTimes() < 4 ? 0 : 1);
+            return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+        });
+        context.send(queues, "tag", 0, 3);
+        String dead = "%DLQ%" + context.group("c");
+        Context.waitFor(120, "17 times each", () -> seen.size() == 3
+            && seen.values().stream().allMatch(times -> times.size() >= 17));
+        Context.waitFor(30, "route of " + dead, () -> {
+            try {
+                return context.queues(dead).size() == context.brokers;
+            } catch (Exception notYet) {
+                return false;
+            }
+        });
+        List<MessageExt> found = context.pullAll(dead, 3, 30);
+        Context.equal("dead letters", Context.range(0, 3), Context.numbers(found));
+        long[] waits = {1000, 2000, 3000, 3000};
+        for (int number = 0; number < 3; number++) {
+            List<MessageExt> messages = seen.get(number);
+            Context.equal("deliveries", 17, messages.size());
+            String first = ((MessageClientExt) messages.get(0)).getOffsetMsgId();
+            for (int times = 0; times < 17; times++) {
+                MessageExt message = messages.get(times);
+                Context.equal("times", times, message.getReconsumeTimes());
+                Context.equal("id", messages.get(0).getMsgId(), message.getMsgId());
+                if (times > 0) {
+                    Context.equal("first id", first, message.getProperty("ORIGIN_MESSAGE_ID"));
+                    Context.equal("first topic", topic, message.getProperty("RETRY_TOPIC"));
+                }
+                if (times > 0 && times <= waits.length) {
+                    long waited = moments.get(number).get(times) - moments.get(number).get(times - 1);
+                    Context.check(waited >= waits[times - 1] - 50
+                        && waited < waits[times - 1] + 4000, times + " came after " + waited);
+                }
+            }
+            MessageExt letter = found.get(number);
+            Context.equal("times", 17, letter.getReconsumeTimes());
+            Context.equal("first id",
+                ((MessageClientExt) seen.get(Context.number(letter)).get(0)).getOffsetMsgId(),
+                letter.getProperty("ORIGIN_MESSAGE_ID"));
         }
     }
 

@@ -1,0 +1,124 @@
+"""What clients are told by a broker that cannot write for a while, and that nothing else is lost.
+
+The broker is rmq behind the fault shim (tests/support/faultio): a write of its log stands still.
+Apache's cannot be held up so, and the Go client keeps the text to itself. The texts are those of
+Apache's BrokerFastFailure, which operators and clients look for.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compat.python_scenarios import topic_of
+from compat.runner import ScenarioRunner
+from compat.targets import RmqTarget
+from support.faults import Faults, fault_shim, faults
+from support.reading import read_all
+
+from rmq import Admin, Message, Producer, RemoteError
+
+__all__ = ["fault_shim", "faults"]
+
+BUSY = re.compile(
+    r"2 \[(\w+)\]broker busy, start flow control for a while, "
+    r"period in queue: (\d+)ms, size of queue: (\d+)"
+)
+STALLS_MS = {"TIMEOUT_CLEAN_QUEUE": 500, "PCBUSY_CLEAN_QUEUE": 1300}
+LEAST_MS = {"TIMEOUT_CLEAN_QUEUE": 200, "PCBUSY_CLEAN_QUEUE": 1000}  # a machine may stall, too
+SENDING_MS = 8000
+
+
+@pytest.fixture
+def slow_target(kind: str, tmp_path: Path, faults: Faults) -> Iterator[RmqTarget]:
+    if kind != "rmq":
+        pytest.skip("only rmq can be held up")
+    broker = RmqTarget(tmp_path / "slow", {})
+    shim = faults.environment()
+    broker.server.environment |= {name: shim[name] for name in ("LD_PRELOAD", "RMQ_FAULTIO")}
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def hold_up(faults: Faults) -> None:
+    """Both kinds of stall, while clients send."""
+    for ms in STALLS_MS.values():
+        time.sleep(1)
+        faults.clear()
+        faults.sleep("pwrite", ms * 1000, path="commitlog/", count=1)
+        end = time.monotonic() + 20
+        while faults.seen(0) == 0:
+            assert time.monotonic() < end, "nothing was written"
+            time.sleep(0.01)
+        time.sleep(ms / 1000)
+    faults.clear()
+
+
+def check_texts(refused: list[str]) -> None:
+    longest = dict.fromkeys(STALLS_MS, 0)
+    for text in refused:
+        match = BUSY.fullmatch(text)
+        assert match is not None, text
+        kind, waited = match[1], int(match[2])
+        assert waited >= LEAST_MS[kind], text
+        longest[kind] = max(longest[kind], waited)
+    assert all(longest[kind] >= ms for kind, ms in STALLS_MS.items()), refused
+
+
+@pytest.mark.parametrize("client", ["java-5.5.0-json", "java-4.9.8-json"])
+def test_a_java_client_is_told_why_it_has_to_wait(
+    client: str,
+    slow_target: RmqTarget,
+    faults: Faults,
+    java: Callable[[str], ScenarioRunner],
+    session_id: str,
+) -> None:
+    sending = java(client).submit("error_busy", nameServer=slow_target.name_server,
+                                  run=session_id, ms=SENDING_MS)  # fmt: skip
+    hold_up(faults)
+    answer = java(client).result(sending)
+    check_texts(str(answer["refused"]).split("\n"))
+    assert int(answer["stored"]) > 100
+
+
+def test_a_python_client_is_told_why_it_has_to_wait(
+    slow_target: RmqTarget, faults: Faults, session_id: str
+) -> None:
+    address = slow_target.name_server
+    refused: list[str] = []
+    stored: list[bytes] = []
+    stop = threading.Event()
+    with Admin(namesrv_addr=address) as admin:
+        topic = topic_of(admin, "busy", session_id, 4)
+    settings: dict[str, Any] = {"namesrv_addr": address, "retry_times_when_send_failed": 0}
+    with Producer(f"busy-{session_id}", **settings) as producer:
+
+        def send(name: int) -> None:
+            number = 0
+            while not stop.is_set():
+                body = b"%d %d" % (name, number)
+                number += 1
+                time.sleep(name * 0.001)  # or all wait for the same write
+                try:
+                    producer.send(Message(topic, body))
+                    stored.append(body)
+                except RemoteError as error:
+                    refused.append(f"{error.code} {error.remark}")
+
+        threads = [threading.Thread(target=send, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            hold_up(faults)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+    check_texts(refused)
+    assert sorted(each.body for each in read_all(address, topic)) == sorted(stored)

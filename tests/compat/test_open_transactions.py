@@ -1,0 +1,42 @@
+"""Transactions that are open while the broker is ended (SIGTERM, SIGKILL) and started again.
+
+The producers stay; the first to answer a question about one of twenty half messages does so after
+the restart. Half are committed and come once, half are rolled back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from compat import type_scenarios
+from compat.runner import ScenarioRunner
+from compat.targets import Target
+
+
+@pytest.mark.parametrize("manner", ["clean", "kill"])
+def test_half_messages_survive_a_broker_restart(
+    manner: str,
+    typing_target: Target,
+    java: Callable[[str], ScenarioRunner],
+    go: ScenarioRunner,
+    session_id: str,
+) -> None:
+    runners = {"new": java("java-5.5.0-json"), "old": java("java-4.9.8-json"), "go": go}
+    arguments = {"nameServer": typing_target.name_server, "broker": typing_target.broker,
+                 "run": session_id}  # fmt: skip
+
+    def everywhere(scenario: str) -> None:
+        asked = {name: runner.submit(scenario, **arguments, **{"as": f"open_{name}_{manner}"})
+                 for name, runner in runners.items()}  # fmt: skip
+        for name, future in asked.items():
+            runners[name].result(future)
+
+    with type_scenarios.Unended(typing_target.name_server, session_id) as ours:
+        everywhere("transaction_open")
+        time.sleep(1.5)  # some were asked about by then
+        typing_target.end(manner)
+        typing_target.start()
+        everywhere("transaction_end")
+        assert ours.ended() == {"seen": list(range(0, 20, 2)), "all were asked about": True}
