@@ -42,7 +42,8 @@ def test_what_became_of_a_message_is_shown_in_order(tmp_path: Path) -> None:
         write(
             client, row("SubAfter", "R1", ID, 12, "false", "order-7", 4, 2012, "CG"), ID, "order-7"
         )
-        write(client, row("Pub", 1000, *sent) + row("Pub", 1001, *other), ID, OTHER, "order-7")
+        for _ in range(2):  # a client may send a trace twice
+            write(client, row("Pub", 1000, *sent) + row("Pub", 1001, *other), ID, OTHER, "order-7")
         write(client, row("SubBefore", 9000, "r", "CG", "R3", ID, 1, "order-7"), ID, "order-7")
         found = json.loads(ask(broker, ID, "--json").output)
         assert [each["kind"] for each in found] == ["Pub", "SubAfter", "SubBefore"]

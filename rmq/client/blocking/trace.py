@@ -55,8 +55,13 @@ def _joined(found: list[Traced]) -> list[Traced]:
     """One line per consumption: its end where there is one, else its beginning."""
     begun = {_key(each): each for each in found if each.record.kind == "SubBefore"}
     ended = {_key(each) for each in found if each.record.kind == "SubAfter"}
+    told: set[tuple[object, ...]] = set()
     out = []
     for each in found:
+        once = (each.record.kind, each.record.time_ms, each.client_host, *_key(each))
+        if once in told:
+            continue  # a client that heard nothing of a trace message's end sends it again
+        told.add(once)
         if each.record.kind == "SubBefore" and _key(each) in ended:
             continue
         first = begun.get(_key(each)) if each.record.kind == "SubAfter" else None
