@@ -44,7 +44,7 @@ $(INSTALLED): $(BIN)/python pyproject.toml
 	@PYTHON='$(PYTHON)' tools/need.sh gcc headers
 	$(BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'Cython>=3.3,<4'
 	@$(MAKE) compile
-	@RMQ_BUILD=release $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[dev,tables]'
+	@RMQ_BUILD=none $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[dev,tables]'
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(SOURCES)
@@ -85,7 +85,7 @@ bench-spark: build
 
 bench-client: build
 	@tools/need.sh jdk maven
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[peers]' --no-build-isolation
+	@RMQ_BUILD=none $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[peers]'
 	$(BIN)/python bench/client.py
 
 # All three are run, whatever the first one says. cython-lint looks for pycodestyle on the PATH.

@@ -1,7 +1,8 @@
 """Builds the compiled half of rmq: every .pyx under cext/ becomes one extension module.
 
 Environment:
-    RMQ_BUILD     release (default) | debug | asan | tsan
+    RMQ_BUILD     release (default) | debug | asan | tsan | none: what stands in cext/ is used,
+                  where pip install -e would compile all of it again, in a folder of its own
     RMQ_ANNOTATE  1 writes Cython's HTML reports beside the generated C (build/cython)
     RMQ_JOBS      number of parallel compilers (default: the cores this process may use)
 """
@@ -106,14 +107,12 @@ def extensions(profile: str) -> list[Extension]:
     ]
 
 
-if __name__ == "__main__":
-    refuse_unsupported()
+def compile_and_set_up(profile: str) -> None:
+    """Raises SystemExit when there is no such profile."""
+    if profile not in PROFILES:
+        raise SystemExit(f"RMQ_BUILD={profile}: choose one of {', '.join(PROFILES)}, none")
     from Cython.Build import cythonize
 
-    os.chdir(ROOT)
-    profile = os.environ.get("RMQ_BUILD", "release")
-    if profile not in PROFILES:
-        raise SystemExit(f"RMQ_BUILD={profile}: choose one of {', '.join(PROFILES)}")
     force = force_after_profile_change(profile)
     write_build_stamp(profile)
     jobs = int(os.environ.get("RMQ_JOBS", len(os.sched_getaffinity(0))))
@@ -137,3 +136,13 @@ if __name__ == "__main__":
         ),
         options={"build_ext": {"parallel": jobs, "force": force, "inplace": True}},
     )
+
+
+if __name__ == "__main__":
+    refuse_unsupported()
+    os.chdir(ROOT)
+    profile = os.environ.get("RMQ_BUILD", "release")
+    if profile == "none":
+        setup()
+    else:
+        compile_and_set_up(profile)
