@@ -266,7 +266,8 @@ cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t
     if topic.is_retry or topic.name_length > 127:
         return SPECIAL
     while at < end:
-        if (batch_next(&at, end, &entry) != OK or entry.body_bytes == 0
+        # A body of 0 bytes is refused by itself and stored in a batch, as RocketMQ does.
+        if (batch_next(&at, end, &entry) != OK
                 or scan_batched(entry.properties, entry.properties_bytes, &tags,
                                 &special) != OK):
             return MALFORMED

@@ -79,6 +79,16 @@ def test_a_batch_is_stored_in_order_and_its_reply_names_every_message(shard: Sha
     assert (found[5].fields["queueOffset"], found[6].fields["queueOffset"]) == ("0", "3")
 
 
+def test_a_body_of_0_bytes_is_stored_in_a_batch_and_refused_by_itself(shard: Shard) -> None:
+    """As Apache RocketMQ does: only a send of one message is looked at."""
+    client = shard.connect()
+    refused = client.ask(send("t", b"", 1))
+    assert (refused.code, "no body" in (refused.remark or "")) == (13, True)
+    assert client.ask(send_batch("t", [b"", b"full", b""], 2)).code == 0
+    stored = messages(client.ask(pull("g", "t")))
+    assert [(each.body, each.queue_offset) for each in stored] == [(b"", 0), (b"full", 1), (b"", 2)]
+
+
 @pytest.mark.parametrize(
     "packed",
     [b"", b"\0" * 22, b"\0\0\0\x17" + b"\0" * 15 + b"\x02x\0\0", b"\x7f\xff\xff\xff" + b"\0" * 40],
