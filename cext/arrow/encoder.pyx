@@ -22,6 +22,7 @@ cdef enum:
     BUFFERS = 9
     KEY_PREFIX = 24
     PROPERTIES_MAX = 32767
+    ROWS_MAX = 8192                 # brokers refuse batches of many more
 
 cdef struct Texts:
     const uint8_t* valid            # NULL: every row has a value
@@ -122,7 +123,7 @@ cdef int64_t append_rows(Growing* to, const Texts* columns, int64_t start, int64
         size = 22 + 42 + <uint64_t> values[0].length + values[1].length + values[2].length + 12
         if <uint64_t> values[1].length + values[2].length + 54 > PROPERTIES_MAX:
             return -1
-        if row > start and to.size + size > bytes_max:
+        if row > start and (to.size + size > bytes_max or row - start == ROWS_MAX):
             break
         if not append_message(to, values, key, number + <uint32_t> (row - start)):
             return -2

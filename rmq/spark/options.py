@@ -175,7 +175,7 @@ TABLE = [
     Option("transactionTimeout", duration, 3_600_000, (WRITE,), "no check back before"),
     Option("batchSendBytes", size(1 << 10, 3 << 20), 256 << 10, (WRITE,), "of one send"),
     Option("sendTimeoutMs", number(1, 3_600_000), 10_000, (WRITE,), "of one send"),
-    Option("sendRetries", number(0, 1000), 5, (WRITE,), "on other queues"),
+    Option("sendRetries", number(0, 1000), 5, (WRITE,), "of a send that is refused, elsewhere"),
     Option("idPrefix", text, None, (WRITE,), "of the ids of rows; default: what ran the write"),
 ]  # fmt: skip
 ALIASES = {"subexpression": "tags", "sqlfilter": "sql"}

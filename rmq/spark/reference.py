@@ -90,8 +90,9 @@ PROMISES = """
   reads the same offsets. `load()` again to see newer messages. Which queues there are is what the
   name server knows then: those of a broker that is away are not among them, unless `assign` names
   them.
-- **Brokers may restart.** A plan waits for `planTimeoutMs`, a task and a running stream for
-  `pollTimeoutMs`, then they fail. Tasks go on behind the last row that they handed over.
+- **Brokers may restart**, and name servers. A plan waits for `planTimeoutMs`, a task that reads or
+  writes and a running stream for `pollTimeoutMs`, then they fail. Tasks that read go on behind the
+  last row that they handed over.
 - **A stream reads each message once**, with a sink that takes a batch once, as Spark's files do:
   the offsets are in the checkpoint. `commitOffsets` tells the brokers, for lag tools only.
 - **The sink sends at least once.** A row that is sent again has the same `uniqueKey`, which is

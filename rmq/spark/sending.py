@@ -5,17 +5,20 @@
     sender.add(..., single=True)                      delayed and half messages cannot be batched
     sender.flush()                                    returns when every send is acknowledged
 
-A send that a broker refuses for the moment, or that is lost with its connection, is put again on
-another queue, sendRetries times: at least once, with the same unique keys.
+At least once: a send that is lost with its connection, or that a busy broker turns away, is put
+again with the same unique keys, for pollTimeoutMs, so that brokers and name servers may restart.
+One that is refused for another reason that may pass is put again elsewhere, sendRetries times.
 """
 
 from __future__ import annotations
 
+import logging
 import struct
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rmq.client.blocking.connection import Connection
@@ -25,14 +28,17 @@ from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
 from rmq.spark.access import Access, GuardedCluster
 from rmq.spark.options import Options
+from rmq.spark.queues import AWAY, BROKER_UNKNOWN, FIRST_PAUSE, LAST_PAUSE
 
+log = logging.getLogger("rmq.spark")
 WINDOW = 8  # sends under way at each broker
+BATCH_ROWS = 8192  # brokers refuse batches of many more
 DEFAULT_TOPIC, DEFAULT_QUEUES = "TBW102", 4
 HALF = 4  # sys flag of a message that waits for the end of its transaction
 _HEAD = struct.Struct(">iiiii")  # size, magic, crc, flag, body bytes
 # 0 stored; 10, 11, 12: stored, but the disk or a slave was late.
 _STORED = {0, 10, 11, 12}
-_TRY_AGAIN = {1, 2, 14, 16, 17, 204, 205}
+_TRY_AGAIN = {1, 16, 17, 204, 205}
 Answered = Callable[[MessageQueue, Command], None]
 
 
@@ -47,7 +53,8 @@ class Send:
     batch: bool
     half: bool
     pinned: bool  # its queue is given by the key, not by turn
-    attempts: int = 0
+    refusals: int = 0
+    waiting_since: float | None = None
 
 
 class Sender:
@@ -63,6 +70,8 @@ class Sender:
         self._gathered_bytes: dict[MessageQueue, int] = {}
         self._under_way: dict[Connection, dict[int, Send]] = {}
         self._again: deque[Send] = deque()
+        self._pause = FIRST_PAUSE
+        self._patience = options.poll_timeout_ms / 1000
 
     def close(self) -> None:
         self._cluster.close()
@@ -79,12 +88,15 @@ class Sender:
     ) -> None:
         """One message; `shard` chooses its queue (modulo their number), None the next in turn."""
         queue = self._choose(topic, shard)
-        if single or half:
+        size = _HEAD.size + len(body) + 2 + len(properties)
+        most = self._options.batch_send_bytes
+        held = self._gathered_bytes.get(queue, 0)
+        if single or half or size > most:  # brokers refuse the largest body when it is in a batch
+            if held and size > most:
+                self._send_gathered(queue, shard is not None)
             self._put(Send(topic, queue, body, properties.decode(), False, half, shard is not None))
             return
-        size = _HEAD.size + len(body) + 2 + len(properties)
-        held = self._gathered_bytes.get(queue, 0)
-        if held and held + size > self._options.batch_send_bytes:
+        if held and (held + size > most or len(self._gathered[queue]) == BATCH_ROWS):
             self._send_gathered(queue, shard is not None)
             if shard is None:
                 self._turn += 1
@@ -97,8 +109,13 @@ class Sender:
 
     def add_encoded(self, topic: str, body: bytes) -> None:
         """A whole batch as cext/arrow/encoder makes it, to the next queue in turn."""
-        queue = self._choose(topic, None)
         self._turn += 1
+        if len(body) > self._options.batch_send_bytes:  # one large message
+            *_, length = _HEAD.unpack_from(body)
+            end = _HEAD.size + length
+            self.add(topic, None, body[end + 2 :], body[_HEAD.size : end], single=True)
+            return
+        queue = self._choose(topic, None)
         self._put(Send(topic, queue, body, "", True, False, False))
 
     def flush(self) -> None:
@@ -116,22 +133,36 @@ class Sender:
     def _choose(self, topic: str, shard: int | None) -> MessageQueue:
         queues = self._queues.get(topic)
         if queues is None:
-            queues = self._queues[topic] = self._find(topic)
+            queues = self._queues[topic] = self._patiently(partial(self._find, topic))
         return queues[(self._turn if shard is None else shard) % len(queues)]
 
-    def _find(self, topic: str) -> list[MessageQueue]:
-        try:
-            queues = self._cluster.route(topic).writable()
-        except RemoteError as error:
-            if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                raise
+    def _patiently(self, question: Callable[[], list[MessageQueue]]) -> list[MessageQueue]:
+        """The answer; while nobody can give it the question is put again for pollTimeoutMs."""
+        deadline, pause = time.monotonic() + self._patience, FIRST_PAUSE
+        while True:
             try:
-                template = self._cluster.route(DEFAULT_TOPIC).writable()
-            except RemoteError:
+                return question()
+            except (UnreachableError, RemoteError) as error:
+                if isinstance(error, RemoteError) and error.code not in AWAY:
+                    raise
+                if time.monotonic() > deadline:
+                    raise self._given_up(error) from None
+                log.warning("waiting for brokers: %s", error)
+            time.sleep(pause)
+            pause = min(pause * 2, LAST_PAUSE)
+
+    def _find(self, topic: str) -> list[MessageQueue]:
+        route = self._cluster.if_known(partial(self._cluster.route, topic))
+        if route is not None:
+            queues = route.writable()
+        else:
+            template = self._cluster.if_known(partial(self._cluster.route, DEFAULT_TOPIC))
+            if template is None:
                 raise RemoteError(
-                    error.code, f"topic {topic} does not exist: rmq topic create {topic}"
-                ) from None
-            queues = [queue._replace(topic=topic) for queue in template
+                    ResponseCode.TOPIC_NOT_EXIST,
+                    f"topic {topic} does not exist: rmq topic create {topic}",
+                )
+            queues = [queue._replace(topic=topic) for queue in template.writable()
                       if queue.queue_id < DEFAULT_QUEUES]  # fmt: skip
         if not queues:
             raise RemoteError(ResponseCode.NO_PERMISSION, f"no queue of {topic} is writable")
@@ -143,27 +174,36 @@ class Sender:
         self._start(send)
 
     def _put_again(self) -> None:
+        """What has failed, in its order, after a pause that grows until something is stored."""
         while self._again:
-            send = self._again.popleft()
-            time.sleep(min(0.05 * 2**send.attempts, 2.0))
-            if not send.pinned or send.attempts > 1:
-                self._queues.pop(send.topic, None)
-                self._turn += 1
+            time.sleep(self._pause)
+            self._pause = min(self._pause * 2, LAST_PAUSE)
+            away: set[str] = set()
+            for _ in range(len(self._again)):
+                send = self._again.popleft()
+                if not send.pinned or send.refusals > 1:
+                    self._queues.pop(send.topic, None)
+                    self._turn += 1
                 if not send.pinned:
                     send.queue = self._choose(send.topic, None)
-            self._start(send)
+                if send.queue.broker_name in away:
+                    self._again.append(send)
+                elif not self._start(send):
+                    away.add(send.queue.broker_name)
 
-    def _start(self, send: Send) -> None:
+    def _start(self, send: Send) -> bool:
+        """False: it failed at once."""
+        if any(len(each) >= WINDOW for each in self._under_way.values()):
+            self._collect(WINDOW - 1)
+        code = RequestCode.SEND_BATCH_MESSAGE if send.batch else RequestCode.SEND_MESSAGE_V2
         try:
             connection = self._cluster.broker(send.queue.broker_name)
-            while len(self._under_way.get(connection, ())) >= WINDOW:
-                self._collect(WINDOW - 1)
-            code = RequestCode.SEND_BATCH_MESSAGE if send.batch else RequestCode.SEND_MESSAGE_V2
             opaque = connection.submit(code, self._fields(send), send.body)
         except (UnreachableError, RemoteError) as error:
             self._failed(send, error)
-            return
+            return False
         self._under_way.setdefault(connection, {})[opaque] = send
+        return True
 
     def _fields(self, send: Send) -> Mapping[str, Any]:
         return {
@@ -176,7 +216,8 @@ class Sender:
     def _collect(self, allowed: int) -> None:
         """Takes answers until no connection has more than `allowed` sends under way."""
         for connection, waiting in list(self._under_way.items()):
-            while len(waiting) > allowed:
+            # What is under way over a connection that is closed has to be sent again.
+            while len(waiting) > (allowed if connection.fileno() >= 0 else 0):
                 try:
                     reply = connection.receive(self._options.send_timeout_ms / 1000)
                     if reply is None:
@@ -192,6 +233,7 @@ class Sender:
                 if send_done is None:
                     continue
                 if reply.code in _STORED:
+                    self._pause = FIRST_PAUSE
                     if self._answered is not None:
                         self._answered(send_done.queue, reply)
                 else:
@@ -201,12 +243,22 @@ class Sender:
             if connection.fileno() < 0:
                 self._under_way.pop(connection, None)
 
-    def _failed(self, send: Send, error: Exception) -> None:
-        if isinstance(error, RemoteError) and error.code not in _TRY_AGAIN:
-            raise error
-        send.attempts += 1
-        if send.attempts > self._options.send_retries:
-            raise error
-        self._cluster.forget(send.queue.broker_name) if isinstance(
-            error, UnreachableError) else None  # fmt: skip
+    def _failed(self, send: Send, error: UnreachableError | RemoteError) -> None:
+        """To be put again; the error when that is not allowed, or not any more."""
+        if isinstance(error, RemoteError) and error.code not in AWAY:
+            send.refusals += 1
+            if error.code not in _TRY_AGAIN or send.refusals > self._options.send_retries:
+                raise error
+        else:
+            if send.waiting_since is None:
+                send.waiting_since = time.monotonic()
+            if time.monotonic() - send.waiting_since > self._patience:
+                raise self._given_up(error)
+            if isinstance(error, UnreachableError) or error.code == BROKER_UNKNOWN:
+                self._cluster.forget(send.queue.broker_name)
         self._again.append(send)
+
+    def _given_up(self, error: Exception) -> UnreachableError:
+        return UnreachableError(
+            f"{error}; given up after pollTimeoutMs={self._options.poll_timeout_ms}"
+        )

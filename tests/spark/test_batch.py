@@ -5,7 +5,7 @@ import time
 
 import pytest
 from support.broker_process import BrokerProcess
-from support.spark_topics import bodies, fill, make, read, send
+from support.spark_topics import bodies, fill, make, read, send, send_as_batch
 
 
 def numbered(count: int, prefix: str = "") -> list[bytes]:
@@ -150,10 +150,25 @@ def test_the_schema_of_kafka_moves_a_job_by_its_format(spark, broker: BrokerProc
     assert ("h", b"x") in [(each.key, bytes(each.value)) for each in row.headers]
 
 
-def test_bodies_of_all_sizes_come_whole(spark, broker: BrokerProcess, topic) -> None:
-    sent = [b"x", b"y" * 100_000, b"z" * (4 << 20)]
-    fill(broker, topic, {0: sent})
-    assert bodies(read(spark, broker, topic)) == sorted(sent)
+def test_bodies_of_0_bytes_to_4_mib_are_written_and_read_from_the_broker_and_its_files(
+    spark, broker: BrokerProcess, topic
+) -> None:
+    make(broker, topic, 1)
+    frame = spark.sql("select repeat('z', s.n) body from values (4194304), (100000), (1) as s(n)")
+    writer = frame.write.format("rmq").mode("append").option("nameserver", broker.namesrv)
+    writer.option("topic", topic).save()
+    send_as_batch(broker, topic, [b"", b"small", b""])
+    sent = sorted([b"", b"", b"small", b"z", b"z" * 100_000, b"z" * (4 << 20)])
+    files = spark.read.format("rmq").options(path=str(broker.store), topic=topic)
+    for found in (read(spark, broker, topic), files.load()):
+        assert bodies(found) == sent
+    for reader in (spark.read.format("rmq").options(nameserver=broker.namesrv, topic=topic), files):
+        marked = reader.option("mode", "permissive").load()
+        assert marked.where("body is null or _corrupt is not null").count() == 0
+    kafka = read(spark, broker, topic, schema="kafka")
+    assert sorted(row[0] for row in kafka.selectExpr("length(value)").collect()) == [
+        0, 0, 1, 5, 100_000, 4 << 20,
+    ]  # fmt: skip
 
 
 def test_filters_narrow_the_plan_and_spark_still_applies_them(

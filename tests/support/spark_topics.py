@@ -13,6 +13,9 @@ from rmq import Message, Producer
 from rmq.client.blocking.admin import create_topic
 from rmq.client.blocking.cluster import Cluster
 from rmq.format.fastjson import MessageQueue
+from rmq.spark.access import Access
+from rmq.spark.options import write_options
+from rmq.spark.sending import Sender
 
 
 def make(broker: BrokerProcess, topic: str, queues: int = 2) -> None:
@@ -51,3 +54,15 @@ def read(spark: Any, broker: BrokerProcess, topic: str, **options: Any) -> Any:
 
 def bodies(frame: Any) -> list[bytes]:
     return sorted(bytes(row.body) for row in frame.select("body").collect())
+
+
+def send_as_batch(broker: BrokerProcess, topic: str, bodies: Sequence[bytes]) -> None:
+    """In one send, which brokers take with empty bodies too; to the topic's first queue."""
+    options = write_options({"nameserver": broker.namesrv, "topic": topic})
+    sender = Sender(options, Access.of(options))
+    try:
+        for at, body in enumerate(bodies):
+            sender.add(topic, 0, b"UNIQ_KEY\1%032X\2" % at, body)
+        sender.flush()
+    finally:
+        sender.close()

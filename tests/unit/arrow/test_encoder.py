@@ -56,6 +56,13 @@ def test_every_row_is_one_message_in_batches_of_bounded_size(rows, skipped, most
         assert (body, properties) == (row[0], wanted)
 
 
+def test_a_batch_has_8192_messages_at_most_however_small_they_are() -> None:
+    columns = (buffers(pa.array([b"x"] * 10_000, pa.binary())), None, None)
+    data, following = encode_rows(columns, 0, 10_000, 3 << 20, KEY, 0)
+    assert (following, len(messages(data))) == (8192, 8192)
+    assert encode_rows(columns, following, 10_000, 3 << 20, KEY, following)[1] == 10_000
+
+
 def test_rows_that_are_no_plain_messages_are_refused() -> None:
     body = buffers(pa.array([b"x", None]))
     with pytest.raises(ValueError):
