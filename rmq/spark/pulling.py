@@ -198,7 +198,9 @@ class _PieceReader:
             self._offset = min(offset + 1, self._piece.end)
         elif puller.code in _BUSY:
             self._wait(UnreachableError(f"{link.address}: {remark}"))
-        elif puller.code == ResponseCode.TOPIC_NOT_EXIST:
+        elif puller.code == ResponseCode.TOPIC_NOT_EXIST or (
+            puller.code == ResponseCode.INVALID_PARAMETER and remark.startswith("queueId[")
+        ):  # the topic, or this queue of it, was taken away
             self._lost(self._offset, self._piece.end, puller)
             self._offset = self._piece.end
         else:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.broker_pair import SMALL, Pair
-from support.broker_process import BrokerProcess
-from support.spark_topics import fill, make, producer, read, send
+from support.broker_process import BrokerProcess, broker_process
+from support.spark_topics import fill, make, producer, read, send, send_as_batch
 
 from rmq import Message
 from rmq.client.blocking.admin import delete_topic, topic_queues
@@ -86,6 +86,51 @@ def test_a_topic_that_vanishes_is_a_loss_that_may_be_allowed(pair: Pair) -> None
     with pytest.raises(DataLossError, match="messages 0 to 4 are gone"):
         list(read_pieces(plan, pieces, addresses))
     assert list(read_pieces(tolerant, pieces, addresses)) == []
+
+
+def test_a_queue_that_is_taken_away_is_a_loss_that_may_be_allowed(pair: Pair) -> None:
+    fill(pair.broker, "shrunk", {0: [b"x"] * 3, 1: [b"y"] * 5})
+    plan, pieces, addresses = plan_of(pair.namesrv, "shrunk")
+    tolerant, _, _ = plan_of(pair.namesrv, "shrunk", failOnDataLoss="false")
+    make(pair.broker, "shrunk", 1)
+    with pytest.raises(DataLossError, match=r"queue 1 of topic shrunk .* 0 to 4 are gone"):
+        list(read_pieces(plan, pieces, addresses))
+    assert offsets(read_pieces(tolerant, pieces, addresses), []) == [0, 1, 2]
+    before = {"shrunk": {"broker-a": {"0": 3, "1": 5}}}
+    for fail, said in (("true", "queue 1 of topic shrunk .* is no longer there"), ("false", None)):
+        given = {"nameserver": pair.namesrv, "topic": "shrunk", "failOnDataLoss": fail}
+        options = read_options(given, streaming=True)
+        reader = RmqStreamReader(options, default_schema(options))
+        if said is not None:
+            with pytest.raises(DataLossError, match=said):
+                reader.latestOffset(before, ReadAllAvailable())
+        else:
+            assert reader.latestOffset(before, ReadAllAvailable()) == before
+        reader.stop()
+
+
+def test_messages_that_have_expired_fail_a_read_or_are_passed_over(tmp_path: Path) -> None:
+    """The log's first file goes, as when its time is over."""
+    small = ("--set", f"mappedFileSizeCommitLog={1 << 20}", "--set", "maxMessageSize=500000")
+    with broker_process(tmp_path, small) as broker:
+        make(broker, "old", 1)
+        send_as_batch(broker, "old", [b"%04d" % at * 250 for at in range(3000)])
+    sorted((tmp_path / "store" / "commitlog").iterdir())[0].unlink()
+    with broker_process(tmp_path, small) as broker:
+        plan, (piece,), addresses = plan_of(broker.namesrv, "old")
+        first, last = piece.start, piece.end
+        assert (0 < first < last, last) == (True, 3000)
+        whole = [piece._replace(start=0)]
+        gone = f"messages 0 to {first - 1} are gone .the queue has {first} to {last}"
+        with pytest.raises(DataLossError, match=gone):
+            list(read_pieces(plan, whole, addresses))
+        tolerant, _, _ = plan_of(broker.namesrv, "old", failOnDataLoss="false")
+        assert offsets(read_pieces(tolerant, whole, addresses), []) == list(range(first, last))
+        past = {"topic": "old", "startingOffsets": '{"old":{"0":0}}'}
+        with pytest.raises(DataLossError, match=f"it has {first} to {last}; failOnDataLoss=false"):
+            planned(broker.namesrv, **past)
+        ranges = planned(broker.namesrv, **past, failOnDataLoss="false")
+        assert ranges == [(first, last)]
 
 
 def test_a_message_damaged_on_disk_is_told_marked_or_left_out(pair: Pair) -> None:
