@@ -7,7 +7,8 @@ become the batch's end, so rmq group describe, mqadmin consumerProgress and cons
 with its lag. The checkpoint stays the truth; nothing is ever read from these offsets (but by
 startingOffsets=group). A broker that is away costs a warning.
 
-lag[query name or id] is the number of messages that waited when the last batch was planned.
+lag[query name or id] is the number of messages that waited when the last batch was planned, of
+every query that reads rmq.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pyspark.sql.streaming.listener import (
 from rmq.errors import RmqError
 from rmq.spark.access import Access
 from rmq.spark.committing import commit_offsets
-from rmq.spark.offsets import from_json
+from rmq.spark.offsets import QueueKey, from_json
 
 log = logging.getLogger("rmq.spark")
 
@@ -42,39 +43,51 @@ class OffsetListener(StreamingQueryListener):
         secret_key: str | None = None,
         tls: bool = False,
         tls_ca_file: str | None = None,
+        *,
+        security_token: str | None = None,
+        tls_verify: bool = True,
     ) -> None:
         super().__init__()
         self.lag: dict[str, int] = {}
         self.committed = 0  # batches told to the brokers
-        self._account = (access_key, secret_key, None, tls, tls_ca_file)
+        self._account = (access_key, secret_key, security_token, tls, tls_ca_file, tls_verify)
+        self._names: dict[str, str] = {}  # id -> what `lag` knows the query by
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         pass
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        waiting = 0
+        waiting: int | None = None
         for source in event.progress.sources:
             end, latest = _offsets(source.endOffset), _offsets(source.latestOffset)
-            if end is None or "" not in end:
+            if end is None:
                 continue
-            about = end.pop("")
+            about = end.pop("", None)
             reached = from_json(end)
             if latest is not None:
                 latest.pop("", None)
-                waiting += sum(max(0, last - reached.get(key, last))
-                               for key, last in from_json(latest).items())  # fmt: skip
-            try:
-                commit_offsets(Access(about["nameserver"], *self._account), about["group"], reached)
-                self.committed += 1
-            except RmqError as error:
-                log.warning("group %s: offsets not told: %s", about["group"], error)
-        self.lag[event.progress.name or str(event.progress.id)] = waiting
+                behind = sum(max(0, last - reached.get(key, last))
+                             for key, last in from_json(latest).items())  # fmt: skip
+                waiting = behind + (waiting or 0)
+            if about is not None:
+                self._tell(about, reached)
+        if waiting is not None:
+            key = event.progress.name or str(event.progress.id)
+            self._names[str(event.progress.id)] = key
+            self.lag[key] = waiting
+
+    def _tell(self, about: Mapping[str, str], reached: Mapping[QueueKey, int]) -> None:
+        try:
+            commit_offsets(Access(about["nameserver"], *self._account), about["group"], reached)
+            self.committed += 1
+        except RmqError as error:
+            log.warning("group %s: offsets not told: %s", about["group"], error)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        self.lag.pop(str(event.id), None)
+        self.lag.pop(self._names.pop(str(event.id), ""), None)
 
 
 def _offsets(text: Any) -> dict[str, Any] | None:
@@ -84,6 +97,16 @@ def _offsets(text: Any) -> dict[str, Any] | None:
             text = json.loads(text)
         except ValueError:
             return None
-    if not isinstance(text, Mapping) or not all(isinstance(each, dict) for each in text.values()):
+    if not isinstance(text, Mapping):
         return None
+    for topic, brokers in text.items():
+        # Kafka's have no brokers between topic and partition.
+        if topic and not (isinstance(brokers, Mapping) and all(map(_is_queues, brokers.values()))):
+            return None
     return dict(text)
+
+
+def _is_queues(offsets: Any) -> bool:
+    return isinstance(offsets, Mapping) and all(
+        str(queue).isdigit() and isinstance(offset, int) for queue, offset in offsets.items()
+    )
