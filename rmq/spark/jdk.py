@@ -25,10 +25,10 @@ class JdkError(ConfigError):
 
 
 def java_version(home: Path) -> int | None:
-    """17 of "17.0.15"; None when this is no Java."""
+    """17 of "17.0.15", 8 of "1.8.0"; None when this is no Java."""
     release = home / "release"
     try:
-        found = re.search(r'^JAVA_VERSION="(\d+)', release.read_text(), re.MULTILINE)
+        found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release.read_text(), re.MULTILINE)
     except (OSError, ValueError):
         found = None
     if found is None:
@@ -37,7 +37,7 @@ def java_version(home: Path) -> int | None:
                                   text=True, timeout=30).stderr  # fmt: skip
         except (OSError, subprocess.TimeoutExpired):
             return None
-        found = re.search(r'version "(\d+)', said)
+        found = re.search(r'version "(?:1\.)?(\d+)', said)
     return int(found[1]) if found is not None else None
 
 
@@ -65,9 +65,13 @@ def need_java_home() -> Path:
     home = find_java_home()
     if home is not None:
         return home
-    seen = [f"Java {version} in {each}" for each in _candidates()
-            if (version := java_version(each)) is not None]  # fmt: skip
+    seen = {each: version for each in _candidates()
+            if (version := java_version(each)) is not None}  # fmt: skip
+    there = " and ".join(f"Java {version} in {each}" for each, version in seen.items())
+    named = os.environ.get("JAVA_HOME")
+    if named and Path(named) not in seen:
+        there = f"{there or 'none'}, and JAVA_HOME={named} has no bin/java"
     raise JdkError(
-        f"Spark needs Java {OLDEST} or later; there is {' and '.join(seen) or 'none'}."
+        f"Spark needs Java {OLDEST} or later; there is {there or 'none'}."
         " Install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
     )
