@@ -11,6 +11,7 @@ from rmq.cli.looking import Watch
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
+from rmq.errors import UnreachableError
 from rmq.observe.rates import Figures
 from rmq.observe.sample import Sample
 
@@ -33,7 +34,8 @@ POOL_COLUMNS = ("BROKER", "POOL", "BUFFER", "BUFFERS", "IN USE", "MOST", "REFUSE
 def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None:
     """Show the brokers and how they are.
 
-    Exit code 1 when one does not answer, is poisoned by a failed write, or its disk is full.
+    Exit code 1 when one does not answer, is poisoned by a failed write, or its disk is full; 3 when
+    none is registered.
     """
     if store is not None:
         from rmq.cli.shards import show_shards
@@ -49,6 +51,8 @@ def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None
         show_json([row.as_dict() for row in rows])
     else:
         show_rows(COLUMNS, [_cells(row) for row in rows], False)
+    if not rows:
+        raise UnreachableError(f"no broker is registered at {namesrv}")
     if any(row.state != "running" for row in rows):
         sys.exit(1)
 

@@ -11,7 +11,9 @@ as one of the first two leaves, a new one is served.
 """
 
 import asyncio
+import errno
 import logging
+import os
 import time
 from collections.abc import Awaitable, Callable
 
@@ -62,7 +64,10 @@ class Listener:
                 lambda: Connection(self), host, port, backlog=BACKLOG, reuse_address=True
             )
         except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
+            number = getattr(error, "errno", None)  # asyncio's own text repeats the address
+            reason = os.strerror(number).lower() if number else str(error)
+            if number == errno.EADDRINUSE:
+                reason += "; is another name server running there? Choose another port"
             raise ConfigError(f"name server cannot listen on {host}:{port}: {reason}") from None
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound

@@ -109,8 +109,23 @@ def test_top_in_a_pipe_goes_on_until_its_reader_has_enough(tmp_path: Path) -> No
         assert ages == sorted(ages) and ages[0] < ages[2]
 
 
-def test_status_of_nobody_is_an_error() -> None:
+def test_status_of_nobody_is_an_error(tmp_path: Path) -> None:
     assert rmq("broker", "status", "-n", "127.0.0.1:1").returncode == 3
+    with broker_process(tmp_path, SMALL) as broker:
+        assert rmq("broker", "status", "-n", broker.namesrv).returncode == 0
+        alone = ("namesrv", "--port", broker.namesrv.rpartition(":")[2])
+        held = rmq(*alone)
+        assert held.returncode == 2
+        assert "already in use; is another name server running there?" in held.stderr
+    process = subprocess.Popen([sys.executable, "-m", "rmq", *alone], stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+    try:
+        assert process.stdout is not None and "ready" in process.stdout.readline()
+        done = rmq("broker", "status", "-n", broker.namesrv)
+        assert (done.returncode, "no broker is registered at" in done.stderr) == (3, True)
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
 
 
 def test_json_logs_are_one_object_a_line(tmp_path: Path) -> None:
