@@ -294,8 +294,9 @@ class BusSiblings(seam.Siblings):
         if isinstance(message, Stats):
             return self._stats()
         if isinstance(message, Permission):
-            self._broker.settings.change({"brokerPermission": str(message.value)})
-            self._broker.settings_changed(["brokerPermission"])
+            if self._broker.settings.brokerPermission != message.value:  # a drain asks every second
+                self._broker.settings.change({"brokerPermission": str(message.value)})
+                self._broker.settings_changed(["brokerPermission"])
             if message.refuse != self._refusing:
                 self._refusing = message.refuse
                 reason = b"this shard is being taken off" if message.refuse else b""
