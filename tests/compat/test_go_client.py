@@ -31,6 +31,8 @@ SCENARIOS = [
     "push_from_first",
     "push_broadcasting",
     "push_orderly",
+    "orderly_suspend",
+    "orderly_hand_over",
     "offset_kept_by_client_restart",
     "admin_topics",
 ]
