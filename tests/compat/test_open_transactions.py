@@ -1,7 +1,8 @@
 """Transactions that are open while the broker is ended (SIGTERM, SIGKILL) and started again.
 
 The producers stay; the first to answer a question about one of twenty half messages does so after
-the restart. Half are committed and come once, half are rolled back.
+the restart. Half are committed and come once, half are rolled back. Apache's broker may ask again
+about what was answered, and then stores a committed message more than once.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from compat.targets import Target
 @pytest.mark.parametrize("manner", ["clean", "kill"])
 def test_half_messages_survive_a_broker_restart(
     manner: str,
+    kind: str,
     typing_target: Target,
     java: Callable[[str], ScenarioRunner],
     go: ScenarioRunner,
     session_id: str,
 ) -> None:
+    once = kind == "rmq"
     runners = {"new": java("java-5.5.0-json"), "old": java("java-4.9.8-json"), "go": go}
     arguments = {"nameServer": typing_target.name_server, "broker": typing_target.broker,
-                 "run": session_id}  # fmt: skip
+                 "run": session_id, "once": str(once).lower()}  # fmt: skip
 
     def everywhere(scenario: str) -> None:
         asked = {name: runner.submit(scenario, **arguments, **{"as": f"open_{name}_{manner}"})
@@ -39,4 +42,4 @@ def test_half_messages_survive_a_broker_restart(
         typing_target.end(manner)
         typing_target.start()
         everywhere("transaction_end")
-        assert ours.ended() == {"seen": list(range(0, 20, 2)), "all were asked about": True}
+        assert ours.ended(once) == {"seen": list(range(0, 20, 2)), "all were asked about": True}

@@ -103,6 +103,20 @@ async def test_a_rolled_back_one_is_forgotten_and_an_end_counts_once(tmp_path: P
 
 
 @in_loop
+async def test_a_commit_to_a_topic_that_has_become_smaller_goes_to_its_last_queue(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        half = await send_half(client, b"order", queue=2)
+        fields = {"topic": "t", "defaultTopic": "TBW102", "readQueueNums": 2, "writeQueueNums": 2,
+                  "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False}
+        assert (await client.call(17, **fields)).code == 0
+        assert (await client.call(37, **end(half, 8))).code == 0
+        assert [message.body for message in records(broker, "t", 1)] == [b"order"]
+
+
+@in_loop
 async def test_the_ends_of_a_turn_share_op_messages(tmp_path: Path) -> None:
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
@@ -118,6 +132,7 @@ async def test_the_ends_of_a_turn_share_op_messages(tmp_path: Path) -> None:
         assert sorted(map(int, said.rstrip(b",").split(b","))) == list(range(1500))
         assert len(ops(broker)) < 1000
         assert max(map(len, ops(broker))) <= 4096
+        assert all(body[:1] != b"," and body[-1:] == b"," for body in ops(broker))
         assert len(records(broker, "t")) == 1501
 
 

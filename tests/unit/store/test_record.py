@@ -121,6 +121,14 @@ def test_a_flipped_bit_in_the_body_is_found_by_the_crc_unless_it_is_not_asked_fo
     assert parse_for_tests(bytes(data), 1 << 40, False)["status"] == Status.OK
 
 
+def test_a_body_of_one_byte_is_checked_as_well():
+    data = bytearray(encode(body=b"x"))
+    assert parse_for_tests(bytes(data), 1 << 40)["status"] == Status.OK
+    data[data.index(b"x", 80)] ^= 4
+    view = parse_for_tests(bytes(data), 1 << 40)
+    assert (view["status"], view["problem"]) == (Status.CORRUPT, RecordProblem.BAD_BODY_CRC)
+
+
 def test_a_wrong_magic_is_named():
     data = b"\x00\x00\x00\x64" + b"\xab" * 96
     assert parse_for_tests(data)["problem"] == RecordProblem.BAD_MAGIC

@@ -9,6 +9,7 @@ Cannot prove: what a real power cut leaves behind; that is modelled by stale and
 import os
 import random
 import shutil
+import time
 
 import pytest
 from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
@@ -152,6 +153,36 @@ def test_s8_a_missing_or_garbled_checkpoint_means_all_of_the_log(image, page):
     assert report["row"] in ("S7", "S8", "S10")
     if report["row"] == "S8":
         assert report["records_dispatched"] == 600
+    image.check(queues)
+
+
+def test_s8_a_checkpoint_of_the_future_vouches_for_nothing(image):
+    """Nor for a queue that the newest segment says nothing of, where no gap would be seen."""
+    image.add_many(300)
+    forgotten = [image.add(b"quiet") for _ in range(3)]
+    image.add_many(600).write_log()
+    image.write_queues([record for record in image.records if record not in forgotten])
+    future_ms = int(time.time() * 1000) + 30 * 86_400_000
+    image.write_checkpoint(physic_ms=future_ms, logics_ms=future_ms)
+    page = (image.root / "checkpoint").read_bytes()
+    (image.root / "checkpoint").write_bytes(page[:1024].ljust(4096, b"\0"))
+    _log, queues, report = open_store(image.root)
+    assert report["row"] == "S8"
+    image.check(queues)
+
+
+def test_a_unit_that_names_a_record_of_another_queue_does_not_take_its_own_with_it(image):
+    """The record that it stood for lies before the start, and would not be dispatched again."""
+    own = [image.add(b"quiet", 0) for _ in range(3)]
+    image.add_many(100)
+    start = len(image.records)
+    other = [image.add(b"quiet", 1) for _ in range(3)]
+    image.add_many(20).write_log().write_queues().checkpoint_at(start)
+    unit = UNIT.pack(other[2].offset, len(other[2].data), other[2].tags_code)
+    with (image.queue_directory / "quiet" / "0" / f"{0:020d}").open("r+b") as file:
+        file.seek(own[2].queue_offset * UNIT.size)
+        file.write(unit)
+    _log, queues, _report = open_store(image.root)
     image.check(queues)
 
 
