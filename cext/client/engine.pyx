@@ -24,7 +24,8 @@ from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport close_file, event_drain, event_open, event_signal
 from cext.client.link cimport (
-    link_connect, link_connected, link_drop, link_flush, link_free, link_mark, link_next_frame,
+    link_connect, link_connected, link_drop, link_flush, link_frame_have, link_frame_total,
+    link_free, link_mark, link_next_frame,
     link_open, link_receive, link_room,
 )
 from cext.client.locking cimport (
@@ -56,7 +57,8 @@ cdef enum:
     JSON_OPAQUE_AT = 18              # in a frame of cext/client/request.pyx with a JSON header
     BORN_DIGITS = 13
     SILENCE_US = 1_000_000           # of a link: shorter requests prove nothing
-    FRAME_TIME_US = 5_000_000        # for one frame to come, when a request is late meanwhile
+    FRAME_TIME_US = 5_000_000        # after so long it counts how much of a frame has come
+    FRAME_TIME_MAX_US = 60_000_000   # all of it has to come in this time, as fast as it does
     SILENT_LINKS = 16                # broken in one turn at most
 
 
@@ -240,12 +242,16 @@ cdef void send_dirty(EngineState* state, int64_t now_us) noexcept nogil:
 
 cdef bint is_dead(const Link* link, const Slot* slot, int64_t now_us) noexcept nogil:
     """Whether the link of a late request is half open (nothing came in all its time) or out of step
-    with its frames (a damaged length makes the answers that come parts of a frame without end)."""
+    with its frames (a damaged length makes the answers that come parts of a frame without end). A
+    slow line is neither: the bytes that have come say when the frame will be there."""
+    cdef int64_t frame_time = now_us - link.frame_began_us
     if now_us - slot.started_us < SILENCE_US:
         return False
     if link.last_heard_us < slot.started_us:
         return True
-    return link.frame_began_us != 0 and now_us - link.frame_began_us >= FRAME_TIME_US
+    if link.frame_began_us == 0 or frame_time < FRAME_TIME_US:
+        return False
+    return frame_time * link_frame_total(link) > FRAME_TIME_MAX_US * link_frame_have(link)
 
 
 cdef void tell_late(EngineState* state, int64_t now_us) noexcept nogil:

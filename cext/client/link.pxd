@@ -34,5 +34,9 @@ cdef int link_receive(Link* link, int* error) noexcept nogil
 # NOT_READY | MALFORMED | TOO_LARGE.
 cdef int link_next_frame(Link* link, Frame* out, uint8_t** large) noexcept nogil
 
+# Of the frame that is coming: bytes that are here, and its length (the most a short one has).
+cdef int64_t link_frame_have(const Link* link) noexcept nogil
+cdef int64_t link_frame_total(const Link* link) noexcept nogil
+
 # Closes the descriptor and forgets what was under way in both directions (lock held).
 cdef void link_drop(EngineState* state, Link* link) noexcept nogil

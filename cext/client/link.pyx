@@ -253,6 +253,14 @@ cdef int link_next_frame(Link* link, Frame* out, uint8_t** large) noexcept nogil
     return status
 
 
+cdef int64_t link_frame_have(const Link* link) noexcept nogil:
+    return link.large_have if link.large != NULL else <int64_t>(link.input_end - link.input_start)
+
+
+cdef int64_t link_frame_total(const Link* link) noexcept nogil:
+    return link.large_bytes if link.large != NULL else LARGE_BYTES_MIN
+
+
 cdef void link_drop(EngineState* state, Link* link) noexcept nogil:
     cdef Link* each = state.dirty_first
     if link.fd >= 0:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -302,6 +303,41 @@ def test_a_damaged_length_does_not_hold_a_link_for_long(engine: Engine) -> None:
                 answered = engine.call(link, encode_request(31), 1_050).code == 0
         assert time.monotonic() - began > 4, "a frame may take some time"
         assert engine.stats()["under_way"] == 0
+
+
+def test_a_slow_line_that_brings_a_long_answer_is_left_alone(engine: Engine) -> None:
+    """Requests that wait behind it are late; what the line brings is not thrown away for that."""
+    body = os.urandom(1 << 20)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer, contextlib.suppress(OSError):
+                (length,) = struct.unpack(">i", peer.recv(4, socket.MSG_WAITALL))
+                request = remoting.decode(peer.recv(length, socket.MSG_WAITALL))
+                frame = remoting.encode(request.reply(0, "ok", body=body))
+                for at in range(0, len(frame), 32 << 10):
+                    peer.sendall(frame[at : at + (32 << 10)])
+                    time.sleep(0.2)
+                peer.recv(1)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        link = engine.link("127.0.0.1", int(listener.getsockname()[1]))
+        mailbox, ends = Mailbox(engine), []
+        engine.submit(link, encode_request(30), 100_000, mailbox, lambda *end: ends.append(end))
+        began = time.monotonic()
+        late = 0
+        while not mailbox.deliver():
+            with pytest.raises(RequestTimeoutError):
+                engine.call(link, encode_request(31), 1_100)
+            late += time.monotonic() - began > 5.5
+        ((reply, error),) = ends
+        assert error is None
+        assert reply.body == body
+        assert late
+        engine.stop()
+        thread.join()
 
 
 def test_a_forked_child_is_told_that_its_copy_is_closed() -> None:
