@@ -9,8 +9,9 @@ Names, parameters, results and exceptions are those of `rmq`. Answers reach the 
 descriptor; no thread stands between the engine and a coroutine that waits for a send.
 """
 
+from rmq.aio.pop_consumer import PopConsumer
 from rmq.aio.producer import Producer, TransactionProducer
 from rmq.aio.pull_consumer import PullConsumer
 from rmq.aio.push_consumer import PushConsumer
 
-__all__ = ["Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
+__all__ = ["PopConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]

@@ -6,6 +6,7 @@ consumers do).
         for message in consumer.poll(10_000):
             bill(message)
             consumer.ack(message)                  # or it is visible again after pop_invisible_time
+            # consumer.ack_async(message)          the same without waiting for the broker
             # consumer.change_invisible_time(message, 300_000)     more time, or less
 
 The broker shares messages out, not queues: any number of consumers of a group read one queue at
@@ -24,16 +25,28 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
-from cext.client.message import MessageExt, decode_messages
+from cext.client.message import MessageExt
 from cext.client.reply import Reply
-from rmq.client.connecting.namespaces import unwrap, wrap
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import wrap
 from rmq.client.consuming.member import Member
 from rmq.client.consuming.subscription import EVERYTHING, Subscription
 from rmq.client.parameters import PopConsumerParameters
-from rmq.client.pop.handles import Handle, handles_of, kind_of, order_counts
+from rmq.client.pop.acks import Acks
+from rmq.client.pop.handles import Handle
+from rmq.client.pop.popping import (
+    NOTHING,
+    PATIENCE_MS,
+    POLLING_FULL,
+    Target,
+    pop_fields,
+    popped,
+    without,
+)
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ClosedError, ConfigError, MessageError, RemoteError, RmqError
 
@@ -44,14 +57,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rmq.client")
 
-POLLING_FULL, POLLING_TIMEOUT = 209, 210
-NOTHING = (POLLING_FULL, POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND)
 PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.TOPIC_NOT_EXIST)  # asked again, not raised
 HELD_MS_MAX = 15_000  # of one pop; a longer poll asks again
-PATIENCE_MS = 10_000  # beyond that
 FULL_PAUSE_S = 0.05
 MOST = 32
-Target = tuple[str, str]  # topic on the wire, broker name
 
 
 class PopConsumer(Member[PopConsumerParameters]):
@@ -73,14 +82,23 @@ class PopConsumer(Member[PopConsumerParameters]):
         self._under_way: set[Target] = set()
         self._not_before: dict[Target, float] = {}
         self._problem: RmqError | None = None
+        self._waker: Callable[[], object] = lambda: None
+        self._acks: Acks | None = None
 
     # ---- life
 
+    def _prepare(self, instance: ClientInstance) -> None:
+        self._acks = Acks(instance, self.group, self.parameters.mq_client_api_timeout)
+
     def close(self) -> None:
-        """Leaves the group. What was not acknowledged is visible to others in its time."""
+        """Tells brokers what was acknowledged, and leaves the group. All else is visible to others
+        in its time."""
         with self._news:
             self._closed = True
             self._news.notify_all()
+        self._waker()
+        if self._acks is not None and not self._is_forked:
+            self._acks.drain(time.monotonic() + self.parameters.mq_client_api_timeout / 1000)
         self._leave()
 
     # ---- what is read
@@ -107,48 +125,57 @@ class PopConsumer(Member[PopConsumerParameters]):
     ) -> list[MessageExt]:
         """Up to max_messages (pop_batch_nums unless given), which are nobody else's for
         invisible_ms (pop_invisible_time). Waits for the first one; nothing after timeout_ms."""
-        given = self.parameters
-        most = given.pop_batch_nums if max_messages is None else max_messages
-        if not 1 <= most <= MOST:
-            raise ConfigError(f"max_messages={most}: 1 to {MOST}")
-        invisible = given.pop_invisible_time if invisible_ms is None else invisible_ms
-        timeout_ms = given.poll_timeout_millis if timeout_ms is None else timeout_ms
+        timeout_ms = self.parameters.poll_timeout_millis if timeout_ms is None else timeout_ms
         until = time.monotonic() + timeout_ms / 1000
         while True:
-            with self._news:
-                if self._closed:
-                    raise ClosedError("the consumer is closed")
-                found = self._take(most)
-                if found:
-                    return found
-                if self._problem is not None:
-                    problem, self._problem = self._problem, None
-                    raise problem
+            found = self.take(max_messages)
             left = until - time.monotonic()
-            if left <= 0:
-                return []
-            pause = self._ask_all(most, invisible, left)
+            if found or left <= 0:
+                return found
+            pause = self.ask(left, max_messages, invisible_ms)
             with self._news:
                 if not self._ready and self._problem is None and not self._closed:
                     self._news.wait(min(left, pause))
 
-    def _take(self, most: int) -> list[MessageExt]:
-        now = time.monotonic()
+    def wake_by(self, waker: Callable[[], object]) -> None:
+        """Called in any thread when take may have something (rmq.aio)."""
+        self._waker = waker
+
+    def _most(self, max_messages: int | None) -> int:
+        most = self.parameters.pop_batch_nums if max_messages is None else max_messages
+        if not 1 <= most <= MOST:
+            raise ConfigError(f"max_messages={most}: 1 to {MOST}")
+        return most
+
+    def take(self, max_messages: int | None = None) -> list[MessageExt]:
+        """What is here already; raises what brokers refused."""
+        most = self._most(max_messages)
         found: list[MessageExt] = []
-        while self._ready and len(found) < most:
-            good_until, message = self._ready.popleft()
-            if now < good_until:  # the others come again by themselves
-                found.append(message)
+        with self._news:
+            if self._closed:
+                raise ClosedError("the consumer is closed")
+            now = time.monotonic()
+            while self._ready and len(found) < most:
+                good_until, message = self._ready.popleft()
+                if now < good_until:  # the others come again by themselves
+                    found.append(message)
+            if not found and self._problem is not None:
+                problem, self._problem = self._problem, None
+                raise problem
         return found
 
-    def _ask_all(self, most: int, invisible_ms: int, left_s: float) -> float:
+    def ask(
+        self, left_s: float, max_messages: int | None = None, invisible_ms: int | None = None
+    ) -> float:
         """Pops at all brokers where none is under way; after how many seconds to look again."""
+        most = self._most(max_messages)
+        invisible = self.parameters.pop_invisible_time if invisible_ms is None else invisible_ms
         now = time.monotonic()
         pause = 1.0
         for name, subscription in list(self.subscriptions.items()):
             route = self.instance.known_route(name)
             for broker in sorted({each.broker_name for each in route.readable()}) if route else ():
-                target = (name, broker)
+                target = Target(name, broker)
                 with self._news:
                     due = self._not_before.get(target, 0.0)
                     if due > now:
@@ -157,32 +184,26 @@ class PopConsumer(Member[PopConsumerParameters]):
                         continue
                     self._under_way.add(target)
                 try:
-                    self._ask(target, subscription, most, invisible_ms, left_s)
+                    self._pop(target, subscription, most, invisible, left_s)
                 except RmqError as error:
                     self._ended(target, error)
         return pause
 
-    def _ask(
+    def _pop(
         self, target: Target, subscription: Subscription, most: int, invisible_ms: int,
         left_s: float,
     ) -> None:  # fmt: skip
         held = int(min(left_s * 1000, HELD_MS_MAX))
-        first = self.parameters.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
-        fields = {
-            "consumerGroup": self.group, "topic": target[0], "queueId": -1, "maxMsgNums": most,
-            "invisibleTime": invisible_ms, "pollTime": held, "bornTime": int(time.time() * 1000),
-            "initMode": 0 if first else 1, "expType": subscription.kind,
-            "exp": subscription.text, "order": self.parameters.consume_orderly,
-            "bname": target[1],
-        }  # fmt: skip
-        address = self.instance.address_of(target[1])
+        fields = pop_fields(self.group, self.parameters, target, subscription, most=most,
+                            invisible_ms=invisible_ms, held_ms=held)  # fmt: skip
+        address = self.instance.address_of(target.broker_name)
         self.instance.submit(
             address, RequestCode.POP_MESSAGE, fields, b"", held + PATIENCE_MS,
-            functools.partial(self._popped, target, subscription, time.monotonic()),
+            functools.partial(self._popped, target, subscription),
         )  # fmt: skip
 
     def _popped(
-        self, target: Target, subscription: Subscription, asked: float, reply: Reply | None,
+        self, target: Target, subscription: Subscription, reply: Reply | None,
         error: Exception | None,
     ) -> None:  # fmt: skip
         if reply is None:
@@ -192,54 +213,38 @@ class PopConsumer(Member[PopConsumerParameters]):
             self._ended(target, None, FULL_PAUSE_S if reply.code == POLLING_FULL else 0.0)
             return
         try:
-            found = self._messages(target, subscription, reply.check())
+            found = popped(reply.check(), target, self.group, self.parameters.namespace)
             # half of the time is for dealing with it; the broker's clock began before ours
             good_until = time.monotonic() + reply.int_field("invisibleTime") / 2000
+            wanted = subscription.wanted(found)
+            self.ack_async(without(found, wanted))
         except RmqError as problem:
             self._ended(target, problem)
             return
         with self._news:
             self._under_way.discard(target)
-            self._ready.extend((good_until, message) for message in found)
+            self._ready.extend((good_until, message) for message in wanted)
             self._news.notify_all()
-
-    def _messages(
-        self, target: Target, subscription: Subscription, reply: Reply
-    ) -> list[MessageExt]:
-        name, broker = target
-        found = decode_messages(reply, broker)
-        handles = handles_of(reply, found, name, self.group, broker)
-        counts = order_counts(reply)
-        shown = unwrap(self.parameters.namespace, name)
-        for message, handle in zip(found, handles, strict=True):
-            kind = kind_of(message.topic)
-            for at in ((kind, message.queue_id, message.queue_offset),
-                       (kind, message.queue_id, -1)):  # fmt: skip
-                if counts.get(at):
-                    message.reconsume_times = counts[at]
-                    break
-            message.properties["POP_CK"] = handle.text
-            message.topic = shown
-        wanted = subscription.wanted(found)
-        if len(wanted) < len(found):  # tags of equal hash: nobody of the group wants them
-            kept = {id(each) for each in wanted}
-            for message in found:
-                if id(message) not in kept:
-                    self._send_ack(message, lambda *_: None)
-        return wanted
+        self._waker()
 
     def _ended(self, target: Target, error: Exception | None, pause_s: float = 0.0) -> None:
         with self._news:
             self._under_way.discard(target)
             if error is not None:
-                log.info("popping %s from %s: %s", *target, error)
+                log.info("popping %s from %s: %s", target.topic, target.broker_name, error)
                 pause_s = self.parameters.pull_time_delay_mills_when_exception / 1000
                 if isinstance(error, RemoteError) and error.code not in PASSING:
                     self._problem = error
             self._not_before[target] = time.monotonic() + pause_s
             self._news.notify_all()
+        self._waker()
 
     # ---- what becomes of them
+
+    def _acks_open(self) -> Acks:
+        if self._acks is None or self._instance is None:
+            raise ClosedError("the consumer is closed" if self._closed else "start() it first")
+        return self._acks
 
     def handle(self, message: MessageExt) -> Handle:
         """What the broker knows this delivery of the message by."""
@@ -249,43 +254,48 @@ class PopConsumer(Member[PopConsumerParameters]):
         return Handle.of(text, wrap(self.parameters.namespace, message.topic), self.group)
 
     def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:
-        """They are dealt with. RemoteError when a broker knows nothing of one any more."""
+        """They are dealt with; returns when brokers know. Raises the first refusal: RemoteError
+        when a broker knows nothing of one any more."""
+        ended: SimpleQueue[Exception | None] = SimpleQueue()
+        self.ack_async(messages, ended.put)
+        error = ended.get()
+        if error is not None:
+            raise error
+
+    def ack_async(
+        self,
+        messages: MessageExt | Iterable[MessageExt],
+        callback: Callable[[Exception | None], object] | None = None,
+    ) -> None:
+        """They are dealt with; brokers are told soon, as many acks in a request as have gathered.
+        callback(error) comes once for all of them, in a callback thread; None: all are known.
+        Without one a refusal is logged."""
         several = [messages] if isinstance(messages, MessageExt) else list(messages)
-        ended = threading.Semaphore(0)
-        failures: list[Exception] = []
+        handles = [self.handle(each) for each in several]
+        end = callback or _log_refusal
+        if not handles:
+            end(None)
+            return
+        acks = self._acks_open()
+        lock = threading.Lock()
+        left = len(handles)
+        first: Exception | None = None
 
-        def told(reply: Reply | None, error: Exception | None) -> None:
-            if reply is not None and reply.code != ResponseCode.SUCCESS:
-                error = RemoteError(reply.code, reply.remark or "no reason given")
-            if error is not None:
-                failures.append(error)
-            ended.release()
+        def told(error: Exception | None) -> None:
+            nonlocal left, first
+            with lock:
+                left -= 1
+                first = first or error
+                if left:
+                    return
+            end(first)
 
-        for message in several:
-            self._send_ack(message, told)
-        for _ in several:
-            ended.acquire()
-        if failures:
-            raise failures[0]
-
-    def _send_ack(self, message: MessageExt, told: Any) -> None:
-        handle = self.handle(message)
-        address = self.instance.address_of(handle.broker_name)
-        self.instance.submit(
-            address, RequestCode.ACK_MESSAGE, self._fields(handle), b"",
-            self.parameters.mq_client_api_timeout, told,
-        )  # fmt: skip
-
-    def _fields(self, handle: Handle) -> dict[str, Any]:
-        return {
-            "consumerGroup": self.group, "topic": handle.topic, "queueId": handle.queue_id,
-            "extraInfo": handle.text, "offset": handle.queue_offset, "bname": handle.broker_name,
-        }  # fmt: skip
+        acks.add(handles, told)
 
     def change_invisible_time(self, message: MessageExt, invisible_ms: int) -> None:
         """It comes again (to anyone) so long from now, unless it is acknowledged before."""
         handle = self.handle(message)
-        fields = {**self._fields(handle), "invisibleTime": invisible_ms}
+        fields = {**self._acks_open().fields(handle), "invisibleTime": invisible_ms}
         address = self.instance.address_of(handle.broker_name)
         code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
         reply = self.instance.call(address, code, fields)
@@ -293,3 +303,8 @@ class PopConsumer(Member[PopConsumerParameters]):
             reply.int_field("popTime"), reply.int_field("invisibleTime"),
             reply.int_field("reviveQid"),
         ).text  # fmt: skip
+
+
+def _log_refusal(error: Exception | None) -> None:
+    if error is not None:
+        log.warning("an ack failed, the message comes again: %s", error)

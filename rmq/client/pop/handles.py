@@ -15,7 +15,8 @@ Values only; no I/O. Every part that is missing or no number is a ProtocolError.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
@@ -26,15 +27,28 @@ NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 PARTS = 8
 
 
+class CheckPoint(NamedTuple):
+    """What the messages that one pop took from one queue have in common."""
+
+    topic: str
+    kind: str
+    queue_id: int
+    start_offset: int
+    pop_time: int
+    invisible_ms: int
+    revive_queue: int
+
+
 @dataclass(frozen=True)
 class Handle:
-    """One message in hand. `topic` is the one it is stored in."""
+    """One message in hand. `topic` is the one it is stored in, `asked` the one that was popped."""
 
     topic: str
     broker_name: str
     queue_id: int
     queue_offset: int
     text: str
+    asked: str
 
     @classmethod
     def of(cls, text: str, topic: str, group: str) -> Handle:
@@ -47,14 +61,20 @@ class Handle:
         }.get(parts[4])  # fmt: skip
         if stored is None:
             raise ProtocolError(f"a handle of an unknown kind: {text[:200]!r}")
-        return cls(stored, parts[5], _number(parts[6]), _number(parts[7]), text)
+        return cls(stored, parts[5], _number(parts[6]), _number(parts[7]), text, topic)
 
     def renewed(self, pop_time: int, invisible_ms: int, revive_queue: int) -> Handle:
         """After the invisible time has been changed: the check point is a new one."""
         parts = self.text.split(" ")
         text = (f"{self.queue_offset} {pop_time} {invisible_ms} {revive_queue} {parts[4]} "
                 f"{self.broker_name} {self.queue_id} {self.queue_offset}")  # fmt: skip
-        return Handle(self.topic, self.broker_name, self.queue_id, self.queue_offset, text)
+        return replace(self, text=text)
+
+    @property
+    def check_point(self) -> CheckPoint:
+        start, popped, invisible, revive_queue, kind = self.text.split(" ")[:5]
+        return CheckPoint(self.asked, kind, self.queue_id, _number(start), _number(popped),
+                          _number(invisible), _number(revive_queue))  # fmt: skip
 
 
 def kind_of(topic: str) -> str:

@@ -1,0 +1,165 @@
+"""Acks: tells brokers what was dealt with, as many messages in a request as have gathered.
+
+    acks = Acks(instance, "billing", timeout_ms=3_000)
+    acks.add([handle, ..], told)              # told(error or None), once for each handle
+    acks.drain(until)
+
+A broker has one request under way at a time. What is dealt with meanwhile gathers and is the next
+one: who acknowledges now and then is sent at once, and who does it without pause has few requests,
+without a timer. The answer to a batch says nothing of its members, so after a refusal each of them
+is asked for alone and gets an answer of its own; acknowledging twice does no harm.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cext.client.reply import Reply
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.pop.handles import CheckPoint, Handle
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError, RmqError
+from rmq.format import fastjson
+
+MOST = 512  # acks of one request
+BITS_MAX = 1_024  # distance from the first message of a pop that is told as a bit
+PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
+
+Told = Callable[[Exception | None], object]
+Waiting = tuple[Handle, Told]
+
+
+class Acks:
+    """Of one group; any thread. `told` is called in a callback thread, or in that of `add`."""
+
+    def __init__(self, instance: ClientInstance, group: str, timeout_ms: int) -> None:
+        self._instance = instance
+        self._group = group
+        self._timeout_ms = timeout_ms
+        self._lock = threading.Condition()
+        self._waiting: dict[str, list[Waiting]] = {}  # by broker
+        self._under_way: set[str] = set()
+
+    def add(self, handles: Iterable[Handle], told: Told) -> None:
+        due = []
+        with self._lock:
+            for handle in handles:
+                name = handle.broker_name
+                self._waiting.setdefault(name, []).append((handle, told))
+                if name not in self._under_way:
+                    self._under_way.add(name)
+                    due.append(name)
+        for name in due:
+            self._send(name)
+
+    def drain(self, until: float) -> bool:
+        """Returns when nothing is under way, or it is so late (monotonic); whether nothing is."""
+        with self._lock:
+            return self._lock.wait_for(
+                lambda: not self._under_way, max(until - time.monotonic(), 0)
+            )
+
+    def fields(self, handle: Handle) -> dict[str, Any]:
+        """The header of a request about one message."""
+        return {
+            "consumerGroup": self._group, "topic": handle.topic, "queueId": handle.queue_id,
+            "extraInfo": handle.text, "offset": handle.queue_offset, "bname": handle.broker_name,
+        }  # fmt: skip
+
+    def _send(self, broker: str) -> None:
+        """Sends what has gathered for a broker that has no request under way but this one."""
+        while True:
+            with self._lock:
+                gathered = self._waiting.pop(broker, [])
+                part = gathered[:MOST]
+                if len(gathered) > MOST:
+                    self._waiting[broker] = gathered[MOST:]
+                if not part:
+                    self._under_way.discard(broker)
+                    self._lock.notify_all()
+                    return
+            try:
+                if len(part) > 1 and (rows := self._rows(part)):
+                    self._send_rows(broker, part, rows)
+                else:
+                    self._send_singly(broker, part)
+                return
+            except RmqError as error:
+                _tell(part, error)
+
+    def _rows(self, part: list[Waiting]) -> list[dict[str, Any]]:
+        """The acks of a batch; nothing when one cannot be told so."""
+        bits: dict[CheckPoint, int] = {}
+        for handle, _ in part:
+            at = handle.check_point
+            distance = handle.queue_offset - at.start_offset
+            if not 0 <= distance < BITS_MAX:
+                return []
+            bits[at] = bits.get(at, 0) | 1 << distance
+        return [
+            {
+                "c": self._group, "t": at.topic, "r": at.kind, "so": at.start_offset,
+                "q": at.queue_id, "rq": at.revive_queue, "pt": at.pop_time, "it": at.invisible_ms,
+                "b": b64encode(value.to_bytes(value.bit_length() // 8 + 1, "little")).decode(),
+            }
+            for at, value in bits.items()
+        ]  # fmt: skip
+
+    def _send_rows(self, broker: str, part: list[Waiting], rows: list[dict[str, Any]]) -> None:
+        def told(reply: Reply | None, error: Exception | None) -> None:
+            refusal = _error_of(reply, error)
+            if isinstance(refusal, RemoteError) and refusal.code not in PASSING:
+                try:
+                    self._send_singly(broker, part)
+                    return
+                except RmqError as problem:
+                    refusal = problem
+            _tell(part, refusal)
+            self._send(broker)
+
+        self._instance.submit(
+            self._instance.address_of(broker), RequestCode.BATCH_ACK_MESSAGE, {"bname": broker},
+            fastjson.dumps({"brokerName": broker, "acks": rows}), self._timeout_ms, told,
+        )  # fmt: skip
+
+    def _send_singly(self, broker: str, part: list[Waiting]) -> None:
+        """Raises only when none has been sent."""
+        address = self._instance.address_of(broker)
+        left = [len(part)]
+
+        def told(
+            one: Waiting, reply: Reply | None, error: Exception | None
+        ) -> None:  # in any callback thread
+            _tell([one], _error_of(reply, error))
+            with self._lock:
+                left[0] -= 1
+                if left[0]:
+                    return
+            self._send(broker)
+
+        for one in part:
+            try:
+                self._instance.submit(
+                    address, RequestCode.ACK_MESSAGE, self.fields(one[0]), b"", self._timeout_ms,
+                    functools.partial(told, one),
+                )  # fmt: skip
+            except RmqError as error:
+                told(one, None, error)
+
+
+def _error_of(reply: Reply | None, error: Exception | None) -> Exception | None:
+    if reply is None:
+        return error or RemoteError(ResponseCode.SYSTEM_ERROR, "no answer")
+    if reply.code == ResponseCode.SUCCESS:
+        return None
+    return RemoteError(reply.code, reply.remark or "no reason given")
+
+
+def _tell(part: Iterable[Waiting], error: Exception | None) -> None:
+    for _, told in part:
+        told(error)

@@ -1,0 +1,196 @@
+"""Acks of PopConsumer: few requests, and every message still hears what became of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from support.consuming import create, numbers, once_each, send
+
+from cext.client.reply import Reply
+from rmq import MessageExt, PopConsumer, RemoteError, aio
+from rmq.codes import RequestCode
+from rmq.pytest_plugin import RunningBroker
+
+SINGLE, BATCH = int(RequestCode.ACK_MESSAGE), int(RequestCode.BATCH_ACK_MESSAGE)
+
+
+class Counting:
+    """Counts requests by their codes."""
+
+    def __init__(self) -> None:
+        self.codes: Counter[int] = Counter()
+
+    def before_request(self, address: str, code: int, fields: dict[str, str], body: bytes) -> None:
+        self.codes[int(code)] += 1
+
+    def after_response(
+        self, address: str, code: int, fields: dict[str, str], reply: Reply | None
+    ) -> None:
+        pass
+
+    @property
+    def acks(self) -> int:
+        return self.codes[SINGLE] + self.codes[BATCH]
+
+
+def popper(broker: RunningBroker, group: str, **changes: Any) -> PopConsumer:
+    changes = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET", **changes}
+    return PopConsumer(group, namesrv_addr=broker.namesrv_addr, **changes)
+
+
+def take(consumer: PopConsumer, count: int) -> list[MessageExt]:
+    found: list[MessageExt] = []
+    until = time.monotonic() + 30
+    while len(found) < count and time.monotonic() < until:
+        found += consumer.poll(1_000)
+    assert len(found) == count
+    return found
+
+
+def test_messages_of_many_queues_are_acknowledged_by_one_request(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "ack-batch", 4)
+    send(broker.namesrv_addr, numbers("ack-batch", 0, 200))
+    counting = Counting()
+    with popper(broker, "ack-batch", pop_invisible_time=5_000, rpc_hook=counting) as consumer:
+        consumer.subscribe("ack-batch")
+        found = take(consumer, 200)
+        kept = [each for each in found if int(each.body) % 50 == 7]
+        consumer.ack([each for each in found if each not in kept])
+        assert counting.codes[BATCH] == 1
+        assert counting.codes[SINGLE] == 0
+        again = take(consumer, 4)  # what was left out, and nothing else
+        assert sorted(int(each.body) for each in again) == [7, 57, 107, 157]
+        consumer.ack(again)
+        assert counting.acks == 2
+        assert consumer.poll(300) == []
+
+
+def test_acks_of_many_threads_share_requests(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "ack-threads")
+    send(broker.namesrv_addr, numbers("ack-threads", 0, 320))
+    counting = Counting()
+    with popper(broker, "ack-threads", rpc_hook=counting) as consumer:
+        consumer.subscribe("ack-threads")
+        found = take(consumer, 320)
+        threads = [
+            threading.Thread(target=lambda part: [consumer.ack(each) for each in part],
+                             args=(found[i::16],)) for i in range(16)
+        ]  # fmt: skip
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert counting.acks < 320
+        assert counting.codes[BATCH] > 0
+
+
+def test_acks_of_many_coroutines_share_requests(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "ack-coroutines")
+    send(broker.namesrv_addr, numbers("ack-coroutines", 0, 300))
+    counting = Counting()
+
+    async def main() -> None:
+        async with aio.PopConsumer(
+            "ack-coroutines", namesrv_addr=broker.namesrv_addr, rpc_hook=counting,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        ) as consumer:  # fmt: skip
+            await consumer.subscribe("ack-coroutines")
+            found: list[MessageExt] = []
+            while len(found) < 300:
+                found += await consumer.poll(9_000)
+            assert once_each([int(each.body) for each in found], 0, 300)
+            await asyncio.gather(*(consumer.ack(each) for each in found))
+            assert counting.acks <= 30
+
+    asyncio.run(main())
+
+
+def test_a_refusal_reaches_the_message_it_is_about(broker: RunningBroker) -> None:
+    """A batch is refused as a whole; each of its members is then asked for alone."""
+    create(broker.namesrv_addr, "ack-refused")
+    send(broker.namesrv_addr, numbers("ack-refused", 0, 3))
+    counting = Counting()
+    with popper(broker, "ack-refused", rpc_hook=counting) as consumer:
+        consumer.subscribe("ack-refused")
+        one, two, three = take(consumer, 3)
+        parts = two.properties["POP_CK"].split(" ")
+        parts[3] = "77"  # no queue of the revive log
+        two.properties["POP_CK"] = " ".join(parts)
+        ends: dict[bytes, Exception | None] = {}
+        done = threading.Semaphore(0)
+
+        def end_of(message: MessageExt) -> Any:
+            def ended(error: Exception | None) -> None:
+                ends[message.body] = error
+                done.release()
+
+            return ended
+
+        with pytest.raises(RemoteError, match="revive"):
+            consumer.ack([one, two, three])
+        assert (counting.codes[BATCH], counting.codes[SINGLE]) == (1, 3)
+        for each in (one, two, three):
+            consumer.ack_async(each, end_of(each))
+        for _ in range(3):
+            assert done.acquire(timeout=20)
+        assert (ends[one.body], ends[three.body]) == (None, None)
+        assert isinstance(ends[two.body], RemoteError)
+
+
+def test_closing_tells_what_was_acknowledged(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "ack-close")
+    send(broker.namesrv_addr, numbers("ack-close", 0, 30))
+    with popper(broker, "ack-close", pop_invisible_time=5_000) as consumer:
+        consumer.subscribe("ack-close")
+        found = take(consumer, 30)
+        for each in found:
+            consumer.ack_async(each)
+    time.sleep(5.5)  # the invisible time is over
+    with popper(broker, "ack-close") as consumer:
+        consumer.subscribe("ack-close")
+        assert consumer.poll(500) == []
+
+
+def test_in_order_a_queue_has_one_batch_in_hand(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "ack-order")
+    send(broker.namesrv_addr, numbers("ack-order", 0, 20))
+    with (
+        popper(broker, "ack-order", consume_orderly=True, pop_batch_nums=6) as one,
+        popper(broker, "ack-order", consume_orderly=True, pop_batch_nums=6) as two,
+    ):
+        one.subscribe("ack-order")
+        two.subscribe("ack-order")
+        found = take(one, 6)
+        assert [int(each.body) for each in found] == [0, 1, 2, 3, 4, 5]
+        assert two.poll(500) == []  # the queue is taken
+        one.ack(found[:5])
+        assert two.poll(500) == []  # until all of the batch is dealt with
+        one.ack(found[5])
+        rest: list[int] = []
+        until = time.monotonic() + 30
+        while len(rest) < 14 and time.monotonic() < until:
+            for consumer in (two, one):
+                got = consumer.poll(200)
+                rest += [int(each.body) for each in got]
+                consumer.ack(got)
+        assert rest == list(range(6, 20))
+
+
+def test_in_order_what_failed_comes_again_before_what_follows(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "ack-order-again")
+    send(broker.namesrv_addr, numbers("ack-order-again", 0, 8))
+    with popper(broker, "ack-order-again", consume_orderly=True, pop_batch_nums=4) as consumer:
+        consumer.subscribe("ack-order-again")
+        first = take(consumer, 4)
+        consumer.ack(first[:2])
+        for each in first[2:]:
+            consumer.change_invisible_time(each, 500)
+        again = take(consumer, 2)
+        assert [(int(each.body), each.reconsume_times) for each in again] == [(2, 1), (3, 1)]
+        consumer.ack(again)
+        assert [int(each.body) for each in take(consumer, 4)] == [4, 5, 6, 7]
