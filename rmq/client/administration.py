@@ -177,6 +177,19 @@ class Admin:
                 {"groupName": self._name(group), "cleanOffset": clean_offsets},
             )  # fmt: skip
 
+    def set_consume_mode(
+        self, topic: str, group: str, mode: str, *, pop_share_queue_num: int = 0
+    ) -> None:
+        """PULL or POP: how the group's push consumers with client_rebalance=False take the topic.
+        pop_share_queue_num: each pops also the queues of so many neighbours; 0: all queues."""
+        body = fastjson.dumps({
+            "topic": self._name(topic), "consumerGroup": self._name(group), "mode": mode,
+            "popShareQueueNum": pop_share_queue_num,
+        })  # fmt: skip
+        for broker in self.cluster.masters():
+            assert broker.master is not None
+            self.instance.call(broker.master, RequestCode.SET_MESSAGE_REQUEST_MODE, {}, body)
+
     def groups(self) -> dict[str, dict[str, Any]]:
         """Consumer group -> its settings."""
         return admin.groups(self.cluster)

@@ -42,7 +42,7 @@ class Tracer:
         self._waiting: list[tuple[str, set[str]]] = []
         self._lock = threading.Lock()
         self._turn = 0
-        self._timer = instance.timers.every(GATHER_MS, self.flush)
+        self._timer = instance.timers.every(GATHER_MS, self.flush, chore=True)
 
     def close(self) -> None:
         self._timer.cancel()
@@ -56,7 +56,7 @@ class Tracer:
                 self._waiting.append((record, keys))
             full = len(self._waiting) >= self._most
         if full:
-            self._instance.timers.after(0, self.flush)
+            self._instance.timers.after(0, self.flush, chore=True)
 
     def sent(
         self, group: str, message: Message, store_host: str, cost_ms: float, offset_id: str,

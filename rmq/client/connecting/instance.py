@@ -6,15 +6,16 @@
     instance.address_of("broker-a")                # "10.0.0.7:10911", the master's
     instance.call(address, code, fields, body)     # Reply with code SUCCESS, or RemoteError
     instance.submit(address, code, fields, body, timeout_ms, done)   # done(reply, error) later
-    instance.timers.every(20_000, rebalance)
+    instance.timers.every(20_000, rebalance, chore=True)
     instance.handle(40, function)                  # requests of brokers: function(request, address)
     instance.add_consumer(group, consumer)         # consumer.heartbeat_data() -> ConsumerData
 
 Threads: the engine (no GIL); `rmq-callbacks`, client_callback_executor_threads of them, which tell
 the ends of asynchronous requests; `rmq-notices`, where requests of brokers are handled;
-`rmq-timers`. Everything here may be called from any thread. Clients with a name of their own
-(instance_name) and equal name servers share an instance; the others have one each, as in
-RocketMQ 5: brokers tell the members of a group apart by client id and connection.
+`rmq-timers`, and `rmq-chores` for what is due and waits for answers. Everything here may be called
+from any thread. Clients with a name of their own (instance_name) and equal name servers share an
+instance; the others have one each, as in RocketMQ 5: brokers tell the members of a group apart by
+client id and connection.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ log = logging.getLogger("rmq.client")
 Fields = Mapping[str, Any] | None
 Done = Callable[[Reply | None, Exception | None], object]
 Handler = Callable[[Reply, str], object]
+CHORES = 16  # threads at most; they start as chores wait
 NAME_SERVERS_AGAIN_MS = 120_000
 
 
@@ -84,7 +86,7 @@ class ClientInstance:
         self.client_id = self._make_id(parameters)
         self.engine = Engine(parameters.mq_client_api_timeout)
         self.callbacks = Mailbox(self.engine)
-        self.timers = Timers("rmq-timers")
+        self.timers = Timers("rmq-timers", CHORES)
         self.closed = False
         self._uses = 0
         self._lock = threading.RLock()
@@ -156,8 +158,11 @@ class ClientInstance:
             thread.start()
             self._threads.append(thread)
         parameters = self.parameters
-        self.timers.every(max(parameters.poll_name_server_interval, 10), self.refresh_routes)
-        self.timers.every(max(parameters.heartbeat_broker_interval, 10), self.heartbeat)
+        every = self.timers.every
+        every(max(parameters.poll_name_server_interval, 10), self.refresh_routes, chore=True)
+        # not a chore: it waits for nobody, unless connections are made by hand
+        interval = max(parameters.heartbeat_broker_interval, 10)
+        every(interval, self.heartbeat, chore=parameters.use_tls)
 
     def _serve(self, mailbox: Mailbox) -> None:
         while not self.closed:
@@ -300,7 +305,7 @@ class ClientInstance:
                 if self.parameters.enable_heartbeat_channel_event_listener and address in {
                     each for entry in self._brokers.values() for each in entry.addresses.values()
                 }:
-                    self.timers.after(1_000, self.heartbeat)
+                    self.timers.after(1_000, self.heartbeat, chore=self.parameters.use_tls)
             return
         handler = self._handlers.get(request.code)
         if handler is None:
@@ -499,7 +504,7 @@ class ClientInstance:
             self._greeting = False
             self.heartbeat(only_new=True)
 
-        self.timers.after(10, greet)
+        self.timers.after(10, greet, chore=self.parameters.use_tls)
 
 
 def _hooked(hook: RpcHook, address: str, code: int, fields: Fields, done: Done) -> Done:

@@ -1,16 +1,20 @@
-"""Things to be done later, or again and again, in one thread.
+"""Things to be done later, or again and again.
 
-    timers = Timers("rmq-timers"); timers.start()
+    timers = Timers("rmq-timers", chores=16); timers.start()
     timer = timers.every(30_000, refresh)      # first after 30 s; timers.every(.., first_ms=0)
     timers.after(1_000, retry)
+    timers.every(20_000, rebalance, chore=True)
     timer.cancel(); timers.stop()
 
-A function that raises is logged and asked again next time. Functions should not take long: the
-others wait.
+One thread does what is due; nothing there may wait, for the others wait with it. What asks brokers
+and waits for the answers is a chore: it has a thread of a few to itself, and its next time counts
+from its end, so that it never runs twice at once. A function that raises is logged and asked again
+next time.
 """
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import logging
@@ -18,15 +22,22 @@ import threading
 import time
 from collections.abc import Callable
 
+from rmq.client.connecting.workers import Workers
+
 log = logging.getLogger("rmq.client")
+
+CHORES_END_S = 1.0
 
 
 class Timer:
     """One entry; `cancel` from any thread."""
 
-    def __init__(self, function: Callable[[], object], interval_ms: int | None) -> None:
+    def __init__(
+        self, function: Callable[[], object], interval_ms: int | None, chore: bool
+    ) -> None:
         self.function = function
         self.interval_ms = interval_ms
+        self.is_chore = chore
         self.cancelled = False
 
     def cancel(self) -> None:
@@ -34,9 +45,10 @@ class Timer:
 
 
 class Timers:
-    """The thread and its heap of (due, number, timer)."""
+    """The thread and its heap of (due, number, timer), and the threads of the chores."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, chores: int) -> None:
+        self._chores = Workers("chores", chores)
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
         self._news = threading.Condition()
@@ -47,22 +59,31 @@ class Timers:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when the function under way has ended (unless it is the caller's own thread)."""
+        """Returns when what is under way has ended (unless it is the caller's own thread); chores
+        are waited for until CHORES_END_S."""
         with self._news:
             self._stopping = True
             self._news.notify()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+        self._chores.close(time.monotonic() + CHORES_END_S, threading.current_thread())
 
     def every(
-        self, interval_ms: int, function: Callable[[], object], first_ms: int | None = None
+        self,
+        interval_ms: int,
+        function: Callable[[], object],
+        first_ms: int | None = None,
+        *,
+        chore: bool = False,
     ) -> Timer:
-        timer = Timer(function, max(interval_ms, 1))
+        timer = Timer(function, max(interval_ms, 1), chore)
         self._add(interval_ms if first_ms is None else first_ms, timer)
         return timer
 
-    def after(self, delay_ms: float, function: Callable[[], object]) -> Timer:
-        timer = Timer(function, None)
+    def after(
+        self, delay_ms: float, function: Callable[[], object], *, chore: bool = False
+    ) -> Timer:
+        timer = Timer(function, None, chore)
         self._add(delay_ms, timer)
         return timer
 
@@ -84,11 +105,17 @@ class Timers:
 
     def _run(self) -> None:
         while (timer := self._next()) is not None:
-            if timer.cancelled:
-                continue
-            try:
-                timer.function()
-            except Exception:
-                log.exception("%s", timer.function)
-            if timer.interval_ms is not None and not timer.cancelled:
-                self._add(timer.interval_ms, timer)
+            if timer.is_chore:
+                self._chores.submit(functools.partial(self._do, timer))
+            else:
+                self._do(timer)
+
+    def _do(self, timer: Timer) -> None:
+        if timer.cancelled:
+            return
+        try:
+            timer.function()
+        except Exception:
+            log.exception("%s", timer.function)
+        if timer.interval_ms is not None and not timer.cancelled:
+            self._add(timer.interval_ms, timer)

@@ -1,7 +1,8 @@
 """What members of a group ask brokers: who else is there, and where a queue begins.
 
     members_of(instance, "billing", route)                  # client ids
-    first_offset(instance, queue, parameters)               # of a group that never committed
+    assignment_of(instance, "billing", route, "AVG", silent)    # the queues, as brokers share them
+    first_question(parameters)              # where a group begins that never committed
     queue_offset(instance, GET_MIN_OFFSET, queue)
 
 Topics are named as on the wire.
@@ -10,15 +11,17 @@ Topics are named as on the wire.
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.routes import Route
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import RemoteError, RmqError, RouteError, UnreachableError
+from rmq.errors import ProtocolError, RemoteError, RmqError, RouteError, UnreachableError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
+T = TypeVar("T")
 HALF_AN_HOUR_MS = 1_800_000
 
 
@@ -29,27 +32,72 @@ class FromWhere(Protocol):
     consume_timestamp: int | None
 
 
-def members_of(
-    instance: ClientInstance, group: str, route: Route, silent: set[str] | None = None
-) -> list[str]:
-    """The client ids of the group, of the first broker that answers. Those that do not are added
-    to `silent`, and those in it are not asked."""
+def of_any_broker(
+    instance: ClientInstance, route: Route, silent: set[str], ask: Callable[[str], T]
+) -> T:
+    """ask(address) of the first broker of the topic that answers. Those that do not are added to
+    `silent`, and those in it are not asked."""
     failure: RmqError | None = None
-    silent = set() if silent is None else silent
     if route.brokers and silent.issuperset(route.brokers):
         raise UnreachableError(f"no broker of {route.topic} answers")
     for name in sorted(set(route.brokers) - silent):
         try:
-            address = instance.address_of(name, any_id=True)
-            code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
-            reply = instance.call(address, code, {"consumerGroup": group})
-            found = fastjson.loads_object(reply.body).get("consumerIdList") or []
-            return [str(each) for each in found]
+            return ask(instance.address_of(name, any_id=True))
         except RmqError as error:
             failure = error
             if not isinstance(error, RemoteError):
                 silent.add(name)
     raise failure or RouteError(ResponseCode.TOPIC_NOT_EXIST, f"{route.topic} has no broker")
+
+
+def members_of(
+    instance: ClientInstance, group: str, route: Route, silent: set[str] | None = None
+) -> list[str]:
+    """The client ids of the group."""
+
+    def ask(address: str) -> list[str]:
+        code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+        reply = instance.call(address, code, {"consumerGroup": group})
+        found = fastjson.loads_object(reply.body).get("consumerIdList") or []
+        return [str(each) for each in found]
+
+    return of_any_broker(instance, route, set() if silent is None else silent, ask)
+
+
+class Assignment(NamedTuple):
+    """What a broker lets a member read: by pulls, and by pops."""
+
+    pulled: list[MessageQueue]
+    popped: list[MessageQueue]
+
+
+def assignment_of(
+    instance: ClientInstance, group: str, route: Route, strategy: str, silent: set[str]
+) -> Assignment | None:
+    """This client's share of the topic; None when the broker cannot say, or does not know us."""
+    body = fastjson.dumps(
+        {"topic": route.topic, "consumerGroup": group, "clientId": instance.client_id,
+         "strategyName": strategy, "messageModel": "CLUSTERING"}
+    )  # fmt: skip
+
+    def ask(address: str) -> Assignment | None:
+        reply = instance.call(address, RequestCode.QUERY_ASSIGNMENT, {}, body)
+        rows = fastjson.loads_object(reply.body).get("messageQueueAssignments")
+        if rows is None:
+            return None
+        if not isinstance(rows, list):
+            raise ProtocolError("messageQueueAssignments is no list")
+        found = Assignment([], [])
+        for row in rows:
+            if not isinstance(row, dict):
+                raise ProtocolError("an assignment is no object")
+            queue = row.get("messageQueue")
+            if isinstance(queue, dict):
+                part = found.popped if row.get("mode") == "POP" else found.pulled
+                part.append(MessageQueue.of(queue))
+        return found
+
+    return of_any_broker(instance, route, silent, ask)
 
 
 def queue_offset(instance: ClientInstance, code: int, queue: MessageQueue, **more: Any) -> int:
@@ -59,14 +107,14 @@ def queue_offset(instance: ClientInstance, code: int, queue: MessageQueue, **mor
     return instance.call(address, code, fields).int_field("offset")
 
 
-def first_offset(instance: ClientInstance, queue: MessageQueue, given: FromWhere) -> int:
-    """Where a group without an offset begins, as consume_from_where says."""
+def first_question(given: FromWhere) -> tuple[int, dict[str, int]]:
+    """What to ask where a group without an offset begins, as consume_from_where says: a request
+    code, and its fields beside the queue."""
     if given.consume_from_where == "CONSUME_FROM_FIRST_OFFSET":
-        return queue_offset(instance, RequestCode.GET_MIN_OFFSET, queue)
+        return RequestCode.GET_MIN_OFFSET, {}
     if given.consume_from_where == "CONSUME_FROM_LAST_OFFSET":
-        return queue_offset(instance, RequestCode.GET_MAX_OFFSET, queue)
+        return RequestCode.GET_MAX_OFFSET, {}
     when = given.consume_timestamp
     if when is None:
         when = int(time.time() * 1000) - HALF_AN_HOUR_MS
-    code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-    return queue_offset(instance, code, queue, timestamp=when)
+    return RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"timestamp": when}

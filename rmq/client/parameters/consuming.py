@@ -152,9 +152,13 @@ class PushConsumerParameters(SharingParameters, PoppingParameters):
         "under way are waited for in any case",
     )  # fmt: skip
     client_rebalance: bool = parameter(
-        True, "accepted; queues are always shared out by the members themselves"
+        True,
+        "members share out the queues by themselves; False: brokers do, and decide whether a "
+        "topic is pulled or popped (setConsumeMode); not in order and not in broadcasting",
     )
-    pop_threshold_for_queue: int = parameter(96, "of PopConsumer; accepted without effect")
+    pop_threshold_for_queue: int = parameter(
+        96, "messages of one queue that were popped and are not dealt with"
+    )
 
     def check(self) -> None:
         super().check()

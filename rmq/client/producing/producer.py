@@ -157,7 +157,7 @@ class Producer(Sender):
         instance.add_producer(self.group, self)
         instance.watch_routes(self._route_changed)
         if given.start_detector_enable:
-            instance.timers.every(given.detect_interval, self._probe_avoided)
+            instance.timers.every(given.detect_interval, self._probe_avoided, chore=True)
 
     def close(self) -> None:
         """Sends what was gathered, waits for what is under way, and takes leave of the brokers."""

@@ -29,7 +29,7 @@ from rmq.client.allocation import strategy_of
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap, wrap
 from rmq.client.connecting.routes import Route
-from rmq.client.consuming.group import first_offset, members_of, queue_offset
+from rmq.client.consuming.group import members_of, queue_offset
 from rmq.client.consuming.member import Member
 from rmq.client.consuming.subscription import EVERYTHING, Subscription
 from rmq.client.parameters import PullConsumerParameters
@@ -82,11 +82,11 @@ class PullConsumer(Member[PullConsumerParameters]):
         return self._puller
 
     def _prepare(self, instance: ClientInstance) -> None:
-        self._puller = Puller(instance, self.group, self.parameters, self._begin_of)
+        self._puller = Puller(instance, self.group, self.parameters)
 
     def _begin(self, instance: ClientInstance) -> None:
         instance.watch_routes(self._route_changed)
-        self._timer = instance.timers.every(REBALANCE_MS, self.rebalance)
+        self._timer = instance.timers.every(REBALANCE_MS, self.rebalance, chore=True)
 
     def close(self) -> None:
         """Commits (with auto_commit) what poll has returned, and leaves the group."""
@@ -130,6 +130,7 @@ class PullConsumer(Member[PullConsumerParameters]):
         subscription = self.subscriptions[name] = Subscription.of(name, tags, sql)
         self._read(instance, subscription)
         self.rebalance()
+        self._pulls.wait_begun()
 
     def unsubscribe(self, topic: str) -> None:
         with self._rebalancing:
@@ -158,6 +159,7 @@ class PullConsumer(Member[PullConsumerParameters]):
             for topic in before | topics:
                 mine = [each for each in wanted if each.topic == topic]
                 self._change(topic, self.subscriptions.get(names.get(topic, "")), mine, 0)
+        self._pulls.wait_begun()
 
     def assignment(self) -> list[MessageQueue]:
         """The queues this consumer reads now."""
@@ -175,7 +177,7 @@ class PullConsumer(Member[PullConsumerParameters]):
         instance = self._instance
         if instance is not None and not self._rebalance_is_due:
             self._rebalance_is_due = True
-            instance.timers.after(0, self.rebalance)
+            instance.timers.after(0, self.rebalance, chore=True)
 
     def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
         """An operator sends the group elsewhere."""
@@ -329,6 +331,7 @@ class PullConsumer(Member[PullConsumerParameters]):
         found = self._of(queue)
         if found.pull_offset is None:
             self._pulls.put(found)
+            self._pulls.wait_begun()
         if found.pull_offset is None:
             raise RouteError(ResponseCode.BROKER_NOT_EXIST, f"{queue.broker_name} does not answer")
         return found.position
@@ -411,15 +414,6 @@ class PullConsumer(Member[PullConsumerParameters]):
             self.instance.submit(address, code, fields, b"", timeout_ms, told)
         except RmqError as error:
             told(None, error)
-
-    def _begin_of(self, queue: PullQueue) -> int:
-        """Where the group goes on, or begins."""
-        address = self.instance.address_of(queue.queue.broker_name)
-        code = RequestCode.QUERY_CONSUMER_OFFSET
-        reply = self.instance.ask(address, code, self._fields(queue))
-        if reply.code != ResponseCode.QUERY_NOT_FOUND:
-            return reply.check().int_field("offset")
-        return first_offset(self.instance, queue.wire, self.parameters)
 
     def _ask_offset(self, code: int, queue: PullQueue, **more: Any) -> int:
         return queue_offset(self.instance, code, queue.wire, **more)

@@ -1,6 +1,6 @@
 """Puller: pulls ahead from the queues of one consumer, and hands out what came.
 
-    puller = Puller(instance, group, parameters, begin_of); puller.put(PullQueue(...))
+    puller = Puller(instance, group, parameters); puller.put(PullQueue(...))
     puller.take(timeout_ms, 1000)        # [MessageExt, ..], queues in turn, each in order
 
 A queue has one pull under way at a time, held by the broker while there is nothing new (long
@@ -22,6 +22,7 @@ from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap
+from rmq.client.consuming.begins import Begins
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
@@ -49,12 +50,11 @@ class Puller:
         instance: ClientInstance,
         group: str,
         parameters: PullConsumerParameters,
-        begin_of: Callable[[PullQueue], int],
     ) -> None:
         self._instance = instance
         self._group = group
         self._given = parameters
-        self._begin_of = begin_of
+        self.begins = Begins(instance, group, parameters)
         self.news = threading.Condition(threading.RLock())
         self.waker: Callable[[], object] = lambda: None  # told when take may have something
         self.closed = False
@@ -68,10 +68,16 @@ class Puller:
 
     def put(self, queue: PullQueue) -> None:
         """Begins with a queue: looks up where, then pulls."""
-        life = queue.life
-        try:
-            offset = self._begin_of(queue)
-        except RmqError as error:
+        self.begins.ask(queue.wire, functools.partial(self._begun, queue, queue.life))
+
+    def wait_begun(self) -> None:
+        """Returns when it is known where the queues begin, or brokers do not say."""
+        self.begins.wait(self._given.mq_client_api_timeout / 1000)
+
+    def _begun(
+        self, queue: PullQueue, life: int, offset: int | None, error: Exception | None
+    ) -> None:
+        if offset is None:
             self._again(queue, error, self.put)
             return
         with self.news:
@@ -225,7 +231,7 @@ class Puller:
                 self.waker()
         log.info("pulling from %s: %s", queue.queue, error)
         pause = self._given.pull_time_delay_mills_when_exception
-        self._instance.timers.after(pause, lambda: function(queue))
+        self._instance.timers.after(pause, lambda: function(queue), chore=True)
 
     # ---- handing out
 

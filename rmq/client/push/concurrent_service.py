@@ -41,11 +41,11 @@ class ConcurrentService:
 
     def __init__(self, consumer: PushConsumer, listen: Listen) -> None:
         self._consumer = consumer
-        self._listen = listen
+        self.listen = listen
         minutes = max(consumer.parameters.consume_timeout, 1)
         self._timers = consumer.instance.timers
         self._cleaning = self._timers.every(
-            minutes * 60_000, lambda: self.clean_expired(minutes * 60.0)
+            minutes * 60_000, lambda: self.clean_expired(minutes * 60.0), chore=True
         )
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class ConcurrentService:
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
     ) -> tuple[ConsumeConcurrentlyStatus | None, BaseException | None]:
         """The listener's status; None with the exception it raised."""
-        return listening.call(self._listen, messages, context, SUCCESS)
+        return listening.call(self.listen, messages, context, SUCCESS)
 
     def _consume(self, batch: Batch) -> None:
         queue, consumer = batch.queue, self._consumer
@@ -71,7 +71,7 @@ class ConcurrentService:
             return
         messages = batch.messages
         context = ConsumeConcurrentlyContext(queue.queue)
-        call = ListenerCall(consumer, self._listen, queue.queue, messages, context, SUCCESS)
+        call = ListenerCall(consumer, self.listen, queue.queue, messages, context, SUCCESS)
         failed: list[MessageExt] = []
         if call.status is not SUCCESS:
             failed = messages

@@ -29,7 +29,7 @@ from cext.client.message import MessageExt
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap, wrap
 from rmq.client.connecting.timers import Timer
-from rmq.client.consuming.group import first_offset
+from rmq.client.connecting.workers import Workers
 from rmq.client.consuming.listening import (
     ConsumeConcurrentlyContext,
     ConsumeOrderlyContext,
@@ -48,11 +48,11 @@ from rmq.client.parameters.consuming import (
 from rmq.client.push.concurrent_service import ConcurrentService
 from rmq.client.push.consume_stats import SAMPLE_MS, ConsumeStats
 from rmq.client.push.orderly_service import OrderlyService
+from rmq.client.push.pops import PushPops
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.pulls import PushPulls
-from rmq.client.push.send_back import RETRY, SendBack
+from rmq.client.push.send_back import RETRY, SendBack, original_topic
 from rmq.client.push.sharing import Sharing
-from rmq.client.push.workers import Workers
 from rmq.client.tracer import ConsumeTracer
 from rmq.errors import ClosedError, ConfigError
 from rmq.format.fastjson import MessageQueue
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rmq.client")
 
-CALLS_UNDER_WAY_S = 30.0  # waited for by close
+CALLS_UNDER_WAY_S, ACKS_UNDER_WAY_S = 30.0, 3.0  # waited for by close
 
 
 class PushConsumer(Member[PushConsumerParameters]):
@@ -73,6 +73,7 @@ class PushConsumer(Member[PushConsumerParameters]):
     consume_type = "CONSUME_PASSIVELY"
 
     pulls: PushPulls
+    pops: PushPops
     workers: Workers
     sender: SendBack
     store: OffsetStore
@@ -115,8 +116,9 @@ class PushConsumer(Member[PushConsumerParameters]):
         self.store.load()
         self.sharing = Sharing(self, instance)
         self.pulls = PushPulls(self, instance)
-        self.workers = Workers(self.group, given.consume_thread_min)
-        self.sender = SendBack(instance, self.group, self._times_max())
+        self.pops = PushPops(self, instance)
+        self.workers = Workers(f"consume-{self.group}", given.consume_thread_min)
+        self.sender = SendBack(instance, self.group, self.times_max)
 
     def _begin(self, instance: ClientInstance) -> None:
         given, timers = self.parameters, instance.timers
@@ -128,7 +130,7 @@ class PushConsumer(Member[PushConsumerParameters]):
             retry = RETRY + self.group
             self.subscriptions[retry] = Subscription.of(retry)
         self._timers = [
-            timers.every(max(given.persist_consumer_offset_interval, 10), self.commit),
+            timers.every(max(given.persist_consumer_offset_interval, 10), self.commit, chore=True),
             timers.every(SAMPLE_MS, self.stats.sample),
         ]
         self.sharing.begin()
@@ -145,7 +147,9 @@ class PushConsumer(Member[PushConsumerParameters]):
             return LocalOffsets.of(given.local_offset_store_dir, name, self.group)
         return RemoteOffsets(instance, self.group)
 
-    def _times_max(self) -> int:
+    @property
+    def times_max(self) -> int:
+        """Tries after which a message that is not in order has failed for good."""
         most = self.parameters.max_reconsume_times
         return MAX_RECONSUME_TIMES if most == -1 else most
 
@@ -159,7 +163,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         for timer in self._timers:
             timer.cancel()
         self.sharing.end()
-        self.pulls.closed = True
+        self.pulls.closed = self.pops.closed = True
         own = own or threading.current_thread()
         grace_s = self.parameters.await_termination_millis_when_shutdown / 1000
         self.workers.drain(time.monotonic() + grace_s, own)
@@ -169,6 +173,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         if not ended:
             log.warning("a listener of %s does not return: it is left behind", self.group)
         self.sharing.leave()
+        self.pops.service.acks.drain(time.monotonic() + ACKS_UNDER_WAY_S)
         if self._tracer is not None:
             self._tracer.close()
         self._leave()
@@ -182,6 +187,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         if self.is_open:
             self._read(self.instance, subscription)
             self.sharing.rebalance()
+            self.pulls.wait_begun()
 
     def _subscribe(self, topic: str, tags: str, sql: str | None) -> Subscription:
         name = wrap(self.parameters.namespace, topic)
@@ -195,9 +201,12 @@ class PushConsumer(Member[PushConsumerParameters]):
             self.sharing.rebalance()
 
     def assignment(self) -> list[MessageQueue]:
-        """The queues this consumer reads now, but those of its retry topic."""
+        """The queues this consumer reads now, but those of its retry topic. Number -1 stands for
+        all queues of a topic at one broker, which this and other members pop."""
         retry = RETRY + self.group
-        return sorted(each.queue for each in self.process_queues() if each.wire.topic != retry)
+        pulled = [each.queue for each in self.process_queues() if each.wire.topic != retry]
+        popped = [each.queue for each in self.pops.queues] if self.started_ms else []
+        return sorted([*pulled, *popped])
 
     def process_queues(self) -> list[ProcessQueue]:
         return self.sharing.process_queues() if self.started_ms else []
@@ -210,6 +219,8 @@ class PushConsumer(Member[PushConsumerParameters]):
         self.is_suspended = False
         for queue in self.process_queues():
             self.pulls.go_on(queue)
+        if self.started_ms:
+            self.pops.resume()
 
     def update_core_pool_size(self, count: int) -> None:
         """Threads for the listener, up to consume_thread_max; there never get less."""
@@ -220,15 +231,6 @@ class PushConsumer(Member[PushConsumerParameters]):
         self.workers.count = max(self.workers.count, count)
 
     # ---- offsets
-
-    def begin_of(self, queue: ProcessQueue) -> int:
-        """Where the group goes on in this queue, or begins."""
-        found = self.store.read(queue.wire)
-        if found is not None and found >= 0:
-            return found
-        if queue.wire.topic == RETRY + self.group:
-            return 0
-        return first_offset(self.instance, queue.wire, self.parameters)
 
     def commit(self, queues: Iterable[ProcessQueue] | None = None, *, wait: bool = False) -> None:
         """Tells the store how far the queues are, where that is news."""
@@ -253,7 +255,7 @@ class PushConsumer(Member[PushConsumerParameters]):
     def restart_soon(self, queue: ProcessQueue, offset: int) -> None:
         """The queue goes on at another offset; what was pulled does not count any more."""
         if self.is_open:
-            self.instance.timers.after(0, lambda: self.sharing.restart(queue, offset))
+            self.instance.timers.after(0, lambda: self.sharing.restart(queue, offset), chore=True)
 
     # ---- what pulls and services need
 
@@ -267,10 +269,8 @@ class PushConsumer(Member[PushConsumerParameters]):
         """Topics as the user names them; of retried messages, the first one."""
         namespace = self.parameters.namespace
         if namespace or messages[0].topic.startswith(RETRY):
-            retry = RETRY + self.group
             for message in messages:
-                if message.topic == retry:
-                    message.topic = message.get_property("RETRY_TOPIC") or message.topic
+                message.topic = original_topic(message, self.group)
                 message.topic = unwrap(namespace, message.topic)
 
     def traced(
@@ -311,6 +311,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         info["properties"]["PROP_THREADPOOL_CORE_SIZE"] = str(self.workers.count)
         return info | {
             "mqTable": {each.wire: each.members() for each in self.process_queues()},
+            "mqPopTable": {each.wire: each.members() for each in self.pops.queues},
             "statusTable": {
                 topic: self.stats.members(unwrap(self.parameters.namespace, topic))
                 for topic in list(self.subscriptions)

@@ -45,7 +45,7 @@ class OrderlyService:
 
     def __init__(self, consumer: PushConsumer, listen: Listen) -> None:
         self._consumer = consumer
-        self._listen = listen
+        self.listen = listen
         self._timers = consumer.instance.timers
         self._wants_locks = consumer.parameters.message_model != BROADCASTING
 
@@ -66,7 +66,7 @@ class OrderlyService:
         self, messages: list[MessageExt], context: ConsumeOrderlyContext
     ) -> tuple[ConsumeOrderlyStatus | None, BaseException | None]:
         """The listener's status; None with the exception it raised."""
-        return listening.call(self._listen, messages, context, SUCCESS)
+        return listening.call(self.listen, messages, context, SUCCESS)
 
     def _run(self, queue: ProcessQueue) -> None:
         with queue.consume_lock:
@@ -90,7 +90,7 @@ class OrderlyService:
             if not messages:
                 return None
             context = ConsumeOrderlyContext(queue.queue)
-            call = ListenerCall(consumer, self._listen, queue.queue, messages, context, SUCCESS)
+            call = ListenerCall(consumer, self.listen, queue.queue, messages, context, SUCCESS)
             call.settled(0 if call.status in (SUCCESS, COMMIT) else len(messages))
             if not self._settle(queue, messages, call.status or SUSPEND, context):
                 return self._pause_ms(context)

@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
+from rmq.client.consuming.begins import Begins
+from rmq.client.consuming.offset_stores import RemoteOffsets
 from rmq.client.parameters.consuming import CLUSTERING
 from rmq.client.push.process_queue import ProcessQueue
+from rmq.client.push.send_back import RETRY
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
 
@@ -43,6 +46,7 @@ class PushPulls:
         self._consumer = consumer
         self._given = consumer.parameters
         self._instance = instance
+        self._begins = Begins(instance, consumer.group, consumer.parameters)
         self.limits = (0, 0)  # messages and bytes of one queue
         self.closed = False
         self.share_out(1)
@@ -61,9 +65,30 @@ class PushPulls:
         """Begins with a queue: looks up where, then pulls."""
         if queue.dropped or self.closed:
             return
+        told = functools.partial(self._begun, queue)
+        first = 0 if queue.wire.topic == RETRY + self._consumer.group else None
+        store = self._consumer.store
+        if isinstance(store, RemoteOffsets):
+            self._begins.ask(queue.wire, told, first)
+            return
         try:
-            offset = self._consumer.begin_of(queue)
+            found = store.read(queue.wire)
         except RmqError as error:
+            told(None, error)
+            return
+        if found is None or found < 0:
+            found = first
+        if found is None:
+            self._begins.ask_first(queue.wire, told)
+        else:
+            told(found, None)
+
+    def wait_begun(self) -> None:
+        """Returns when it is known where the queues begin, or brokers do not say."""
+        self._begins.wait(self._given.mq_client_api_timeout / 1000)
+
+    def _begun(self, queue: ProcessQueue, offset: int | None, error: Exception | None) -> None:
+        if offset is None:
             self._later(queue, error, self.put)
             return
         queue.begin(offset)
@@ -163,4 +188,4 @@ class PushPulls:
         else:
             log.info("pulling from %s: %s", queue.queue, error)
         assert callable(function)
-        self._instance.timers.after(pause, functools.partial(function, queue))
+        self._instance.timers.after(pause, functools.partial(function, queue), chore=True)

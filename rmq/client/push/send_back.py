@@ -29,6 +29,21 @@ PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 FIRST_DELAY_LEVEL = 3
 
 
+def original_topic(message: MessageExt, group: str) -> str:
+    """Of a retried message the topic it was sent to; of others their own."""
+    retry = RETRY + group
+    if not message.topic.startswith(retry):
+        return message.topic
+    if message.topic == retry:
+        return message.get_property("RETRY_TOPIC") or message.topic
+    return message.topic[len(retry) + 1 :]  # of a pop: %RETRY%group_topic, or with a +
+
+
+def pop_retry_topic(group: str, topic: str) -> str:
+    """Where brokers put what was popped and not acknowledged."""
+    return f"{RETRY}{group}_{topic}"
+
+
 class SendBack:
     """Of one group in one client; any thread."""
 

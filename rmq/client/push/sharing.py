@@ -3,8 +3,9 @@
     sharing.begin()            # first share; then every 20 s, and when brokers tell of changes
     sharing.restart(queue, offset); sharing.leave()
 
-All members of a group compute the shares by themselves from the same lists. A queue that is lost
-is dropped at once (no new calls), its calls under way get a moment to end, and progress is
+All members of a group compute the shares by themselves from the same lists; with
+client_rebalance=False a broker does it, and says which topics are popped (pops.py). A queue that
+is lost is dropped at once (no new calls), its calls under way get a moment to end, and progress is
 committed; who gets it waits a little longer before asking where to begin. So hand-over repeats few
 messages, and none as a rule. In order nothing may be repeated out of order: there a queue changes
 hands by its lock (orderly_service.py), which is renewed until the last call has ended.
@@ -16,19 +17,19 @@ import functools
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmq.client.allocation import strategy_of
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap
 from rmq.client.connecting.routes import Route
 from rmq.client.connecting.timers import Timer
-from rmq.client.consuming.group import members_of
+from rmq.client.consuming.group import assignment_of, members_of
 from rmq.client.consuming.subscription import Subscription
 from rmq.client.parameters.consuming import BROADCASTING, CLUSTERING
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.queue_locks import RENEW_MS, QueueLocks
-from rmq.client.push.send_back import RETRY
+from rmq.client.push.send_back import RETRY, pop_retry_topic
 from rmq.errors import RmqError, RouteError
 from rmq.format.fastjson import MessageQueue
 
@@ -42,6 +43,14 @@ AGAIN_MS, LOCK_AGAIN_MS = 1_000, 500  # after a share that is not complete
 CALLS_END_S, HAND_OVER_MS = 0.15, 300
 
 
+class Share(NamedTuple):
+    """Of one topic: the queues this consumer pulls, and those it pops."""
+
+    pulled: list[MessageQueue]
+    popped: list[MessageQueue]
+    has_others: bool  # some of them may have been another member's just now
+
+
 class Sharing:
     """Of one consumer; any thread."""
 
@@ -50,6 +59,9 @@ class Sharing:
         self._instance = instance
         given = consumer.parameters
         self._strategy = strategy_of(given.allocate_message_queue_strategy)
+        self._asks_brokers = not (
+            given.client_rebalance or given.consume_orderly or given.message_model == BROADCASTING
+        )
         self._has_locks = given.consume_orderly and given.message_model == CLUSTERING
         self._locks = QueueLocks(instance, consumer.group)
         self._lock = threading.RLock()  # one change at a time
@@ -76,10 +88,11 @@ class Sharing:
                 if not topic.startswith(RETRY):
                     log.info("%s; its queues are read as soon as there are some", error)
         instance.heartbeat(wait_ms=self._consumer.parameters.mq_client_api_timeout)
-        self._timers = [instance.timers.every(REBALANCE_MS, self.rebalance)]
+        self._timers = [instance.timers.every(REBALANCE_MS, self.rebalance, chore=True)]
         if self._has_locks:
-            self._timers.append(instance.timers.every(RENEW_MS, self.renew_locks))
+            self._timers.append(instance.timers.every(RENEW_MS, self.renew_locks, chore=True))
         self.rebalance()
+        self._consumer.pulls.wait_begun()
 
     def end(self) -> None:
         """No more changes."""
@@ -110,11 +123,11 @@ class Sharing:
     def rebalance_soon(self) -> None:
         if not self._is_due and not self._ended:
             self._is_due = True
-            self._instance.timers.after(0, self.rebalance)
+            self._instance.timers.after(0, self.rebalance, chore=True)
 
     def _once_more(self, pause_ms: int) -> None:
         if self._again is None and not self._ended:
-            self._again = self._instance.timers.after(pause_ms, self.rebalance)
+            self._again = self._instance.timers.after(pause_ms, self.rebalance, chore=True)
 
     def _route_changed(self, name: str, route: Route) -> None:
         if name in self._consumer.subscriptions:
@@ -131,6 +144,7 @@ class Sharing:
             lost = [each for each in self._queues.values()
                     if subscriptions.get(each.wire.topic) is not each.subscription]  # fmt: skip
             self._give_up(lost)
+            self._consumer.pops.keep(subscriptions)
             for queue in list(self._leaving.values()):
                 self.let_go(queue)
             for topic, subscription in subscriptions.items():
@@ -151,33 +165,60 @@ class Sharing:
         consumer, instance = self._consumer, self._instance
         route = instance.known_route(topic) or instance.route(topic, refresh=True)
         queues = sorted(route.readable())
-        if consumer.parameters.message_model == BROADCASTING:
-            mine, others = queues, False
-        else:
-            members = sorted(set(members_of(instance, consumer.group, route, self._silent)))
-            if instance.client_id not in members:
-                instance.heartbeat()  # what there is stays until the broker knows us
-                self._once_more(AGAIN_MS)
-                return
-            others = len(members) > 1
-            mine = self._strategy.allocate(consumer.group, instance.client_id, queues, members)
-        wanted = set(mine)
+        share = self._of_broker(route) if self._asks_brokers else self._of_members(route, queues)
+        if share is None:
+            instance.heartbeat()  # what there is stays until the broker knows us
+            self._once_more(AGAIN_MS)
+            return
+        if self._asks_brokers and not topic.startswith(RETRY):
+            self._follow_mode(topic, share)
+        wanted = set(share.pulled)
         lost = [each for wire, each in self._queues.items()
                 if wire.topic == topic and wire not in wanted]  # fmt: skip
         self._give_up(lost)
-        new = [wire for wire in mine if wire not in self._queues]
+        new = [wire for wire in share.pulled if wire not in self._queues]
         if new:
-            new = self._take(new, subscription, HAND_OVER_MS if others else 0)
-        if new or lost:
+            new = self._take(new, subscription, HAND_OVER_MS if share.has_others else 0)
+        elif lost:
             consumer.pulls.share_out(len(self._queues))
+        if consumer.pops.assign(topic, subscription, share.popped) or new or lost:
             self._tell(topic, queues)
+
+    def _of_members(self, route: Route, queues: list[MessageQueue]) -> Share | None:
+        """As the members compute it by themselves."""
+        consumer, own = self._consumer, self._instance.client_id
+        if consumer.parameters.message_model == BROADCASTING:
+            return Share(queues, [], False)
+        members = sorted(set(members_of(self._instance, consumer.group, route, self._silent)))
+        if own not in members:
+            return None
+        mine = self._strategy.allocate(consumer.group, own, queues, members)
+        return Share(mine, [], len(members) > 1)
+
+    def _of_broker(self, route: Route) -> Share | None:
+        """As a broker says."""
+        found = assignment_of(
+            self._instance, self._consumer.group, route, self._strategy.name, self._silent
+        )
+        return None if found is None else Share(found.pulled, found.popped, True)
+
+    def _follow_mode(self, topic: str, share: Share) -> None:
+        """Who pulls reads also what was popped before, and not acknowledged."""
+        subscriptions = self._consumer.subscriptions
+        retry = pop_retry_topic(self._consumer.group, topic)
+        if share.popped:
+            subscriptions.pop(retry, None)
+        elif share.pulled and retry not in subscriptions:
+            subscriptions[retry] = Subscription.of(retry)
+            self._once_more(AGAIN_MS)
 
     def _tell(self, topic: str, queues: list[MessageQueue]) -> None:
         listener = self._consumer.parameters.message_queue_listener
         if listener is None:
             return
         name = unwrap(self._consumer.parameters.namespace, topic)
-        own = [wire for wire in self._queues if wire.topic == topic]
+        own = [wire for wire in (*self._queues, *(each.wire for each in self._consumer.pops.queues))
+               if wire.topic == topic]  # fmt: skip
         try:
             listener(name, [each._replace(topic=name) for each in queues],
                      sorted(each._replace(topic=name) for each in own))  # fmt: skip
@@ -203,17 +244,19 @@ class Sharing:
                 self._once_more(LOCK_AGAIN_MS)
             new = [wire for wire in new if held.get(wire)]
             pause_ms = 0
+        begun = []
         for wire in new:
             queue = self._queues[wire] = self._new(wire, subscription)
             if self._has_locks:
                 queue.locked(asked)
             log.info("%s reads %s", self._instance.client_id, wire)
+            begun.append(functools.partial(self._consumer.pulls.put, queue))
+        self._consumer.pulls.share_out(len(self._queues))  # before one of them pulls
+        for begin in begun:
             if pause_ms:
-                self._instance.timers.after(
-                    pause_ms, functools.partial(self._consumer.pulls.put, queue)
-                )
+                self._instance.timers.after(pause_ms, begin, chore=True)
             else:
-                self._consumer.pulls.put(queue)
+                begin()
         return new
 
     def _give_up(self, lost: list[ProcessQueue]) -> None:

@@ -27,7 +27,9 @@ from rmq import (
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.trace import traces_of
 from rmq.client.push import concurrent_service
-from rmq.client.push.consumer import RETRY
+from rmq.client.push.process_queue import ProcessQueue
+from rmq.client.push.pulls import PushPulls
+from rmq.client.push.send_back import RETRY
 from rmq.pytest_plugin import RunningBroker
 
 LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
@@ -280,6 +282,27 @@ def test_thresholds_of_topic_size_and_span(
         assert all(0 < each.count <= most for each in consumer.process_queues())
         gate.set()
         wait_until(lambda: len(kept.messages) == 60 * len(queues), 30)
+
+
+def test_queues_know_their_share_before_they_pull(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = broker.namesrv_addr
+    create(address, "push-shares", 2)
+    limits: list[int] = []
+    real = PushPulls.put
+
+    def put(pulls: PushPulls, queue: ProcessQueue) -> None:
+        limits.append(pulls.limits[0])
+        real(pulls, queue)
+
+    monkeypatch.setattr(PushPulls, "put", put)
+    with consumer_of(
+        address, "push-shares", Kept(), message_model="BROADCASTING", offset_store=Forgetful(),
+        pull_threshold_for_topic=40,
+    ) as consumer:  # fmt: skip
+        consumer.subscribe("push-shares")
+        assert limits == [20, 20]
 
 
 class Forgetful:

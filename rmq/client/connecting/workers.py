@@ -1,6 +1,6 @@
-"""The threads that call a listener, and the tasks that wait for them.
+"""A few threads, and the tasks that wait for them: calls of a listener, chores of the timers.
 
-    workers = Workers("billing", 20); workers.submit(function)
+    workers = Workers("consume-billing", 20); workers.submit(function)
     workers.drain(until, thread); workers.close(until, thread)
 
 A task is a function without arguments; nobody waits for its end, so that it costs a place in a
@@ -43,13 +43,13 @@ class Workers:
         with self._lock:
             if self.closed or len(self._threads) >= self.count:
                 return
-            name = f"rmq-consume-{self._name[:100]}-{len(self._threads) + 1}"
+            name = f"rmq-{self._name[:100]}-{len(self._threads) + 1}"
             thread = threading.Thread(target=self._run, name=name, daemon=True)
             try:
                 thread.start()
             except RuntimeError as error:  # the next task tries again
                 if not self._threads:
-                    log.error("no thread for the listener of %s: %s", self._name, error)
+                    log.error("no thread for %s: %s", self._name, error)
                 return
             self._threads.append(thread)
 

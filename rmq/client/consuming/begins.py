@@ -1,0 +1,99 @@
+"""Begins: asks brokers where a group goes on in its queues, all at the same time.
+
+    begins = Begins(instance, "billing", parameters)
+    begins.ask(queue, told)           # told(offset, None) or told(None, error), in any thread
+    begins.ask_first(queue, told)     # of a group that never committed there
+    begins.wait(3.0)                  # until nothing is under way
+
+Nobody waits for an answer but who calls wait(): a silent broker holds up its own queues only.
+Topics are named as on the wire.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from cext.client.reply import Reply
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.consuming.group import FromWhere, first_question
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError, RmqError
+from rmq.format.fastjson import MessageQueue
+
+Told = Callable[[int | None, Exception | None], object]
+Answered = Callable[[Reply], object]
+
+
+class Begins:
+    """Of one member; any thread."""
+
+    def __init__(self, instance: ClientInstance, group: str, given: FromWhere) -> None:
+        self._instance = instance
+        self._group = group
+        self._given = given
+        self._news = threading.Condition()
+        self._under_way = 0
+
+    def ask(self, queue: MessageQueue, told: Told, first: int | None = None) -> None:
+        """`first`: where a group begins that never committed; unset: as consume_from_where says."""
+        end = self._begun(told)
+
+        def committed(reply: Reply) -> None:
+            if reply.code != ResponseCode.QUERY_NOT_FOUND:
+                end(reply.check().int_field("offset"), None)
+            elif first is not None:
+                end(first, None)
+            else:
+                self._first(queue, end)
+
+        fields = {"consumerGroup": self._group, "topic": queue.topic, "queueId": queue.queue_id}
+        self._submit(queue, RequestCode.QUERY_CONSUMER_OFFSET, fields, committed, end)
+
+    def ask_first(self, queue: MessageQueue, told: Told) -> None:
+        self._first(queue, self._begun(told))
+
+    def wait(self, timeout_s: float) -> None:
+        with self._news:
+            self._news.wait_for(lambda: self._under_way == 0, timeout_s)
+
+    def _begun(self, told: Told) -> Told:
+        with self._news:
+            self._under_way += 1
+
+        def end(offset: int | None, error: Exception | None) -> None:
+            try:
+                told(offset, error)
+            finally:
+                with self._news:
+                    self._under_way -= 1
+                    self._news.notify_all()
+
+        return end
+
+    def _first(self, queue: MessageQueue, end: Told) -> None:
+        code, more = first_question(self._given)
+        fields = {"topic": queue.topic, "queueId": queue.queue_id, **more}
+        self._submit(
+            queue, code, fields, lambda reply: end(reply.check().int_field("offset"), None), end
+        )
+
+    def _submit(
+        self, queue: MessageQueue, code: int, fields: dict[str, Any], answered: Answered, end: Told
+    ) -> None:
+        def told(reply: Reply | None, error: Exception | None) -> None:
+            if reply is None:
+                end(None, error or RemoteError(ResponseCode.SYSTEM_ERROR, "no answer"))
+                return
+            try:
+                answered(reply)
+            except RmqError as problem:
+                end(None, problem)
+
+        try:
+            address = self._instance.address_of(queue.broker_name)
+            timeout_ms = self._instance.parameters.mq_client_api_timeout
+            self._instance.submit(address, code, fields, b"", timeout_ms, told)
+        except RmqError as error:
+            end(None, error)

@@ -1,0 +1,58 @@
+"""PopQueue: what a push consumer pops from, all queues of a topic at one broker or one of them.
+
+The broker keeps what was popped and is not acknowledged; here it is only counted. No I/O.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from rmq.client.consuming.subscription import Subscription
+from rmq.client.pop.popping import Target
+from rmq.format.fastjson import MessageQueue
+
+
+class PopQueue:
+    """Any thread may use it."""
+
+    def __init__(self, wire: MessageQueue, shown: MessageQueue, subscription: Subscription) -> None:
+        self.wire = wire
+        self.queue = shown  # as the user names it
+        self.target = Target(wire.topic, wire.broker_name, wire.queue_id)
+        self.subscription = subscription
+        self.dropped = False
+        self.in_hand = 0  # messages that are not dealt with
+        self.popped_ms = int(time.time() * 1000)
+        self._lock = threading.Lock()
+        self._popping = False
+        self._is_waiting = False  # for room, before it pops on
+
+    def begin(self, most: int) -> bool:
+        """Whether to pop now: none is under way, and at most so many messages are in hand."""
+        with self._lock:
+            if self.dropped or self._popping:
+                return False
+            self._is_waiting = self.in_hand > most
+            self._popping = not self._is_waiting
+            if self._popping:
+                self.popped_ms = int(time.time() * 1000)
+            return self._popping
+
+    def ended(self, count: int = 0) -> None:
+        """A pop brought so many messages."""
+        with self._lock:
+            self._popping = False
+            self.in_hand += count
+
+    def done(self, count: int) -> bool:
+        """So many are dealt with; whether a pop waits for room."""
+        with self._lock:
+            self.in_hand -= count
+            return self._is_waiting
+
+    def members(self) -> dict[str, Any]:
+        """PopProcessQueueInfo of a consumer's running info."""
+        return {"waitAckCount": self.in_hand, "droped": self.dropped,
+                "lastPopTimestamp": self.popped_ms}  # fmt: skip

@@ -1,0 +1,131 @@
+"""Calls a listener with popped messages, in any order, as many calls at once as there are threads.
+
+What was dealt with is acknowledged. What failed becomes visible again after a pause that grows with
+reconsume_times (RocketMQ's table, 10 s to 2 h), or the one the context's level says; level -1 makes
+it a dead letter at once. What was tried max_reconsume_times is still tried, ever later, until it is
+four hours old; then it is given up. The group's retryMaxTimes may make it a dead letter before.
+
+A batch whose invisible time is over when its call would begin is left out, and one whose call took
+longer changes nothing: its messages are on their way to others.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from cext.client.message import MessageExt
+from cext.client.reply import Reply
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.consuming.listening import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
+from rmq.client.pop.acks import Acks
+from rmq.client.pop.handles import Handle
+from rmq.client.push.listener_call import ListenerCall
+from rmq.client.push.pop_queue import PopQueue
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RmqError
+
+if TYPE_CHECKING:
+    from rmq.client.push.consumer import PushConsumer
+    from rmq.client.push.pops import PushPops
+
+log = logging.getLogger("rmq.client")
+
+DELAYS_S = [10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200]
+DEAD_AT_ONCE = -1
+SUCCESS = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+
+class PopService:
+    """Of one consumer."""
+
+    def __init__(self, consumer: PushConsumer, instance: ClientInstance, pops: PushPops) -> None:
+        self._consumer = consumer
+        self._instance = instance
+        self._pops = pops
+        self._timeout_ms = consumer.parameters.mq_client_api_timeout
+        self.acks = Acks(instance, consumer.group, self._timeout_ms)
+
+    def take(self, queue: PopQueue, messages: list[MessageExt], until: float) -> None:
+        """What a pop brought; nobody else's until then (monotonic)."""
+        most = self._consumer.parameters.consume_message_batch_max_size
+        for at in range(0, len(messages), most):
+            part = messages[at : at + most]
+            self._consumer.workers.submit(functools.partial(self._consume, queue, part, until))
+
+    def _consume(self, queue: PopQueue, messages: list[MessageExt], until: float) -> None:
+        try:
+            if queue.dropped or time.monotonic() >= until:
+                log.info("%d messages of %s are left to others", len(messages), queue.queue)
+            else:
+                self._call(queue, messages, until)
+        finally:
+            if queue.done(len(messages)):
+                self._pops.go_on(queue)
+
+    def _call(self, queue: PopQueue, messages: list[MessageExt], until: float) -> None:
+        consumer = self._consumer
+        context = ConsumeConcurrentlyContext(queue.queue)
+        call = ListenerCall(
+            consumer, consumer.service.listen, queue.queue, messages, context, SUCCESS
+        )
+        good = min(max(context.ack_index, -1) + 1, len(messages)) if call.status is SUCCESS else 0
+        failed = messages[good:]
+        call.settled(len(failed))
+        if time.monotonic() >= until:
+            log.warning("the call for %s took longer than its invisible time", messages[0])
+            return
+        self.ack(queue, messages[:good])
+        for message in failed:
+            self._postpone(queue, message, context.delay_level_when_next_consume)
+
+    def _handle(self, queue: PopQueue, message: MessageExt) -> Handle:
+        text = message.get_property("POP_CK") or ""
+        return Handle.of(text, queue.wire.topic, self._consumer.group)
+
+    def ack(self, queue: PopQueue, messages: list[MessageExt]) -> None:
+        """Returns at once; a failure is logged, and the message comes again."""
+        self.acks.add([self._handle(queue, each) for each in messages], _log_refusal)
+
+    def _postpone(self, queue: PopQueue, message: MessageExt, level: int) -> None:
+        if level == DEAD_AT_ONCE:
+            if self._consumer.sender.send_back(message, DEAD_AT_ONCE):
+                self.ack(queue, [message])
+            return
+        delay_s = self._delay_s(message, level)
+        if delay_s is None:
+            log.warning("%s was tried %d times: given up", message, message.reconsume_times)
+            self.ack(queue, [message])
+            return
+        handle = self._handle(queue, message)
+        fields = {**self.acks.fields(handle), "invisibleTime": delay_s * 1000}
+        try:
+            self._instance.submit(
+                self._instance.address_of(handle.broker_name),
+                RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields, b"", self._timeout_ms, _changed,
+            )  # fmt: skip
+        except RmqError as error:
+            _changed(None, error)
+
+    def _delay_s(self, message: MessageExt, level: int) -> int | None:
+        if message.reconsume_times >= self._consumer.times_max:
+            age_s = time.time() - message.born_timestamp / 1000
+            if age_s > 2 * DELAYS_S[-1]:
+                return None
+            level = bisect.bisect_right(DELAYS_S, age_s)
+        elif level <= 0:
+            level = message.reconsume_times
+        return DELAYS_S[min(level, len(DELAYS_S) - 1)]
+
+
+def _log_refusal(error: Exception | None) -> None:
+    if error is not None:
+        log.warning("an ack failed, the message comes again: %s", error)
+
+
+def _changed(reply: Reply | None, error: Exception | None) -> None:
+    if reply is None or reply.code != ResponseCode.SUCCESS:
+        log.warning("the next try comes after the invisible time: %s", error or reply)

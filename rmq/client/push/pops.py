@@ -1,0 +1,153 @@
+"""PushPops: pops for one push consumer, where brokers share queues out and say POP.
+
+    pops = PushPops(consumer, instance)
+    pops.assign("orders", subscription, queues)     # these are the topic's from now on
+    pops.go_on(queue)
+
+As RocketMQ 5's push consumers: each queue assigned (number -1: all of the topic at that broker) has
+one pop under way, held by the broker while there is nothing, until more than
+pop_threshold_for_queue messages of it are in hand. Who leaves gives back nothing: what is in hand
+comes to others when its invisible time is over.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from cext.client.message import MessageExt
+from cext.client.reply import Reply
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import unwrap
+from rmq.client.consuming.subscription import Subscription
+from rmq.client.pop.popping import NOTHING, PATIENCE_MS, POLLING_FULL, pop_fields, popped, without
+from rmq.client.push.pop_queue import PopQueue
+from rmq.client.push.pop_service import PopService
+from rmq.codes import RequestCode
+from rmq.errors import RmqError
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from rmq.client.push.consumer import PushConsumer
+
+log = logging.getLogger("rmq.client")
+
+BROKER_HOLDS_MS = 15_000
+SOON_US, SOON_PAUSE_MS = 5_000, 100  # "nothing new" that came at once is not asked again at once
+FULL_PAUSE_MS = 50
+
+
+class PushPops:
+    """Any thread may use it; `assign` and `keep` one at a time."""
+
+    def __init__(self, consumer: PushConsumer, instance: ClientInstance) -> None:
+        self._consumer = consumer
+        self._given = consumer.parameters
+        self._instance = instance
+        self.closed = False
+        self._queues: dict[MessageQueue, PopQueue] = {}
+        self.service = PopService(consumer, instance, self)
+
+    @property
+    def queues(self) -> list[PopQueue]:
+        return list(self._queues.values())
+
+    def assign(
+        self, topic: str, subscription: Subscription, wanted: Collection[MessageQueue]
+    ) -> bool:
+        """Whether that is news."""
+        lost = [each for each in self.queues if each.wire.topic == topic and (
+            each.wire not in wanted or each.subscription is not subscription)]  # fmt: skip
+        self._drop(lost)
+        new = [each for each in wanted if each not in self._queues]
+        for wire in new:
+            shown = wire._replace(topic=unwrap(self._given.namespace, topic))
+            queue = self._queues[wire] = PopQueue(wire, shown, subscription)
+            log.info("%s pops %s", self._instance.client_id, wire)
+            self.go_on(queue)
+        return bool(lost or new)
+
+    def keep(self, subscriptions: Mapping[str, Subscription]) -> None:
+        """Drops the queues of topics that are not subscribed any more."""
+        self._drop([each for each in self.queues if each.wire.topic not in subscriptions])
+
+    def _drop(self, lost: list[PopQueue]) -> None:
+        for queue in lost:
+            log.info("%s leaves %s", self._instance.client_id, queue.wire)
+            queue.dropped = True
+            del self._queues[queue.wire]
+
+    def resume(self) -> None:
+        for queue in self.queues:
+            self.go_on(queue)
+
+    def go_on(self, queue: PopQueue) -> None:
+        """Sends the queue's next pop, unless one is under way or enough is in hand."""
+        given = self._given
+        if self.closed or self._consumer.is_suspended:
+            return
+        if not queue.begin(given.pop_threshold_for_queue):
+            return
+        fields = pop_fields(
+            self._consumer.group, given, queue.target, queue.subscription,
+            most=given.pop_batch_nums, invisible_ms=given.pop_invisible_time,
+            held_ms=BROKER_HOLDS_MS,
+        )  # fmt: skip
+        try:
+            address = self._instance.address_of(queue.wire.broker_name)
+            self._instance.submit(
+                address, RequestCode.POP_MESSAGE, fields, b"", BROKER_HOLDS_MS + PATIENCE_MS,
+                functools.partial(self._popped, queue),
+            )  # fmt: skip
+        except RmqError as error:
+            self._failed(queue, error)
+
+    def _popped(self, queue: PopQueue, reply: Reply | None, error: Exception | None) -> None:
+        if reply is None:
+            self._failed(queue, error)
+            return
+        found: list[MessageExt] = []
+        pause_ms = self._given.pull_interval
+        try:
+            if reply.code not in NOTHING:
+                found = self._messages(queue, reply)
+                until = time.monotonic() + reply.int_field("invisibleTime") / 1000
+            elif reply.code == POLLING_FULL:
+                pause_ms = FULL_PAUSE_MS
+            elif reply.waited_us < SOON_US:
+                pause_ms = SOON_PAUSE_MS
+        except RmqError as problem:
+            self._failed(queue, problem)
+            return
+        queue.ended(len(found))
+        if found:
+            self.service.take(queue, found, until)
+        if pause_ms:
+            self._instance.timers.after(pause_ms, functools.partial(self.go_on, queue))
+        else:
+            self.go_on(queue)
+
+    def _messages(self, queue: PopQueue, reply: Reply) -> list[MessageExt]:
+        """Those the listener shall see; the others are acknowledged."""
+        consumer = self._consumer
+        found = popped(reply.check(), queue.target, consumer.group, self._given.namespace)
+        consumer.stats.pulled(queue.queue.topic, len(found), reply.waited_us / 1000)
+        wanted = queue.subscription.wanted(found)
+        tried_out = [each for each in wanted if each.reconsume_times > consumer.times_max]
+        for message in tried_out:
+            log.warning("%s was tried %d times: given up", message, message.reconsume_times)
+        if tried_out:
+            wanted = without(wanted, tried_out)
+        self.service.ack(queue, without(found, wanted))
+        return wanted
+
+    def _failed(self, queue: PopQueue, error: Exception | None) -> None:
+        queue.ended()
+        if queue.dropped or self.closed:
+            return
+        log.info("popping %s: %s", queue.queue, error)
+        pause_ms = self._given.pull_time_delay_mills_when_exception
+        self._instance.timers.after(pause_ms, functools.partial(self.go_on, queue), chore=True)

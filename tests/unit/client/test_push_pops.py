@@ -1,0 +1,200 @@
+"""Push consumers whose queues brokers share out: pulled or popped, as an operator says."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.consuming import PARAMETERS, Kept, committed, create, numbers, once_each, send
+from support.waiting import wait_until
+
+from rmq import Admin, ConsumeConcurrentlyStatus, Message, PushConsumer
+from rmq.client.push import pop_service
+from rmq.format.fastjson import MessageQueue
+from rmq.pytest_plugin import RunningBroker
+
+LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+
+def set_mode(broker: RunningBroker, topic: str, group: str, mode: str, share: int = 0) -> None:
+    with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+        admin.create_group(group)
+        admin.set_consume_mode(topic, group, mode, pop_share_queue_num=share)
+
+
+@contextlib.contextmanager
+def consuming(
+    broker: RunningBroker, name: str, listener: Any, **changes: Any
+) -> Iterator[PushConsumer]:
+    changes = {**PARAMETERS, "client_rebalance": False, **changes}
+    with PushConsumer(name, listener, namesrv_addr=broker.namesrv_addr, **changes) as consumer:
+        consumer.subscribe(name)
+        yield consumer
+
+
+def bodies(kept: Kept) -> list[int]:
+    return [int(each.body) for each in kept.messages]
+
+
+def popped_only(consumer: PushConsumer, topic: str) -> bool:
+    """All of the topic's queues are popped, none is pulled."""
+    return [each.queue_id for each in consumer.assignment() if each.topic == topic] == [-1]
+
+
+def test_all_members_pop_from_all_queues(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "mode-pop", 2)
+    set_mode(broker, "mode-pop", "mode-pop", "POP")
+    one, two = Kept(lambda *_: time.sleep(0.002)), Kept(lambda *_: time.sleep(0.002))
+    with (
+        consuming(broker, "mode-pop", one, pop_batch_nums=8) as first,
+        consuming(broker, "mode-pop", two, pop_batch_nums=8) as second,
+    ):
+        wait_until(lambda: popped_only(first, "mode-pop") and popped_only(second, "mode-pop"))
+        send(broker.namesrv_addr, numbers("mode-pop", 0, 600))
+        wait_until(lambda: len(one.messages) + len(two.messages) >= 600, 60)
+        wait_until(lambda: not any(each.in_hand for each in (*first.pops.queues,
+                                                            *second.pops.queues)))  # fmt: skip
+        assert first.running_info()["mqPopTable"]
+    assert once_each(bodies(one) + bodies(two), 0, 600)
+    assert one.messages and two.messages
+
+
+def test_what_was_popped_is_acknowledged(broker: RunningBroker) -> None:
+    """After its invisible time nothing comes again."""
+    create(broker.namesrv_addr, "mode-acks")
+    set_mode(broker, "mode-acks", "mode-acks", "POP")
+    send(broker.namesrv_addr, numbers("mode-acks", 0, 100))
+    kept = Kept()
+    with consuming(broker, "mode-acks", kept, pop_invisible_time=5_000):
+        wait_until(lambda: len(kept.messages) == 100, 30)
+    time.sleep(5.5)
+    with consuming(broker, "mode-acks", kept):
+        send(broker.namesrv_addr, numbers("mode-acks", 100, 101))
+        wait_until(lambda: 100 in bodies(kept), 30)
+    assert once_each(bodies(kept), 0, 101)
+
+
+def test_what_failed_comes_again_after_the_pause_of_its_tries(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pop_service, "DELAYS_S", [1, 2, 7200])
+    create(broker.namesrv_addr, "mode-later")
+    set_mode(broker, "mode-later", "mode-later", "POP")
+    kept = Kept(lambda messages, _: LATER if messages[0].reconsume_times < 2 else None)
+    with consuming(broker, "mode-later", kept):
+        send(broker.namesrv_addr, numbers("mode-later", 0, 1))
+        wait_until(lambda: len(kept.messages) == 3, 60)
+        assert [(each.topic, each.reconsume_times) for each in kept.messages] == [
+            ("mode-later", 0), ("mode-later", 1), ("mode-later", 2)]  # fmt: skip
+        first, second, third = kept.times
+        assert second - first > 0.9
+        assert third - second > 1.9
+
+
+def test_of_a_batch_the_rest_behind_the_ack_index_comes_again(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pop_service, "DELAYS_S", [1])
+    create(broker.namesrv_addr, "mode-index")
+    set_mode(broker, "mode-index", "mode-index", "POP")
+    send(broker.namesrv_addr, numbers("mode-index", 0, 8))
+
+    def decide(messages: list[Any], context: Any) -> None:
+        if messages[0].reconsume_times == 0:
+            context.ack_index = 4
+
+    kept = Kept(decide)
+    with consuming(broker, "mode-index", kept, consume_message_batch_max_size=8):
+        wait_until(lambda: len(kept.messages) >= 11, 60)
+        again = [int(each.body) for each in kept.messages if each.reconsume_times]
+        assert sorted(again) == [5, 6, 7]
+
+
+def test_level_minus_one_makes_it_a_dead_letter_at_once(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "mode-dead")
+    set_mode(broker, "mode-dead", "mode-dead", "POP")
+
+    def decide(messages: list[Any], context: Any) -> ConsumeConcurrentlyStatus:
+        context.delay_level_when_next_consume = -1
+        return LATER
+
+    kept = Kept(decide)
+    with consuming(broker, "mode-dead", kept):
+        send(broker.namesrv_addr, [Message("mode-dead", b"7", keys="dead-7")])
+        with Admin(namesrv_addr=broker.namesrv_addr) as admin:
+            dead = MessageQueue("%DLQ%mode-dead", "broker-a", 0)
+            wait_until(lambda: "%DLQ%mode-dead" in admin.topics(), 30)
+            wait_until(lambda: admin.max_offset(dead) == 1, 30)
+    assert len(kept.messages) == 1
+
+
+def test_more_is_popped_only_while_little_is_in_hand(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "mode-full")
+    set_mode(broker, "mode-full", "mode-full", "POP")
+    send(broker.namesrv_addr, numbers("mode-full", 0, 300))
+    gate = {"is_open": False}
+
+    def decide(*_: Any) -> None:
+        wait_until(lambda: gate["is_open"], 60)
+
+    kept = Kept(decide)
+    with consuming(broker, "mode-full", kept, pop_threshold_for_queue=20, pop_batch_nums=10,
+                   consume_thread_min=2) as consumer:  # fmt: skip
+        (queue,) = consumer.pops.queues
+        wait_until(lambda: queue.in_hand == 30)  # more than 20, and no pop more
+        time.sleep(0.3)
+        assert queue.in_hand == 30
+        gate["is_open"] = True
+        wait_until(lambda: len(kept.messages) == 300, 60)
+    assert once_each(bodies(kept), 0, 300)
+
+
+def test_the_mode_may_change_while_it_consumes(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "mode-change", 2)
+    set_mode(broker, "mode-change", "mode-change", "PULL")
+    kept = Kept()
+    with consuming(broker, "mode-change", kept) as consumer:
+        for begin, mode in ((0, "PULL"), (100, "POP"), (200, "PULL")):
+            set_mode(broker, "mode-change", "mode-change", mode)
+            consumer.group_changed()
+            if mode == "POP":
+                wait_until(lambda: popped_only(consumer, "mode-change"), 30)
+            else:
+                wait_until(lambda: not consumer.pops.queues and len(consumer.assignment()) >= 2, 30)
+            send(broker.namesrv_addr, numbers("mode-change", begin, begin + 100))
+            wait_until(lambda end=begin + 100: len(set(bodies(kept))) == end, 60)
+    assert set(bodies(kept)) == set(range(300))
+
+
+def test_brokers_share_out_what_is_pulled(broker: RunningBroker) -> None:
+    """client_rebalance=False without a mode: every queue has one owner."""
+    queues = create(broker.namesrv_addr, "mode-pull", 4)
+    one, two = Kept(), Kept()
+    with (
+        consuming(broker, "mode-pull", one) as first,
+        consuming(broker, "mode-pull", two) as second,
+    ):
+
+        def owned(consumer: PushConsumer) -> list[MessageQueue]:
+            return [each for each in consumer.assignment() if each.topic == "mode-pull"]
+
+        wait_until(lambda: (len(owned(first)), len(owned(second))) == (2, 2), 60)
+        assert sorted(owned(first) + owned(second)) == sorted(queues)
+        send(broker.namesrv_addr, numbers("mode-pull", 0, 200))
+        wait_until(lambda: len(one.messages) + len(two.messages) >= 200, 60)
+    assert once_each(bodies(one) + bodies(two), 0, 200)
+    assert sum(each or 0 for each in committed(broker.namesrv_addr, "mode-pull", queues)) == 200
+
+
+def test_members_that_share_by_themselves_do_not_follow_the_mode(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "mode-own", 2)
+    set_mode(broker, "mode-own", "mode-own", "POP")
+    kept = Kept()
+    with consuming(broker, "mode-own", kept, client_rebalance=True) as consumer:
+        send(broker.namesrv_addr, numbers("mode-own", 0, 50))
+        wait_until(lambda: len(kept.messages) == 50, 30)
+        assert not consumer.pops.queues
+        assert len(consumer.assignment()) == 2

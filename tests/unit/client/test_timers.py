@@ -1,0 +1,109 @@
+"""What is due is done in time, whatever waits for answers meanwhile."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support.scripted_peer import ScriptedPeer
+from support.waiting import wait_until
+
+from rmq import PushConsumer
+from rmq.client.connecting.timers import Timers
+from rmq.format.remoting import Command
+
+ROUTE, HEARTBEAT, MEMBERS = 105, 34, 38
+
+
+@pytest.fixture
+def timers() -> Iterator[Timers]:
+    found = Timers("test-timers", 4)
+    found.start()
+    yield found
+    found.stop()
+
+
+def test_a_chore_that_waits_holds_up_nothing(timers: Timers) -> None:
+    gate, ticks, done = threading.Event(), [], []
+    for _ in range(3):
+        timers.after(0, lambda: gate.wait(60) and done.append(1), chore=True)
+    timers.every(5, lambda: ticks.append(1))
+    timers.every(5, lambda: done.append(2), chore=True)  # the fourth thread
+    wait_until(lambda: len(ticks) >= 5 and done.count(2) >= 5)
+    assert 1 not in done
+    gate.set()
+    wait_until(lambda: done.count(1) == 3)
+
+
+def test_a_chore_never_runs_twice_at_once(timers: Timers) -> None:
+    running: list[int] = []
+    most: list[int] = []
+
+    def chore() -> None:
+        running.append(1)
+        most.append(len(running))
+        time.sleep(0.02)
+        running.pop()
+
+    timers.every(1, chore, chore=True)
+    wait_until(lambda: len(most) >= 10)
+    assert set(most) == {1}
+
+
+@pytest.mark.parametrize("chore", [False, True])
+def test_what_raises_is_done_again(timers: Timers, chore: bool) -> None:
+    times: list[float] = []
+
+    def failing() -> None:
+        times.append(time.monotonic())
+        raise ValueError("of the test")
+
+    timer = timers.every(1, failing, chore=chore)
+    wait_until(lambda: len(times) >= 3)
+    timer.cancel()
+
+
+def test_a_silent_broker_does_not_make_heartbeats_late() -> None:
+    """Questions about the group's members wait for it, and others hear of us all the same."""
+    beats: list[float] = []
+    asked: list[float] = []
+
+    def heard(request: Command) -> Command:
+        beats.append(time.monotonic())
+        return request.reply(0)
+
+    is_silent = threading.Event()
+
+    def members(request: Command) -> Command | None:
+        if is_silent.is_set():
+            asked.append(time.monotonic())
+            return None
+        return request.reply(0, body=b'{"consumerIdList":[]}')
+
+    ok = {35: lambda request: request.reply(0), MEMBERS: members}
+    with (
+        ScriptedPeer({HEARTBEAT: heard, **ok}) as lively,
+        ScriptedPeer({HEARTBEAT: lambda request: request.reply(0), **ok}) as silent,
+    ):
+        brokers = {"a": silent.address, "b": lively.address}
+        route = json.dumps({
+            "brokerDatas": [{"brokerName": name, "cluster": "c", "brokerAddrs": {"0": address}}
+                            for name, address in brokers.items()],
+            "queueDatas": [{"brokerName": "a", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}],
+        }).encode()  # fmt: skip
+        with ScriptedPeer({ROUTE: lambda request: request.reply(0, body=route)}) as names:
+            given: dict[str, Any] = {"heartbeat_broker_interval": 50}
+            with PushConsumer(
+                "late", lambda *_: None, namesrv_addr=names.address, **given
+            ) as consumer:
+                consumer.subscribe("orders")
+                is_silent.set()
+                consumer.group_changed()  # shares the queues anew, and nobody answers
+                wait_until(lambda: asked)
+                began = time.monotonic()
+                wait_until(lambda: len([each for each in beats if each > began]) >= 4)
+                assert len(asked) == 1, "the first question is still waited for"
