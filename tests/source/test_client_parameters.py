@@ -13,6 +13,7 @@ from rmq.client.parameters import (
     ProducerParameters,
     PullConsumerParameters,
     PushConsumerParameters,
+    TransactionProducerParameters,
 )
 from rmq.client.parameters.page import MESSAGE, TABLES, keywords, page, rows
 
@@ -44,6 +45,12 @@ allocateMessageQueueStrategy=None pullBatchSize=10 pullThresholdForAll=10000
 pullThresholdForQueue=1000 consumeMaxSpan=2000
 pullThresholdSizeForQueue=100 consumeFromWhere=CONSUME_FROM_LAST_OFFSET
 brokerSuspendMaxTimeMillis=20000 consumerTimeoutMillisWhenSuspend=30000
+consumerPullTimeoutMillis=10000 messageModel=CLUSTERING messageQueueListener=None offsetStore=None
+registerTopics=() pullThreadNums=20 topicMetadataCheckIntervalMillis=30000 consumeTimestamp=None
+"""
+TRANSACTION_PRODUCER = """
+transactionListener=None transactionCheckListener=None checkThreadPoolMinSize=1
+checkThreadPoolMaxSize=1 checkRequestHoldMax=2000
 """
 PUSH_CONSUMER = """
 consumerGroup=DEFAULT_CONSUMER messageModel=CLUSTERING consumeFromWhere=CONSUME_FROM_LAST_OFFSET
@@ -71,6 +78,7 @@ def test_the_keywords_are_written_from_the_code() -> None:
 @pytest.mark.parametrize(
     ("of", "expected"),
     [(ClientParameters, CLIENT), (ProducerParameters, PRODUCER),
+     (TransactionProducerParameters, TRANSACTION_PRODUCER),
      (PullConsumerParameters, PULL_CONSUMER), (PushConsumerParameters, PUSH_CONSUMER)],
 )  # fmt: skip
 def test_defaults_are_those_of_rocketmq(of: type[ClientParameters], expected: str) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import socket
 import threading
@@ -102,6 +103,8 @@ class ClientInstance:
         self._handlers: dict[int, Handler] = {}
         self._watchers: list[Callable[[str, Route], object]] = []
         self._greeted: set[str] = set()
+        self._lost: set[str] = set()
+        self.returned_at = -math.inf  # when a broker that was lost last answered a heartbeat
         self._greeting = False
         self._threads: list[threading.Thread] = []
 
@@ -299,6 +302,7 @@ class ClientInstance:
         address = self.engine.link_name(link)
         if request is None:
             self._greeted.discard(address)
+            self._lost.add(address)
             if not self.closed:
                 why = os.strerror(error).lower() if error else "the peer closed it"
                 log.info("connection to %s lost (%s)", address, why)
@@ -479,6 +483,9 @@ class ClientInstance:
         def done(address: str, reply: Reply | None, error: Exception | None) -> None:
             if error is None and reply is not None and reply.code == 0:
                 self._greeted.add(address)
+                if address in self._lost:
+                    self._lost.discard(address)
+                    self.returned_at = time.monotonic()
             else:
                 log.info("heartbeat to %s: %s", address, error or reply)
             waiting.release()

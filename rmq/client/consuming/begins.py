@@ -1,11 +1,11 @@
 """Begins: asks brokers where a group goes on in its queues, all at the same time.
 
-    begins = Begins(instance, "billing", parameters)
+    begins = Begins(instance, "billing", parameters, store=None)
     begins.ask(queue, told)           # told(offset, None) or told(None, error), in any thread
-    begins.ask_first(queue, told)     # of a group that never committed there
     begins.wait(3.0)                  # until nothing is under way
 
-Nobody waits for an answer but who calls wait(): a silent broker holds up its own queues only.
+Nobody waits for an answer but who calls wait(): a silent broker holds up its own queues only. A
+store that keeps the offsets instead is asked first, and has to answer at once.
 Topics are named as on the wire.
 """
 
@@ -18,41 +18,59 @@ from typing import Any
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.consuming.group import FromWhere, first_question
+from rmq.client.consuming.offset_stores import OffsetStore, RemoteOffsets
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue
 
 Told = Callable[[int | None, Exception | None], object]
-Answered = Callable[[Reply], object]
+Answered = Callable[[Reply], int | None]  # None: another question is under way
 
 
 class Begins:
     """Of one member; any thread."""
 
-    def __init__(self, instance: ClientInstance, group: str, given: FromWhere) -> None:
+    def __init__(
+        self, instance: ClientInstance, group: str, given: FromWhere, store: OffsetStore | None
+    ) -> None:
         self._instance = instance
         self._group = group
         self._given = given
+        self._store = None if isinstance(store, RemoteOffsets) else store
         self._news = threading.Condition()
         self._under_way = 0
 
     def ask(self, queue: MessageQueue, told: Told, first: int | None = None) -> None:
         """`first`: where a group begins that never committed; unset: as consume_from_where says."""
         end = self._begun(told)
+        if self._store is not None:
+            self._ask_store(self._store, queue, end, first)
+            return
 
-        def committed(reply: Reply) -> None:
+        def committed(reply: Reply) -> int | None:
             if reply.code != ResponseCode.QUERY_NOT_FOUND:
-                end(reply.check().int_field("offset"), None)
-            elif first is not None:
-                end(first, None)
-            else:
+                return reply.check().int_field("offset")
+            if first is None:
                 self._first(queue, end)
+            return first
 
         fields = {"consumerGroup": self._group, "topic": queue.topic, "queueId": queue.queue_id}
         self._submit(queue, RequestCode.QUERY_CONSUMER_OFFSET, fields, committed, end)
 
-    def ask_first(self, queue: MessageQueue, told: Told) -> None:
-        self._first(queue, self._begun(told))
+    def _ask_store(
+        self, store: OffsetStore, queue: MessageQueue, end: Told, first: int | None
+    ) -> None:
+        try:
+            found = store.read(queue)
+        except RmqError as error:
+            end(None, error)
+            return
+        if found is None or found < 0:
+            found = first
+        if found is None:
+            self._first(queue, end)
+        else:
+            end(found, None)
 
     def wait(self, timeout_s: float) -> None:
         with self._news:
@@ -75,9 +93,7 @@ class Begins:
     def _first(self, queue: MessageQueue, end: Told) -> None:
         code, more = first_question(self._given)
         fields = {"topic": queue.topic, "queueId": queue.queue_id, **more}
-        self._submit(
-            queue, code, fields, lambda reply: end(reply.check().int_field("offset"), None), end
-        )
+        self._submit(queue, code, fields, lambda reply: reply.check().int_field("offset"), end)
 
     def _submit(
         self, queue: MessageQueue, code: int, fields: dict[str, Any], answered: Answered, end: Told
@@ -87,9 +103,12 @@ class Begins:
                 end(None, error or RemoteError(ResponseCode.SYSTEM_ERROR, "no answer"))
                 return
             try:
-                answered(reply)
+                offset = answered(reply)
             except RmqError as problem:
                 end(None, problem)
+                return
+            if offset is not None:
+                end(offset, None)
 
         try:
             address = self._instance.address_of(queue.broker_name)

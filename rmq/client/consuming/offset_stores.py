@@ -1,4 +1,4 @@
-"""Where a push consumer's group goes on: kept by brokers, or in a file of this machine.
+"""Where a group goes on: kept by brokers, or in a file of this machine.
 
     store.read(queue)                       # an offset, or None when there is none
     store.persist({queue: offset}, wait=False)
@@ -17,10 +17,11 @@ import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
+from rmq.client.parameters.consuming import BROADCASTING
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RmqError
 from rmq.format import fastjson
@@ -151,3 +152,25 @@ class LocalOffsets:
                 self._owed.clear()
             except OSError as error:
                 log.error("offsets are not kept in %s: %s", self.path, error)
+
+
+class Given(Protocol):
+    """The parameters that say where offsets are kept."""
+
+    offset_store: Any
+    message_model: str
+    instance_name: str
+    local_offset_store_dir: str | None
+
+
+def offset_store(given: Given, instance: ClientInstance, group: str) -> OffsetStore:
+    """The one that is given; else a file in broadcasting, brokers in clustering."""
+    if given.offset_store is not None:
+        store: OffsetStore = given.offset_store
+        return store
+    if given.message_model == BROADCASTING:
+        name = instance.client_id
+        if given.instance_name == "DEFAULT":  # the id of the next run has to be the same
+            name = name.partition("@")[0] + "@DEFAULT"
+        return LocalOffsets.of(given.local_offset_store_dir, name, group)
+    return RemoteOffsets(instance, group)

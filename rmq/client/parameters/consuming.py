@@ -55,6 +55,10 @@ class GroupParameters(ClientParameters):
 class SharingParameters(GroupParameters):
     """Of consumers that share queues and pull from them."""
 
+    message_model: str = parameter(
+        CLUSTERING, "CLUSTERING: each message goes to one member of the group; BROADCASTING: to "
+        "all, offsets are kept in a file, and nothing is tried again",
+    )  # fmt: skip
     consume_timestamp: int | None = parameter(
         None, "the time of CONSUME_FROM_TIMESTAMP, ms since 1970; unset: half an hour ago"
     )
@@ -62,8 +66,23 @@ class SharingParameters(GroupParameters):
         None, "who of the group reads which queue: AVG, AVG_BY_CIRCLE, CONSISTENT_HASH, or a "
         "strategy of rmq.client.allocation; unset: AVG. All members must have the same",
     )  # fmt: skip
+    message_queue_listener: Any = parameter(
+        None, "called as f(topic, all_queues, own_queues) when the own queues have changed"
+    )
+    offset_store: Any = parameter(
+        None, "where offsets are kept instead of brokers or the file: load, read, persist"
+    )
+    local_offset_store_dir: str | None = parameter(
+        None, "folder of the files of broadcasting consumers; unset: ~/.rocketmq_offsets",
+        "rocketmq.client.localOffsetStoreDir",
+    )  # fmt: skip
     pull_threshold_for_queue: int = parameter(1_000, "messages pulled ahead of one queue")
     pull_threshold_size_for_queue: int = parameter(100, "their size in MiB")
+
+    def check(self) -> None:
+        super().check()
+        if self.message_model not in MODELS:
+            raise ConfigError(f"message_model={self.message_model}: {MODELS}")
 
 
 @dataclass(kw_only=True)
@@ -96,20 +115,6 @@ class PushConsumerParameters(SharingParameters, PoppingParameters):
     subscription: Mapping[str, str] | None = parameter(
         None, "topics and their tags, as subscribe() would take them"
     )
-    message_model: str = parameter(
-        CLUSTERING, "CLUSTERING: each message goes to one member of the group; BROADCASTING: to "
-        "all, offsets are kept in a file, and nothing is tried again",
-    )  # fmt: skip
-    message_queue_listener: Any = parameter(
-        None, "called as f(topic, all_queues, own_queues) when the own queues have changed"
-    )
-    offset_store: Any = parameter(
-        None, "where offsets are kept instead of brokers or the file: load, read, persist"
-    )
-    local_offset_store_dir: str | None = parameter(
-        None, "folder of the files of broadcasting consumers; unset: ~/.rocketmq_offsets",
-        "rocketmq.client.localOffsetStoreDir",
-    )  # fmt: skip
     consume_thread_min: int = parameter(20, "threads that call the listener")
     consume_thread_max: int = parameter(
         20, "their number after consumer.update_core_pool_size(), at most"
@@ -162,8 +167,6 @@ class PushConsumerParameters(SharingParameters, PoppingParameters):
 
     def check(self) -> None:
         super().check()
-        if self.message_model not in MODELS:
-            raise ConfigError(f"message_model={self.message_model}: {MODELS}")
         for name, (least, most) in RANGES.items():
             value = getattr(self, name)
             unset = value == -1 and name.endswith("_for_topic")
@@ -200,6 +203,14 @@ class PullConsumerParameters(SharingParameters):
     )
     consumer_timeout_millis_when_suspend: int = parameter(
         30_000, "patience with a pull; more than broker_suspend_max_time_millis"
+    )
+    consumer_pull_timeout_millis: int = parameter(
+        10_000, "accepted without effect: brokers hold every pull"
+    )
+    register_topics: tuple[str, ...] = parameter((), "topics that are subscribed at the start")
+    pull_thread_nums: int = parameter(20, "accepted without effect: no thread waits for a pull")
+    topic_metadata_check_interval_millis: int = parameter(
+        30_000, "accepted; routes are read again every poll_name_server_interval"
     )
 
     def check(self) -> None:

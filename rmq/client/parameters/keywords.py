@@ -80,6 +80,7 @@ class ProducerKeywords(ClientKeywords, total=False):
 class TransactionProducerKeywords(ProducerKeywords, total=False):
     """Of TransactionProducer."""
 
+    transaction_check_listener: Any
     check_thread_pool_min_size: int
     check_thread_pool_max_size: int
     check_request_hold_max: int
@@ -92,15 +93,15 @@ class PushConsumerKeywords(ClientKeywords, total=False):
     consume_orderly: bool
     pop_invisible_time: int
     pop_batch_nums: int
+    message_model: str
     consume_timestamp: int | None
     allocate_message_queue_strategy: Any
-    pull_threshold_for_queue: int
-    pull_threshold_size_for_queue: int
-    subscription: Mapping[str, str] | None
-    message_model: str
     message_queue_listener: Any
     offset_store: Any
     local_offset_store_dir: str | None
+    pull_threshold_for_queue: int
+    pull_threshold_size_for_queue: int
+    subscription: Mapping[str, str] | None
     consume_thread_min: int
     consume_thread_max: int
     adjust_thread_pool_nums_threshold: int
@@ -124,8 +125,12 @@ class PullConsumerKeywords(ClientKeywords, total=False):
     """Of PullConsumer."""
 
     consume_from_where: str
+    message_model: str
     consume_timestamp: int | None
     allocate_message_queue_strategy: Any
+    message_queue_listener: Any
+    offset_store: Any
+    local_offset_store_dir: str | None
     pull_threshold_for_queue: int
     pull_threshold_size_for_queue: int
     auto_commit: bool
@@ -136,6 +141,10 @@ class PullConsumerKeywords(ClientKeywords, total=False):
     consume_max_span: int
     broker_suspend_max_time_millis: int
     consumer_timeout_millis_when_suspend: int
+    consumer_pull_timeout_millis: int
+    register_topics: tuple[str, ...]
+    pull_thread_nums: int
+    topic_metadata_check_interval_millis: int
 
 
 class PopConsumerKeywords(ClientKeywords, total=False):

@@ -54,7 +54,10 @@ class TransactionProducerParameters(ProducerParameters):
     """Of TransactionProducer."""
 
     transaction_listener: Any = parameter(
-        None, "executes local transactions and answers checks (transaction_check_listener of old)"
+        None, "executes local transactions and answers checks"
+    )  # fmt: skip
+    transaction_check_listener: Any = parameter(
+        None, "the same by its name of old; counts while transaction_listener is unset"
     )
     check_thread_pool_min_size: int = parameter(1, "threads that answer checks")
     check_thread_pool_max_size: int = parameter(1, "threads that answer checks, at most")

@@ -97,6 +97,8 @@ class TransactionProducer(Producer):
         if transaction_listener is not None:
             given["transaction_listener"] = transaction_listener
         super().__init__(producer_group, parameters=(parameters or self._defaults()).changed(given))
+        if self.parameters.transaction_listener is None:
+            self.parameters.transaction_listener = self.parameters.transaction_check_listener
         for name in ("execute_local_transaction", "check_local_transaction"):
             if not callable(getattr(self.parameters.transaction_listener, name, None)):
                 raise ConfigError(f"the transaction listener has no method {name}")

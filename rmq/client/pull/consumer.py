@@ -24,15 +24,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt, milliseconds
-from cext.client.reply import Reply
 from rmq.client.allocation import strategy_of
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap, wrap
 from rmq.client.connecting.routes import Route
-from rmq.client.consuming.group import members_of, queue_offset
+from rmq.client.consuming.group import queue_offset
 from rmq.client.consuming.member import Member
+from rmq.client.consuming.members import Members
+from rmq.client.consuming.offset_stores import offset_store
 from rmq.client.consuming.subscription import EVERYTHING, Subscription
 from rmq.client.parameters import PullConsumerParameters
+from rmq.client.parameters.consuming import BROADCASTING
+from rmq.client.pull.commits import Commits
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.client.pull.puller import Puller
 from rmq.codes import RequestCode, ResponseCode
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rmq.client")
 
-REBALANCE_MS = 20_000
+REBALANCE_MS, AGAIN_MS = 20_000, 1_000
 HAND_OVER_MS = 200  # who had the queue before commits meanwhile
 COMMIT_MS_MIN = 1_000
 
@@ -82,11 +85,20 @@ class PullConsumer(Member[PullConsumerParameters]):
         return self._puller
 
     def _prepare(self, instance: ClientInstance) -> None:
-        self._puller = Puller(instance, self.group, self.parameters)
+        given = self.parameters
+        store = None
+        if given.offset_store is not None or given.message_model == BROADCASTING:
+            store = offset_store(given, instance, self.group)
+            store.load()
+        self._puller = Puller(instance, self.group, given, store)
+        self._members = Members(instance, self.group)
+        self._commits = Commits(instance, self.group, store)
 
     def _begin(self, instance: ClientInstance) -> None:
         instance.watch_routes(self._route_changed)
         self._timer = instance.timers.every(REBALANCE_MS, self.rebalance, chore=True)
+        for topic in self.parameters.register_topics:
+            self.subscribe(topic)
 
     def close(self) -> None:
         """Commits (with auto_commit) what poll has returned, and leaves the group."""
@@ -107,8 +119,7 @@ class PullConsumer(Member[PullConsumerParameters]):
                 if finished:
                     self._settle_all()
             if self.parameters.auto_commit:
-                for queue in self._queues.values():
-                    self._commit_soon(queue, wait=True)
+                self._commits.soon(self._queues.values(), wait=True)
         self._leave()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -189,7 +200,7 @@ class PullConsumer(Member[PullConsumerParameters]):
                 log.info("%s: reset to offset %d", queue.queue, offset)
                 self._pulls.seek(queue, offset)
                 queue.committed = -1
-                self._commit_soon(queue, wait=False)
+                self._commits.soon([queue], wait=False)
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
         """How far the queues of the topic (as on the wire) are."""
@@ -215,25 +226,46 @@ class PullConsumer(Member[PullConsumerParameters]):
                 topic = unwrap(self.parameters.namespace, name)
                 try:
                     route = self.instance.route(name)
-                    members = members_of(self.instance, self.group, route)
+                    share = self._share(route)
                 except RmqError as error:
                     log.info("sharing the queues of %s: %s", topic, error)
                     continue
-                if self.client_id not in members:
+                if share is None:
                     self.instance.heartbeat()  # what there is stays until the broker knows us
                     continue
-                mine = [
-                    each._replace(topic=topic)
-                    for each in self._strategy.allocate(
-                        self.group, self.client_id, sorted(route.readable()), sorted(set(members))
-                    )
-                ]
-                self._change(topic, subscription, mine, HAND_OVER_MS if len(members) > 1 else 0)
+                mine, others = share
+                own = [each._replace(topic=topic) for each in mine]
+                if self._change(topic, subscription, own, HAND_OVER_MS if others else 0):
+                    self._tell(topic, route)
+
+    def _share(self, route: Route) -> tuple[list[MessageQueue], bool] | None:
+        """This consumer's queues, and whether there are other members; None while brokers do not
+        know this one."""
+        queues = sorted(route.readable())
+        if self.parameters.message_model == BROADCASTING:
+            return queues, False
+        members, is_certain = self._members.of(route)
+        if not is_certain:
+            self.instance.timers.after(AGAIN_MS, self.rebalance, chore=True)
+        if self.client_id not in members:
+            return None
+        mine = self._strategy.allocate(self.group, self.client_id, queues, members)
+        return mine, len(members) > 1
+
+    def _tell(self, topic: str, route: Route) -> None:
+        listener = self.parameters.message_queue_listener
+        if listener is None:
+            return
+        own = [each for each in self.assignment() if each.topic == topic]
+        try:
+            listener(topic, [each._replace(topic=topic) for each in route.readable()], own)
+        except Exception:
+            log.exception("the message_queue_listener of %s", self.group)
 
     def _change(
         self, topic: str, subscription: Subscription | None, mine: list[MessageQueue], pause_ms: int
-    ) -> None:
-        """These are the topic's queues from now on."""
+    ) -> bool:
+        """These are the topic's queues from now on; whether that is news."""
         wanted = set(mine)
         puller = self._pulls
         gone: list[PullQueue] = []
@@ -251,14 +283,15 @@ class PullConsumer(Member[PullConsumerParameters]):
                     queue = PullQueue(each, subscription.topic, subscription)
                     self._queues[each] = queue
                     new.append(queue)
-        for queue in gone if self.parameters.auto_commit else []:
-            self._commit_soon(queue, wait=False)
+        if self.parameters.auto_commit:
+            self._commits.soon(gone, wait=False)
         for queue in new:
             log.info("%s reads %s", self.client_id, queue.queue)
             if pause_ms:
                 self.instance.timers.after(pause_ms, functools.partial(puller.put, queue))
             else:
                 puller.put(queue)
+        return bool(gone or new)
 
     # ---- messages
 
@@ -338,26 +371,20 @@ class PullConsumer(Member[PullConsumerParameters]):
 
     def committed(self, queue: MessageQueue) -> int | None:
         """Where the group goes on in this queue; None when it never committed."""
-        named = self._named(queue)
-        fields = {**self._fields(named), "setZeroIfNotFound": False}
-        address = self.instance.address_of(queue.broker_name)
-        reply = self.instance.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, fields)
-        if reply.code == ResponseCode.QUERY_NOT_FOUND:
-            return None
-        return reply.check().int_field("offset")
+        return self._commits.committed(self._named(queue))
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Tells brokers how far the group is: by these offsets, or by what poll has returned so
         far. Returns when they have answered."""
         if offsets is not None:
             for each, offset in offsets.items():
-                self._commit(self._named(each), offset)
+                self._commits.now(self._named(each), offset)
             return
         with self._pulls.news:
             self._settle_all()
         for queue in list(self._queues.values()):
             if queue.done >= 0 and queue.done != queue.committed:
-                self._commit(queue, queue.done)
+                self._commits.now(queue, queue.done)
 
     def _settle_all(self) -> None:
         self._pulls.settle()
@@ -370,8 +397,7 @@ class PullConsumer(Member[PullConsumerParameters]):
         with puller.news:
             self._settle_all()
             queues = list(self._queues.values())
-        for queue in queues:
-            self._commit_soon(queue, wait=False)
+        self._commits.soon(queues, wait=False)
 
     def _named(self, queue: MessageQueue) -> PullQueue:
         """The queue's state, or a fresh one for a queue of others."""
@@ -380,40 +406,6 @@ class PullConsumer(Member[PullConsumerParameters]):
             subscription = Subscription.of(wrap(self.parameters.namespace, queue.topic))
             found = PullQueue(queue, subscription.topic, subscription)
         return found
-
-    def _fields(self, queue: PullQueue) -> dict[str, Any]:
-        return {"consumerGroup": self.group, "topic": queue.wire_topic,
-                "queueId": queue.queue.queue_id}  # fmt: skip
-
-    def _commit(self, queue: PullQueue, offset: int) -> None:
-        address = self.instance.address_of(queue.queue.broker_name)
-        fields = {**self._fields(queue), "commitOffset": offset}
-        self.instance.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
-        queue.committed = offset
-
-    def _commit_soon(self, queue: PullQueue, *, wait: bool) -> None:
-        """Commits `done` where it is news; a failure is logged, and made good by the next one."""
-        offset = queue.done
-        if offset < 0 or offset == queue.committed:
-            return
-
-        def told(reply: Reply | None, error: Exception | None) -> None:
-            if reply is not None and reply.code == ResponseCode.SUCCESS:
-                queue.committed = offset
-            else:
-                log.warning("committing %d of %s: %s", offset, queue.queue, error or reply)
-
-        try:
-            if wait:
-                self._commit(queue, offset)
-                return
-            address = self.instance.address_of(queue.queue.broker_name)
-            fields = {**self._fields(queue), "commitOffset": offset}
-            timeout_ms = self.parameters.mq_client_api_timeout
-            code = RequestCode.UPDATE_CONSUMER_OFFSET
-            self.instance.submit(address, code, fields, b"", timeout_ms, told)
-        except RmqError as error:
-            told(None, error)
 
     def _ask_offset(self, code: int, queue: PullQueue, **more: Any) -> int:
         return queue_offset(self.instance, code, queue.wire, **more)

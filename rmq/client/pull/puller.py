@@ -23,6 +23,7 @@ from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap
 from rmq.client.consuming.begins import Begins
+from rmq.client.consuming.offset_stores import OffsetStore
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
@@ -50,11 +51,12 @@ class Puller:
         instance: ClientInstance,
         group: str,
         parameters: PullConsumerParameters,
+        store: OffsetStore | None = None,
     ) -> None:
         self._instance = instance
         self._group = group
         self._given = parameters
-        self.begins = Begins(instance, group, parameters)
+        self.begins = Begins(instance, group, parameters, store)
         self.news = threading.Condition(threading.RLock())
         self.waker: Callable[[], object] = lambda: None  # told when take may have something
         self.closed = False

@@ -37,10 +37,9 @@ from rmq.client.consuming.listening import (
     is_coroutine,
 )
 from rmq.client.consuming.member import Member
-from rmq.client.consuming.offset_stores import LocalOffsets, OffsetStore, RemoteOffsets
+from rmq.client.consuming.offset_stores import OffsetStore, offset_store
 from rmq.client.consuming.subscription import EVERYTHING, Subscription
 from rmq.client.parameters.consuming import (
-    BROADCASTING,
     CLUSTERING,
     MAX_RECONSUME_TIMES,
     PushConsumerParameters,
@@ -51,7 +50,7 @@ from rmq.client.push.orderly_service import OrderlyService
 from rmq.client.push.pops import PushPops
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.pulls import PushPulls
-from rmq.client.push.send_back import RETRY, SendBack, original_topic
+from rmq.client.push.send_back import RETRY, SendBack, original_topic, pop_retry_topic
 from rmq.client.push.sharing import Sharing
 from rmq.client.tracer import ConsumeTracer
 from rmq.errors import ClosedError, ConfigError
@@ -112,7 +111,7 @@ class PushConsumer(Member[PushConsumerParameters]):
 
     def _prepare(self, instance: ClientInstance) -> None:
         given = self.parameters
-        self.store = self._offset_store(instance)
+        self.store = offset_store(given, instance, self.group)
         self.store.load()
         self.sharing = Sharing(self, instance)
         self.pulls = PushPulls(self, instance)
@@ -134,18 +133,6 @@ class PushConsumer(Member[PushConsumerParameters]):
             timers.every(SAMPLE_MS, self.stats.sample),
         ]
         self.sharing.begin()
-
-    def _offset_store(self, instance: ClientInstance) -> OffsetStore:
-        given = self.parameters
-        if given.offset_store is not None:
-            store: OffsetStore = given.offset_store
-            return store
-        if given.message_model == BROADCASTING:
-            name = instance.client_id
-            if given.instance_name == "DEFAULT":  # the id of the next run has to be the same
-                name = name.partition("@")[0] + "@DEFAULT"
-            return LocalOffsets.of(given.local_offset_store_dir, name, self.group)
-        return RemoteOffsets(instance, self.group)
 
     @property
     def times_max(self) -> int:
@@ -196,15 +183,17 @@ class PushConsumer(Member[PushConsumerParameters]):
 
     def unsubscribe(self, topic: str) -> None:
         name = wrap(self.parameters.namespace, topic)
+        self.subscriptions.pop(pop_retry_topic(self.group, name), None)
         if self.subscriptions.pop(name, None) is not None and self.is_open:
             self.instance.heartbeat()
             self.sharing.rebalance()
 
     def assignment(self) -> list[MessageQueue]:
-        """The queues this consumer reads now, but those of its retry topic. Number -1 stands for
+        """The queues this consumer reads now, but those of its retry topics. Number -1 stands for
         all queues of a topic at one broker, which this and other members pop."""
         retry = RETRY + self.group
-        pulled = [each.queue for each in self.process_queues() if each.wire.topic != retry]
+        pulled = [each.queue for each in self.process_queues()
+                  if not each.wire.topic.startswith(retry)]  # fmt: skip
         popped = [each.queue for each in self.pops.queues] if self.started_ms else []
         return sorted([*pulled, *popped])
 

@@ -22,7 +22,8 @@ class PopQueue:
         self.queue = shown  # as the user names it
         self.target = Target(wire.topic, wire.broker_name, wire.queue_id)
         self.subscription = subscription
-        self.dropped = False
+        self.dropped = False  # nothing more is popped; what is in hand is dealt with
+        self.is_unwanted = False  # nor that: it is subscribed no more, or otherwise
         self.in_hand = 0  # messages that are not dealt with
         self.popped_ms = int(time.time() * 1000)
         self._lock = threading.Lock()

@@ -58,7 +58,7 @@ class PopService:
 
     def _consume(self, queue: PopQueue, messages: list[MessageExt], until: float) -> None:
         try:
-            if queue.dropped or time.monotonic() >= until:
+            if queue.is_unwanted or time.monotonic() >= until:
                 log.info("%d messages of %s are left to others", len(messages), queue.queue)
             else:
                 self._call(queue, messages, until)

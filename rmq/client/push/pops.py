@@ -6,8 +6,9 @@
 
 As RocketMQ 5's push consumers: each queue assigned (number -1: all of the topic at that broker) has
 one pop under way, held by the broker while there is nothing, until more than
-pop_threshold_for_queue messages of it are in hand. Who leaves gives back nothing: what is in hand
-comes to others when its invisible time is over.
+pop_threshold_for_queue messages of it are in hand. Nobody owns what is popped from: a queue that is
+assigned to others is popped no more, and what it brought is dealt with. Who closes gives back
+nothing: what is in hand comes to others when its invisible time is over.
 """
 
 from __future__ import annotations
@@ -59,23 +60,27 @@ class PushPops:
         self, topic: str, subscription: Subscription, wanted: Collection[MessageQueue]
     ) -> bool:
         """Whether that is news."""
-        lost = [each for each in self.queues if each.wire.topic == topic and (
-            each.wire not in wanted or each.subscription is not subscription)]  # fmt: skip
-        self._drop(lost)
+        mine = [each for each in self.queues if each.wire.topic == topic]
+        other = [each for each in mine if each.subscription is not subscription]
+        lost = [each for each in mine if each.wire not in wanted and each not in other]
+        self._drop(other, is_unwanted=True)
+        self._drop(lost, is_unwanted=False)
         new = [each for each in wanted if each not in self._queues]
         for wire in new:
             shown = wire._replace(topic=unwrap(self._given.namespace, topic))
             queue = self._queues[wire] = PopQueue(wire, shown, subscription)
             log.info("%s pops %s", self._instance.client_id, wire)
             self.go_on(queue)
-        return bool(lost or new)
+        return bool(other or lost or new)
 
     def keep(self, subscriptions: Mapping[str, Subscription]) -> None:
         """Drops the queues of topics that are not subscribed any more."""
-        self._drop([each for each in self.queues if each.wire.topic not in subscriptions])
+        lost = [each for each in self.queues if each.wire.topic not in subscriptions]
+        self._drop(lost, is_unwanted=True)
 
-    def _drop(self, lost: list[PopQueue]) -> None:
+    def _drop(self, lost: list[PopQueue], *, is_unwanted: bool) -> None:
         for queue in lost:
+            queue.is_unwanted = is_unwanted
             log.info("%s leaves %s", self._instance.client_id, queue.wire)
             queue.dropped = True
             del self._queues[queue.wire]

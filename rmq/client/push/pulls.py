@@ -19,7 +19,6 @@ from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.consuming.begins import Begins
-from rmq.client.consuming.offset_stores import RemoteOffsets
 from rmq.client.parameters.consuming import CLUSTERING
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.send_back import RETRY
@@ -46,7 +45,7 @@ class PushPulls:
         self._consumer = consumer
         self._given = consumer.parameters
         self._instance = instance
-        self._begins = Begins(instance, consumer.group, consumer.parameters)
+        self._begins = Begins(instance, consumer.group, consumer.parameters, consumer.store)
         self.limits = (0, 0)  # messages and bytes of one queue
         self.closed = False
         self.share_out(1)
@@ -65,23 +64,8 @@ class PushPulls:
         """Begins with a queue: looks up where, then pulls."""
         if queue.dropped or self.closed:
             return
-        told = functools.partial(self._begun, queue)
-        first = 0 if queue.wire.topic == RETRY + self._consumer.group else None
-        store = self._consumer.store
-        if isinstance(store, RemoteOffsets):
-            self._begins.ask(queue.wire, told, first)
-            return
-        try:
-            found = store.read(queue.wire)
-        except RmqError as error:
-            told(None, error)
-            return
-        if found is None or found < 0:
-            found = first
-        if found is None:
-            self._begins.ask_first(queue.wire, told)
-        else:
-            told(found, None)
+        first = 0 if queue.wire.topic.startswith(RETRY + self._consumer.group) else None
+        self._begins.ask(queue.wire, functools.partial(self._begun, queue), first)
 
     def wait_begun(self) -> None:
         """Returns when it is known where the queues begin, or brokers do not say."""

@@ -24,7 +24,8 @@ from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap
 from rmq.client.connecting.routes import Route
 from rmq.client.connecting.timers import Timer
-from rmq.client.consuming.group import assignment_of, members_of
+from rmq.client.consuming.group import assignment_of
+from rmq.client.consuming.members import Members
 from rmq.client.consuming.subscription import Subscription
 from rmq.client.parameters.consuming import BROADCASTING, CLUSTERING
 from rmq.client.push.process_queue import ProcessQueue
@@ -63,6 +64,7 @@ class Sharing:
             given.client_rebalance or given.consume_orderly or given.message_model == BROADCASTING
         )
         self._has_locks = given.consume_orderly and given.message_model == CLUSTERING
+        self._members = Members(instance, consumer.group)
         self._locks = QueueLocks(instance, consumer.group)
         self._lock = threading.RLock()  # one change at a time
         self._queues: dict[MessageQueue, ProcessQueue] = {}  # by name on the wire
@@ -135,8 +137,11 @@ class Sharing:
 
     def rebalance(self) -> None:
         """Takes this consumer's share of the queues, by what the group looks like now."""
-        self._is_due, self._again = False, None
         with self._lock:
+            self._is_due = False
+            if self._again is not None:
+                self._again.cancel()  # or each round would begin a row of rounds of its own
+                self._again = None
             if self._ended:
                 return
             self._silent = set()
@@ -189,7 +194,9 @@ class Sharing:
         consumer, own = self._consumer, self._instance.client_id
         if consumer.parameters.message_model == BROADCASTING:
             return Share(queues, [], False)
-        members = sorted(set(members_of(self._instance, consumer.group, route, self._silent)))
+        members, is_certain = self._members.of(route, self._silent)
+        if not is_certain:
+            self._once_more(AGAIN_MS)
         if own not in members:
             return None
         mine = self._strategy.allocate(consumer.group, own, queues, members)

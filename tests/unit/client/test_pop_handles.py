@@ -59,7 +59,7 @@ def test_a_message_may_bring_its_handle() -> None:
         {"startOffsetInfo": "2 0 4"}, stored("t", 0, 4, f"POP_CK\x01{own}\x02")
     )
     (handle,) = handles_of(reply, messages, "t", "g", "b")
-    assert handle == Handle("%RETRY%g+t", "b", 0, 4, own)
+    assert handle == Handle("%RETRY%g+t", "b", 0, 4, own, "t")
 
 
 @pytest.mark.parametrize(("kind", "topic"), [("0", "t"), ("1", "%RETRY%g_t"), ("2", "%RETRY%g+t")])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
+import math
 import os
 import threading
 import time
@@ -27,6 +29,7 @@ from support.waiting import wait_until
 from cext.client.reply import Reply, reply_of
 from rmq import ConfigError, MessageExt, UnreachableError, aio
 from rmq.client.consuming.group import members_of
+from rmq.client.consuming.members import RETURN_S, Members
 from rmq.client.consuming.offset_stores import LocalOffsets
 from rmq.client.consuming.subscription import Subscription
 from rmq.client.push import concurrent_service
@@ -240,6 +243,40 @@ def test_a_silent_broker_is_waited_for_once_a_round() -> None:
     with pytest.raises(UnreachableError, match="no broker of three answers"):
         members_of(instance, "g", alone, silent)
     assert instance.asked == ["a", "b", "b"]
+
+
+def test_a_broker_that_came_back_does_not_know_all_members_yet() -> None:
+    """Who is there first does not take what the others read."""
+
+    class Instance:
+        client_id = "a"
+        returned_at = -math.inf
+        ids: ClassVar[list[str]] = ["c", "a", "b"]
+
+        def address_of(self, name: str, *, any_id: bool) -> str:
+            return name
+
+        def call(self, *_: object) -> Reply:
+            body = json.dumps({"consumerIdList": self.ids}).encode()
+            return reply_of(encode(Command(code=0, flag=FLAG_RESPONSE, body=body)))
+
+    instance: Any = Instance()
+    route: Any = SimpleNamespace(topic="t", brokers={"x": None})
+    members = Members(instance, "g")
+    assert members.of(route) == (["a", "b", "c"], True)
+    instance.ids = ["a", "b"]  # c has left
+    assert members.of(route) == (["a", "b"], True)
+    instance.ids, instance.returned_at = ["b"], time.monotonic()
+    assert members.of(route) == (["b"], True)  # we are not known: heartbeats come first
+    instance.ids = ["d", "a"]
+    assert members.of(route) == (["a", "b", "d"], False)
+    assert members.of(route) == (["a", "b", "d"], False)
+    instance.ids = ["d", "b", "a"]
+    assert members.of(route) == (["a", "b", "d"], True)
+    instance.ids = ["a"]
+    assert members.of(route) == (["a", "b", "d"], False)
+    instance.returned_at -= RETURN_S
+    assert members.of(route) == (["a"], True)
 
 
 @dataclasses.dataclass

@@ -1,0 +1,84 @@
+"""Commits: tells brokers, or the store given instead, how far a pull consumer's group is.
+
+commits.now(queue, offset)             # RmqError when the broker does not take it
+commits.soon(queues, wait=False)       # `done` of each, where it is news; failures are logged
+commits.committed(queue)               # None when the group never committed
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from cext.client.reply import Reply
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.consuming.offset_stores import OffsetStore
+from rmq.client.pull.pull_queue import PullQueue
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RmqError
+
+log = logging.getLogger("rmq.client")
+
+
+class Commits:
+    """Of one consumer; any thread. `store`: None when brokers keep the offsets."""
+
+    def __init__(self, instance: ClientInstance, group: str, store: OffsetStore | None) -> None:
+        self._instance = instance
+        self._group = group
+        self._store = store
+
+    def committed(self, queue: PullQueue) -> int | None:
+        if self._store is not None:
+            return self._store.read(queue.wire)
+        fields = {**self._fields(queue), "setZeroIfNotFound": False}
+        address = self._instance.address_of(queue.queue.broker_name)
+        reply = self._instance.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, fields)
+        if reply.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return reply.check().int_field("offset")
+
+    def now(self, queue: PullQueue, offset: int) -> None:
+        if self._store is not None:
+            self._store.persist({queue.wire: offset}, wait=True)
+        else:
+            address = self._instance.address_of(queue.queue.broker_name)
+            fields = {**self._fields(queue), "commitOffset": offset}
+            self._instance.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+        queue.committed = offset
+
+    def soon(self, queues: Iterable[PullQueue], *, wait: bool) -> None:
+        """A failure is made good by the next one."""
+        news = [each for each in queues if each.done >= 0 and each.done != each.committed]
+        if self._store is None:
+            for queue in news:
+                self._tell(queue, queue.done, wait)
+        elif news:
+            offsets = {each.wire: each.done for each in news}
+            self._store.persist(offsets, wait=wait)
+            for queue in news:
+                queue.committed = offsets[queue.wire]
+
+    def _tell(self, queue: PullQueue, offset: int, wait: bool) -> None:
+        def told(reply: Reply | None, error: Exception | None) -> None:
+            if reply is not None and reply.code == ResponseCode.SUCCESS:
+                queue.committed = offset
+            else:
+                log.warning("committing %d of %s: %s", offset, queue.queue, error or reply)
+
+        try:
+            if wait:
+                self.now(queue, offset)
+                return
+            address = self._instance.address_of(queue.queue.broker_name)
+            fields = {**self._fields(queue), "commitOffset": offset}
+            timeout_ms = self._instance.parameters.mq_client_api_timeout
+            code = RequestCode.UPDATE_CONSUMER_OFFSET
+            self._instance.submit(address, code, fields, b"", timeout_ms, told)
+        except RmqError as error:
+            told(None, error)
+
+    def _fields(self, queue: PullQueue) -> dict[str, Any]:
+        return {"consumerGroup": self._group, "topic": queue.wire_topic,
+                "queueId": queue.queue.queue_id}  # fmt: skip
