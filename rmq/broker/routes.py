@@ -72,8 +72,10 @@ def read_queues(topic: str, route: dict[Any, Any]) -> list[MessageQueue]:
     for row in rows if isinstance(rows, list) else ():
         name = row.get("brokerName") if isinstance(row, dict) else None
         count = row.get("readQueueNums") if isinstance(row, dict) else None
-        if not isinstance(name, str) or not isinstance(count, int) or count > QUEUES_MAX:
+        perm = row.get("perm", 0) if isinstance(row, dict) else None
+        if (not isinstance(name, str) or not isinstance(count, int) or count > QUEUES_MAX
+                or not isinstance(perm, int)):  # fmt: skip
             raise ProtocolError(f"a route with {row!r:.100}")
-        if row.get("perm", 0) & PERM_READ:
+        if perm & PERM_READ:
             found += [MessageQueue(topic, name, queue_id) for queue_id in range(count)]
     return sorted(found)
