@@ -112,6 +112,9 @@ BROKER: tuple[Setting, ...] = (
     _int("popFromRetryProbability", 20, 0, 100),  # percent of the pops that look there first
     _int("popPollingSize", 1024, 1),  # waiting of one group on one topic
     _bool("enableRetryTopicV2", False),
+    _bool("popResponseReturnActualRetryTopic", False),
+    _bool("enablePopMessageThreshold", False),
+    _int("popInflightMessageThreshold", 10_000, 0),  # popped of a queue and not acknowledged
     _int("reviveQueueNum", 8, 1, 64),
     # Functions of the owner that consumers may filter by, name=module:function;..
     _text("rmqMessageFilters", ""),

@@ -1,9 +1,14 @@
 """What becomes of messages that were popped.
 
-    200051 ack               an ack into the revive log; answered when it is written
+    200051 ack               with the turn's others of its check point into the revive log
+                             (pop_merge.pxd)
     200151 batch ack         one record for all acks of a check point
     200053 change invisible  a new check point of the one message, and an ack of the old one
     popped in order          no records: the queue's block (pop_order.pxd) and the offset
+
+Acks are answered when their record is written, with SYNC_FLUSH when it is synced: what was answered
+does not come again. A change is answered when it is written: a power cut may let the message come
+at its old time, which is no loss.
 
 Example: extraInfo "100 1700000000000 60000 3 0 b 1 102" with offset 102: the ack is due at
 1700000060000 in queue 3 of the revive log.

@@ -1,9 +1,8 @@
 """What becomes of messages that were popped. See pop_ack.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport MALFORMED, NOT_FOUND, NOT_READY, OK
-from cext.flow.ack_queue cimport PendingAck, ack_queue_push, ack_queue_reserve
 from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.held_pulls cimport wake_pops
 from cext.flow.offset_table cimport offset_commit, offset_query
@@ -15,16 +14,22 @@ from cext.flow.pop_order cimport (
     order_change,
     order_find,
 )
-from cext.flow.pop_table cimport pair_find
+from cext.flow.pop_flight cimport flight_end
+from cext.flow.pop_merge cimport (
+    answer_safe,
+    make_place,
+    merge_ack,
+    refuse_record,
+    reply_to,
+)
+from cext.flow.pop_table cimport AckReply, pair_find
 from cext.flow.pull_job cimport PopPair
-from cext.flow.redirect cimport TIMER_ILLEGAL, TIMER_OFF
+from cext.flow.redirect cimport TIMER_ILLEGAL
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     MESSAGE_ILLEGAL,
     NO_MESSAGE,
-    SERVICE_NOT_AVAILABLE,
     SUCCESS,
-    SYSTEM_BUSY,
     SYSTEM_ERROR,
     TOPIC_NOT_EXIST,
     reply_error,
@@ -97,44 +102,10 @@ cdef void fill_entry(ReviveEntry* e, const PopRequest* r, const ExtraInfo* info)
 
 
 cdef int refuse(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
-    if not s.writable:
-        s.refuse_reason[s.refuse_reason_bytes] = 0
-        return reply_error(s, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.refuse_reason)
-    if status == NOT_FOUND:
-        return reply_error(s, c, h, SYSTEM_ERROR, b"extraInfo names no queue of the revive log")
-    if status == TIMER_OFF or status == TIMER_ILLEGAL:
-        return reply_error(s, c, h, SYSTEM_ERROR, b"the invisible time is longer than "
-                           b"timerMaxDelaySec, or timerWheelEnable=false")
-    s.counters.busy_replies += 1
-    return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
-                       b"while: the log takes no ack at present")
-
-
-cdef int answer_written(ShardState s, Connection* c, const Header* h) noexcept nogil:
-    """The reply leaves with the turn's write, as a send's does."""
-    cdef PendingAck* ack = ack_queue_reserve(&s.await_written)
-    if h.flag & FLAG_ONE_WAY:
-        return 0
-    if ack == NULL:                             # cannot be: make_place() made room
-        return refuse(s, c, h, NOT_READY)
-    memset(ack, 0, sizeof(PendingAck))
-    ack.connection = c
-    ack.connection_id = c.id if c.id != 0 else <uint64_t> -1
-    ack.opaque = h.opaque
-    ack.version = h.version
-    ack.request_code = <uint16_t> h.code        # as in a binary header
-    ack.serialize_type = h.serialize_type
-    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
-    ack.only_code = True
-    ack.end = s.log.marks.appended
-    ack_queue_push(&s.await_written)
+    cdef AckReply r
+    reply_to(&r, c, h)
+    refuse_record(s, &r, status)
     return 0
-
-
-cdef bint make_place(ShardState s) noexcept nogil:
-    """There is room for one more reply that waits for the write."""
-    return s.writable and (ack_queue_reserve(&s.await_written) != NULL or (
-        write_and_dispatch(s) == OK and ack_queue_reserve(&s.await_written) != NULL))
 
 
 # ------------------------------------------------------------------- in order
@@ -186,6 +157,7 @@ cdef int accept_ack(ShardState s, Connection* c, const Header* h) noexcept nogil
     cdef PopRequest r
     cdef ExtraInfo info
     cdef ReviveEntry e
+    cdef AckReply to
     cdef Topic* topic = NULL
     cdef int status = look_up(s, c, h, &r, &info, &topic)
     if status != GO_ON:
@@ -195,14 +167,12 @@ cdef int accept_ack(ShardState s, Connection* c, const Header* h) noexcept nogil
                         r.offset, info.pop_ms):
             return reply_error(s, c, h, SUCCESS, b"")
         return reply_error(s, c, h, MESSAGE_ILLEGAL, b"the offset is not of the batch that is out")
-    if not make_place(s):
-        return refuse(s, c, h, NOT_READY)
     fill_entry(&e, &r, &info)
-    status = append_ack(s, &e, info.revive_queue, info.pop_ms + info.invisible_ms)
-    if status != OK:
-        return refuse(s, c, h, status)
-    s.pops.acks += 1
-    return answer_written(s, c, h)
+    e.invisible_ms = info.invisible_ms
+    e.revive_queue = info.revive_queue
+    reply_to(&to, c, h)
+    merge_ack(s, &e, &to)
+    return 0
 
 
 cdef Topic* batch_topic(ShardState s, const ReviveEntry* e, uint8_t* name,
@@ -251,12 +221,14 @@ cdef int append_batch(ShardState s, const ReviveEntry* given) noexcept nogil:
     if e.listed == 0:
         return OK
     s.pops.acks += e.listed
+    flight_end(s, topic, e.group.bytes, e.group.length, e.queue_id, e.pop_ms, e.listed)
     return append_ack(s, &e, e.revive_queue, e.pop_ms + e.invisible_ms)
 
 
 cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
                           const Frame* f) noexcept nogil:
     cdef ReviveEntry e
+    cdef AckReply to
     cdef uint32_t at = 0
     cdef bint any_ack = False
     cdef int status
@@ -277,7 +249,9 @@ cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
             return refuse(s, c, h, status)
     if not any_ack:
         return reply_error(s, c, h, NO_MESSAGE, b"")
-    return answer_written(s, c, h)
+    reply_to(&to, c, h)
+    answer_safe(s, &to)
+    return 0
 
 
 # ------------------------------------------------------------------- invisible times
@@ -322,7 +296,7 @@ cdef int accept_change(ShardState s, Connection* c, const Header* h) noexcept no
     e.pop_ms = s.wall_ms
     e.invisible_ms = r.invisible_ms
     e.count = e.listed = 1
-    status = append_check_point(s, &e, info.revive_queue)
+    status = append_check_point(s, &e, info.revive_queue, -1)
     if status == OK:
         fill_entry(&e, &r, &info)
         status = append_ack(s, &e, info.revive_queue, info.pop_ms + info.invisible_ms)

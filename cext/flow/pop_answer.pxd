@@ -9,7 +9,9 @@
     nothing: held until a message comes, the poll time is over (210), or a blocked queue is free
 
 The check points are in the log's file before the replies leave. An offset is moved in memory and
-reaches consumerOffset.json later: a kill in between lets the messages come again at once.
+reaches consumerOffset.json later; after a kill in between the check points say it
+(pop_journal.pxd). With SYNC_FLUSH a reply does not wait for the sync: after a power cut the
+messages are given again at once, which no promise is against.
 """
 from cext.flow.pull_job cimport PullJob
 from cext.flow.shard_state cimport ShardState

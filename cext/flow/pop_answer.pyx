@@ -4,11 +4,13 @@ from libc.string cimport memset, strlen
 
 from cext.base.byteorder cimport load_i64
 from cext.base.clock cimport monotonic_us
+from cext.base.decimal cimport put_decimal
 from cext.base.status cimport ABSENT, OK
 from cext.flow.handed cimport handed_add
 from cext.flow.held_pulls cimport free_job, hold_pop, make_ready, wake_pops
 from cext.flow.look cimport Found, look
 from cext.flow.offset_table cimport offset_commit, offset_query, offset_take_reset
+from cext.flow.pop_flight cimport flight_begin, flight_full
 from cext.flow.pop_order cimport (
     OrderBlock,
     order_blocks,
@@ -18,7 +20,7 @@ from cext.flow.pop_order cimport (
     order_obtain,
 )
 from cext.flow.pop_rewrite cimport REWRITE_ADDS_MAX, extra_info_text, rewrite_record
-from cext.flow.pop_table cimport retry_topic_name
+from cext.flow.pop_table cimport pair_find, pair_obtain, retry_topic_name
 from cext.flow.pull_job cimport JOB_READING, NOTIFY, PATH_BYTES, PEEK, POP, PopPair
 from cext.flow.replying cimport (
     POLLING_FULL,
@@ -174,7 +176,7 @@ cdef int32_t fitting(ShardState s, Popped* p, const Found* found) noexcept nogil
 
 
 cdef bint remember(ShardState s, PullJob* job, Popped* p, Topic* topic, int32_t queue_id,
-                   int64_t start, const int64_t* offsets, int32_t count,
+                   int64_t start, const int64_t* offsets, int32_t count, int64_t following,
                    int32_t flag) noexcept nogil:
     """Writes down who has the messages: a check point, or the block of a queue in order."""
     cdef PopPair* pair = job.pop.pair
@@ -207,7 +209,7 @@ cdef bint remember(ShardState s, PullJob* job, Popped* p, Topic* topic, int32_t 
     e.count = e.listed = count
     for i in range(count):
         e.list[i] = offsets[i] - start
-    return append_check_point(s, &e, p.revive_queue) == OK
+    return append_check_point(s, &e, p.revive_queue, following) == OK
 
 
 cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,
@@ -236,8 +238,10 @@ cdef void add_copies(ShardState s, PullJob* job, Popped* p, const Found* found, 
 cdef void give(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* queue, int64_t start,
                Found* found, int32_t flag) noexcept nogil:
     cdef int64_t offsets[MESSAGES_MAX]
-    cdef int32_t count = found.count if flag == 0 else fitting(s, p, found)
+    cdef bint copied = flag != 0 and not s.pops.keep_retry_topic
+    cdef int32_t count = fitting(s, p, found) if copied else found.count
     cdef int64_t following = found.next_offset
+    cdef uint8_t* at
     cdef int32_t i
     for i in range(count):
         offsets[i] = load_i64(found.at[i] + 20)
@@ -247,16 +251,21 @@ cdef void give(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* queue
     if count == 0:
         return
     if job.pop.kind == POP:
-        if not remember(s, job, p, topic, queue.queue_id, start, offsets, count, flag):
+        if not remember(s, job, p, topic, queue.queue_id, start, offsets, count, following, flag):
             p.failed = True
             return
         move(s, job, topic, queue.queue_id, start if job.pop.order else following)
+        if s.pops.flight_max >= 0 and not job.pop.order:
+            flight_begin(&s.pops, pair_obtain(&s.pops, topic, job.pop.pair.group,
+                                              job.pop.pair.group_length), queue.queue_id, count)
     note(&p.starts, b"%d %lld %lld", flag, queue.queue_id, start)
     note(&p.messages, b"%d %lld %lld", flag, queue.queue_id, offsets[0])
+    at = <uint8_t*> p.messages.text + p.messages.length
     for i in range(1, count):
-        p.messages.length += snprintf(p.messages.text + p.messages.length, 24, b",%lld",
-                                      <long long> offsets[i])
-    if flag != 0:
+        at[0] = c','
+        at = put_decimal(at + 1, offsets[i])
+    p.messages.length = <uint32_t> (at - <uint8_t*> p.messages.text)
+    if copied:
         add_copies(s, job, p, found, count, start, flag)
     else:
         for i in range(count):
@@ -314,6 +323,13 @@ cdef void look_into(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* 
     p.rest += queue.max_offset - found.next_offset
 
 
+cdef PopPair* pair_of(ShardState s, PullJob* job, Topic* topic) noexcept nogil:
+    """The group's pair with this topic, which may be its retry topic. NULL: nothing is counted."""
+    if s.pops.flight_max < 0 or topic == job.pop.topic:
+        return job.pop.pair
+    return pair_find(&s.pops, topic, job.pop.pair.group, job.pop.pair.group_length)
+
+
 cdef void pop_queue(ShardState s, PullJob* job, Popped* p, Topic* topic, int32_t queue_id,
                     int32_t flag) noexcept nogil:
     cdef Queue* queue = topic_queue(topic, s.queues, queue_id)
@@ -322,6 +338,9 @@ cdef void pop_queue(ShardState s, PullJob* job, Popped* p, Topic* topic, int32_t
         return
     offset = begin(s, job, topic, queue, flag != 0)
     if is_blocked(s, job, p, queue_id) or offset >= queue.max_offset:
+        return
+    if job.pop.kind == POP and not job.pop.order and flight_full(
+            &s.pops, pair_of(s, job, topic), queue_id):
         return
     if (p.count >= job.pop.max_messages or p.bytes >= <uint64_t> s.options.pull_max_bytes
             or job.pop.kind == NOTIFY):

@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from cext.flow.pull_job cimport PopPair
 from cext.flow.topic_table cimport Topic
 from cext.memory.name_map cimport NameMap
+from cext.net.connection cimport Connection
 from cext.store.disk_reader cimport ReadJob
 
 cdef enum:
@@ -19,6 +20,9 @@ cdef enum:
     REVIVE_QUEUES_MAX = 64
     CHECK_POINTS_MAX = 65536        # of each revive queue; then the oldest is revived at once
     REVIVE_PATH_BYTES = 4160
+    MERGED_PLACES = 16              # check points whose acks are gathered at a time; a power of two
+    MERGED_ACKS = 32                # of one of them
+    MERGED_NAMES_BYTES = 1024
 
 cdef struct CheckPoint:
     PopPair* pair                   # of the topic the messages lie in, maybe a retry topic
@@ -46,6 +50,26 @@ cdef struct ReviveQueue:
     uint64_t head                   # number of the oldest; number n is at n modulo capacity
     uint64_t tail
 
+cdef struct AckReply:               # what an answer needs of its request
+    Connection* connection          # borrowed, and good while its id is connection_id; NULL: none
+    uint64_t connection_id
+    int32_t opaque
+    int32_t version
+    uint16_t request_code
+    uint8_t serialize_type
+
+cdef struct MergedAck:              # of one check point, of this turn (pop_merge.pxd)
+    int32_t count                   # 0: the place is free
+    int32_t queue_id
+    int32_t revive_queue
+    uint32_t lengths[3]
+    int64_t start_offset
+    int64_t pop_ms
+    int64_t invisible_ms
+    int64_t offsets[MERGED_ACKS]
+    AckReply replies[MERGED_ACKS]
+    uint8_t names[MERGED_NAMES_BYTES]       # topic, group, broker
+
 cdef struct Pops:
     NameMap pairs                   # topic \n group -> PopPair*
     uint8_t revive_name[256]        # rmq_sys_REVIVE_LOG_ + cluster
@@ -53,6 +77,8 @@ cdef struct Pops:
     ReviveQueue queues[REVIVE_QUEUES_MAX]
     uint32_t turn_around            # revive queues are used in turn
     uint64_t order_version          # grows with each change of a block (pop_order.pxd)
+    MergedAck merged[MERGED_PLACES]
+    int32_t merging                 # not 0: one of them is taken
     bint appended                   # check points were written since the last write-out
     int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
     int32_t wanted                  # looks that found a retry topic missing, in a row
@@ -65,6 +91,9 @@ cdef struct Pops:
     int32_t revive_queues           # reviveQueueNum
     int32_t waiting_max             # popPollingSize, of a pair
     bint retry_v2                   # enableRetryTopicV2
+    bint keep_retry_topic           # popResponseReturnActualRetryTopic
+    int64_t flight_max              # popInflightMessageThreshold; -1: no limit
+    int64_t opened_ms               # wall clock
     # Counters.
     uint64_t pops
     uint64_t popped                 # messages given

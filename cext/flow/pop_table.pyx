@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from cext.base.clock cimport wall_ms
 from cext.base.status cimport OK
 from cext.memory.name_map cimport (
     PAIR_BYTES_MAX,
@@ -35,6 +36,7 @@ cdef void link_topic(PopPair* pair, Topic* topic) noexcept nogil:
     """The topic's messages wake who waits in the pair."""
     pair.topic = topic
     pair.retry = NULL
+    pair.flight_slots = 0                   # what was in flight is gone with the old one
     pair.next_of_topic = <PopPair*> topic.pop_waiting
     topic.pop_waiting = pair
 
@@ -84,6 +86,9 @@ cdef int pops_open(Pops* pops, dict given) except -1:
     pops.revive_queues = min(<int> given["revive_queues"], REVIVE_QUEUES_MAX)
     pops.waiting_max = given["pop_waiting_max"]
     pops.retry_v2 = given["pop_retry_v2"]
+    pops.keep_retry_topic = given["pop_keep_retry_topic"]
+    pops.flight_max = given["pop_flight_max"]
+    pops.opened_ms = wall_ms()
     if name_map_open(&pops.pairs) != OK:
         raise MemoryError("no memory for the shard's tables")
     return 0
@@ -99,6 +104,7 @@ cdef void pops_close(Pops* pops) noexcept nogil:
         for i in range(pair.order_slots):
             free(pair.orders[i])
         free(pair.orders)
+        free(pair.flights)
         free(pair.group)
         free(pair)
         cursor = name_map_next(&pops.pairs, cursor, &entry)

@@ -45,6 +45,8 @@ cdef struct PopPair:
     int32_t awake               # pops of all queues, woken and not answered yet
     int32_t order_slots         # length of `orders`
     void** orders               # OrderBlock of each queue (pop_order.pxd), or NULL
+    int32_t flight_slots        # length of `flights`
+    int64_t* flights            # of each queue (pop_flight.pxd); owned
     uint32_t group_length
     uint8_t* group              # owned
 

@@ -1,6 +1,6 @@
 """Messages that were popped and not acknowledged in time. See revive.pxd."""
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcmp
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memset
 
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.status cimport ABSENT, NOT_READY, OK
@@ -15,6 +15,7 @@ from cext.flow.append cimport (
 from cext.flow.control_link cimport WANT_TOPIC, link_tell
 from cext.flow.group_table cimport group_find
 from cext.flow.offset_table cimport offset_commit, offset_query
+from cext.flow.pop_flight cimport flight_end
 from cext.flow.pop_table cimport (
     CHECK_POINTS_MAX,
     REVIVE_PATH_BYTES,
@@ -28,7 +29,7 @@ from cext.flow.pop_table cimport (
 )
 from cext.flow.pull_job cimport PopPair
 from cext.flow.replying cimport tell_event
-from cext.flow.revive_log cimport revive_topic
+from cext.flow.revive_log cimport append_revived, is_of_revived, revive_topic
 from cext.flow.revive_ring cimport (
     ring_add,
     ring_find,
@@ -170,7 +171,8 @@ cdef void take_check_point(ShardState s, ReviveQueue* q, const ReviveEntry* e,
         point.behind[i] = <int32_t> e.list[i] if e.listed > 0 else i
 
 
-cdef void take_ack(ShardState s, ReviveQueue* q, const ReviveEntry* e) noexcept nogil:
+cdef int32_t take_ack(ShardState s, ReviveQueue* q, const ReviveEntry* e) noexcept nogil:
+    """How many messages it is of whose check point is not there (any more)."""
     cdef Topic* topic
     cdef PopPair* pair = NULL
     cdef CheckPoint* point = NULL
@@ -182,10 +184,10 @@ cdef void take_ack(ShardState s, ReviveQueue* q, const ReviveEntry* e) noexcept 
     if pair != NULL:
         point = ring_find(q, pair, e.queue_id, e.start_offset, e.pop_ms)
     if point == NULL:
-        s.pops.acks_late += n
-        return
+        return n
     for i in range(n):
         mark_done(point, (e.list[i] if e.listed > 0 else e.ack_offset) - e.start_offset)
+    return 0
 
 
 cdef void mark_done(CheckPoint* point, int64_t behind) noexcept nogil:
@@ -200,13 +202,16 @@ cdef void take_record(ShardState s, ReviveQueue* q, const RecordView* view,
     cdef ReviveEntry e
     cdef Text tag
     cdef uint32_t used = 0
+    cdef int32_t late
     if (not find_property(view.properties, view.properties_bytes, b"TAGS", &tag)
             or read_revive_entry(view.body, view.body_bytes, &e, &used) != OK):
         s.pops.unreadable += 1
     elif text_equals(&tag, b"ck", 2):
         take_check_point(s, q, &e, revive_offset)
     else:
-        take_ack(s, q, &e)
+        late = take_ack(s, q, &e)
+        if late > 0 and not is_of_revived(view):
+            s.pops.acks_late += late
 
 
 cdef bint read_log(ShardState s, ReviveQueue* q, Queue* queue, int32_t* budget) noexcept nogil:
@@ -317,6 +322,28 @@ cdef int revive_message(ShardState s, CheckPoint* point, Topic* target, int32_t 
     return status
 
 
+cdef void note_revived(ShardState s, const CheckPoint* point, uint32_t done_before,
+                       int32_t revive_queue) noexcept nogil:
+    """What came again now stands behind it in the log; that it does not is a message twice."""
+    cdef ReviveEntry e
+    cdef int32_t i
+    memset(&e, 0, sizeof(e))
+    for i in range(point.count):
+        if (point.done & ~done_before) >> i & 1:
+            e.list[e.listed] = point.start_offset + point.behind[i]
+            e.listed += 1
+    if e.listed == 0:
+        return
+    e.topic = text_of(point.pair.topic.name, point.pair.topic.name_length)
+    e.group = text_of(point.pair.group, point.pair.group_length)
+    e.broker_name = text_of(s.options.broker_name, s.options.broker_name_bytes)
+    e.start_offset = point.start_offset
+    e.ack_offset = -1
+    e.pop_ms = point.pop_ms
+    e.queue_id = point.queue_id
+    append_revived(s, &e, revive_queue)
+
+
 cdef int revive_point(ShardState s, CheckPoint* point, int32_t* messages,
                       int64_t* bytes) noexcept nogil:
     """OK: all of its messages are done with; else why it has to wait."""
@@ -347,18 +374,27 @@ cdef int revive_point(ShardState s, CheckPoint* point, int32_t* messages,
             return status
         point.done |= <uint32_t> 1 << i
         messages[0] -= 1
+        flight_end(s, point.pair.topic, point.pair.group, point.pair.group_length, point.queue_id,
+                   point.pop_ms, 1)
     return OK
 
 
 cdef void revive_due(ShardState s, ReviveQueue* q, bint all_read, int64_t delivered_ms,
                      int32_t* messages, int64_t* bytes) noexcept nogil:
     cdef CheckPoint* point = ring_next(q)
+    cdef uint32_t before
+    cdef int status
     cdef bint full
     while point != NULL and messages[0] > 0 and bytes[0] > 0:
         full = q.tail - q.head >= CHECK_POINTS_MAX
         if not full and (not all_read or point.revive_ms >= delivered_ms):
             return
-        if point.revive_ms > s.wall_ms or revive_point(s, point, messages, bytes) != OK:
+        if point.revive_ms > s.wall_ms:
+            return
+        before = point.done
+        status = revive_point(s, point, messages, bytes)
+        note_revived(s, point, before, <int32_t> (q - s.pops.queues))
+        if status != OK:
             return
         s.pops.hurried += full and not all_read
         ring_finish_next(q)

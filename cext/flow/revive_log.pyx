@@ -10,8 +10,10 @@ from cext.flow.topic_table cimport topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
 from cext.wire.check_point cimport CHECK_POINT_BYTES_MAX, write_ack, write_check_point
-from cext.wire.properties cimport append_number, append_property
-from cext.wire.text cimport text_of
+from cext.wire.properties cimport append_number, append_property, find_property
+from cext.wire.text cimport Text, text_of
+
+cdef const char* REVIVED = "POP_REVIVED"
 
 
 cdef Topic* revive_topic(ShardState s) noexcept nogil:
@@ -33,7 +35,9 @@ cdef int32_t next_revive_queue(ShardState s) noexcept nogil:
 
 
 cdef int append_entry(ShardState s, const uint8_t* body, uint32_t length, const char* tag,
-                      int32_t revive_queue, int64_t due_ms) noexcept nogil:
+                      int32_t revive_queue, int64_t due_ms, const char* mark,
+                      int64_t marked) noexcept nogil:
+    """`mark`: the name of one more property, or NULL."""
     cdef Topic* topic = revive_topic(s)
     cdef Queue* queue = NULL
     cdef uint8_t properties[128]
@@ -46,6 +50,8 @@ cdef int append_entry(ShardState s, const uint8_t* body, uint32_t length, const 
         return NOT_FOUND
     bytes = append_property(properties, b"TAGS", 4, <const uint8_t*> tag, <uint32_t> strlen(tag))
     bytes += append_number(properties + bytes, b"TIMER_DELIVER_MS", 16, due_ms)
+    if mark != NULL:
+        bytes += append_number(properties + bytes, mark, <uint32_t> strlen(mark), marked)
     memset(&m, 0, sizeof(m))
     m.body = body
     m.body_bytes = length
@@ -56,17 +62,30 @@ cdef int append_entry(ShardState s, const uint8_t* body, uint32_t length, const 
     return append_redirected(s, topic, queue, &m, False, &appended)
 
 
-cdef int append_check_point(ShardState s, const ReviveEntry* e,
-                            int32_t revive_queue) noexcept nogil:
+cdef int append_check_point(ShardState s, const ReviveEntry* e, int32_t revive_queue,
+                            int64_t next_offset) noexcept nogil:
     cdef uint8_t body[CHECK_POINT_BYTES_MAX]
+    cdef const char* mark = NULL
+    if next_offset >= 0:
+        mark = b"POP_NEXT"
     s.pops.check_points += 1
     s.pops.appended = True
     return append_entry(s, body, write_check_point(body, e), b"ck", revive_queue,
-                        e.pop_ms + e.invisible_ms - CHECK_POINT_LEAD_MS)
+                        e.pop_ms + e.invisible_ms - CHECK_POINT_LEAD_MS, mark, next_offset)
 
 
 cdef int append_ack(ShardState s, const ReviveEntry* e, int32_t revive_queue,
                     int64_t due_ms) noexcept nogil:
     cdef uint8_t body[CHECK_POINT_BYTES_MAX]
     return append_entry(s, body, write_ack(body, e), b"bAck" if e.listed > 0 else b"ack",
-                        revive_queue, due_ms)
+                        revive_queue, due_ms, NULL, 0)
+
+
+cdef int append_revived(ShardState s, const ReviveEntry* e, int32_t revive_queue) noexcept nogil:
+    cdef uint8_t body[CHECK_POINT_BYTES_MAX]
+    return append_entry(s, body, write_ack(body, e), b"bAck", revive_queue, 0, REVIVED, 1)
+
+
+cdef bint is_of_revived(const RecordView* view) noexcept nogil:
+    cdef Text mark
+    return find_property(view.properties, view.properties_bytes, REVIVED, &mark)

@@ -26,6 +26,7 @@ from cext.base.status cimport OK
 from cext.flow.dispatch cimport write_and_dispatch
 from cext.flow.observe cimport counters_of, latencies_of, pools_of, steps_of
 from cext.flow.options cimport options_read
+from cext.flow.pop_journal cimport popped_since
 from cext.flow.rpc_times cimport rpc_rows
 from cext.flow.shard_calls cimport ShardCalls
 from cext.flow.shard_memory cimport free_memory, seal_memory, take_memory
@@ -241,6 +242,12 @@ cdef class ShardCore(ShardCalls):
         """(first offset, offset behind the last written byte, durable offset)."""
         return (self.s.log.min_offset(), load_acquire_i64(&self.s.log.marks.written),
                 load_acquire_i64(&self.s.log.marks.durable))
+
+    def popped_since(self, int64_t start):
+        """{(topic, group, queue id): next offset} of the pops whose check points are in the log
+        from `start` on. May wait for disk."""
+        return popped_since(self.s.log, self.given["revive_topic"], start,
+                            load_acquire_i64(&self.s.log.marks.written))
 
     def read_record(self, int64_t physical_offset):
         """One stored record, checked; None when there is none at this offset. May wait for disk."""

@@ -23,6 +23,7 @@ from cext.flow.dispatch cimport handle_poison, write_and_dispatch
 from cext.flow.held_pulls cimport forget_connection, resume_deferred, wake_expired
 from cext.flow.pop cimport accept_pop
 from cext.flow.pop_ack cimport accept_ack, accept_batch_ack, accept_change
+from cext.flow.pop_merge cimport merge_turn
 from cext.flow.produce cimport produce
 from cext.flow.pull cimport accept_pull, answer_pulls, collect_reads
 from cext.flow.replying cimport (
@@ -313,6 +314,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
         run_control(s)
     if s.net.held_back_count > 0 and spsc_is_empty(&s.link.to_control):
         s.net.resume_reading()
+    merge_turn(s)
     deliver_due(s)
     timer_deliver(s)
     write_ops(s)

@@ -1,7 +1,8 @@
 """What stands in the revive log. See check_point.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memchr, memcpy, memset
+from libc.string cimport memchr, memcpy, memset, strlen
 
+from cext.base.decimal cimport put_decimal
 from cext.base.status cimport MALFORMED, NOT_FOUND, OK, TOO_LARGE
 from cext.wire.text cimport text_copy, text_i32, text_i64, text_of
 
@@ -17,13 +18,13 @@ cdef uint8_t* put(uint8_t* at, const char* text, uint32_t length) noexcept nogil
 
 
 cdef uint8_t* put_number(uint8_t* at, const char* before, int64_t number) noexcept nogil:
-    return at + snprintf(<char*> at, 64, b"%s%lld", before, <long long> number)
+    return put_decimal(put(at, before, <uint32_t> strlen(before)), number)
 
 
 cdef uint8_t* put_name(uint8_t* at, const char* before, const Text* name) noexcept nogil:
     """A name between quotes, of 255 bytes at most; what is longer is cut."""
     cdef uint32_t i
-    at += snprintf(<char*> at, 16, b"%s", before)
+    at = put(at, before, <uint32_t> strlen(before))
     at[0] = c'"'
     at += 1
     for i in range(name.length if name.length < 255 else 255):
@@ -38,9 +39,12 @@ cdef uint8_t* put_name(uint8_t* at, const char* before, const Text* name) noexce
 
 cdef uint8_t* put_list(uint8_t* at, const char* before, const ReviveEntry* e) noexcept nogil:
     cdef int32_t i
-    at += snprintf(<char*> at, 16, b"%s", before)
+    at = put(at, before, <uint32_t> strlen(before))
     for i in range(e.listed):
-        at = put_number(at, b"," if i > 0 else b"", e.list[i])
+        if i > 0:
+            at[0] = c','
+            at += 1
+        at = put_decimal(at, e.list[i])
     return put(at, b"]", 1)
 
 

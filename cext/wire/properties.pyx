@@ -5,9 +5,9 @@ Each name is looked up in a table whose index is the Text's place in SendPropert
 further property costs one line there and one here.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset, strlen
 
+from cext.base.decimal cimport put_decimal
 from cext.base.status cimport Status
 from cext.wire.name_table cimport NameTable, name_table_add, name_table_find
 from cext.wire.property_pairs cimport PairCursor, pairs_next, pairs_start
@@ -129,9 +129,9 @@ cdef uint32_t append_property(uint8_t* out, const char* name, uint32_t name_leng
 
 cdef uint32_t append_number(uint8_t* out, const char* name, uint32_t name_length,
                             int64_t value) noexcept nogil:
-    cdef char digits[24]
-    cdef int length = snprintf(digits, sizeof(digits), b"%lld", <long long> value)
-    return append_property(out, name, name_length, <const uint8_t*> digits, <uint32_t> length)
+    cdef uint8_t digits[24]
+    return append_property(out, name, name_length, digits,
+                           <uint32_t> (put_decimal(digits, value) - digits))
 
 
 # ---- tag codes ----

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rmq.broker import pop_journal
 from rmq.broker.client_calls import ClientCalls
 from rmq.broker.connections import Connection, Connections
 from rmq.broker.consumers import ConsumerTable
@@ -149,6 +150,9 @@ class Broker:
         self.request_modes.load()
         self.locks.load()
         self.offsets.load()
+        pop_journal.recover(self)
+        if self.offsets.mark is None:
+            await self.offsets.save()  # from its mark on
         self.pop_orders.load()
         self.delays.load()
         self.transactions.load()

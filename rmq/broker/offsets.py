@@ -2,14 +2,17 @@
 
     config/consumerOffset.json
         {"dataVersion":{..},"offsetTable":{"topic@group":{"0":123,"1":5}},
-         "resetOffsetTable":{"topic@group":{"1":5}}}
+         "resetOffsetTable":{"topic@group":{"1":5}},"rmqLogOffset":4711}
 
 Every flushConsumerOffsetInterval ms (5,000) the reactor's table is written when its version is not
-that of the last write. A crash therefore repeats at most that much consumption; no acked
-message is lost by it. A reset by an operator is answered when the file holds it, and stays in
-resetOffsetTable until a pull of the group has been told of it: Apache forgets that at a restart,
-and its consumers then go on where they were. Java reads the file with or without quotes around the
-queue ids, and passes over resetOffsetTable.
+that of the last write, or the log has grown by 256 MiB. A crash therefore repeats at most that much
+consumption; no acked message is lost by it. What was popped and not pulled is found again in the
+log, from rmqLogOffset on (pop_journal.py), which is its end when the table was copied.
+
+A reset by an operator is answered when the file holds it, and stays in resetOffsetTable until a
+pull of the group has been told of it: Apache forgets that at a restart, and its consumers then go
+on where they were. Java reads the file with or without quotes around the queue ids, and passes over
+resetOffsetTable and rmqLogOffset.
 
 Example: the file holds {"offsetTable":{"t@g":{0:7}}} (Apache's spelling). load() gives the reactor
 commit_offset(b"g", b"t", 0, 7).
@@ -30,6 +33,7 @@ from rmq.broker.topic_config import QUEUES_MAX
 log = logging.getLogger("rmq.broker.offsets")
 
 OFFSET_MAX = 2**63 - 1
+MARK_BYTES_MAX = 256 << 20  # of the log behind the file's mark, in which pops are looked for
 
 
 class OffsetTable:
@@ -40,6 +44,7 @@ class OffsetTable:
         self._file = JsonFile(config_directory / "consumerOffset.json")
         self._written = -1  # version of the reactor's table that the file holds
         self._writing = asyncio.Lock()
+        self.mark: int | None = None  # the file's rmqLogOffset
         self.version = DataVersion()
 
     # ---- start and stop
@@ -54,6 +59,8 @@ class OffsetTable:
             self._load_one(str(key), offsets, self._core.commit_offset)
         for key, offsets in resets.items() if isinstance(resets, dict) else ():
             self._load_one(str(key), offsets, self._core.reset_offset)
+        mark = content.get("rmqLogOffset")
+        self.mark = mark if isinstance(mark, int) and 0 <= mark <= OFFSET_MAX else None
         self._written = self._core.offsets_version
         log.info("consumer offsets loaded: %d topic@group", len(table))
 
@@ -81,11 +88,15 @@ class OffsetTable:
         """Writes the offsets when they changed since the last write; True when it wrote."""
         async with self._writing:
             version = self._core.offsets_version  # before the copy: what comes between is newer
-            if version == self._written:
+            mark = self._core.log_range()[1]
+            if version != self._written:
+                self.version.advance()
+            elif self.mark is not None and mark - self.mark < MARK_BYTES_MAX:
                 return False
-            self.version.advance()
-            await asyncio.to_thread(self._file.save, self.members())
+            content = {**self.members(), "rmqLogOffset": mark}
+            await asyncio.to_thread(self._file.save, content)
             self._written = version
+            self.mark = mark
             return True
 
     # ---- reading

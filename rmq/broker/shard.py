@@ -103,14 +103,23 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "record_crc": settings.enabledAppendPropCRC,
         "property_filter": settings.enablePropertyFilter,
         "filter_retries": settings.filterSupportRetry,
+        **_pop_options(settings),
+        "extra_properties": _extra_properties(settings),
+        "node": -1,
+        **_buffers(settings),
+    }
+
+
+def _pop_options(settings: Settings) -> dict[str, Any]:
+    limited = settings.enablePopMessageThreshold
+    return {
         "revive_topic": f"rmq_sys_REVIVE_LOG_{settings.brokerClusterName}".encode(),
         "revive_queues": settings.reviveQueueNum,
         "pop_retry_share": settings.popFromRetryProbability,
         "pop_retry_v2": settings.enableRetryTopicV2,
         "pop_waiting_max": settings.popPollingSize,
-        "extra_properties": _extra_properties(settings),
-        "node": -1,
-        **_buffers(settings),
+        "pop_keep_retry_topic": settings.popResponseReturnActualRetryTopic,
+        "pop_flight_max": settings.popInflightMessageThreshold if limited else -1,
     }
 
 

@@ -233,6 +233,9 @@ class FakeCore:
     def log_range(self) -> tuple[int, int, int]:
         return min(self.records, default=0), self.log_end, self.log_end
 
+    def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]:
+        return {}
+
     def read_record(self, physical_offset: int) -> bytes | None:
         return self.records.get(physical_offset)
 

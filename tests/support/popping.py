@@ -28,6 +28,12 @@ class Popped:
     topic: str  # where it lies: the topic or the group's retry topic
 
     @property
+    def visible_ms(self) -> int:
+        """When it comes again if nobody acknowledges it."""
+        _, popped_ms, invisible_ms, *_ = self.extra.split(" ")
+        return int(popped_ms) + int(invisible_ms)
+
+    @property
     def body(self) -> bytes:
         return self.message.body
 

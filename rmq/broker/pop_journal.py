@@ -1,0 +1,79 @@
+"""After a kill: the offsets of pops that did not reach consumerOffset.json any more.
+
+The file names the log's end as of its writing (rmqLogOffset). What was popped since stands in the
+log as check points (cext/flow/pop_journal.pxd), which are timed messages: unless one was stored
+behind the mark there is nothing to be read. An offset is only ever moved on by them.
+
+Without a mark (Apache RocketMQ wrote the file last) nothing is known, and what was popped in the
+last seconds before a kill comes again, as it does there.
+
+Example: mark 5,000, the timed messages' queue has an entry at 7,200: the log is read from 7,200 on.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from rmq.errors import StoreError
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+
+log = logging.getLogger("rmq.broker.pop_journal")
+
+
+def recover(broker: "Broker") -> int:
+    """Gives the reactor what was popped since the mark; how many offsets moved."""
+    mark = broker.offsets.mark
+    if mark is None:
+        return 0
+    start = first_timed(broker, mark)
+    if start is None:
+        return 0
+    try:
+        found = broker.core.popped_since(max(start, broker.core.log_range()[0]))
+    except StoreError as error:
+        log.error("what was popped before the last end comes again: %s", error)
+        return 0
+    moved = 0
+    for (topic, group, queue_id), offset in found.items():
+        names = topic.decode(errors="replace"), group.decode(errors="replace")
+        if names[0] not in broker.topics or names[1] not in broker.groups:
+            continue
+        end = (broker.core.queue_range(topic, queue_id) or (0, 0))[1]
+        if broker.core.query_offset(group, topic, queue_id) < offset <= end:
+            broker.core.commit_offset(group, topic, queue_id, offset)
+            moved += 1
+    if moved:
+        log.info("pops before the last end: %d offsets are read from the log", moved)
+    return moved
+
+
+def first_timed(broker: "Broker", mark: int) -> int | None:
+    """Where the first message behind the mark is that may be a check point."""
+    revive = f"rmq_sys_REVIVE_LOG_{broker.settings.brokerClusterName}"
+    places = [(TIMER_TOPIC, 0)]
+    config = broker.topics.get(revive)
+    places += [(revive, i) for i in range(config.read_queues if config is not None else 0)]
+    found = [first_behind(broker, topic, queue_id, mark) for topic, queue_id in places]
+    return min((offset for offset in found if offset is not None), default=None)
+
+
+def first_behind(broker: "Broker", topic: str, queue_id: int, mark: int) -> int | None:
+    """The log offset of the queue's first message behind the mark."""
+    view = broker.queues.view(topic, queue_id)
+    if view is None:
+        return None
+    low, high = view.min_offset, view.max_offset
+    while low < high:
+        middle = (low + high) // 2
+        entry = broker.queues.entry(view, middle)
+        if entry is None:
+            return mark  # a gap: nothing is known of what is behind it
+        if entry.physical_offset < mark:
+            low = middle + 1
+        else:
+            high = middle
+    entry = broker.queues.entry(view, low) if low < view.max_offset else None
+    return entry.physical_offset if entry is not None else None

@@ -1,0 +1,234 @@
+"""What acks are in the log, when they are answered, and what is known of pops after a kill."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from support.broker_client import BrokerClient
+from support.live_broker import live_broker, records, served
+from support.name_server import in_loop
+from support.popping import ACK, POP, Popped, ack, ack_fields, change, pop, pop_all, pop_fields
+from support.waiting import until
+
+from rmq.broker import pop_journal
+from rmq.broker.broker import Broker
+from rmq.format import fastjson
+
+TIMER = "rmq_sys_wheel_timer"
+RETRY = "%RETRY%g_t"
+
+
+async def fill(client: BrokerClient, count: int, queues: int = 1) -> None:
+    for number in range(count):
+        await client.send("t", b"%d" % number, number % queues)
+
+
+def numbers(some: list[Popped]) -> list[int]:
+    return sorted(int(one.body) for one in some)
+
+
+def ack_records(broker: Broker) -> list[dict[str, Any]]:
+    return [fastjson.loads(record.body) for record in records(broker, TIMER)
+            if record.properties["TAGS"] != "ck"]  # fmt: skip
+
+
+def acked(broker: Broker) -> list[tuple[int, int]]:
+    """(queue id, offset) of all messages that the log has acks of."""
+    return sorted(
+        (row["q"], offset) for row in ack_records(broker) for offset in row.get("aol", [row["ao"]])
+    )
+
+
+def places(some: list[Popped]) -> list[tuple[int, int]]:
+    return sorted((one.message.queue_id, one.message.queue_offset) for one in some)
+
+
+async def ack_in_one_write(client: BrokerClient, some: list[Popped]) -> list[int]:
+    with client.in_one_write():
+        posts = [client.post(ACK, **ack_fields("g", one)) for one in some]
+    return [(await client.reply(post)).code for post in posts]
+
+
+@in_loop
+async def test_acks_of_one_check_point_that_come_together_are_one_record(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 40, 2)
+        first = await pop(client, "g", "t", invisibleTime=2500)
+        await asyncio.sleep(0.01)  # another pop time
+        rest = await pop(client, "g", "t", invisibleTime=2500)
+        assert await ack_in_one_write(client, first[1:] + rest) == [0] * 39
+        assert len(ack_records(broker)) < 20  # 3 or 4, as long as the socket keeps them together
+        assert acked(broker) == places(first[1:] + rest)
+        assert broker.core.stats()["pop_acks"] == 39
+        again = await pop_all(client, "g", "t", 1)
+        assert numbers(again) == [int(first[0].body)]
+        assert await pop(client, "g", "t", pollTime=300) == []
+
+
+@in_loop
+async def test_more_check_points_than_places_and_acks_given_twice_are_all_taken(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 60)
+        some = []
+        while found := await pop(client, "g", "t", maxMsgNums=1):
+            some += found
+        assert len(some) == 60
+        assert await ack_in_one_write(client, some + some[:5] * 8) == [0] * 100
+        assert sorted(set(acked(broker))) == places(some)
+        assert len(acked(broker)) == broker.core.stats()["pop_acks"] == 100
+
+
+@in_loop
+async def test_with_sync_flush_an_ack_is_answered_when_its_record_is_synced(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path, flushDiskType="SYNC_FLUSH") as (broker, client):
+        await fill(client, 20)
+        for one in await pop(client, "g", "t"):
+            await ack(client, "g", one)
+            end = max(record.physical_offset for record in records(broker, TIMER))
+            assert broker.core.log_range()[2] > end
+
+
+@in_loop
+async def test_who_leaves_before_the_answer_disturbs_nobody(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 4)
+        some = await pop(client, "g", "t")
+        async with BrokerClient(broker.core.port) as leaving:
+            with leaving.in_one_write():
+                for one in some[:2]:
+                    leaving.post(ACK, **ack_fields("g", one))
+        assert await ack_in_one_write(client, some[2:3]) == [0]
+        client.post(ACK, one_way=True, **ack_fields("g", some[3]))
+        # The last words of who left may be lost.
+        await until(lambda: set(places(some[2:])) <= set(acked(broker)))
+
+
+# ------------------------------------------------------------------- after a kill
+
+
+async def forget(broker: Broker) -> None:
+    """The broker's offsets are those of its file again, as after a kill."""
+    broker.core.remove_offsets(None, None)
+    broker.offsets.load()
+
+
+@in_loop
+async def test_the_log_says_where_a_group_goes_on_that_pops(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 80, 2)
+        await broker.offsets.save()
+        mark = broker.offsets.mark
+        assert mark is not None
+        assert broker.core.popped_since(mark) == {}
+        found = await pop(client, "g", "t", maxMsgNums=5, queueId=0)
+        found += await pop(client, "g", "t", maxMsgNums=7, queueId=1)
+        await ack(client, "g", found[0])
+        await change(client, "g", found[1], 60_000)
+        assert broker.core.popped_since(mark) == {(b"t", b"g", 0): 5, (b"t", b"g", 1): 7}
+        await forget(broker)
+        assert broker.offsets.query("g", "t", 0) == -1
+        assert pop_journal.recover(broker) == 2
+        assert [broker.offsets.query("g", "t", n) for n in range(2)] == [5, 7]
+        assert pop_journal.recover(broker) == 0
+        rest = await pop_all(client, "g", "t", 80 - len(found))
+        assert numbers(found + rest) == list(range(80))
+
+
+@in_loop
+async def test_what_an_operator_has_reset_since_stays_reset(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 20)
+        some = await pop(client, "g", "t", invisibleTime=1100)
+        assert len(some) == 20
+        await broker.offsets.reset("g", "t", {0: 0})
+        # The check point comes out of the timer behind the file's mark.
+        await until(lambda: broker.core.stats()["pop_revived"] == 20)
+        await change(client, "g", some[3], 60_000)
+        await forget(broker)
+        assert pop_journal.recover(broker) == 0
+        assert broker.offsets.query("g", "t", 0) == 0
+
+
+@in_loop
+async def test_without_a_mark_the_log_is_not_believed(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 3)
+        await pop(client, "g", "t")
+        broker.offsets.mark = None
+        await client.call(15, consumerGroup="g", topic="t", queueId=0, commitOffset=0)
+        assert pop_journal.recover(broker) == 0
+        assert broker.offsets.query("g", "t", 0) == 0
+
+
+@in_loop
+async def test_the_file_has_a_mark_from_the_first_start_on(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "consumerOffset.json"
+    async with live_broker(tmp_path) as broker:
+        assert fastjson.loads(file.read_bytes())["rmqLogOffset"] == broker.offsets.mark == 0
+
+
+@in_loop
+async def test_what_came_again_says_so_in_the_log(tmp_path: Path) -> None:
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 3)
+        some = await pop(client, "g", "t", invisibleTime=100)
+        await until(lambda: broker.core.stats()["pop_revived"] == 3)
+        queue = int(some[0].extra.split(" ")[3])
+        revive = "rmq_sys_REVIVE_LOG_DefaultCluster"
+        await until(lambda: len(records(broker, revive, queue)) == 2)
+        note = records(broker, revive, queue)[1]
+        assert fastjson.loads(note.body)["aol"] == [0, 1, 2]
+        assert (note.properties["TAGS"], note.properties["POP_REVIVED"]) == ("bAck", "1")
+        assert records(broker, RETRY)[-1].physical_offset < note.physical_offset
+        assert broker.core.stats()["pop_acks_late"] == 0
+
+
+# ------------------------------------------------------------------- settings
+
+
+@in_loop
+async def test_a_group_with_too_many_in_its_hands_gets_no_more_of_the_queue(
+    tmp_path: Path,
+) -> None:
+    settings = {"enablePopMessageThreshold": True, "popInflightMessageThreshold": 10}
+    async with served(tmp_path, **settings) as (_, client):
+        await fill(client, 40, 2)
+        few = {"maxMsgNums": 6, "queueId": 0}
+        some = await pop(client, "g", "t", **few) + await pop(client, "g", "t", **few)
+        assert len(some) == 12
+        assert await pop(client, "g", "t", **few) == []
+        assert len(await pop(client, "g", "t", maxMsgNums=6, queueId=1)) == 6
+        assert len(await pop(client, "other", "t", **few)) == 6
+        await ack(client, "g", some[0])
+        assert await pop(client, "g", "t", **few) == []
+        waiting = client.post(POP, **pop_fields("g", "t", **few, pollTime=20_000))
+        async with BrokerClient(client.port) as other:
+            await asyncio.sleep(0.1)
+            await ack(other, "g", some[1])
+        assert (await client.reply(waiting)).code == 0
+
+
+@in_loop
+async def test_what_comes_again_is_no_longer_in_the_groups_hands(tmp_path: Path) -> None:
+    settings = {"enablePopMessageThreshold": True, "popInflightMessageThreshold": 3}
+    async with served(tmp_path, **settings) as (_, client):
+        await fill(client, 10)
+        assert len(await pop(client, "g", "t", maxMsgNums=4, invisibleTime=1500)) == 4
+        assert await pop(client, "g", "t") == []
+        assert len(await pop_all(client, "g", "t", 10)) == 10
+
+
+@in_loop
+async def test_the_retry_topics_own_name_is_told_where_it_is_asked_for(tmp_path: Path) -> None:
+    async with served(tmp_path, popResponseReturnActualRetryTopic=True) as (broker, client):
+        await fill(client, 2)
+        assert len(await pop(client, "g", "t", invisibleTime=100)) == 2
+        await until(lambda: broker.core.stats()["pop_revived"] == 2)
+        reply = await client.call(POP, **pop_fields("g", "t"))
+        assert reply.fields["msgOffsetInfo"] == "1 0 0,1"
+        assert RETRY.encode() in reply.body
+        assert b"POP_CK" not in reply.body
