@@ -17,3 +17,5 @@ cdef struct Walk:
 # right too. CORRUPT otherwise.
 cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_offset,
                       bint check_crc, Walk* out) noexcept nogil
+# The same for records of several queues (a pop's), whose offsets stand in any order.
+cdef int walk_popped(const uint8_t* bytes, uint32_t length, Walk* out) noexcept nogil

@@ -46,8 +46,8 @@ cdef int walk_one(const uint8_t* at, uint32_t total, bint check_crc, Walk* out) 
     return Status.OK
 
 
-cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_offset,
-                      bint check_crc, Walk* out) noexcept nogil:
+cdef int walk_all(const uint8_t* bytes, uint32_t length, int64_t expected_offset, bint in_order,
+                  bint check_crc, Walk* out) noexcept nogil:
     cdef uint32_t at = 0, total
     cdef int64_t offset
     out.count = 0
@@ -60,7 +60,7 @@ cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_of
         if total < RECORD_BYTES_MIN or total > length - at:
             return Status.CORRUPT
         offset = load_i64(bytes + at + 20)
-        if offset <= out.last_offset:
+        if in_order and offset <= out.last_offset:
             return Status.CORRUPT
         if walk_one(bytes + at, total, check_crc, out) != Status.OK:
             return Status.CORRUPT
@@ -68,6 +68,15 @@ cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_of
         out.count += 1
         at += total
     return Status.OK
+
+
+cdef int walk_records(const uint8_t* bytes, uint32_t length, int64_t expected_offset,
+                      bint check_crc, Walk* out) noexcept nogil:
+    return walk_all(bytes, length, expected_offset, True, check_crc, out)
+
+
+cdef int walk_popped(const uint8_t* bytes, uint32_t length, Walk* out) noexcept nogil:
+    return walk_all(bytes, length, 0, False, False, out)
 
 
 # ---- for tests ----

@@ -38,3 +38,8 @@ cdef int read_reply(const uint8_t* bytes, uint64_t available, uint32_t frame_max
 # The extension field `name` as a number: OK | MISSING_FIELD | MALFORMED.
 cdef int reply_number(const Reply* reply, const char* name, uint32_t name_bytes,
                       int64_t* out) noexcept nogil
+
+# The field `name` of a JSON header as it stands between its quotes: OK | MISSING_FIELD | MALFORMED
+# (also: it is escaped, or the header is binary).
+cdef int reply_text(const Reply* reply, const char* name, uint32_t name_bytes,
+                    const uint8_t** out, uint32_t* length) noexcept nogil

@@ -169,6 +169,32 @@ cdef int reply_number(const Reply* reply, const char* name, uint32_t name_bytes,
             return number_at(at, end, out)
 
 
+cdef int reply_text(const Reply* reply, const char* name, uint32_t name_bytes,
+                    const uint8_t** out, uint32_t* length) noexcept nogil:
+    cdef const uint8_t* at = reply.header
+    cdef const uint8_t* end = reply.header + reply.header_bytes
+    if reply.binary:
+        return Status.MALFORMED
+    at = <const uint8_t*>memmem(at, end - at, name, name_bytes)
+    if at == NULL:
+        return Status.MISSING_FIELD
+    at += name_bytes
+    if at < end and at[0] == 34:
+        at += 1
+    while at < end and (at[0] == 58 or at[0] == 32):
+        at += 1
+    if at >= end or at[0] != 34:
+        return Status.MALFORMED
+    out[0] = at + 1
+    at += 1
+    while at < end and at[0] != 34:
+        if at[0] == 92:
+            return Status.MALFORMED
+        at += 1
+    length[0] = <uint32_t>(at - out[0])
+    return Status.OK if at < end else Status.MALFORMED
+
+
 # ---- for tests ----
 
 def read_reply_of(bytes data not None, frame_max=1 << 24):

@@ -3,6 +3,7 @@
     rmq bench producer  -n 127.0.0.1:9876 -t bench --connections 4 --window 64 --duration 10
     rmq bench batch     -n 127.0.0.1:9876 --batch 32
     rmq bench consumer  -n 127.0.0.1:9876 -t bench --duration 10
+    rmq bench pop       -n 127.0.0.1:9876 -t bench --connections 4 --window 8 --duration 10
     rmq bench latency   -n 127.0.0.1:9876 --rate 5000
     rmq bench pingpong
 
@@ -27,7 +28,7 @@ from rmq.errors import RmqError
 from rmq.load import control
 from rmq.load.frames import Queue, SendShape, pull_frames, send_frames
 from rmq.load.report import as_json, as_text
-from rmq.load.run import Progress, Result, connect, measure, open_producer
+from rmq.load.run import Progress, Result, connect, measure, open_popper, open_producer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -129,6 +130,26 @@ def consumer(**given: Any) -> None:
 
 
 @bench.command()
+@where_options
+@click.option("--group", "-g", default="bench-popper", show_default=True)
+@click.option("--pop", "batch", default=32, show_default=True, type=click.IntRange(1, 32),
+              help="Messages asked for in a pop.")  # fmt: skip
+@click.option("--window", "-w", default=1, show_default=True, type=click.IntRange(1, 1024),
+              help="Pops, or their acks, under way on a connection.")  # fmt: skip
+@click.option("--invisible", default=60_000, show_default=True, type=click.IntRange(1),
+              help="Milliseconds until what is not acknowledged comes again.")  # fmt: skip
+@click.option("--count", default=0, type=click.IntRange(0), help="Stop after so many messages.")
+def pop(**given: Any) -> None:
+    """Pop and acknowledge: one batch ack for each pop. Each message comes once."""
+    if given["binary"]:
+        raise click.UsageError("a binary header has no room for the codes of pops")
+    try:
+        run_pops(given)
+    except (OSError, RmqError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+@bench.command()
 @click.option(
     "--request", "request_bytes", default=660, show_default=True, type=click.IntRange(1, 1 << 20)
 )
@@ -188,6 +209,19 @@ def run_pulls(given: dict[str, Any]) -> None:
     with Connection(address) as broker:
         control.subscribe(broker, given["group"], {target.queue.topic for target in targets})
         pull_from(broker, address, targets, given)
+
+
+def run_pops(given: dict[str, Any]) -> None:
+    targets = find_targets(given, readable=True)
+    address = spread_addresses(targets, 1)[0]
+    loop = open_popper(
+        [target.queue for target in targets if target.address == address], address,
+        given["group"], given["batch"], given["invisible"], given["connections"],
+        given["window"], given["count"],
+    )  # fmt: skip
+    result = measure(loop, given["duration"], given["warmup"], list(given["pids"]),
+                     progress(given))  # fmt: skip
+    show(result, list(given["pids"]), given["json_output"], "popped and acknowledged")
 
 
 def pull_from(

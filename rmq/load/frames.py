@@ -1,4 +1,5 @@
-"""Frame templates of sends, batches and pulls, spelled exactly as the Java client 5.5 spells them.
+"""Frame templates of sends, batches and pulls, spelled exactly as the Java client 5.5 spells them,
+and of pops.
 
 A JSON header is one object with its members in alphabetical order; the fields of a send are the
 single letters a..n of V2 (c = TBW102, i = the property string with its control characters escaped
@@ -24,6 +25,7 @@ from cext.load.template import OPAQUE_FIRST, FrameSet
 SEND_MESSAGE_V2 = 310
 SEND_BATCH_MESSAGE = 320
 PULL_MESSAGE = 11
+POP_MESSAGE = 200050
 JAVA_VERSION = 513  # V5_5_0
 UNIQUE_FIXED = f"7F000001{os.getpid() & 0xFFFF:04X}5D30946E"
 UNIQUE_ZERO = "0" * 12
@@ -112,6 +114,28 @@ def pull_frames(
     """One pull template per queue; the queue offset is inserted when a frame is rendered."""
     frames = [_pull_frame(queue, group, batch, suspend_ms, binary, tags) for queue in queues]
     return FrameSet(frames, b"", [], binary, batch)
+
+
+def pop_frames(
+    topics: list[str], group: str = "bench-popper", batch: int = 32, invisible_ms: int = 60_000
+) -> FrameSet:
+    """One template per topic: a pop of any of its queues, which does not wait. The time it is asked
+    is inserted when a frame is rendered: a pop that is too old is not looked at."""
+    frames = []
+    for topic in topics:
+        header = _json_header(POP_MESSAGE, {
+            "consumerGroup": group, "topic": topic, "queueId": "-1", "maxMsgNums": str(batch),
+            "invisibleTime": str(invisible_ms), "pollTime": "0",
+            "bornTime": "", "initMode": "0", "exp": "*", "expType": "TAG", "order": "false",
+        })  # fmt: skip
+        split = header.index(b'"bornTime":"') + len('"bornTime":"')
+        frames.append(_finish(header, split, _opaque_at(header), 0, (), 0, False))
+    return FrameSet(frames, b"", [], False, batch)
+
+
+def ack_names(group: str, topic: str) -> bytes:
+    """What is the same in all rows of batch acks of the topic (cext/load/popper.pxd)."""
+    return f'"c":{json.dumps(group)},"t":{json.dumps(topic)},'.encode()
 
 
 def _send_frame(queue: Queue, shape: SendShape, body_bytes: int, key: str = "") -> FrameTuple:

@@ -17,11 +17,13 @@ from typing import Any
 
 from cext.load.consumer import Consumer
 from cext.load.histogram import Histogram
+from cext.load.popper import Popper
 from cext.load.producer import Producer
 from cext.load.template import FrameSet
 from rmq.client.blocking.connection import CONNECT_TIMEOUT, split_address
 from rmq.errors import UnreachableError
 from rmq.load.cpu import CpuMeter
+from rmq.load.frames import Queue, ack_names, pop_frames
 
 SLICE_US = 200_000
 DRAIN_US = 5_000_000
@@ -90,8 +92,30 @@ def open_producer(
     )
 
 
+def open_popper(
+    targets: list[Queue],
+    address: str,
+    group: str,
+    batch: int = 32,
+    invisible_ms: int = 60_000,
+    connections: int = 1,
+    window: int = 1,
+    limit: int = 0,
+) -> Popper:
+    """Pops of all topics of the queues given, which lie on one broker."""
+    topics = list(dict.fromkeys(queue.topic for queue in targets))
+    return Popper(
+        pop_frames(topics, group, batch, invisible_ms),
+        [ack_names(group, topic) for topic in topics],
+        targets[0].broker_name.encode(),
+        [connect(address) for _ in range(connections)],
+        window,
+        limit,
+    )
+
+
 def measure(
-    loop: Producer | Consumer,
+    loop: Producer | Consumer | Popper,
     seconds: float,
     warmup: float = 0.0,
     pids: list[int] | None = None,

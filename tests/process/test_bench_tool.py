@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.broker_process import broker_process
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -93,7 +94,21 @@ def test_a_ping_pong_needs_no_broker():
     assert result["latency_us"]["p50"] > 0
 
 
-@pytest.mark.parametrize("command", ["producer", "batch", "latency", "consumer"])
+def test_what_was_sent_is_popped_and_acknowledged(tmp_path):
+    with broker_process(tmp_path, ["--set", "mappedFileSizeCommitLog=16777216"]) as broker:
+        where = ("-n", broker.namesrv, "--duration", 10, "--warmup", 0, "--json")
+        sent = json.loads(rmq_bench("batch", *where, "--batch", 10, "--count", 2000).stdout)
+        assert sent["messages"] == 2000
+        popped = json.loads(
+            rmq_bench("pop", *where, "-c", 2, "-w", 3, "--count", 2000, "--pid", broker.pid).stdout
+        )
+        again = json.loads(rmq_bench("pop", "-n", broker.namesrv, "-d", 0.2, "--json").stdout)
+    assert (popped["messages"], popped["failures"]) == (2000, {})
+    assert popped["cpu_seconds_per_million"] > 0
+    assert (again["messages"], again["failures"]) == (0, {})
+
+
+@pytest.mark.parametrize("command", ["producer", "batch", "latency", "consumer", "pop"])
 def test_a_broker_that_is_not_there_is_named(command):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
