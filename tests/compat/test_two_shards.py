@@ -49,6 +49,7 @@ def answers(
                         name,
                         nameServer=two_shards.name_server,
                         broker=two_shards.broker,
+                        allBrokers=",".join(two_shards.brokers),
                         brokers=2,
                         run=f"{session_id}_two",
                     )

@@ -30,7 +30,7 @@ final class PopScenarios {
         table.put("pop_sql_filter", PopScenarios::sqlFilter);
     }
 
-    /** What mqadmin setConsumeMode does. */
+    /** What mqadmin setConsumeMode does, on each broker: a client may ask any of them for its queues. */
     @SuppressWarnings({"unchecked", "rawtypes"})
     private static void setMode(Context context, String topic, String group) throws Exception {
         Class<?> type = Class.forName("org.apache.rocketmq.tools.admin.DefaultMQAdminExt");
@@ -40,9 +40,12 @@ final class PopScenarios {
         type.getMethod("start").invoke(admin);
         try {
             Class mode = Class.forName("org.apache.rocketmq.common.message.MessageRequestMode");
-            type.getMethod("setMessageRequestMode", String.class, String.class, String.class, mode,
-                int.class, long.class).invoke(admin, context.argument("broker"), topic, group,
-                Enum.valueOf(mode, "POP"), 0, 5000L);
+            String all = context.argument("allBrokers", context.argument("broker"));
+            for (String broker : all.split(",")) {
+                type.getMethod("setMessageRequestMode", String.class, String.class, String.class, mode,
+                    int.class, long.class).invoke(admin, broker, topic, group,
+                    Enum.valueOf(mode, "POP"), 0, 30000L);
+            }
         } finally {
             type.getMethod("shutdown").invoke(admin);
         }

@@ -1,0 +1,87 @@
+"""What is popped and not acknowledged stands in the store: the other broker brings it again.
+
+Six messages are popped on one broker, two of them acknowledged; it ends, and the other one opens
+its store. When their time is over the four come again there, each counted once more, and neither
+the two nor anything that was acknowledged in a batch; and a second pop finds nothing. Both ways,
+by SIGTERM and by SIGKILL. Apache has its check points and acks in the store by
+enablePopBufferMerge=false, its default, and looks into its revive log some seconds late.
+"""
+
+from __future__ import annotations
+
+import time
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+from compat.targets import Target, make_target
+from compat.test_pops import BATCH_ACK, Popper, bodies
+
+from rmq.client.blocking.cluster import Cluster
+from rmq.format import fastjson
+from tools.peers.server import free_port
+
+SETTINGS = {
+    "mappedFileSizeCommitLog": str(1024 * 1024),
+    "maxMessageSize": str(256 * 1024),
+    "flushConsumerOffsetInterval": "1000",
+    "fileReservedTime": "720",
+}
+INVISIBLE_MS = 25_000  # longer than the one takes to end and the other to start
+OFFSETS_S = 12.0  # Apache writes them for the first time 10 s after its start
+
+
+def leave_under_way(target: Target) -> None:
+    """0-5 are popped together, 6-9 after them; 1, 3, 6 and 7 are acknowledged."""
+    with Cluster(target.name_server) as cluster:
+        popper = Popper(cluster, target, "exchanged")
+        popper.send(*range(10))
+        first = popper.pop(maxMsgNums=6, invisibleTime=INVISIBLE_MS)
+        assert bodies(first) == list(range(6))
+        second = popper.pop(invisibleTime=INVISIBLE_MS)
+        assert bodies(second) == [6, 7, 8, 9]
+        assert popper.ack(first, 1, 3) == [0, 0]
+        row = {
+            "c": popper.group, "t": popper.topic, "r": "0", "so": 6, "q": 0,
+            "rq": int(second.fields["reviveQid"]), "pt": int(second.fields["popTime"]),
+            "it": INVISIBLE_MS, "b": b64encode(b"\x03").decode(),
+        }  # fmt: skip
+        body = fastjson.dumps({"brokerName": "broker-a", "acks": [row]})
+        assert popper.ask(BATCH_ACK, body).code == 0
+    time.sleep(OFFSETS_S if target.kind == "apache" else 1.5)
+
+
+def expect_the_rest(target: Target) -> None:
+    with Cluster(target.name_server) as cluster:
+        popper = Popper(cluster, target, "exchanged")
+        again = popper.pop_until(6)
+        assert sorted(int(message.body) for message in again) == [0, 2, 4, 5, 8, 9]
+        assert {message.reconsume_times for message in again} == {1}
+        for message in again:
+            assert "1ST_POP_TIME" in message.properties
+        time.sleep(2)
+        assert popper.pop(pollTime=2000).code == 210
+
+
+@pytest.mark.parametrize("manner", ["clean", "kill"])
+@pytest.mark.parametrize("first", ["apache", "rmq"])
+def test_messages_under_way_come_again_on_the_other_broker(
+    kind: str, tmp_path: Path, first: str, manner: str
+) -> None:
+    if kind == "apache":
+        pytest.skip("the exchange is between the two")
+    port = free_port(2, 1)
+    store = tmp_path / "store"
+    second = "apache" if first == "rmq" else "rmq"
+    one = make_target(first, tmp_path / "one", SETTINGS, store=store, port=port)
+    other = make_target(second, tmp_path / "other", SETTINGS, store=store, port=port)
+    try:
+        one.start()
+        leave_under_way(one)
+        one.end(manner)
+        one.stop()
+        other.start()
+        expect_the_rest(other)
+    finally:
+        one.stop()
+        other.stop()
