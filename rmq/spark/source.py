@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rmq.errors import ConfigError
 from rmq.spark import columns
 from rmq.spark.options import Options, read_options, write_options
 from rmq.spark.planning import QueuePieces, cut, gather
@@ -56,9 +57,12 @@ class RmqDataSource(DataSource):
         return RmqReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from rmq.spark.stream import RmqStreamReader
+        from rmq.spark.stream import RefusingReader, RmqStreamReader
 
-        return RmqStreamReader(read_options(self.options, streaming=True), schema)
+        try:
+            return RmqStreamReader(read_options(self.options, streaming=True), schema)
+        except ConfigError as error:
+            return RefusingReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from rmq.spark.sink import BatchSink

@@ -35,7 +35,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from rmq.errors import RmqError, UnreachableError
+from rmq.errors import ConfigError, RmqError, UnreachableError
 from rmq.spark.access import Access
 from rmq.spark.committing import commit_offsets
 from rmq.spark.offsets import QueueKey, from_json, start_of, to_json
@@ -235,6 +235,32 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         if self._view is not None:
             self._view.close()
+
+
+class RefusingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Says what is wrong with the options when it is first asked: Spark adds an error of its own
+    to what streamReader() raises, and that one would be the last line its user sees."""
+
+    def __init__(self, error: ConfigError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        raise self._error
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        raise self._error
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        raise self._error
 
 
 def _read(offsets: Mapping[str, Any]) -> dict[QueueKey, int]:

@@ -129,6 +129,24 @@ def test_the_brokers_are_told_what_is_processed(
     assert read(spark, broker, topic, **again).count() == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"commitOffsets": "true"}, "option commitOffsets=true needs option group"),
+        ({"endingOffsets": "latest"}, "option endingOffsets does not count for stream"),
+        ({"columns": "bdy"}, "there is no column bdy"),
+    ],
+)
+def test_wrong_options_of_a_stream_are_the_last_thing_that_is_said(
+    spark, broker: BrokerProcess, tmp_path: Path, options: dict[str, str], said: str
+) -> None:
+    """Spark's runner falls over a reader that was never made, unless there is one."""
+    with pytest.raises(Exception) as caught:
+        run_now(stream(spark, broker, "any", **options), tmp_path)
+    assert said in str(caught.value)
+    assert "UnboundLocalError" not in str(caught.value)
+
+
 def test_rows_written_to_a_topic_are_messages(spark, broker: BrokerProcess, topic) -> None:
     make(broker, topic, 2)
     frame = spark.sql(
