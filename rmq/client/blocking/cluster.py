@@ -16,7 +16,7 @@ from typing import Any
 
 from rmq.client.blocking.connection import Connection
 from rmq.client.connecting.routes import BrokerEntry, QueueEntry, Route, broker_entry, parse_route
-from rmq.codes import RequestCode
+from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
@@ -62,6 +62,11 @@ class Cluster:
                 return self.connect(address).call(code, fields, body)
             except UnreachableError as error:
                 failures.append(str(error))
+            except RemoteError as error:
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+                text = f"{address}: {error.remark.strip()}; a broker, and no name server?"
+                raise RemoteError(error.code, text) from None
         raise UnreachableError("no name server answers: " + "; ".join(failures))
 
     def route(self, topic: str) -> Route:

@@ -5,6 +5,7 @@ import socket
 import pytest
 from support.scripted_peer import ScriptedPeer
 
+from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection, split_address
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
@@ -65,3 +66,14 @@ def test_addresses_are_host_and_port(text: str) -> None:
     with pytest.raises(ProtocolError, match="host:port"):
         split_address(text)
     assert split_address("[::1]:80") == ("::1", 80)
+
+
+def test_a_broker_that_is_taken_for_a_name_server_is_named() -> None:
+    with (
+        ScriptedPeer(
+            {105: lambda request: request.reply(3, " request type 105 not supported")}
+        ) as peer,
+        Cluster(peer.address) as cluster,
+        pytest.raises(RemoteError, match=f"{peer.address}: .*; a broker, and no name server"),
+    ):
+        cluster.route("orders")
