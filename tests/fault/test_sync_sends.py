@@ -94,6 +94,24 @@ def test_a_slow_disk_delays_only_those_who_wait_for_it(served, faults) -> None:
         assert time.monotonic() - began >= 0.4
 
 
+def test_what_comes_while_a_sync_is_under_way_waits_for_the_next_one(served, faults) -> None:
+    sender, other = served
+    late = Sender(other)
+    faults.sleep("fdatasync", 400_000, path="/commitlog/")
+    assert sender.code() == ResponseCode.SUCCESS
+    for _ in range(2):
+        syncs = faults.seen(0)
+        began = time.monotonic()
+        sender.submit()
+        while faults.seen(0) == syncs:
+            assert time.monotonic() < began + 10
+            time.sleep(0.005)
+        assert late.code() == ResponseCode.SUCCESS
+        assert time.monotonic() - began >= 0.8
+        reply = sender.connection.receive(10)
+        assert reply is not None and reply.code == ResponseCode.SUCCESS
+
+
 def test_sends_over_a_disk_that_is_slow_and_well_again_are_all_acknowledged(served, faults) -> None:
     sender, other = served
     before = max_offset(other)
