@@ -268,6 +268,26 @@ def test_a_stream_waits_for_a_broker_that_restarts(pair: Pair) -> None:
     reader.stop()
 
 
+def test_few_messages_wait_for_more_no_longer_than_was_said(broker: BrokerProcess) -> None:
+    fill(broker, "few", {0: [b"1"]})
+    options = read_options({"nameserver": broker.namesrv, "topic": "few", "maxTriggerDelay": "2s",
+                            "startingOffsets": "earliest", "minOffsetsPerTrigger": "5"},
+                           streaming=True)  # fmt: skip
+    reader = RmqStreamReader(options, default_schema(options))
+    limit = reader.getDefaultReadLimit()
+    start = reader.initialOffset()
+    began = time.monotonic()
+    first = reader.latestOffset(start, limit)
+    assert first == {"few": {"broker-a": {"0": 1}}}  # the first batch of a run does not wait
+    send(broker, "few", [b"2"])
+    while (second := reader.latestOffset(first, limit)) == first:
+        assert time.monotonic() - began < 60
+        time.sleep(0.05)
+    assert time.monotonic() - began > 1.9
+    assert second == {"few": {"broker-a": {"0": 2}}}
+    reader.stop()
+
+
 def test_a_broker_that_joins_while_a_stream_runs_is_read_from_its_first_message(
     pair: Pair, tmp_path: Path
 ) -> None:
