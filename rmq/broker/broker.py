@@ -201,7 +201,7 @@ class Broker:
         self.sampler.stop()
         asyncio.get_running_loop().remove_reader(self.core.control_fd)
         for name, save in (
-            ("consumer offsets", self.offsets.save),
+            ("consumer offsets", self.offsets.stop),
             ("pops in order", self.pop_orders.save),
             ("delay offsets", self.delays.stop),
             ("topics", self.topics.saved),

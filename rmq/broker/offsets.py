@@ -84,20 +84,25 @@ class OffsetTable:
                 continue
             take(group.encode(), topic.encode(), queue_id, value)
 
-    async def save(self) -> bool:
-        """Writes the offsets when they changed since the last write; True when it wrote."""
+    async def save(self, behind_max: int = MARK_BYTES_MAX) -> bool:
+        """Writes the offsets when they changed since the last write, or so many bytes of the log
+        are behind the file's mark; True when it wrote."""
         async with self._writing:
             version = self._core.offsets_version  # before the copy: what comes between is newer
             mark = self._core.log_range()[1]
             if version != self._written:
                 self.version.advance()
-            elif self.mark is not None and mark - self.mark < MARK_BYTES_MAX:
+            elif self.mark is not None and mark - self.mark < behind_max:
                 return False
             content = {**self.members(), "rmqLogOffset": mark}
             await asyncio.to_thread(self._file.save, content)
             self._written = version
             self.mark = mark
             return True
+
+    async def stop(self) -> bool:
+        """The last write: no pop comes any more, so the next start reads nothing of the log."""
+        return await self.save(behind_max=1)
 
     # ---- reading
 

@@ -247,7 +247,10 @@ def test_a_group_is_deleted_with_its_offsets(
 
 
 def test_traces_are_found_by_message_id(
-    admin: Admin, target: Target, java: Callable[[str], ScenarioRunner], go: ScenarioRunner,
+    admin: Admin,
+    target: Target,
+    java: Callable[[str], ScenarioRunner],
+    go: ScenarioRunner,
     session_id: str,
 ) -> None:
     from click.testing import CliRunner

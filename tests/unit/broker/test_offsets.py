@@ -65,6 +65,18 @@ async def test_offsets_are_saved_at_stop(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_stop_leaves_nothing_in_the_log_where_pops_are_looked_for(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "consumerOffset.json"
+    async with control(tmp_path) as broker:
+        broker.offsets.commit("g", "t", 0, 3)
+        assert await broker.offsets.save()
+        broker.core.log_end = 4711
+        assert not await broker.offsets.save()  # the next start would read so little
+        assert json.loads(file.read_bytes())["rmqLogOffset"] == 0
+    assert json.loads(file.read_bytes())["rmqLogOffset"] == 4711
+
+
+@in_loop
 async def test_offsets_are_saved_by_the_clock(tmp_path: Path) -> None:
     async with control(tmp_path, flushConsumerOffsetInterval=100) as broker:
         broker.offsets.commit("g", "t", 0, 3)

@@ -109,8 +109,16 @@ async def test_a_commit_to_a_topic_that_has_become_smaller_goes_to_its_last_queu
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
         half = await send_half(client, b"order", queue=2)
-        fields = {"topic": "t", "defaultTopic": "TBW102", "readQueueNums": 2, "writeQueueNums": 2,
-                  "perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": False}
+        fields = {
+            "topic": "t",
+            "defaultTopic": "TBW102",
+            "readQueueNums": 2,
+            "writeQueueNums": 2,
+            "perm": 6,
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0,
+            "order": False,
+        }
         assert (await client.call(17, **fields)).code == 0
         assert (await client.call(37, **end(half, 8))).code == 0
         assert [message.body for message in records(broker, "t", 1)] == [b"order"]
