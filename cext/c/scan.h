@@ -160,6 +160,34 @@ RMQ_INLINE int rmq_eight_digits(const uint8_t *at, uint64_t *number)
     return 1;
 }
 
+/* Java's hash of 16 characters: h * 31^16 + c0 * 31^15 + .. + c15. 0, and nothing is done, when one
+ * is not ASCII. Pairs become one number each, then fours; those four do not wait for each other. */
+RMQ_INLINE int rmq_hash_sixteen(const uint8_t *at, uint32_t *hash)
+{
+    const uint32_t four = 31u * 31 * 31 * 31;
+    uint32_t fours[4];
+#if defined(__SSE2__)
+    const __m128i zero = _mm_setzero_si128();
+    const __m128i once = _mm_set1_epi32(31 | 1 << 16), twice = _mm_set1_epi32(31 * 31 | 1 << 16);
+    __m128i bytes = _mm_loadu_si128((const __m128i *)at);
+    if (_mm_movemask_epi8(bytes))
+        return 0;
+    __m128i pairs = _mm_packs_epi32(_mm_madd_epi16(_mm_unpacklo_epi8(bytes, zero), once),
+                                    _mm_madd_epi16(_mm_unpackhi_epi8(bytes, zero), once));
+    _mm_storeu_si128((__m128i *)fours, _mm_madd_epi16(pairs, twice));
+#else
+    uint64_t words[2];
+    memcpy(words, at, 16);
+    if ((words[0] | words[1]) & 0x8080808080808080ull)
+        return 0;
+    for (int i = 0; i < 4; i++, at += 4)
+        fours[i] = at[0] * 29791u + at[1] * 961u + at[2] * 31u + at[3];
+#endif
+    *hash = (*hash * (four * four) + fours[0] * four + fours[1]) * (four * four)
+          + fours[2] * four + fours[3];
+    return 1;
+}
+
 /* Whether two byte strings of the same length are equal: for names, where a call costs more. */
 RMQ_INLINE int rmq_same_name(const uint8_t *a, const char *b, uint32_t length)
 {
@@ -180,35 +208,6 @@ RMQ_INLINE int rmq_same_name(const uint8_t *a, const char *b, uint32_t length)
         return ((a0 ^ b0) | (a1 ^ b1)) == 0;
     }
     return memcmp(a, b, length) == 0;
-}
-
-/* Whether `bytes` is `like` in every place where `fixed` is 0xFF, and holds neither quote nor
- * backslash where `fixed` is 0. All three have `length` bytes. */
-RMQ_INLINE int rmq_same_shape(const uint8_t *bytes, const uint8_t *like, const uint8_t *fixed,
-                              uint32_t length)
-{
-    uint32_t at = 0;
-#if defined(__SSE2__)
-    const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
-    __m128i bad = _mm_setzero_si128();
-    while (length >= 16 && at < length) {
-        if (length - at < 16)
-            at = length - 16;
-        __m128i b = _mm_loadu_si128((const __m128i *)(bytes + at));
-        __m128i f = _mm_loadu_si128((const __m128i *)(fixed + at));
-        __m128i same = _mm_cmpeq_epi8(b, _mm_loadu_si128((const __m128i *)(like + at)));
-        __m128i marks = _mm_or_si128(_mm_cmpeq_epi8(b, quote), _mm_cmpeq_epi8(b, backslash));
-        bad = _mm_or_si128(bad, _mm_or_si128(_mm_andnot_si128(same, f),
-                                             _mm_andnot_si128(f, marks)));
-        at += 16;
-    }
-    if (_mm_movemask_epi8(bad) != 0)
-        return 0;
-#endif
-    uint32_t differ = 0;
-    for (; at < length; at++)
-        differ |= fixed[at] ? bytes[at] ^ like[at] : bytes[at] == '"' || bytes[at] == '\\';
-    return differ == 0;
 }
 
 /* Copies up to the first `stop` byte or the end of either side; returns how many bytes that were.
@@ -235,6 +234,19 @@ RMQ_INLINE uint32_t rmq_copy_until(const uint8_t *from, uint32_t length, uint8_t
     return done;
 }
 
+/* Whether none of eight bytes is one that a JSON string may not hold as it is: each term has the
+ * top bit of a byte set when that is below 0x20, a quote, a backslash. */
+RMQ_INLINE int rmq_eight_plain(const uint8_t *at)
+{
+    const uint64_t ones = 0x0101010101010101ull;
+    uint64_t word, quote, backslash;
+    memcpy(&word, at, 8);
+    quote = word ^ (ones * '"');
+    backslash = word ^ (ones * '\\');
+    return ((((word - ones * 0x20) & ~word) | ((quote - ones) & ~quote)
+             | ((backslash - ones) & ~backslash)) & (ones << 7)) == 0;
+}
+
 /* Copies up to the first byte that a JSON string may not hold as it is (quote, backslash, below
  * 0x20); returns how many bytes that were. Writes at most `length` bytes. */
 RMQ_INLINE uint32_t rmq_copy_json_plain(const uint8_t *from, uint32_t length, uint8_t *to)
@@ -255,6 +267,15 @@ RMQ_INLINE uint32_t rmq_copy_json_plain(const uint8_t *from, uint32_t length, ui
         done += 16;
     }
 #endif
+    if (length - done >= 8 && rmq_eight_plain(from + done)) {
+        memcpy(to + done, from + done, 8);
+        done += 8;
+    }
+    /* The last few with those before them, for the second time. */
+    if (length - done < 8 && length >= 8 && rmq_eight_plain(from + length - 8)) {
+        memcpy(to + length - 8, from + length - 8, 8);
+        return length;
+    }
     while (done < length && from[done] >= 0x20 && from[done] != '"' && from[done] != '\\') {
         to[done] = from[done];
         done++;

@@ -12,6 +12,7 @@ cdef extern from "scan.h" nogil:
     void rmq_marks_start(rmq_mark_cursor* cursor, const uint8_t* bytes, uint32_t length,
                          uint32_t start, uint8_t a, uint8_t b) noexcept
     uint32_t rmq_marks_next(rmq_mark_cursor* cursor, uint8_t a, uint8_t b) noexcept
+    bint rmq_hash_sixteen(const uint8_t* at, uint32_t* hash) noexcept
 
 cdef enum:
     PROPERTY_END = 2
@@ -36,6 +37,8 @@ cdef uint32_t hash_on(uint32_t hash, const uint8_t* utf8, uint32_t length) noexc
     cdef const uint8_t* end = utf8 + length
     cdef uint32_t code
     while at < end:
+        while end - at >= 16 and rmq_hash_sixteen(at, &hash):
+            at += 16
         # Four plain characters at once: the multiplications do not wait for each other.
         while end - at >= 4 and (at[0] | at[1] | at[2] | at[3]) < 0x80:
             hash = (hash * 923521 + <uint32_t> at[0] * 29791 + <uint32_t> at[1] * 961

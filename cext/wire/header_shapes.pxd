@@ -4,8 +4,8 @@ The headers that one kind of client sends for one kind of request differ in litt
 the values of extFields. A shape is an earlier header with a mask of the bytes that have to be the
 same. When a new header has the same length, equals it in all those bytes and has no quote and no
 backslash anywhere else, then it has the same members at the same places: they are copied from the
-shape and only the opaque is read anew. One pass of comparisons, 16 bytes at a time, takes the place
-of about seventy searches.
+shape and only the opaque is read anew. One pass of comparisons, 16 or 32 bytes at a time, takes
+the place of about seventy searches.
 
 Free to differ are the characters of quoted values inside extFields, except the quotes and
 backslashes among them, and the digits of the opaque. So escapes stand where they stood, strings end

@@ -11,9 +11,12 @@ from cext.wire.frame cimport SERIALIZE_JSON
 from cext.wire.header cimport EXT_FIELDS_MAX, ExtField, Header, header_as_python, parse_header
 from cext.wire.text cimport Text, text_i32
 
-cdef extern from "scan.h" nogil:
-    bint rmq_same_shape(const uint8_t* bytes, const uint8_t* like, const uint8_t* fixed,
-                        uint32_t length) noexcept
+cdef extern from "same_shape.h" nogil:
+    ctypedef bint (*rmq_same_shape_function)(const uint8_t* bytes, const uint8_t* like,
+                                             const uint8_t* fixed, uint32_t length) noexcept nogil
+    rmq_same_shape_function rmq_same_shape
+    rmq_same_shape_function* rmq_same_shape_ways
+    int rmq_same_shape_way_count
 
 cdef enum:
     QUOTE = 34
@@ -70,10 +73,11 @@ cdef inline Text moved(const Text* text, const uint8_t* old, const uint8_t* new)
 
 cdef inline bint use_shape(Shape* shape, const uint8_t* bytes, Header* out) noexcept nogil:
     """False when the opaque is not plainly a number: then parse_header says what it is."""
-    cdef ExtField* field = shape.header.ext
     cdef Text opaque
     cdef int i
-    memcpy(out, &shape.header, sizeof(Header) - EXT_FIELDS_MAX * sizeof(ExtField))
+    # The keys stay the shape's: the same bytes, and they outlive the request.
+    memcpy(out, &shape.header, sizeof(Header) - (EXT_FIELDS_MAX - shape.header.ext_count)
+           * sizeof(ExtField))
     out.remark = moved(&shape.header.remark, shape.bytes, bytes)
     if shape.free_opaque:
         opaque = moved(&shape.header.opaque_text, shape.bytes, bytes)
@@ -81,8 +85,8 @@ cdef inline bint use_shape(Shape* shape, const uint8_t* bytes, Header* out) noex
             return False
         out.opaque_text = opaque
     for i in range(out.ext_count):
-        out.ext[i].key = field[i].key       # the same bytes; the shape's outlive the request
-        out.ext[i].value = moved(&field[i].value, shape.bytes, bytes)
+        if out.ext[i].value.bytes != NULL:
+            out.ext[i].value.bytes = bytes + (out.ext[i].value.bytes - shape.bytes)
     return True
 
 
@@ -127,3 +131,14 @@ def parsed_in_turn(list headers not None) -> list[tuple[dict[str, object], bool]
                                    SERIALIZE_JSON, &header)
         answers.append((header_as_python(&header, status), shapes.hits > hits))
     return answers
+
+
+def same_shape_by_all_ways(bytes data not None, bytes like not None,
+                           bytes fixed not None) -> list[bool]:
+    """Whether data is like `like`, by each of the ways that this processor knows."""
+    cdef int way
+    if not len(data) == len(like) == len(fixed):
+        raise ValueError("three strings of one length")
+    return [bool(rmq_same_shape_ways[way](<const uint8_t*>data, <const uint8_t*>like,
+                                          <const uint8_t*>fixed, <uint32_t>len(data)))
+            for way in range(rmq_same_shape_way_count)]

@@ -173,6 +173,17 @@ cdef inline void put_text_field(Writer* writer, const char* key, const Text* val
         writer.at = put_json_text(writer.at, value)
 
 
+cdef inline void put_bool_field(Writer* writer, const char* key, bint value) noexcept nogil:
+    cdef uint8_t* at
+    put_key(writer, key)
+    at = writer.at
+    if writer.binary:
+        store_u32(at - 4, 4 if value else 5)
+        writer.at = rmq_put(at, b"true") if value else rmq_put(at, b"false")
+    else:
+        writer.at = rmq_put(at, b'"true"') if value else rmq_put(at, b'"false"')
+
+
 cdef inline void put_number_field(Writer* writer, const char* key, int64_t value) noexcept nogil:
     cdef uint8_t* digits
     put_key(writer, key)
@@ -206,8 +217,6 @@ cdef inline uint32_t end(Writer* writer, uint32_t body_bytes) noexcept nogil:
 
 cdef uint32_t write_send_reply(uint8_t* out, const SendReply* reply) noexcept nogil:
     cdef Writer writer
-    cdef Text trace_on = text_of(<const uint8_t*>(b"true" if reply.trace_on else b"false"),
-                                 4 if reply.trace_on else 5)
     begin(&writer, out, reply.serialize_type, reply.code, reply.opaque, &reply.remark)
     put_text_field(&writer, b"msgId", &reply.message_ids)
     put_number_field(&writer, b"queueId", reply.queue_id)
@@ -216,7 +225,7 @@ cdef uint32_t write_send_reply(uint8_t* out, const SendReply* reply) noexcept no
         put_text_field(&writer, b"transactionId", &reply.transaction_id)
     if reply.region.bytes != NULL:
         put_text_field(&writer, b"MSG_REGION", &reply.region)
-    put_text_field(&writer, b"TRACE_ON", &trace_on)
+    put_bool_field(&writer, b"TRACE_ON", reply.trace_on)
     if reply.recall_handle.bytes != NULL:
         put_text_field(&writer, b"recallHandle", &reply.recall_handle)
     return end(&writer, 0)
@@ -254,12 +263,10 @@ cdef uint32_t write_pop_reply_header(uint8_t* out, const PopReply* reply) noexce
 cdef uint32_t write_notification_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
                                        bint has_message, bint polling_full) noexcept nogil:
     cdef Writer writer
-    cdef Text yes = text_of(<const uint8_t*>b"true", 4)
-    cdef Text no = text_of(<const uint8_t*>b"false", 5)
     cdef Text remark = text_of(NULL, 0)
     begin(&writer, out, serialize_type, 0, opaque, &remark)
-    put_text_field(&writer, b"hasMsg", &yes if has_message else &no)
-    put_text_field(&writer, b"pollingFull", &yes if polling_full else &no)
+    put_bool_field(&writer, b"hasMsg", has_message)
+    put_bool_field(&writer, b"pollingFull", polling_full)
     return end(&writer, 0)
 
 

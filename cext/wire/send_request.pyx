@@ -5,13 +5,12 @@ list of slots, slot i being letter 'a' + i: for the letters the header's own let
 them, for the long names one pass over the fields does. Then one function reads the slots.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t
-from libc.string cimport memset
 
 from cext.base.status cimport Status
 from cext.wire.field_slots cimport sort_into_slots
 from cext.wire.header cimport Header, header_letter, parse_header
 from cext.wire.name_table cimport NameTable, name_table_add
-from cext.wire.text cimport Text, text_i32, text_i64, text_is_true
+from cext.wire.text cimport Text, text_i32, text_i64, text_is_true, text_of
 
 cdef enum:
     SEND_MESSAGE = 10
@@ -84,7 +83,7 @@ cdef int first_malformed(const Text** slots, SendRequest* out) noexcept nogil:
 cdef int read_send_request(const Header* header, SendRequest* out) noexcept nogil:
     cdef const Text* slots[SLOTS_OF_SEND]
     cdef int bad
-    memset(out, 0, sizeof(SendRequest))
+    out.reconsume_times = 0
     out.max_reconsume_times = -1
     if spells_names_out(header.code):
         sort_into_slots(&long_names, header, slots, SLOTS_OF_SEND)
@@ -101,8 +100,7 @@ cdef int read_send_request(const Header* header, SendRequest* out) noexcept nogi
     out.producer_group = slots[0][0]
     out.topic = slots[1][0]
     out.default_topic = slots[2][0]
-    if slots[8] != NULL:
-        out.properties = slots[8][0]
+    out.properties = slots[8][0] if slots[8] != NULL else text_of(NULL, 0)
     out.unit_mode = slots[10] != NULL and text_is_true(slots[10])
     out.batch = slots[12] != NULL and text_is_true(slots[12])
     return Status.OK

@@ -11,6 +11,7 @@
 #include "atomics.h"
 #include "bus_guard.h"
 #include "crc32.h"
+#include "same_shape.h"
 #include "scan.h"
 
 static uint64_t state = 88172645463325252ull;

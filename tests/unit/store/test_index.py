@@ -50,6 +50,9 @@ def test_hashes_are_javas_over_utf_16():
     numbers = random.Random(5)
     alphabet = "abcXYZ019#_-äß€中😀\u07ff\u0800\uffff"
     texts += ["".join(numbers.choices(alphabet, k=numbers.randrange(40))) for _ in range(500)]
+    # Sixteen at a time, which end at a character of more bytes wherever it stands.
+    texts += ["0123456789ABCDEF~"[:at] * 3 + "é" + "zyxwvutsrqponmlkji" for at in range(18)]
+    texts += ["7F0000010A2B5D30946E" + "~" * length for length in range(40)]
     for text in texts:
         assert hash_for_tests(text.encode()) == abs(java_hash_by_units(text))
     assert key_hash("t", "a") == hash_for_tests(b"t#a") == 112658

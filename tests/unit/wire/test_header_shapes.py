@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.wire_frames import JAVA_PULL, JAVA_SEND_V2, JSON, SEND_V2_FIELDS
 
 from cext.wire.header import parsed
-from cext.wire.header_shapes import parsed_in_turn
+from cext.wire.header_shapes import parsed_in_turn, same_shape_by_all_ways
 
 # What may stand where: letters, digits, everything that JSON gives a meaning to.
 BYTES = b'"\\{}[]:,+-.e019 unltx\x01\xc3\xa9'
@@ -121,3 +121,16 @@ def test_headers_with_some_bytes_changed_are_read_alike(seed: int, header: bytes
         headers += [bytes(data), header]
     by_shape = assert_read_alike(headers)
     assert any(by_shape)
+
+
+def test_each_byte_of_a_header_of_any_length_is_looked_at_by_every_way() -> None:
+    for length in (*range(1, 100), 450):
+        fixed = bytes(0xFF if at % 3 else 0 for at in range(length))
+        like = bytes(65 + at % 26 for at in range(length))
+        free = bytes(byte if fixed[at] else 97 for at, byte in enumerate(like))
+        assert all(same_shape_by_all_ways(free, like, fixed)), length
+        for at in range(length):
+            for wrong in (b'"', b"\\", b"~"):
+                data = free[:at] + wrong + free[at + 1 :]
+                alike = wrong == b"~" and not fixed[at]
+                assert set(same_shape_by_all_ways(data, like, fixed)) == {alike}, (length, at)

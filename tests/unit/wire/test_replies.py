@@ -111,3 +111,16 @@ def test_long_remarks_are_cut_between_characters() -> None:
                 body_bytes=0, remark=remark.encode(),
             )  # fmt: skip
             assert 60 < len(header_of(pull, serialize_type)["remark"]) <= 64
+
+
+def test_what_json_must_escape_is_found_wherever_it_stands() -> None:
+    for length in range(1, 42):
+        for at in range(length):
+            for special in ('"', "\\", "\x1f", "\x01", "é", "!", "[", "]", " ", "#"):
+                text = "m" * at + special + "m" * (length - at - 1)
+                frame = send_reply(
+                    code=0, opaque=1, queue_id=2, queue_offset=3, serialize_type=JSON,
+                    message_ids=b"A", region=text.encode(),
+                )  # fmt: skip
+                header = json.loads(frame[8:])
+                assert header["extFields"]["MSG_REGION"] == text
