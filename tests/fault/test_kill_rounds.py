@@ -29,6 +29,8 @@ SMALL_FILES = [
     "--set", "flushConsumerOffsetInterval=100",
 ]  # fmt: skip
 
+# Loads fill a file of 1 MiB sooner than a busy disk makes the next one: flow control, no failure.
+NOT_READY = "the next commit log file is not ready yet"
 CHECK_EVERY = 4  # the checker reads the whole store: not in every round
 
 # How a round ends: a name, the flush type, and what the shim is told (None: a kill from outside).
@@ -101,7 +103,8 @@ def kill_rounds(directory: Path, faults: Faults, rounds: int) -> None:
         if not run_round(directory, faults, journal, number, ending):
             missed.append(ENDINGS[ending][0])
         assert len(journal.acked) > before, f"round {number}: nothing was acked"
-    assert not journal.refused, journal.refused[0]
+    refused = [each for each in journal.refused if NOT_READY not in (each.remark or "")]
+    assert not refused, refused[0]
     assert len(missed) <= rounds // 10, f"ended otherwise than planned: {missed}"
     faults.clear()
     with broker_process(directory, SMALL_FILES) as broker:
