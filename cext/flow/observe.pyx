@@ -12,12 +12,6 @@ from cext.flow.topic_table cimport TOPIC_NUMBERS, Topic, TopicNumbers
 from cext.memory.arena cimport Arena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameEntry, name_map_next
-from cext.net.connection cimport (
-    UNREAD_AWAY,
-    UNREAD_POSTPONED,
-    UNREAD_SHARE,
-    UNREAD_UNSENT,
-)
 from cext.store.consume_queue cimport Queue
 from cext.store.segment_map cimport segment_map_pages_lost
 
@@ -40,19 +34,6 @@ cdef dict pop_counters(ShardState s):
         "pop_unreadable": s.pops.unreadable,
         "pop_acks_late": s.pops.acks_late,
         "pop_hurried": s.pops.hurried,
-    }
-
-
-cdef dict client_counters(ShardState s):
-    return {
-        "replies_pushed": s.replies.pushed,
-        "replies_failed": s.replies.failed,
-        "postponed": s.postponed.count,
-        "postponed_dropped": s.postponed.dropped,
-        "unread_unsent": s.net.unread_count(UNREAD_UNSENT),
-        "unread_share": s.net.unread_count(UNREAD_SHARE),
-        "unread_away": s.net.unread_count(UNREAD_AWAY),
-        "unread_postponed": s.net.unread_count(UNREAD_POSTPONED),
     }
 
 
@@ -84,7 +65,6 @@ cdef dict counters_of(ShardState s):
         "transactions_committed": s.halves.committed,
         "transactions_rolled_back": s.halves.rolled_back,
         "transactions_repeated": s.halves.repeated,
-        "transactions_moved": s.halves.moved,
         "half_messages_first": s.halves.first,
         "half_messages_ended_out_of_order": s.halves.ended_ahead,
         "delayed_fetches": s.schedule.fetches,
@@ -118,7 +98,6 @@ cdef dict counters_of(ShardState s):
         "queue_writes": s.queues.counts.jobs_written,
         "queue_sync_writes": s.queues.counts.sync_writes,
         "queue_write_failures": s.queues.counts.write_failures,
-        **client_counters(s),
         **pop_counters(s),
         **timer_counters(s),
         **memory_of(s),

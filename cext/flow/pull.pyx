@@ -48,9 +48,8 @@ from cext.flow.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_fil
 from cext.flow.timer_fetch cimport timer_read_done
 from cext.flow.topic_table cimport PERM_READ, Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_take
-from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_find
-from cext.net.connection cimport IN_JUMBO, UNREAD_UNSENT
+from cext.net.connection cimport IN_JUMBO
 from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
 from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORDS_MAX, ReadJob
 from cext.store.outside_address cimport is_outside_address
@@ -464,27 +463,27 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
 
 
 cdef void answer_pulls(ShardState s) noexcept nogil:
-    cdef ChainEntry* entry = s.ready
-    cdef PullJob* job
-    s.ready = NULL
+    cdef PullJob* job = s.ready_first
+    cdef PullJob* following
+    s.ready_first = NULL
+    s.ready_last = NULL
     s.look_left = LOOK_TURN
-    while entry != NULL:
-        job = <PullJob*> entry.owner
-        entry = entry.next
+    while job != NULL:
+        following = job.next
         if job.connection.id != job.connection_id:
             free_job(s, job)
-        elif (job.connection.unread & UNREAD_UNSENT
-              or job.connection.unsent_bytes > UNSENT_MAX):
-            if not job.connection.unread & UNREAD_UNSENT:
+        elif job.connection.want_write or job.connection.unsent_bytes > UNSENT_MAX:
+            if not job.connection.want_write:
                 s.net.flush_connection(job.connection)      # may find the socket full
             if job.connection.id != job.connection_id:
                 free_job(s, job)
-            elif job.connection.unread & UNREAD_UNSENT:
+            elif job.connection.want_write:
                 defer(s, job)
             else:
                 answer(s, job)
         else:
             answer(s, job)
+        job = following
 
 
 # ------------------------------------------------------------------- back from the disk

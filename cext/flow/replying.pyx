@@ -6,7 +6,6 @@ from cext.base.clock cimport monotonic_us
 from cext.flow.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
 from cext.flow.rpc_times cimport rpc_record
 from cext.memory.spsc_ring cimport spsc_is_empty
-from cext.net.connection cimport UNREAD_SHARE
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
 from cext.wire.text cimport Text, text_of
 
@@ -35,20 +34,15 @@ cdef int reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
 
 
 cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noexcept nogil:
-    return host_text(c.address, c.address_bytes, out, capacity)
-
-
-cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,
-                       int32_t capacity) noexcept nogil:
     """Writes "1.2.3.4:5678" or "[::1]:5678"; returns its length."""
-    cdef char text[64]
-    cdef uint32_t at = bytes - 4
-    cdef uint32_t port = (<uint32_t> host[at + 2] << 8) | host[at + 3]
-    if inet_ntop(AF_INET6 if at == 16 else AF_INET, host, text, sizeof(text)) == NULL:
-        text[0] = 0
+    cdef char host[64]
+    cdef uint32_t at = c.address_bytes - 4
+    cdef uint32_t port = (<uint32_t> c.address[at + 2] << 8) | c.address[at + 3]
+    if inet_ntop(AF_INET6 if at == 16 else AF_INET, c.address, host, sizeof(host)) == NULL:
+        host[0] = 0
     if at == 16:
-        return snprintf(out, capacity, b"[%s]:%u", text, port)
-    return snprintf(out, capacity, b"%s:%u", text, port)
+        return snprintf(out, capacity, b"[%s]:%u", host, port)
+    return snprintf(out, capacity, b"%s:%u", host, port)
 
 
 cdef void tell_event(ShardState s, Connection* c, const char* text) noexcept nogil:
@@ -87,7 +81,7 @@ cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept n
     too_much = c.handed > 1 and (c.handed > s.link.messages_max // 4
                                  or c.handed_bytes > s.link.bytes_max // 4)
     if c.handed > s.link.messages_max // 16 or c.handed_bytes > s.link.bytes_max // 8:
-        s.net.stop_reading(c, UNREAD_SHARE)
+        s.net.hold_reading(c)
     return too_much
 
 

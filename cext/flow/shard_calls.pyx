@@ -28,7 +28,6 @@ from cext.flow.observe cimport call_copy_topics, read_topics
 from cext.flow.options cimport options_set
 from cext.flow.pop_calls cimport call_copy_orders, call_put_order
 from cext.flow.pop_order cimport OrderBlock
-from cext.flow.reply_push cimport call_put_client
 from cext.flow.timer_open cimport timer_option, timers_pause, timers_reopen, timers_resume
 from cext.memory.spsc_ring cimport spsc_pop, spsc_push
 from cext.net.socket_api cimport read, write
@@ -136,10 +135,9 @@ cdef class ShardCalls:
         """Sends a whole frame (with its length bytes); dropped if the connection is gone."""
         self._post(SEND_FRAME, connection, frame)
 
-    def resubmit(self, uint64_t connection, bytes frame, bytes record=b""):
-        """Gives a frame (without its length bytes) to the hot path once more; `record`: the stored
-        one it speaks of, should that not be in memory."""
-        self._post(RESUBMIT, connection, len(frame).to_bytes(4, "big") + frame + record)
+    def resubmit(self, uint64_t connection, bytes frame):
+        """Gives a frame (without its length bytes) to the hot path once more."""
+        self._post(RESUBMIT, connection, len(frame).to_bytes(4, "big") + frame)
 
     def send_done(self, uint64_t connection):
         """A send that was handed over is answered or given back: its client may go on."""
@@ -148,13 +146,6 @@ cdef class ShardCalls:
     def close_connection(self, uint64_t connection):
         """Closes after what is queued for it has been sent."""
         self._post(CLOSE, connection, b"")
-
-    def put_client(self, bytes client_id, uint64_t connection):
-        """Replies to this client go to the connection; 0: it has none."""
-        cdef Arguments x
-        names(&x, client_id, b"")
-        x.numbers[0] = connection
-        raise_status(<int> self._call(<CallFn> call_put_client, &x), f"client {client_id!r}")
 
     # ---------------------------------------------------------------- topics, groups, offsets
 
@@ -470,19 +461,6 @@ cdef class ShardCalls:
         x.numbers[1] = with_op
         self._call(<CallFn> call_end_halves, &x)
         return x.results[0]
-
-    def move_half(self, int64_t offset, int64_t log_offset, int64_t to_offset,
-                  int64_t to_log_offset):
-        """The half message was stored anew: ends it, and has a late end of it count for the copy.
-        False: it had been ended in the meantime, and the copy is ended."""
-        cdef Arguments x
-        names(&x, b"", b"")
-        x.numbers[0] = offset
-        x.numbers[1] = log_offset
-        x.numbers[2] = to_offset
-        x.numbers[3] = to_log_offset
-        self._call(<CallFn> call_move_half, &x)
-        return x.results[0] != 0
 
     def open_halves(self, int64_t after, int32_t limit):
         """(everything below is ended, where to go on, offsets of open half messages)."""
