@@ -229,8 +229,14 @@ def test_a_slow_sync_holds_durable_back_and_gathers_what_comes_meanwhile(start, 
 
 
 def append_until_refused(worker, status):
-    """Fills the segment in one go; the answer to the first record that was not taken."""
+    """Fills the segment in one go; the answer to the first record that was not taken, once the
+    making of the next segment has ended."""
     answer = worker.append(100)
+    for _ in range(500):
+        if answer["offsets"][-1] != Status.NOT_READY:
+            break
+        time.sleep(0.01)
+        answer["offsets"][-1] = worker.append(1)["offsets"][-1]
     assert answer["offsets"][-1] == status
     return answer
 
