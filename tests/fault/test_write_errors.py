@@ -52,6 +52,14 @@ class Worker:
     def append(self, count, size=RECORD_BYTES):
         return self(f"append {count} {size}")
 
+    def prepared(self, outcome="prepared"):
+        """Waits until the preparer has made a segment, or has failed to; the state then."""
+        deadline = time.monotonic() + 10
+        while (state := self("state"))["preparer"][outcome] == 0:
+            assert time.monotonic() < deadline, f"no {outcome} of the preparer"
+            time.sleep(0.01)
+        return state
+
     def end(self):
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
@@ -152,6 +160,7 @@ def test_interrupted_calls_are_repeated(directory, start, faults):
 
 def test_a_write_that_fails_at_a_roll_leaves_the_next_segment_untouched(directory, start, faults):
     worker = start()
+    worker.prepared()
     worker.append(60)
     worker("wait")
     faults.fail("pwrite", errno.EIO, path=f"{0:020d}")
@@ -228,25 +237,14 @@ def test_a_slow_sync_holds_durable_back_and_gathers_what_comes_meanwhile(start, 
 # ---- preparing segments -------------------------------------------------------------------------
 
 
-def append_until_refused(worker, status):
-    """Fills the segment in one go; the answer to the first record that was not taken, once the
-    making of the next segment has ended."""
-    answer = worker.append(100)
-    for _ in range(500):
-        if answer["offsets"][-1] != Status.NOT_READY:
-            break
-        time.sleep(0.01)
-        answer["offsets"][-1] = worker.append(1)["offsets"][-1]
-    assert answer["offsets"][-1] == status
-    return answer
-
-
 def test_a_full_disk_refuses_at_the_segments_end_and_service_resumes_by_itself(
     directory, start, faults
 ):
     faults.fail("fallocate", errno.ENOSPC, path="commitlog.spare/", first=2)
     worker = start()
-    answer = append_until_refused(worker, Status.NO_SPACE)
+    worker.prepared("failures")
+    answer = worker.append(100)
+    assert answer["offsets"][-1] == Status.NO_SPACE
     assert (answer["written"], answer["poison"]) == (65000, None)
     assert answer["preparer"]["errno"] == errno.ENOSPC
     assert os.listdir(f"{directory}.spare") == [], "nothing half made stays"
@@ -265,11 +263,13 @@ def test_a_full_disk_refuses_at_the_segments_end_and_service_resumes_by_itself(
 
 
 def test_an_error_while_preparing_is_tried_again_with_a_new_file(directory, start, faults):
-    faults.fail("fsync", errno.EIO, path="commitlog.spare/", first=2, count=1)
+    faults.fail("fsync", errno.EIO, path="commitlog.spare/", first=2)
     worker = start()
-    append_until_refused(worker, Status.NOT_READY)
-    assert worker("state")["preparer"]["errno"] == errno.EIO
-    time.sleep(0.7)
+    assert worker.prepared("failures")["preparer"]["errno"] == errno.EIO
+    assert worker.append(100)["offsets"][-1] == Status.NOT_READY
+    assert os.listdir(f"{directory}.spare") == [], "nothing half made stays"
+    faults.clear()
+    worker.prepared()
     assert worker.append(1)["offsets"] == [SEGMENT_BYTES]
     assert worker("state")["poison"] is None
     assert_records(directory, 66)
