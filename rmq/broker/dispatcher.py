@@ -129,7 +129,8 @@ class Dispatcher:
                 request,
                 command.reply(
                     ResponseCode.SYSTEM_BUSY,
-                    f"[OVERLOAD]{WAITING_MAX} requests are waiting, try again later",
+                    "[OVERLOAD]system busy, start flow control for a while: "
+                    f"{WAITING_MAX} requests are waiting",
                 ),
             )
         else:

@@ -40,12 +40,18 @@ def shown(message: MessageExt) -> dict[str, Any]:
 
 def topic_of(admin: Admin, name: str, run: str, queues: int = 1) -> str:
     topic = f"{name}-{run}"
+    create_topic(admin, topic, queues)
+    return topic
+
+
+def create_topic(admin: Admin, topic: str, queues: int) -> None:
+    """Creates it, and waits until it has a route."""
     admin.create_topic(topic, queues)
     until = time.monotonic() + WAIT_S
     while True:
         try:
             if len(admin.route(topic).writable()) >= queues:
-                return topic
+                return
         except RouteError:
             pass
         assert time.monotonic() < until, f"no route for {topic}"

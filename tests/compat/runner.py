@@ -5,9 +5,8 @@
     ticket = runner.submit("pull_async", ...)                                   # several at a time
     answer = runner.result(ticket)
 
-Requests are lines "id TAB scenario TAB name=value TAB ..." with URL-encoded values;
-answers are lines
-of JSON. What each scenario does is written beside its code (java/, go/).
+Requests are lines "id TAB scenario TAB name=value TAB ..." with URL-encoded values; answers are
+lines of JSON. What each does is written beside its code (java/, go/, ordered_member.py).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import itertools
 import json
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -183,3 +183,11 @@ def go_runner(folder: Path) -> ScenarioRunner:
     folder.mkdir(parents=True, exist_ok=True)
     command = ["env", f"HOME={folder}", "ROCKETMQ_GO_LOG_LEVEL=error", str(go_binary())]
     return ScenarioRunner(command, folder / "go.log", folder)
+
+
+def ordered_member(folder: Path) -> ScenarioRunner:
+    """ordered_member.py as a process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+    command = ["env", f"HOME={folder}", f"PYTHONPATH={path}", sys.executable]
+    return ScenarioRunner([*command, str(HERE / "ordered_member.py")], folder / "log", folder)

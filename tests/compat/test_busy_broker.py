@@ -1,8 +1,8 @@
 """What clients are told by a broker that cannot write for a while, and that nothing else is lost.
 
 The broker is rmq behind the fault shim (tests/support/faultio): a write of its log stands still.
-Apache's cannot be held up so, and the Go client keeps the text to itself. The texts are those of
-Apache's BrokerFastFailure, which operators and clients look for.
+Apache's cannot be held up so, and the Go client keeps the text to itself. Operators and clients
+look for the texts; what they have to be is read from the classes of Apache RocketMQ 5.5.0.
 """
 
 from __future__ import annotations
@@ -10,25 +10,28 @@ from __future__ import annotations
 import re
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from compat.python_scenarios import topic_of
-from compat.runner import ScenarioRunner
+from compat.runner import NEW_CLIENT, ScenarioRunner
 from compat.targets import RmqTarget
 from support.faults import Faults, fault_shim, faults
 from support.reading import read_all
 
 from rmq import Admin, Message, Producer, RemoteError
+from tools.peers.cache import apache_jars
 
 __all__ = ["fault_shim", "faults"]
 
-BUSY = re.compile(
-    r"2 \[(\w+)\]broker busy, start flow control for a while, "
-    r"period in queue: (\d+)ms, size of queue: (\d+)"
-)
+SOURCES = Path(__file__).resolve().parents[2]
+CLASSES = {
+    "broker": ["latency/BrokerFastFailure", "processor/SendMessageProcessor"],
+    "remoting": ["netty/NettyRemotingAbstract"],
+}
 STALLS_MS = {"TIMEOUT_CLEAN_QUEUE": 500, "PCBUSY_CLEAN_QUEUE": 1300}
 LEAST_MS = {"TIMEOUT_CLEAN_QUEUE": 200, "PCBUSY_CLEAN_QUEUE": 1000}  # a machine may stall, too
 SENDING_MS = 8000
@@ -60,12 +63,45 @@ def hold_up(faults: Faults) -> None:
     faults.clear()
 
 
+def apaches_words() -> set[str]:
+    """The constants of Apache's classes that say that a broker is busy."""
+    found: set[str] = set()
+    for name, classes in CLASSES.items():
+        with zipfile.ZipFile(apache_jars() / f"rocketmq-{name}-{NEW_CLIENT}.jar") as jar:
+            for each in classes:
+                code = jar.read(f"org/apache/rocketmq/{name}/{each}.class")
+                texts = re.findall(rb"\[[A-Z_]+\](?:broker|system) busy[ -~]*", code)
+                found |= {text.decode() for text in texts}
+    return found
+
+
+def our_words() -> set[str]:
+    """Those of our sources, with what the broker adds to them."""
+    found: set[str] = set()
+    for file in [*SOURCES.glob("cext/flow/*.pyx"), *SOURCES.glob("rmq/broker/*.py")]:
+        joined = re.sub(r'"\s*\\?\s*[bf]?"', "", file.read_text())  # a text of several pieces
+        found |= set(re.findall(r'"(\[[A-Z_]{5,}\][^"\n]*)"', joined))
+    return found
+
+
+def test_what_a_busy_broker_says_begins_with_apaches_words() -> None:
+    theirs, ours = apaches_words(), our_words()
+    assert len(theirs) == 5 and len(ours) >= 10
+    assert {text for text in ours if not text.startswith(tuple(theirs))} == set()
+
+
 def check_texts(refused: list[str]) -> None:
+    patterns = [
+        re.compile(r"2 " + re.sub("%[ds]", r"(\\d+)", re.escape(text)))
+        for text in apaches_words()
+        if text[1:].startswith(tuple(STALLS_MS))
+    ]
+    assert len(patterns) == len(STALLS_MS)
     longest = dict.fromkeys(STALLS_MS, 0)
     for text in refused:
-        match = BUSY.fullmatch(text)
-        assert match is not None, text
-        kind, waited = match[1], int(match[2])
+        matches = [match for each in patterns if (match := each.fullmatch(text))]
+        assert matches, text
+        kind, waited = text[3 : text.index("]")], int(matches[0][1])
         assert waited >= LEAST_MS[kind], text
         longest[kind] = max(longest[kind], waited)
     assert all(longest[kind] >= ms for kind, ms in STALLS_MS.items()), refused

@@ -47,6 +47,8 @@ ELSEWHERE = {
     "live_send",
     "live_close",
     "live_counts",
+    "ordered_open",
+    "ordered_close",
     "trace_send_and_consume",
     "transaction_open",
     "transaction_end",

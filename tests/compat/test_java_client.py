@@ -99,6 +99,7 @@ ELSEWHERE = {
     "filter_pull",
     "filter_lite",
     "filter_wrong",
+    "filter_class",
     "filter_evaluate",
     "filter_store_fill",
     "filter_store_read",

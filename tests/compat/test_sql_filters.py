@@ -21,6 +21,7 @@ from support.sql_model import FAILED, evaluate, stored
 from support.sql_table import TABLE
 
 from cext.wire.sql_program import Program
+from rmq.broker.message_filters import NO_CLASS_FILTERS
 from rmq.filters.parser import TrailingText, parse
 from rmq.filters.program import compile_tree
 from rmq.filters.tokens import SqlError
@@ -164,3 +165,29 @@ def test_a_store_that_apache_wrote_with_the_queue_extension_is_filtered_by_tags(
     finally:
         writer.stop()
         reader.stop()
+
+
+@pytest.mark.parametrize("client", ["java-5.5.0-json", "java-4.9.8-json"])
+def test_class_filters_are_refused_in_words_that_name_sql92(
+    client: str,
+    kind: str,
+    java: Callable[[str], ScenarioRunner],
+    filter_target: Target,
+    session_id: str,
+) -> None:
+    """No code of a client is run; the way out is told, and taken by the same consumer."""
+    if kind != "rmq":
+        pytest.skip("Apache RocketMQ 5.5.0 does not know what class filters were")
+    uploads = client.startswith("java-4")
+    answer = java(client).run(
+        "filter_class",
+        nameServer=filter_target.name_server,
+        broker=filter_target.broker,
+        run=f"{session_id}_{client.replace('.', '')}",
+        uploads=str(uploads).lower(),
+    )
+    ways = ["check", "pull", *(["upload"] if uploads else [])]
+    for way in ways:
+        assert "CODE: 23" in answer[way], answer
+        assert NO_CLASS_FILTERS in answer[way], answer
+    assert "SQL92 expression, MessageSelector.bySql" in NO_CLASS_FILTERS

@@ -39,6 +39,8 @@ var scenarios = map[string]scenario{
 	"offset_after_broker_restart":   offsetAfter,
 	"offset_before_broker_restart":  offsetBefore,
 	"offset_kept_by_client_restart": offsetClientRestart,
+	"ordered_close":                 orderedClose,
+	"ordered_open":                  orderedOpen,
 	"orderly_hand_over":             orderlyHandOver,
 	"orderly_suspend":               orderlySuspend,
 	"pull_from":                     pullFrom,

@@ -77,7 +77,9 @@ final class Context implements AutoCloseable {
 
     <T extends ClientConfig> T configure(T client) {
         client.setNamesrvAddr(nameServer);
-        client.setInstanceName("i" + INSTANCES.incrementAndGet() + "@" + prefix);
+        // Brokers tell the members of a group apart by it, also those in other processes.
+        client.setInstanceName("i" + ProcessHandle.current().pid() + "-" + INSTANCES.incrementAndGet()
+            + "@" + prefix);
         client.setHeartbeatBrokerInterval(1500);
         client.setPollNameServerInterval(5000);
         return client;

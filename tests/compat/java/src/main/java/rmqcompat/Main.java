@@ -55,6 +55,7 @@ public final class Main {
         TypeScenarios.register(SCENARIOS);
         TransactionScenarios.register(SCENARIOS);
         FilterScenarios.register(SCENARIOS);
+        ClassFilterScenarios.register(SCENARIOS);
         RetryScenarios.register(SCENARIOS);
         PopScenarios.register(SCENARIOS);
         RequestScenarios.register(SCENARIOS);

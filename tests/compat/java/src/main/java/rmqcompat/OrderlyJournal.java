@@ -18,7 +18,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * Ordered consumption over kills: consumers in several JVMs write what they do to one file, which
- * the test reads afterwards. A line is in the file before the listener goes on, whoever is killed:
+ * the test reads afterwards, and so do those of other clients (journal.go, ordered_member.py). A
+ * line is in the file before the listener goes on, whoever is killed:
  *
  * <pre>
  *   begin who queue offset number
@@ -51,10 +52,6 @@ final class OrderlyJournal {
         long sleep = Long.parseLong(context.argument("ms", "2"));
         OutputStream journal = new FileOutputStream(context.argument("file"), true);
         String topic = own.topic("t");
-        int queues = Integer.parseInt(context.argument("queues", "4"));
-        if (context.argument("create", "").equals("true")) {
-            own.createTopic(topic, queues);
-        }
         DefaultMQPushConsumer consumer = own.newPusher("c");
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerOrderly) (messages, orderly) -> {
@@ -74,8 +71,6 @@ final class OrderlyJournal {
         });
         consumer.start();
         OPEN.put(name, own);
-        context.detail("topic", topic);
-        context.detail("group", own.group("c"));
     }
 
     private static void write(OutputStream journal, String line) {
