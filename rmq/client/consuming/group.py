@@ -2,6 +2,7 @@
 
     members_of(instance, "billing", route)                  # client ids
     assignment_of(instance, "billing", route, "AVG", silent)    # the queues, as brokers share them
+    check_filter(instance, "billing", subscription)     # before it is read
     first_question(parameters)              # where a group begins that never committed
     queue_offset(instance, GET_MIN_OFFSET, queue)
 
@@ -10,16 +11,20 @@ Topics are named as on the wire.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.routes import Route
+from rmq.client.consuming.subscription import TAG, Subscription
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, RmqError, RouteError, UnreachableError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
+
+log = logging.getLogger("rmq.client")
 
 T = TypeVar("T")
 HALF_AN_HOUR_MS = 1_800_000
@@ -62,6 +67,33 @@ def members_of(
         return [str(each) for each in found]
 
     return of_any_broker(instance, route, set() if silent is None else silent, ask)
+
+
+def check_filter(instance: ClientInstance, group: str, subscription: Subscription) -> None:
+    """RemoteError with position and reason when a broker of the topic finds the expression wrong.
+    Without a broker, or for a topic that does not exist yet, the pulls will say so."""
+    if subscription.kind == TAG:
+        return
+    body = fastjson.dumps({
+        "clientId": instance.client_id, "group": group,
+        "subscriptionData": subscription.members(),
+    })  # fmt: skip
+    try:
+        brokers = sorted(instance.route(subscription.topic).brokers)
+    except RmqError as error:
+        log.info("the filter of %s is not looked at: %s", subscription.topic, error)
+        return
+    for name in brokers:
+        try:
+            reply = instance.ask(
+                instance.address_of(name, any_id=True), RequestCode.CHECK_CLIENT_CONFIG, None, body
+            )
+        except RmqError as error:
+            log.info("the filter of %s is not looked at by %s: %s", subscription.topic, name, error)
+            continue
+        if reply.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            reply.check()
+        return
 
 
 class Assignment(NamedTuple):

@@ -19,8 +19,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from cext.client.sender import check_topic
 from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.namespaces import wrap_group
+from rmq.client.connecting.namespaces import wrap, wrap_group
+from rmq.client.consuming.group import check_filter
 from rmq.client.consuming.subscription import Subscription
 from rmq.client.parameters.consuming import CLUSTERING, GroupParameters
 from rmq.errors import ClosedError, RouteError
@@ -76,6 +78,8 @@ class Member(Generic[P]):
             return self
         instance = ClientInstance.acquire(self.parameters)
         try:
+            for subscription in list(self.subscriptions.values()):
+                check_filter(instance, self.group, subscription)
             self._prepare(instance)
             instance.add_consumer(self.group, self)
         except BaseException:
@@ -121,6 +125,16 @@ class Member(Generic[P]):
         self.close()
 
     # ---- what is read
+
+    def _subscription(self, topic: str, tags: str, sql: str | None) -> Subscription:
+        """Of a topic as the user names it; MessageError for a name that cannot be, RemoteError for
+        an expression that is wrong, which brokers tell once there is a connection."""
+        name = wrap(self.parameters.namespace, topic)
+        check_topic(name)
+        subscription = Subscription.of(name, tags, sql)
+        if self.is_open:
+            check_filter(self.instance, self.group, subscription)
+        return subscription
 
     def _read(self, instance: ClientInstance, subscription: Subscription) -> None:
         """Looks where the topic is, and tells brokers that it is subscribed."""

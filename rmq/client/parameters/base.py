@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rmq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rmq.client.hooks import RpcHook
 
@@ -139,6 +139,17 @@ class ClientParameters:
                 raise ConfigError(f"{each.name}={value!r}: a {wanted.__name__} is wanted")
         if self.socks_proxy_config not in ("", "{}"):
             raise ConfigError("socks_proxy_config: proxies are not supported")
+
+
+def check_choice(name: str, value: str, known: Sequence[str]) -> None:
+    """ConfigError, with the one that was meant perhaps, unless the value is one of the known."""
+    if value in known:
+        return
+    words = value.upper()
+    near = [each for each in known if words and words in each] if len(words) > 2 else []
+    near = near or difflib.get_close_matches(words, known, 1)
+    hint = f"; did you mean {near[0]}?" if len(near) == 1 else ""
+    raise ConfigError(f"{name}={value!r}: one of {', '.join(known)}{hint}")
 
 
 def java_name(name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rmq.client.parameters.base import ClientParameters, parameter
+from rmq.client.parameters.base import ClientParameters, check_choice, parameter
 from rmq.errors import ConfigError
 
 FROM_WHERE = (
@@ -47,8 +47,7 @@ class GroupParameters(ClientParameters):
 
     def check(self) -> None:
         super().check()
-        if self.consume_from_where not in FROM_WHERE:
-            raise ConfigError(f"consume_from_where={self.consume_from_where}: {FROM_WHERE}")
+        check_choice("consume_from_where", self.consume_from_where, FROM_WHERE)
 
 
 @dataclass(kw_only=True)
@@ -81,8 +80,7 @@ class SharingParameters(GroupParameters):
 
     def check(self) -> None:
         super().check()
-        if self.message_model not in MODELS:
-            raise ConfigError(f"message_model={self.message_model}: {MODELS}")
+        check_choice("message_model", self.message_model, MODELS)
 
 
 @dataclass(kw_only=True)

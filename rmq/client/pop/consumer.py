@@ -106,8 +106,8 @@ class PopConsumer(Member[PopConsumerParameters]):
     def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
         """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds."""
         instance = self.instance
-        name = wrap(self.parameters.namespace, topic)
-        subscription = self.subscriptions[name] = Subscription.of(name, tags, sql)
+        subscription = self._subscription(topic, tags, sql)
+        self.subscriptions[subscription.topic] = subscription
         self._read(instance, subscription)
 
     def unsubscribe(self, topic: str) -> None:

@@ -137,8 +137,8 @@ class PullConsumer(Member[PullConsumerParameters]):
         instance = self.instance
         if self._by_hand:
             raise ConfigError("queues are assigned: subscribe() would take them away")
-        name = wrap(self.parameters.namespace, topic)
-        subscription = self.subscriptions[name] = Subscription.of(name, tags, sql)
+        subscription = self._subscription(topic, tags, sql)
+        self.subscriptions[subscription.topic] = subscription
         self._read(instance, subscription)
         self.rebalance()
         self._pulls.wait_begun()
@@ -159,11 +159,12 @@ class PullConsumer(Member[PullConsumerParameters]):
         wanted = list(dict.fromkeys(queues))
         self._by_hand = True
         topics = {each.topic for each in wanted}
+        chosen = [self._subscription(topic, tags, sql) for topic in topics]
         with self._rebalancing:
             space = self.parameters.namespace
             before = {unwrap(space, name) for name in self.subscriptions}
             names = {topic: wrap(space, topic) for topic in topics}
-            self.subscriptions = {name: Subscription.of(name, tags, sql) for name in names.values()}
+            self.subscriptions = {each.topic: each for each in chosen}
             for name in names.values():
                 instance.route(name)
             instance.heartbeat(wait_ms=self.parameters.mq_client_api_timeout)

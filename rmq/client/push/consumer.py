@@ -98,7 +98,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         self._timers: list[Timer] = []
         self._tracer: ConsumeTracer | None = None
         for topic, tags in (self.parameters.subscription or {}).items():
-            self._subscribe(topic, tags, None)
+            self.subscribe(topic, tags)
 
     # ---- life
 
@@ -170,16 +170,12 @@ class PushConsumer(Member[PushConsumerParameters]):
     def subscribe(self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None) -> None:
         """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds;
         before or after the start."""
-        subscription = self._subscribe(topic, tags, sql)
+        subscription = self._subscription(topic, tags, sql)
+        self.subscriptions[subscription.topic] = subscription
         if self.is_open:
             self._read(self.instance, subscription)
             self.sharing.rebalance()
             self.pulls.wait_begun()
-
-    def _subscribe(self, topic: str, tags: str, sql: str | None) -> Subscription:
-        name = wrap(self.parameters.namespace, topic)
-        found = self.subscriptions[name] = Subscription.of(name, tags, sql)
-        return found
 
     def unsubscribe(self, topic: str) -> None:
         name = wrap(self.parameters.namespace, topic)

@@ -20,7 +20,6 @@ from rmq import (
     MessageExt,
     Producer,
     PullConsumer,
-    RemoteError,
 )
 from rmq.client.consuming.subscription import average_allocation
 from rmq.format.fastjson import MessageQueue
@@ -135,11 +134,6 @@ def test_tags_and_sql_choose_messages(broker: RunningBroker) -> None:
         consumer.subscribe("pull-filter", sql="n >= 60 AND TAGS = 'd'")
         assert sorted(bodies(gather(consumer, 5))) == [63, 67, 71, 75, 79]
         assert consumer.poll(300) == []
-    with consumer_of(broker, "pull-wrong") as consumer:
-        consumer.subscribe("pull-filter", sql="n >=")
-        with pytest.raises(RemoteError):
-            for _ in range(10):
-                consumer.poll(1_000)
 
 
 def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
