@@ -2,6 +2,9 @@
 
 Used by what makes a new message of an old one: a committed half message, one that a consumer sent
 back. The view is valid until the end of the turn, appends included.
+
+A record that is not in memory is ABSENT: the request goes to control, which reads it and gives it
+back together with the request. So the second try finds it whatever the page cache holds by then.
 """
 from libc.stdint cimport int64_t
 

@@ -6,6 +6,14 @@ from cext.base.status cimport ABSENT, CORRUPT, OK
 from cext.store.record cimport RECORD_BYTES_MIN, record_parse
 
 
+cdef int view_given(ShardState s, int64_t offset, RecordView* view) noexcept nogil:
+    """The record that came with the request, if it is this one."""
+    if s.given_record == NULL or record_parse(s.given_record, s.given_bytes, offset, True,
+                                              view) != OK:
+        return ABSENT
+    return OK if view.total_bytes == s.given_bytes else CORRUPT
+
+
 cdef int view_record(ShardState s, int64_t offset, RecordView* view) noexcept nogil:
     cdef const uint8_t* at
     cdef uint32_t bytes
@@ -15,14 +23,14 @@ cdef int view_record(ShardState s, int64_t offset, RecordView* view) noexcept no
         return CORRUPT
     status = s.log.view(offset, RECORD_BYTES_MIN, &at)
     if status != OK:
-        return ABSENT if status == ABSENT else CORRUPT
+        return view_given(s, offset, view) if status == ABSENT else CORRUPT
     bytes = load_u32(at)
     if bytes < RECORD_BYTES_MIN or bytes > s.log.max_record_bytes \
             or offset + bytes > s.log.marks.written:
         return CORRUPT
     status = s.log.view(offset, bytes, &at)
     if status != OK:
-        return ABSENT if status == ABSENT else CORRUPT
+        return view_given(s, offset, view) if status == ABSENT else CORRUPT
     in_ring = at >= s.log.ring.base and at < s.log.ring.base + 2 * s.log.ring.size
     if record_parse(at, bytes, offset, not in_ring, view) != OK:
         return CORRUPT

@@ -12,6 +12,12 @@ from cext.flow.topic_table cimport TOPIC_NUMBERS, Topic, TopicNumbers
 from cext.memory.arena cimport Arena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameEntry, name_map_next
+from cext.net.connection cimport (
+    UNREAD_AWAY,
+    UNREAD_POSTPONED,
+    UNREAD_SHARE,
+    UNREAD_UNSENT,
+)
 from cext.store.consume_queue cimport Queue
 from cext.store.segment_map cimport segment_map_pages_lost
 
@@ -65,6 +71,13 @@ cdef dict counters_of(ShardState s):
         "transactions_committed": s.halves.committed,
         "transactions_rolled_back": s.halves.rolled_back,
         "transactions_repeated": s.halves.repeated,
+        "transactions_moved": s.halves.moved,
+        "postponed": s.postponed.count,
+        "postponed_dropped": s.postponed.dropped,
+        "unread_unsent": s.net.unread_count(UNREAD_UNSENT),
+        "unread_share": s.net.unread_count(UNREAD_SHARE),
+        "unread_away": s.net.unread_count(UNREAD_AWAY),
+        "unread_postponed": s.net.unread_count(UNREAD_POSTPONED),
         "half_messages_first": s.halves.first,
         "half_messages_ended_out_of_order": s.halves.ended_ahead,
         "delayed_fetches": s.schedule.fetches,

@@ -49,7 +49,7 @@ from cext.flow.timer_fetch cimport timer_read_done
 from cext.flow.topic_table cimport PERM_READ, Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.name_map cimport name_map_find
-from cext.net.connection cimport IN_JUMBO
+from cext.net.connection cimport IN_JUMBO, UNREAD_UNSENT
 from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
 from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORDS_MAX, ReadJob
 from cext.store.outside_address cimport is_outside_address
@@ -472,12 +472,13 @@ cdef void answer_pulls(ShardState s) noexcept nogil:
         following = job.next
         if job.connection.id != job.connection_id:
             free_job(s, job)
-        elif job.connection.want_write or job.connection.unsent_bytes > UNSENT_MAX:
-            if not job.connection.want_write:
+        elif (job.connection.unread & UNREAD_UNSENT
+              or job.connection.unsent_bytes > UNSENT_MAX):
+            if not job.connection.unread & UNREAD_UNSENT:
                 s.net.flush_connection(job.connection)      # may find the socket full
             if job.connection.id != job.connection_id:
                 free_job(s, job)
-            elif job.connection.want_write:
+            elif job.connection.unread & UNREAD_UNSENT:
                 defer(s, job)
             else:
                 answer(s, job)

@@ -6,6 +6,7 @@ from cext.base.clock cimport monotonic_us
 from cext.flow.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
 from cext.flow.rpc_times cimport rpc_record
 from cext.memory.spsc_ring cimport spsc_is_empty
+from cext.net.connection cimport UNREAD_SHARE
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
 from cext.wire.text cimport Text, text_of
 
@@ -81,7 +82,7 @@ cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept n
     too_much = c.handed > 1 and (c.handed > s.link.messages_max // 4
                                  or c.handed_bytes > s.link.bytes_max // 4)
     if c.handed > s.link.messages_max // 16 or c.handed_bytes > s.link.bytes_max // 8:
-        s.net.hold_reading(c)
+        s.net.stop_reading(c, UNREAD_SHARE)
     return too_much
 
 

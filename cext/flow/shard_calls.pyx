@@ -135,9 +135,10 @@ cdef class ShardCalls:
         """Sends a whole frame (with its length bytes); dropped if the connection is gone."""
         self._post(SEND_FRAME, connection, frame)
 
-    def resubmit(self, uint64_t connection, bytes frame):
-        """Gives a frame (without its length bytes) to the hot path once more."""
-        self._post(RESUBMIT, connection, len(frame).to_bytes(4, "big") + frame)
+    def resubmit(self, uint64_t connection, bytes frame, bytes record=b""):
+        """Gives a frame (without its length bytes) to the hot path once more; `record`: the stored
+        one it speaks of, should that not be in memory."""
+        self._post(RESUBMIT, connection, len(frame).to_bytes(4, "big") + frame + record)
 
     def send_done(self, uint64_t connection):
         """A send that was handed over is answered or given back: its client may go on."""
@@ -461,6 +462,19 @@ cdef class ShardCalls:
         x.numbers[1] = with_op
         self._call(<CallFn> call_end_halves, &x)
         return x.results[0]
+
+    def move_half(self, int64_t offset, int64_t log_offset, int64_t to_offset,
+                  int64_t to_log_offset):
+        """The half message was stored anew: ends it, and has a late end of it count for the copy.
+        False: it had been ended in the meantime, and the copy is ended."""
+        cdef Arguments x
+        names(&x, b"", b"")
+        x.numbers[0] = offset
+        x.numbers[1] = log_offset
+        x.numbers[2] = to_offset
+        x.numbers[3] = to_log_offset
+        self._call(<CallFn> call_move_half, &x)
+        return x.results[0] != 0
 
     def open_halves(self, int64_t after, int32_t limit):
         """(everything below is ended, where to go on, offsets of open half messages)."""

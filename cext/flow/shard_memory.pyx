@@ -7,8 +7,9 @@ from cext.flow.control_link cimport link_close, link_open, link_room
 from cext.flow.delay_level cimport REDIRECT_BYTES
 from cext.flow.group_table cimport group_table_close, group_table_open
 from cext.flow.offset_table cimport offset_table_close, offset_table_open
-from cext.flow.open_halves cimport OP_BYTES_MAX, WINDOW_BITS
+from cext.flow.open_halves cimport MOVES, OP_BYTES_MAX, WINDOW_BITS, HalfMove
 from cext.flow.pop_table cimport pops_close, pops_open
+from cext.flow.postponed cimport postponed_free
 from cext.flow.pull_job cimport PullJob
 from cext.flow.shard_state cimport (
     BATCH_IDS_BYTES,
@@ -46,6 +47,7 @@ cdef uint64_t own_room(int32_t dispatch_max, uint32_t pulls_max,
             + 2 * arena_room(REDIRECT_BYTES)
             + arena_room(WINDOW_BITS // 8)
             + arena_room(OP_BYTES_MAX)
+            + arena_room(MOVES * sizeof(HalfMove))
             + 2 * ack_queue_room(ACKS_WAITING)
             + header_shapes_room()
             + buffer_pool_room(sizeof(PullJob), pulls_max)
@@ -70,7 +72,9 @@ cdef int take_memory(ShardState s, dict given) except -1:
     s.redirect.after = <uint8_t*> arena_take_pages(arena, REDIRECT_BYTES)
     s.halves.ended = <uint64_t*> arena_take_pages(arena, WINDOW_BITS // 8)
     s.halves.ops = <uint8_t*> arena_take_pages(arena, OP_BYTES_MAX)
-    if (s.halves.ops == NULL or s.halves.ended == NULL or s.redirect.after == NULL
+    s.halves.moves = <HalfMove*> arena_take_pages(arena, MOVES * sizeof(HalfMove))
+    if (s.halves.ops == NULL or s.halves.ended == NULL or s.halves.moves == NULL
+            or s.redirect.after == NULL
             or s.redirect.before == NULL or s.batch_ids == NULL or s.timer_slots == NULL
             or s.dispatches == NULL
             or ack_queue_open(&s.await_written, arena, ACKS_WAITING) != OK
@@ -100,4 +104,5 @@ cdef void free_memory(ShardState s) noexcept:
     name_map_close(&s.topics)
     pops_close(&s.pops)
     buffer_pool_close(&s.job_pool)
+    postponed_free(&s.postponed)
     link_close(&s.link)

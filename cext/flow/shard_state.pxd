@@ -17,6 +17,7 @@ from cext.flow.offset_table cimport OffsetTable
 from cext.flow.open_halves cimport OpenHalves
 from cext.flow.options cimport TEXT_MAX, Options
 from cext.flow.pop_table cimport Pops
+from cext.flow.postponed cimport Postponed
 from cext.flow.pull_job cimport PullJob
 from cext.flow.rpc_times cimport RpcTimes
 from cext.flow.sql_filter cimport ExpressionTable
@@ -133,6 +134,9 @@ cdef class ShardState:
     cdef TimerKeeper wall_keeper        # None without them
     cdef TimerKeeper steady_keeper
     cdef OpenHalves halves              # transactions
+    cdef const uint8_t* given_record    # borrowed: came with the request being handled, or NULL
+    cdef uint64_t given_bytes
+    cdef Postponed postponed            # one-way requests to be tried again
     cdef Pops pops                      # consumers that pop
     cdef RedirectBuffers redirect       # scratch for sends that are stored elsewhere first
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch

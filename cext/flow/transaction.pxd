@@ -14,19 +14,28 @@ A commit of what was given up after too many checks still counts: control stores
 anew and gives the frame back with its new place.
 
 A half record that is not in memory, or a topic that is not there: the frame goes to control, which
-reads the record or makes the topic and gives the frame back. Check backs, put backs and what is
-given up after too many checks are control's work too (rmq/broker/transactions.py).
+reads the record or makes the topic and gives the frame back with the record. Check backs, put backs
+and what is given up after too many checks are control's work too (rmq/broker/transactions.py). A
+half message that was stored anew for a check back is found by its old place too (open_halves.pxd).
+
+Producers end transactions one-way and hear no refusal: an end that the log cannot take at the
+moment is tried again (postponed.pxd).
 """
 from libc.stdint cimport int64_t
 
+from cext.flow.open_halves cimport HalfMove
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.header cimport Header
 
-# 0: done or refused; 1: the control thread has to help; -1: close the connection.
+# 0: done or refused; 1: the control thread has to help; 2: not now, and nobody would hear of it;
+# -1: close the connection.
 cdef int end_transaction(ShardState s, Connection* c, const Header* h,
                          bint resubmitted) noexcept nogil
 # Before the turn's write: the turn's ops become op messages.
 cdef void write_ops(ShardState s) noexcept nogil
-# The half is ended without a request: control stored it anew. An op entry says so.
+# The half is ended without a request: control stored it elsewhere. An op entry says so.
 cdef int end_half(ShardState s, int64_t offset) noexcept nogil
+# The same for one that control stored anew as another half message. False: it had been ended in the
+# meantime, and the other one is ended.
+cdef bint move_half(ShardState s, const HalfMove* move) noexcept nogil

@@ -19,7 +19,9 @@ from cext.flow.open_halves cimport (
     OP_BODY_BYTES,
     OP_BYTES_MAX,
     half_end,
+    half_follow,
     half_is_ended,
+    half_note_move,
 )
 from cext.flow.redirect cimport append_redirected
 from cext.flow.replying cimport (
@@ -161,6 +163,16 @@ cdef int end_half(ShardState s, int64_t offset) noexcept nogil:
     return OK
 
 
+cdef bint move_half(ShardState s, const HalfMove* move) noexcept nogil:
+    cdef bint open = not half_is_ended(&s.halves, move.offset)
+    cdef int64_t ended = move.offset if open else move.to_offset
+    if open:
+        half_note_move(&s.halves, move)
+    note_op(s, ended)                       # if it does not fit, a crash means one check more
+    half_end(&s.halves, ended)
+    return open
+
+
 # ------------------------------------------------------------------- the request
 
 cdef int commit(ShardState s, const EndTransaction* e, const RecordView* view,
@@ -189,6 +201,8 @@ cdef int commit(ShardState s, const EndTransaction* e, const RecordView* view,
 
 
 cdef int refuse_end(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+    if h.flag & FLAG_ONE_WAY and (status == NOT_READY or status == RING_FULL):
+        return 2
     if status == NOT_READY or status == RING_FULL:
         return reply_error(s, c, h, SYSTEM_BUSY, b"[PC_SYNCHRONIZED]broker busy, start flow "
                            b"control for a while: the transaction is still open")
@@ -201,28 +215,41 @@ cdef int refuse_end(ShardState s, Connection* c, const Header* h, int status) no
 cdef int end_transaction(ShardState s, Connection* c, const Header* h,
                          bint resubmitted) noexcept nogil:
     cdef EndTransaction e
-    cdef RecordView view
-    cdef SendProperties found
-    cdef Topic* topic = NULL
-    cdef const char* fault
     cdef char remark[128]
-    cdef int status
+    cdef int64_t pinned = s.log.pinned_low
+    cdef int result
     if read_end_transaction(h, &e) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", e.bad_field)
         return reply_error(s, c, h, SYSTEM_ERROR, remark)
     if e.decision != TRANSACTION_COMMIT and e.decision != TRANSACTION_ROLLBACK:
         return 0
-    if not s.halves.started or not s.writable:
+    if not s.halves.started:
         return refuse_end(s, c, h, NOT_READY)
-    status = view_record(s, e.log_offset, &view)
+    if not s.writable:
+        return min(refuse_end(s, c, h, NOT_READY), 0)       # that lasts: it stays open
+    if half_follow(&s.halves, &e.queue_offset, &e.log_offset):
+        s.halves.moved += 1
+    result = end_half_message(s, c, h, &e, resubmitted)
+    # Whatever number of ends a turn brings, their half records do not keep the ring from going on.
+    s.log.unpin(pinned)
+    return result
+
+
+cdef int end_half_message(ShardState s, Connection* c, const Header* h, const EndTransaction* e,
+                          bint resubmitted) noexcept nogil:
+    cdef RecordView view
+    cdef SendProperties found
+    cdef Topic* topic = NULL
+    cdef const char* fault
+    cdef int status = view_record(s, e.log_offset, &view)
     if status == ABSENT:
         return refuse_end(s, c, h, NOT_READY) if resubmitted else 1
     fault = b"Find prepared transaction message failed"
     if status == OK:
-        fault = fault_of(s, &e, &view, &found)
+        fault = fault_of(s, e, &view, &found)
     if fault != NULL:
         return reply_error(s, c, h, SYSTEM_ERROR, fault)
-    if came_too_late(s, &e, &view):
+    if came_too_late(s, e, &view):
         return reply_error(s, c, h, ILLEGAL_OPERATION,
                            b"CHECK_IMMUNITY_TIME_IN_SECONDS has passed: wait for the check")
     if half_is_ended(&s.halves, e.queue_offset):
@@ -236,7 +263,7 @@ cdef int end_transaction(ShardState s, Connection* c, const Header* h,
         topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes, found.real_topic.length)
         if topic == NULL:
             return refuse_end(s, c, h, NOT_READY) if resubmitted else 1
-        status = commit(s, &e, &view, &found, topic)
+        status = commit(s, e, &view, &found, topic)
         if status != OK:
             return refuse_end(s, c, h, status)
         s.halves.committed += 1

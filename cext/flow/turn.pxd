@@ -2,7 +2,7 @@
 
     poll      wait; accept; receive; every whole frame -> produce | pull | control thread
     gather    SYNC_FLUSH: once more for what has arrived meanwhile, as one sync is to serve all
-    control   frames and calls that came from the control thread
+    control   frames and calls that came from the control thread; postponed requests
     delayed   messages that are due are appended to their topics, a bounded number
     write     one pwritev for all records of the turn; queue entries; sends due at `written` acked
     pulls     those of the turn and those woken by its messages

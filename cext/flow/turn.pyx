@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.stdio cimport snprintf
+from libc.string cimport memset
 
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.clock cimport wall_ms
@@ -24,9 +25,18 @@ from cext.flow.held_pulls cimport forget_connection, resume_deferred, wake_expir
 from cext.flow.pop cimport accept_pop
 from cext.flow.pop_ack cimport accept_ack, accept_batch_ack, accept_change
 from cext.flow.pop_merge cimport merge_turn
+from cext.flow.postponed cimport (
+    REFUSALS_MAX,
+    TRIES_MAX,
+    PostponedFrame,
+    postpone,
+    postponed_next,
+    postponed_tried,
+)
 from cext.flow.produce cimport produce
 from cext.flow.pull cimport accept_pull, answer_pulls, collect_reads
 from cext.flow.replying cimport (
+    FLAG_ONE_WAY,
     FLAG_RESPONSE,
     SYSTEM_BUSY,
     SYSTEM_ERROR,
@@ -42,7 +52,7 @@ from cext.flow.timer_turn cimport timer_deliver, timer_wait, timer_written
 from cext.flow.transaction cimport end_transaction, write_ops
 from cext.flow.trouble cimport tell_troubles
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
-from cext.net.connection cimport ON_HEAP, Connection
+from cext.net.connection cimport ON_HEAP, UNREAD_SHARE, Connection
 from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
@@ -68,6 +78,7 @@ cdef enum:
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
     GATHER_PASSES_MAX = 64      # before a sync
     CATCH_UP_MS = 2             # how often the control thread is looked at that clients wait for
+    NOT_NOW = 2                 # what end_transaction() says
 
 
 cdef int handle_pop(ShardState s, Connection* c, const Header* h, const Frame* f,
@@ -85,6 +96,25 @@ cdef int handle_pop(ShardState s, Connection* c, const Header* h, const Frame* f
     if code == BATCH_ACK_MESSAGE:
         return accept_batch_ack(s, c, h, f)
     return accept_change(s, c, h)
+
+
+cdef inline void postpone_frame(ShardState s, Connection* c, const Frame* f,
+                                bint resubmitted) noexcept nogil:
+    postpone(&s.postponed, s.net, c, f, resubmitted, s.given_record, s.given_bytes)
+
+
+cdef int handle_end(ShardState s, Connection* c, const Header* h, const Frame* f,
+                    bint resubmitted) noexcept nogil:
+    cdef uint64_t before = s.counters.control_requests
+    cdef int result = end_transaction(s, c, h, resubmitted)
+    if result == 1:
+        result = hand_to_control(s, c, h, f)
+        if result == 0 and h.flag & FLAG_ONE_WAY and s.counters.control_requests == before:
+            result = NOT_NOW
+    if result == NOT_NOW:
+        postpone_frame(s, c, f, resubmitted)
+        return 0
+    return result
 
 
 cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmitted) noexcept nogil:
@@ -113,7 +143,7 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
     elif header.code == PULL_MESSAGE or header.code == LITE_PULL_MESSAGE:
         result = accept_pull(s, c, &header, f, resubmitted)
     elif header.code == END_TRANSACTION:
-        result = end_transaction(s, c, &header, resubmitted)
+        return handle_end(s, c, &header, f, resubmitted)
     elif header.code == CONSUMER_SEND_MSG_BACK:
         result = send_back(s, c, &header, resubmitted)
     else:
@@ -187,15 +217,50 @@ cdef void connect_callbacks(ShardState s) noexcept nogil:
 
 # ------------------------------------------------------------------- from the control thread
 
-cdef void take_again(ShardState s, LinkMessage* message) noexcept nogil:
-    """A frame that comes back from the control thread (data: a whole frame with its length)."""
-    cdef Connection* c = s.net.find(message.connection_id)
+cdef void end_of_nobody(ShardState s, const Frame* f) noexcept nogil:
+    """Its client is gone, the end of its transaction counts all the same."""
+    cdef Connection nobody
+    cdef Header header
+    memset(&nobody, 0, sizeof(nobody))
+    if (parse_header(f.header, f.header_bytes, f.serialize_type, &header) == OK
+            and header.code == END_TRANSACTION and not header.flag & FLAG_RESPONSE):
+        header.flag |= FLAG_ONE_WAY
+        if end_transaction(s, &nobody, &header, True) == NOT_NOW:
+            postpone_frame(s, &nobody, f, True)
+
+
+cdef void take_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
+                     bint resubmitted) noexcept nogil:
+    """A whole frame with its length, mostly one that control gives back, and the stored record that
+    it speaks of, if any."""
+    cdef Connection* c = s.net.find(connection_id)
     cdef Frame frame
-    if c == NULL:
+    if find_frame(bytes, length, <uint32_t> s.options.frame_max_bytes, &frame) != OK:
+        if c != NULL:
+            s.net.close_connection(c)
         return
-    if find_frame(message.data, message.length, <uint32_t> s.options.frame_max_bytes,
-                  &frame) != OK or handle_frame(s, c, &frame, True) < 0:
+    if length > frame.total_bytes:
+        s.given_record = bytes + frame.total_bytes
+        s.given_bytes = length - frame.total_bytes
+    if c == NULL:
+        end_of_nobody(s, &frame)
+    elif handle_frame(s, c, &frame, resubmitted) < 0:
         s.net.close_connection(c)
+    s.given_record = NULL
+    s.given_bytes = 0
+
+
+cdef void try_postponed(ShardState s) noexcept nogil:
+    cdef PostponedFrame* frame
+    cdef int refusals = 0, tries = 0
+    while tries < TRIES_MAX and refusals < REFUSALS_MAX:
+        frame = postponed_next(&s.postponed)
+        if frame == NULL:
+            return
+        take_again(s, frame.connection_id, frame.data, frame.frame_bytes + frame.record_bytes,
+                   frame.resubmitted)
+        refusals += postponed_tried(&s.postponed, s.net)
+        tries += 1
 
 
 cdef void run_control(ShardState s) noexcept nogil:
@@ -206,7 +271,7 @@ cdef void run_control(ShardState s) noexcept nogil:
             message.call(<void*> s, message.arguments)
             sem_post(&message.done)         # the message is on the caller's stack: gone from here
         elif message.kind == RESUBMIT:
-            take_again(s, message)
+            take_again(s, message.connection_id, message.data, message.length, True)
             free(message)
         else:
             c = s.net.find(message.connection_id)
@@ -230,7 +295,9 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
     """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
     if s.ready_first != NULL or s.net.dirty_first != NULL:
         return 0
-    if s.net.held_back_count > 0:
+    if s.postponed.first != NULL:
+        return 1
+    if s.net.unread_count(UNREAD_SHARE) > 0:
         return timer_wait(s, schedule_wait(s, CATCH_UP_MS))
     if s.held_count > 0 or s.await_durable.head != s.await_durable.tail or s.stopping:
         return revive_wait(s, timer_wait(s, schedule_wait(s, 50)))
@@ -312,8 +379,10 @@ cdef void run_turn(ShardState s) noexcept nogil:
     woken = gather(s)
     if woken or not spsc_is_empty(&s.link.to_reactor):
         run_control(s)
-    if s.net.held_back_count > 0 and spsc_is_empty(&s.link.to_control):
-        s.net.resume_reading()
+    if s.postponed.first != NULL:
+        try_postponed(s)
+    if s.net.unread_count(UNREAD_SHARE) > 0 and spsc_is_empty(&s.link.to_control):
+        s.net.go_on_reading_all(UNREAD_SHARE)
     merge_turn(s)
     deliver_due(s)
     timer_deliver(s)
@@ -349,8 +418,8 @@ cdef inline void write_pops(ShardState s) noexcept nogil:
 
 
 cdef bint is_drained(ShardState s) noexcept nogil:
-    return (s.await_durable.head == s.await_durable.tail and s.reading_count == 0
-            and s.ready_first == NULL and s.net.dirty_first == NULL
+    return (s.postponed.first == NULL and s.await_durable.head == s.await_durable.tail
+            and s.reading_count == 0 and s.ready_first == NULL and s.net.dirty_first == NULL
             and (s.log.marks.written == s.log.marks.appended or s.log.poisoned()))
 
 

@@ -10,6 +10,9 @@ buffer (owned) or into the store's memory (borrowed: valid until the turn ends; 
 does not take by then is copied). While anything is unsent the connection is not read: a client
 that does not read its replies stops being served.
 
+Reading. A connection may be left unread for several reasons at once, one bit each; it is read again
+when the last of them is gone. What it sends meanwhile waits in its socket.
+
 All of this belongs to the reactor thread.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -26,6 +29,13 @@ cdef enum PieceKind:
     IN_JUMBO = 2                    # the piece owns the whole jumbo buffer
     ON_HEAP = 3                     # malloc'd by the control thread's side
     IN_JUMBO_HEAD = 4               # as IN_JUMBO, and beyond its keep_bytes nothing was touched
+
+cdef enum Unread:                   # bits of Connection.unread
+    UNREAD_UNSENT = 1               # its socket did not take all output; EPOLLOUT is armed
+    UNREAD_SHARE = 2                # it has more than its share of what waits for control
+    UNREAD_AWAY = 4                 # control has a send of it, whose order is kept
+    UNREAD_POSTPONED = 8            # one-way requests of it could not be done yet
+    UNREAD_REASONS = 4
 
 cdef struct ReplyBuffer:            # lies at the start of a pool buffer; data follows
     uint32_t used                   # bytes of data written
@@ -55,9 +65,7 @@ cdef struct Connection:
     uint64_t unsent_bytes
     Connection* next_dirty          # list of connections with output of this turn
     uint8_t dirty
-    uint8_t want_write              # EPOLLOUT armed, reading paused
-    uint8_t held_back               # not read until resume_reading()
-    uint8_t paused                  # not read until pause_reading() says so
+    uint8_t unread                  # Unread: why it is not read; 0: it is
     uint8_t introduced              # the control thread knows this connection
     uint8_t closing                 # close at the end of the turn, after what is queued is sent
     # who
@@ -70,5 +78,6 @@ cdef struct Connection:
     uint64_t handed_bytes           # and their bytes
     uint32_t sends_away             # sends that control has and has not given back or answered
     int64_t away_ms                 # when the newest of them went (monotonic)
+    uint32_t postponed              # one-way requests of it that are tried again
     void* held_first                # pulls waiting on behalf of this connection
     uint64_t frames_in

@@ -17,7 +17,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from cext.memory.arena cimport SharedArena
 from cext.memory.buffer_pool cimport BufferPool
-from cext.net.connection cimport Connection, OutPiece
+from cext.net.connection cimport UNREAD_REASONS, Connection, OutPiece
 
 # Returns the bytes used up, or -1 to close. `needed`: size of the incomplete frame at the end of
 # the input (only read when something is left over).
@@ -77,7 +77,7 @@ cdef class Reactor:
     cdef OnClosed on_closed
     cdef OnDrained on_drained
     cdef bint accept_paused         # for want of descriptors, until resume_accepting()
-    cdef uint32_t held_back_count   # connections that hold_reading() stopped
+    cdef uint32_t unread_counts[UNREAD_REASONS]     # connections that have the reason's bit
     cdef bint woken                 # the wake eventfd fired in this turn
     cdef int64_t now_us             # monotonic, read once per turn
     cdef int64_t now_ms             # the same in milliseconds
@@ -118,9 +118,9 @@ cdef class Reactor:
     cdef bint keep_borrowed(self, Connection* c) noexcept nogil
     cdef void drop_piece(self, Connection* c) noexcept nogil
     cdef void drop_output(self, Connection* c) noexcept nogil
-    cdef void watch(self, Connection* c, bint write) noexcept nogil
-    # Who asks for more than can be done in time is not read for a while, and waits in its socket.
-    cdef void hold_reading(self, Connection* c) noexcept nogil
-    cdef void resume_reading(self) noexcept nogil                   # of all that were held back
-    # The same for one connection, apart from that: until it is called with False.
-    cdef void pause_reading(self, Connection* c, bint pause) noexcept nogil
+    # One reason (Unread) more or less not to read a connection. The second: for all of them.
+    cdef void stop_reading(self, Connection* c, uint8_t reason) noexcept nogil
+    cdef void go_on_reading(self, Connection* c, uint8_t reason) noexcept nogil
+    cdef void go_on_reading_all(self, uint8_t reason) noexcept nogil
+    cdef uint32_t unread_count(self, uint8_t reason) noexcept nogil     # connections that have it
+    cdef void watch(self, Connection* c) noexcept nogil

@@ -23,9 +23,14 @@ from cext.net.connection cimport (
     REPLY_BYTES,
     SCRATCH_BYTES,
     SMALL_BYTES,
+    UNREAD_REASONS,
+    UNREAD_UNSENT,
     ReplyBuffer,
 )
 from cext.net.socket_api cimport *
+
+cdef extern from *:
+    int __builtin_ctz(unsigned int) noexcept nogil
 
 cdef enum:
     EVENTS_PER_POLL = 256
@@ -37,6 +42,10 @@ cdef enum:
     SLOW_LOOK_MS = 100
     SLOT_BITS = 20
     SLOT_MASK = (1 << 20) - 1
+
+
+cdef inline int number_of(uint8_t reason) noexcept nogil:
+    return __builtin_ctz(reason)
 
 
 cdef inline uint64_t jumbo_size(uint64_t frame_max_bytes) noexcept nogil:
@@ -167,7 +176,7 @@ cdef class Reactor:
         if c.closing:
             if events & (EPOLLHUP | EPOLLERR):
                 self.close_connection(c)    # nobody is left to take the rest
-        elif events & (EPOLLHUP | EPOLLERR) or (events & EPOLLIN and not c.want_write):
+        elif events & (EPOLLHUP | EPOLLERR) or (events & EPOLLIN and c.unread == 0):
             self.receive(c)
 
     cdef void accept_ready(self) noexcept nogil:
@@ -514,16 +523,15 @@ cdef class Reactor:
                 if not self.keep_borrowed(c):
                     self.close_connection(c)
                     return
-                if not c.want_write:
-                    self.watch(c, True)
+                self.stop_reading(c, UNREAD_UNSENT)
                 return
         if c.open_buffer != NULL and c.open_buffer.references == 1:
             buffer_pool_release(&self.reply_pool, c.open_buffer)
             c.open_buffer = NULL
         if c.closing:
             self.close_connection(c)
-        elif c.want_write:
-            self.watch(c, False)
+        elif c.unread & UNREAD_UNSENT:
+            self.go_on_reading(c, UNREAD_UNSENT)
             self.on_drained(self.owner, c)
 
     cdef bint keep_borrowed(self, Connection* c) noexcept nogil:
@@ -558,46 +566,56 @@ cdef class Reactor:
             piece = piece.next
         return True
 
-    cdef void watch(self, Connection* c, bint write) noexcept nogil:
-        """Waits for room to write (reading pauses), or goes back to reading."""
+    # ---------------------------------------------------------------- who is not read
+
+    cdef void watch(self, Connection* c) noexcept nogil:
+        """Has epoll wait for what the connection is to do next."""
         cdef epoll_event event
-        event.events = EPOLLOUT if write else (0 if c.held_back or c.paused else EPOLLIN)
+        event.events = EPOLLOUT if c.unread & UNREAD_UNSENT else (0 if c.unread else EPOLLIN)
         event.data.ptr = c
         epoll_ctl(self.epoll_fd, EPOLL_CTL_MOD, c.fd, &event)
-        c.want_write = write
 
-    cdef void hold_reading(self, Connection* c) noexcept nogil:
-        if not c.held_back:
-            c.held_back = 1
-            self.held_back_count += 1
-            self.watch(c, c.want_write)
+    cdef void stop_reading(self, Connection* c, uint8_t reason) noexcept nogil:
+        if c.unread & reason or c.id == 0:
+            return
+        self.unread_counts[number_of(reason)] += 1
+        c.unread |= reason
+        if reason == UNREAD_UNSENT or c.unread == reason:
+            self.watch(c)
 
-    cdef void resume_reading(self) noexcept nogil:
+    cdef void go_on_reading(self, Connection* c, uint8_t reason) noexcept nogil:
+        if not c.unread & reason:
+            return
+        self.unread_counts[number_of(reason)] -= 1
+        c.unread &= ~reason
+        if c.unread == 0 and reason != UNREAD_UNSENT:
+            c.active_ms = self.now_ms           # it was not its own silence
+        if c.unread == 0 or reason == UNREAD_UNSENT:
+            self.watch(c)
+
+    cdef void go_on_reading_all(self, uint8_t reason) noexcept nogil:
         cdef Connection* c = self.connections
         cdef Connection* end = c + self.highest_slot
-        while self.held_back_count > 0 and c < end:
-            if c.id != 0 and c.held_back:
-                c.held_back = 0
-                c.active_ms = self.now_ms       # it was not its own silence
-                self.held_back_count -= 1
-                self.watch(c, c.want_write)
+        while self.unread_count(reason) > 0 and c < end:
+            if c.id != 0:
+                self.go_on_reading(c, reason)
             c += 1
 
-    cdef void pause_reading(self, Connection* c, bint pause) noexcept nogil:
-        if c.paused != pause:
-            c.paused = pause
-            self.watch(c, c.want_write)
+    cdef uint32_t unread_count(self, uint8_t reason) noexcept nogil:
+        return self.unread_counts[number_of(reason)]
 
     # ---------------------------------------------------------------- the end of a connection
 
     cdef Connection* find(self, uint64_t connection_id) noexcept nogil:
         cdef uint64_t slot = connection_id & SLOT_MASK
-        if slot >= self.highest_slot or self.connections[slot].id != connection_id:
+        if (connection_id == 0 or slot >= self.highest_slot
+                or self.connections[slot].id != connection_id):
             return NULL
         return &self.connections[slot]
 
     cdef void close_connection(self, Connection* c) noexcept nogil:
         """Closes now; the slot is reused from the next turn on, so pointers stay comparable."""
+        cdef int i
         if c.id == 0:
             return
         self.on_closed(self.owner, c)
@@ -611,7 +629,9 @@ cdef class Reactor:
         close(c.fd)
         c.id = 0
         self.connection_count -= 1
-        self.held_back_count -= c.held_back
+        for i in range(UNREAD_REASONS):
+            self.unread_counts[i] -= c.unread >> i & 1
+        c.unread = 0
         self.counters.closed += 1
         # A dirty connection is still on that list: its slot is freed there, by free_closed().
         c.held_first = self.closed_first

@@ -94,6 +94,8 @@ cdef class CommitLog:
     cdef int view(self, int64_t offset, uint32_t size, const uint8_t** out) noexcept nogil
     # Ends the validity of every pointer view() gave out.
     cdef void new_turn(self) noexcept nogil
+    # Ends that of pointers given out since `pinned_low` was `before`: the ring may be written on.
+    cdef void unpin(self, int64_t before) noexcept nogil
 
     # `durable` with acquire order. Any thread.
     cdef int64_t durable(self) noexcept nogil

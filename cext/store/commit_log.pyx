@@ -339,6 +339,11 @@ cdef class CommitLog:
         self.pinned_low = INT64_MAX
         segment_map_new_turn(&self.map)
 
+    cdef void unpin(self, int64_t before) noexcept nogil:
+        if self.pinned_low != before:
+            self.pinned_low = before
+            self.limit = 0
+
     cdef int64_t durable(self) noexcept nogil:
         return load_acquire_i64(&self.marks.durable)
 

@@ -9,8 +9,8 @@ when the broker takes no sends. Checks and their order are RocketMQ's:
     3   the group has no retry queues: dropped                            0
     4   no message starts at the offset                                   1
 
-Then the topics exist, the record has been read (and so is in the page cache), and the frame goes
-back; the reactor never hands the same frame over twice.
+Then the topics exist and the frame goes back together with the record; the reactor never hands the
+same frame over twice.
 
 Example: the first failed message of group g makes %RETRY%g; one that failed too often, %DLQ%g.
 """
@@ -61,7 +61,7 @@ async def send_back(broker: "Broker", request: Request) -> Reply:
     broker.groups.tell_core(group.name)
     # The group's name as it is, should the client have escaped it.
     command.fields = {**command.fields, "group": group.name}
-    broker.core.resubmit(request.connection.number, encode(command)[4:])
+    broker.core.resubmit(request.connection.number, encode(command)[4:], record)
     return None
 
 

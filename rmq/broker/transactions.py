@@ -6,7 +6,8 @@ transactionTimeOut (6 s), or than their own CHECK_IMMUNITY_TIME_IN_SECONDS:
 
     checked fewer than transactionCheckMax (15) times
         stored anew at the end of the half queue with TRANSACTION_CHECK_TIMES + 1, the old one
-        ended; 39 CHECK_TRANSACTION_STATE to a connected producer of its group, who answers by 37
+        ended; 39 CHECK_TRANSACTION_STATE to a connected producer of its group, who answers by 37.
+        An end that was on its way meanwhile counts for the new one
     more often, or older than fileReservedTime
         stored in TRANS_CHECK_MAX_TIME_TOPIC, ended; a commit that comes later still counts, and 323
         RESUME_CHECK_HALF_MESSAGE has it checked again: either stores the half message anew
@@ -203,9 +204,10 @@ class Transactions:
             return False
         properties[CHECK_TIMES] = str(times + 1)
         physical_offset, queue_offset = self._store(names.HALF_TOPIC, message, properties)
-        if broker.core.end_halves([offset], 1) == 0:
-            broker.core.end_halves([queue_offset], 1)  # its producer was quicker
-            return False
+        if not broker.core.move_half(
+            offset, message.physical_offset, queue_offset, physical_offset
+        ):
+            return False  # its producer was quicker
         self._ask(message, properties, physical_offset, queue_offset)
         return True
 
@@ -302,9 +304,10 @@ def end_transaction(broker: "Broker", request: Request) -> Reply | Awaitable[Rep
     """37 that the reactor could not end: the half record is on the disk, its topic is gone, or it
     was given up before."""
     offset = request.command.int_field("commitLogOffset", minimum=0)
-    record = broker.core.read_record(offset)  # and brings it into the page cache
+    record = broker.core.read_record(offset)
     if record is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+    request.record = record
     message, _ = decode_message(record)
     topic = message.properties.get("REAL_TOPIC", "")
     queues = _number(message.properties.get("REAL_QID", ""), 0) + 1
@@ -317,7 +320,7 @@ def end_transaction(broker: "Broker", request: Request) -> Reply | Awaitable[Rep
     if topic not in broker.topics or topic in broker.creations:
         return broker.creations.wait(broker, request, TopicConfig(topic, queues, queues))
     broker.topics.tell_core(topic)
-    broker.core.resubmit(request.connection.number, request.frame)
+    broker.core.resubmit(request.connection.number, request.frame, request.record)
     return None
 
 

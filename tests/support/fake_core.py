@@ -129,7 +129,7 @@ class FakeCore:
         self.sent.append((connection, decode(frame[4:])))
         self._arrived.set()
 
-    def resubmit(self, connection: int, frame: bytes) -> None:
+    def resubmit(self, connection: int, frame: bytes, record: bytes = b"") -> None:
         self.resubmitted.append((connection, decode(frame)))
 
     def send_done(self, connection: int) -> None:
@@ -368,6 +368,14 @@ class FakeCore:
         while self.first_half in self.ended_halves:
             self.first_half += 1
         return fresh
+
+    def move_half(
+        self, offset: int, log_offset: int, to_offset: int, to_log_offset: int
+    ) -> bool:
+        if self.end_halves([offset], 1):
+            return True
+        self.end_halves([to_offset], 1)
+        return False
 
     def open_halves(self, after: int, limit: int) -> tuple[int, int, list[int]]:
         after = max(after, self.first_half)

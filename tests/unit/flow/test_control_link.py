@@ -171,3 +171,28 @@ def test_a_stop_answers_what_is_under_way_and_the_next_start_finds_it(tmp_path: 
     with Shard(tmp_path) as shard:
         shard.topic("t")
         assert shard.core.queue_range(b"t", 0) == (0, 500)
+
+
+def test_a_client_is_read_again_when_no_reason_against_it_is_left(shard: Shard) -> None:
+    """It has a send away and more than its share of what waits for control, in either order."""
+    one_way = request(999, 1, one_way=True, kind=ROCKETMQ)
+
+    def reasons(counters: dict[str, int]) -> tuple[int, int]:
+        return counters["unread_away"], counters["unread_share"]
+
+    for left in ((0, 1), (1, 0)):
+        client = shard.connect()
+        client.put(send("new", b"x", 1), one_way * (HELD_BACK + 1))
+        shard.until(lambda counters: reasons(counters) == (1, 1))
+        client.put(send("t", b"behind", 2))
+        away = shard.reports(REQUEST)[0][0]  # and not all that wait
+        if left == (0, 1):
+            shard.core.send_done(away)
+        else:
+            shard.taken(REQUEST)
+        shard.until(lambda counters, left=left: reasons(counters) == left)
+        assert client.is_silent()
+        shard.core.send_done(away)
+        shard.taken(REQUEST)
+        assert client.reply().opaque == 2
+        assert reasons(shard.core.stats()) == (0, 0)

@@ -1,0 +1,83 @@
+"""One-way requests that cannot be done at the moment. See postponed.pxd."""
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
+
+from cext.net.connection cimport UNREAD_POSTPONED
+
+
+cdef void put_last(Postponed* p, PostponedFrame* frame) noexcept nogil:
+    frame.next = NULL
+    if p.last != NULL:
+        p.last.next = frame
+    else:
+        p.first = frame
+    p.last = frame
+    p.bytes += frame.frame_bytes + frame.record_bytes
+
+
+cdef void postpone(Postponed* p, Reactor net, Connection* c, const Frame* f, bint resubmitted,
+                   const uint8_t* record, uint64_t record_bytes) noexcept nogil:
+    cdef PostponedFrame* frame = NULL
+    p.refused = True
+    if p.current != NULL:
+        return
+    if net.now_ms >= p.keep_ms and p.bytes + f.total_bytes + record_bytes <= POSTPONED_BYTES:
+        frame = <PostponedFrame*> malloc(sizeof(PostponedFrame) + f.total_bytes + record_bytes)
+    if frame == NULL:
+        p.dropped += 1
+        return
+    frame.connection_id = c.id
+    frame.deadline_ms = net.now_ms + POSTPONED_MS
+    frame.resubmitted = resubmitted
+    frame.frame_bytes = f.total_bytes
+    frame.record_bytes = record_bytes
+    memcpy(frame.data, f.header - 8, f.total_bytes)     # from the four length bytes on
+    if record_bytes > 0:
+        memcpy(frame.data + f.total_bytes, record, record_bytes)
+    put_last(p, frame)
+    p.count += 1
+    if c.id != 0:
+        c.postponed += 1
+        net.stop_reading(c, UNREAD_POSTPONED)
+
+
+cdef PostponedFrame* postponed_next(Postponed* p) noexcept nogil:
+    cdef PostponedFrame* frame = p.first
+    if frame == NULL:
+        return NULL
+    p.first = frame.next
+    if p.first == NULL:
+        p.last = NULL
+    p.bytes -= frame.frame_bytes + frame.record_bytes
+    p.current = frame
+    p.refused = False
+    return frame
+
+
+cdef bint postponed_tried(Postponed* p, Reactor net) noexcept nogil:
+    cdef PostponedFrame* frame = p.current
+    cdef Connection* c
+    p.current = NULL
+    if p.refused and net.now_ms < frame.deadline_ms:
+        put_last(p, frame)
+        return True
+    if p.refused:
+        p.dropped += 1
+        p.keep_ms = net.now_ms + GIVEN_UP_MS
+    c = net.find(frame.connection_id)
+    if c != NULL and c.postponed > 0:
+        c.postponed -= 1
+        if c.postponed == 0:
+            net.go_on_reading(c, UNREAD_POSTPONED)
+    free(frame)
+    return p.refused
+
+
+cdef void postponed_free(Postponed* p) noexcept nogil:
+    cdef PostponedFrame* frame = p.first
+    while frame != NULL:
+        p.first = frame.next
+        free(frame)
+        frame = p.first
+    p.last = NULL
+    p.bytes = 0
