@@ -6,58 +6,19 @@ from cext.flow.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY, NO_
 from cext.flow.shard_state cimport TIMER_SLOTS, TIMER_TICK_MS
 from cext.flow.sql_filter cimport sql_filter_drop
 from cext.memory.buffer_pool cimport buffer_pool_release
+from cext.memory.chain cimport ChainEntry, chain_join, chain_leave
 
 
-# Both lists are first in, first out. The first entry's way back leads to the last one, whose way on
-# ends: so a list is one pointer.
-
-cdef void join_connection(PullJob* job) noexcept nogil:
-    cdef PullJob* first = <PullJob*> job.connection.held_first
-    job.peer_next = NULL
-    if first == NULL:
-        job.peer_previous = job
-        job.connection.held_first = job
-        return
-    job.peer_previous = first.peer_previous
-    first.peer_previous.peer_next = job
-    first.peer_previous = job
+cdef inline ChainEntry** peers(const PullJob* job) noexcept nogil:
+    """The list of the job's connection."""
+    return <ChainEntry**> &job.connection.held_first
 
 
-cdef void leave_connection(PullJob* job) noexcept nogil:
-    cdef PullJob* first = <PullJob*> job.connection.held_first
-    if job == first:
-        job.connection.held_first = job.peer_next
-    else:
-        job.peer_previous.peer_next = job.peer_next
-    if job.peer_next != NULL:
-        job.peer_next.peer_previous = job.peer_previous
-    elif job != first:
-        first.peer_previous = job.peer_previous
-
-
-cdef void join_queue(PullJob* job, Queue* queue) noexcept nogil:
-    cdef PullJob* first = <PullJob*> queue.waiters
-    job.queue = queue
-    job.next = NULL
-    if first == NULL:
-        job.previous = job
-        queue.waiters = job
-        return
-    job.previous = first.previous
-    first.previous.next = job
-    first.previous = job
-
-
-cdef void leave_queue(PullJob* job) noexcept nogil:
-    cdef PullJob* first = <PullJob*> job.queue.waiters
-    if job == first:
-        job.queue.waiters = job.next
-    else:
-        job.previous.next = job.next
-    if job.next != NULL:
-        job.next.previous = job.previous
-    elif job != first:
-        first.previous = job.previous
+cdef inline ChainEntry** line_of(const PullJob* job) noexcept nogil:
+    """Where a held job waits: on its group's pair or on its queue."""
+    if job.pop.kind != NO_POP:
+        return &job.pop.pair.first
+    return <ChainEntry**> &job.queue.waiters
 
 
 cdef void join_wheel(ShardState s, PullJob* job) noexcept nogil:
@@ -70,18 +31,15 @@ cdef void join_wheel(ShardState s, PullJob* job) noexcept nogil:
     elif ticks >= TIMER_SLOTS:
         ticks = TIMER_SLOTS - 1
     job.timer_slot = <int32_t> ((s.timer_tick + ticks) % TIMER_SLOTS)
-    job.timer_previous = NULL
-    job.timer_next = s.timer_slots[job.timer_slot]
-    if job.timer_next != NULL:
-        job.timer_next.timer_previous = job
-    s.timer_slots[job.timer_slot] = job
-    join_connection(job)
+    chain_join(&s.timer_slots[job.timer_slot], &job.timer, job)
+    chain_join(peers(job), &job.peer, job)
     s.held_count += 1
 
 
 cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
     job.may_hold = False                    # a woken pull is answered, whatever it finds
-    join_queue(job, queue)
+    job.queue = queue
+    chain_join(line_of(job), &job.line, job)
     join_wheel(s, job)
     s.counters.pulls_held += 1
 
@@ -89,13 +47,7 @@ cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
 cdef void hold_pop(ShardState s, PullJob* job) noexcept nogil:
     cdef PopPair* pair = job.pop.pair
     asleep(job)
-    job.next = NULL
-    job.previous = pair.last
-    if pair.last != NULL:
-        pair.last.next = job
-    else:
-        pair.first = job
-    pair.last = job
+    chain_join(line_of(job), &job.line, job)
     pair.waiting += 1
     pair.special += is_special(job)
     join_wheel(s, job)
@@ -107,33 +59,14 @@ cdef inline void asleep(PullJob* job) noexcept nogil:
         job.pop.pair.awake -= 1
 
 
-cdef void leave_pair(PullJob* job) noexcept nogil:
-    cdef PopPair* pair = job.pop.pair
-    if job.previous != NULL:
-        job.previous.next = job.next
-    else:
-        pair.first = job.next
-    if job.next != NULL:
-        job.next.previous = job.previous
-    else:
-        pair.last = job.previous
-    pair.waiting -= 1
-    pair.special -= is_special(job)
-
-
 cdef void release(ShardState s, PullJob* job) noexcept nogil:
     """Takes a held pull out of its three lists."""
+    chain_leave(line_of(job), &job.line)
     if job.pop.kind != NO_POP:
-        leave_pair(job)
-    else:
-        leave_queue(job)
-    if job.timer_previous != NULL:
-        job.timer_previous.timer_next = job.timer_next
-    else:
-        s.timer_slots[job.timer_slot] = job.timer_next
-    if job.timer_next != NULL:
-        job.timer_next.timer_previous = job.timer_previous
-    leave_connection(job)
+        job.pop.pair.waiting -= 1
+        job.pop.pair.special -= is_special(job)
+    chain_leave(&s.timer_slots[job.timer_slot], &job.timer)
+    chain_leave(peers(job), &job.peer)
     s.held_count -= 1
 
 
@@ -142,18 +75,13 @@ cdef void wake(ShardState s, PullJob* job) noexcept nogil:
     if job.state == JOB_HELD:
         release(s, job)
     else:
-        leave_connection(job)
+        chain_leave(peers(job), &job.peer)
     make_ready(s, job)
 
 
 cdef void make_ready(ShardState s, PullJob* job) noexcept nogil:
     job.state = JOB_READY
-    job.next = NULL
-    if s.ready_last != NULL:
-        s.ready_last.next = job
-    else:
-        s.ready_first = job
-    s.ready_last = job
+    chain_join(&s.ready, &job.line, job)
 
 
 cdef void pass_on(ShardState s, PullJob* job) noexcept nogil:
@@ -166,7 +94,7 @@ cdef void pass_on(ShardState s, PullJob* job) noexcept nogil:
 cdef void defer(ShardState s, PullJob* job) noexcept nogil:
     pass_on(s, job)
     job.state = JOB_DEFERRED
-    join_connection(job)
+    chain_join(peers(job), &job.peer, job)
 
 
 cdef void free_job(ShardState s, PullJob* job) noexcept nogil:
@@ -182,15 +110,15 @@ cdef void free_job(ShardState s, PullJob* job) noexcept nogil:
 
 cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code, int64_t physical_offset,
                        int32_t size) noexcept nogil:
-    cdef PullJob* job = <PullJob*> queue.waiters
-    cdef PullJob* following
-    while job != NULL:
-        following = job.next
+    cdef ChainEntry* entry = <ChainEntry*> queue.waiters
+    cdef PullJob* job
+    while entry != NULL:
+        job = <PullJob*> entry.owner
+        entry = entry.next
         if news_passes(s, job, tags_code, physical_offset, size):
             wake(s, job)
         elif job.offset == queue.max_offset - 1:
             job.offset += 1
-        job = following
 
 
 cdef inline bint is_special(const PullJob* job) noexcept nogil:
@@ -198,11 +126,12 @@ cdef inline bint is_special(const PullJob* job) noexcept nogil:
 
 
 cdef void wake_pops(ShardState s, PopPair* pair, int32_t queue_id) noexcept nogil:
-    cdef PullJob* job = pair.first
-    cdef PullJob* following
+    cdef ChainEntry* entry = pair.first
+    cdef PullJob* job
     cdef bint enough = pair.awake > 0, enough_of_queue = False
-    while job != NULL and not (enough and pair.special == 0):
-        following = job.next
+    while entry != NULL and not (enough and pair.special == 0):
+        job = <PullJob*> entry.owner
+        entry = entry.next
         if not is_special(job):
             if not enough:
                 release(s, job)
@@ -215,7 +144,6 @@ cdef void wake_pops(ShardState s, PopPair* pair, int32_t queue_id) noexcept nogi
                 enough_of_queue = enough_of_queue or job.pop.kind != NOTIFY
                 release(s, job)
                 make_ready(s, job)
-        job = following
 
 
 cdef void wake_topic(ShardState s, Topic* topic, int32_t queue_id) noexcept nogil:
@@ -234,7 +162,7 @@ cdef void wake_all_pops(ShardState s, Topic* topic) noexcept nogil:
     cdef PullJob* job
     while pair != NULL:
         while pair.first != NULL:
-            job = pair.first
+            job = <PullJob*> pair.first.owner
             release(s, job)
             make_ready(s, job)
         pair = pair.next_of_topic
@@ -242,44 +170,44 @@ cdef void wake_all_pops(ShardState s, Topic* topic) noexcept nogil:
 
 cdef void wake_all(ShardState s, Queue* queue) noexcept nogil:
     while queue.waiters != NULL:
-        wake(s, <PullJob*> queue.waiters)
+        wake(s, <PullJob*> (<ChainEntry*> queue.waiters).owner)
 
 
 cdef void wake_expired(ShardState s) noexcept nogil:
     cdef int64_t tick = s.now_ms // TIMER_TICK_MS
+    cdef ChainEntry* entry
     cdef PullJob* job
-    cdef PullJob* following
     if tick - s.timer_tick > TIMER_SLOTS:
         s.timer_tick = tick - TIMER_SLOTS
     while s.timer_tick < tick:
         s.timer_tick += 1
-        job = s.timer_slots[s.timer_tick % TIMER_SLOTS]
-        while job != NULL:
-            following = job.timer_next
+        entry = s.timer_slots[s.timer_tick % TIMER_SLOTS]
+        while entry != NULL:
+            job = <PullJob*> entry.owner
+            entry = entry.next
             if job.deadline_ms <= s.now_ms:
                 wake(s, job)
-            job = following
 
 
 cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil:
-    cdef PullJob* job = <PullJob*> c.held_first
-    cdef PullJob* following
-    while job != NULL:
-        following = job.peer_next
+    cdef ChainEntry* entry = <ChainEntry*> c.held_first
+    cdef PullJob* job
+    while entry != NULL:
+        job = <PullJob*> entry.owner
+        entry = entry.next
         if job.state == JOB_DEFERRED:
             wake(s, job)
-        job = following
 
 
 cdef void forget_connection(ShardState s, Connection* c) noexcept nogil:
     """The client is gone: what it waits for goes too. Jobs with a disk reader notice by the id."""
-    cdef PullJob* job = <PullJob*> c.held_first
-    cdef PullJob* following
-    while job != NULL:
-        following = job.peer_next
+    cdef ChainEntry* entry = <ChainEntry*> c.held_first
+    cdef PullJob* job
+    while entry != NULL:
+        job = <PullJob*> entry.owner
+        entry = entry.next
         if job.state == JOB_HELD:
             release(s, job)
         else:
-            leave_connection(job)
+            chain_leave(peers(job), &job.peer)
         free_job(s, job)
-        job = following

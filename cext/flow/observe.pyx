@@ -43,6 +43,19 @@ cdef dict pop_counters(ShardState s):
     }
 
 
+cdef dict client_counters(ShardState s):
+    return {
+        "replies_pushed": s.replies.pushed,
+        "replies_failed": s.replies.failed,
+        "postponed": s.postponed.count,
+        "postponed_dropped": s.postponed.dropped,
+        "unread_unsent": s.net.unread_count(UNREAD_UNSENT),
+        "unread_share": s.net.unread_count(UNREAD_SHARE),
+        "unread_away": s.net.unread_count(UNREAD_AWAY),
+        "unread_postponed": s.net.unread_count(UNREAD_POSTPONED),
+    }
+
+
 cdef dict counters_of(ShardState s):
     return {
         "messages_in": s.counters.messages_in,
@@ -72,12 +85,6 @@ cdef dict counters_of(ShardState s):
         "transactions_rolled_back": s.halves.rolled_back,
         "transactions_repeated": s.halves.repeated,
         "transactions_moved": s.halves.moved,
-        "postponed": s.postponed.count,
-        "postponed_dropped": s.postponed.dropped,
-        "unread_unsent": s.net.unread_count(UNREAD_UNSENT),
-        "unread_share": s.net.unread_count(UNREAD_SHARE),
-        "unread_away": s.net.unread_count(UNREAD_AWAY),
-        "unread_postponed": s.net.unread_count(UNREAD_POSTPONED),
         "half_messages_first": s.halves.first,
         "half_messages_ended_out_of_order": s.halves.ended_ahead,
         "delayed_fetches": s.schedule.fetches,
@@ -111,6 +118,7 @@ cdef dict counters_of(ShardState s):
         "queue_writes": s.queues.counts.jobs_written,
         "queue_sync_writes": s.queues.counts.sync_writes,
         "queue_write_failures": s.queues.counts.write_failures,
+        **client_counters(s),
         **pop_counters(s),
         **timer_counters(s),
         **memory_of(s),

@@ -31,6 +31,7 @@ cdef struct Options:
     bint record_crc                 # enabledAppendPropCRC
     bint property_filter            # enablePropertyFilter
     bint filter_retries             # filterSupportRetry
+    bint store_replies              # storeReplyMessageEnable
     uint8_t store_host[20]          # brokerIP1 + listenPort as a record holds them
     uint32_t store_host_bytes
     uint8_t region[TEXT_MAX]        # value of MSG_REGION

@@ -19,6 +19,7 @@ from cext.flow.replying cimport (
 from cext.flow.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
 from cext.flow.topic_table cimport PERM_READ, Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
+from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_find
 from cext.wire.check_point cimport CHECK_POINT_MESSAGES_MAX
 from cext.wire.pop_request cimport (
@@ -120,15 +121,17 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRe
 
 cdef int count_waiting(ShardState s, Connection* c, const Header* h, const PopRequest* r,
                        PopPair* pair) noexcept nogil:
-    cdef PullJob* job = pair.first
+    cdef ChainEntry* entry = pair.first
+    cdef PullJob* job
     cdef uint8_t* at = s.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX)
     cdef int64_t count = 0
     if at == NULL:
         return -1
-    while job != NULL:
+    while entry != NULL:
+        job = <PullJob*> entry.owner
+        entry = entry.next
         count += job.pop.kind == POP and job.pop.queue_id == (r.queue_id if r.queue_id >= 0
                                                               else -1)
-        job = job.next
     return 0 if s.net.commit_reply(c, write_polling_reply(at, h.opaque, h.serialize_type,
                                                           count)) else -1
 

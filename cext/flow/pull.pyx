@@ -48,6 +48,7 @@ from cext.flow.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_fil
 from cext.flow.timer_fetch cimport timer_read_done
 from cext.flow.topic_table cimport PERM_READ, Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_take
+from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO, UNREAD_UNSENT
 from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
@@ -463,13 +464,13 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
 
 
 cdef void answer_pulls(ShardState s) noexcept nogil:
-    cdef PullJob* job = s.ready_first
-    cdef PullJob* following
-    s.ready_first = NULL
-    s.ready_last = NULL
+    cdef ChainEntry* entry = s.ready
+    cdef PullJob* job
+    s.ready = NULL
     s.look_left = LOOK_TURN
-    while job != NULL:
-        following = job.next
+    while entry != NULL:
+        job = <PullJob*> entry.owner
+        entry = entry.next
         if job.connection.id != job.connection_id:
             free_job(s, job)
         elif (job.connection.unread & UNREAD_UNSENT
@@ -484,7 +485,6 @@ cdef void answer_pulls(ShardState s) noexcept nogil:
                 answer(s, job)
         else:
             answer(s, job)
-        job = following
 
 
 # ------------------------------------------------------------------- back from the disk

@@ -13,6 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.flow.group_table cimport Handed, TagFilter
 from cext.flow.sql_filter cimport SqlFilter
 from cext.flow.topic_table cimport Topic
+from cext.memory.chain cimport ChainEntry
 from cext.net.connection cimport Connection
 from cext.store.consume_queue cimport Queue
 from cext.store.disk_reader cimport ReadJob
@@ -38,8 +39,7 @@ cdef struct PopPair:
     Topic* topic                # borrowed; a newer one when the topic was removed and made again
     Topic* retry                # borrowed; NULL: nothing came back yet
     PopPair* next_of_topic      # in topic.pop_waiting
-    PullJob* first              # waiting, oldest first
-    PullJob* last
+    ChainEntry* first           # PullJobs that wait, oldest first
     int32_t waiting
     int32_t special             # of these, notifications and pops of one queue
     int32_t awake               # pops of all queues, woken and not answered yet
@@ -65,12 +65,9 @@ cdef struct PopFields:          # of a job that is no pull
     uint8_t attempt[64]         # of the request, cut off
 
 cdef struct PullJob:
-    PullJob* next               # in the ready list, or in its queue's list of waiters
-    PullJob* previous           # waiters only
-    PullJob* timer_next         # in a slot of the expiry wheel (HELD)
-    PullJob* timer_previous
-    PullJob* peer_next          # in its connection's list (HELD, DEFERRED)
-    PullJob* peer_previous
+    ChainEntry line             # READY: in the turn's list; HELD: in its queue's or pair's
+    ChainEntry timer            # in a slot of the expiry wheel (HELD)
+    ChainEntry peer             # in its connection's list (HELD, DEFERRED)
     int32_t state               # JobState; set by pull_set_state() only
     int32_t timer_slot
     Connection* connection      # borrowed; compare connection_id with connection.id before use

@@ -42,3 +42,6 @@ cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
 # A line for the log; at most 64 a second are passed on.
 cdef void tell_event(ShardState s, Connection* c, const char* text) noexcept nogil
 cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noexcept nogil
+# The same of 4 or 16 bytes of an address and 4 of a port.
+cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,
+                       int32_t capacity) noexcept nogil

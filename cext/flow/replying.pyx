@@ -35,15 +35,20 @@ cdef int reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
 
 
 cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noexcept nogil:
+    return host_text(c.address, c.address_bytes, out, capacity)
+
+
+cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,
+                       int32_t capacity) noexcept nogil:
     """Writes "1.2.3.4:5678" or "[::1]:5678"; returns its length."""
-    cdef char host[64]
-    cdef uint32_t at = c.address_bytes - 4
-    cdef uint32_t port = (<uint32_t> c.address[at + 2] << 8) | c.address[at + 3]
-    if inet_ntop(AF_INET6 if at == 16 else AF_INET, c.address, host, sizeof(host)) == NULL:
-        host[0] = 0
+    cdef char text[64]
+    cdef uint32_t at = bytes - 4
+    cdef uint32_t port = (<uint32_t> host[at + 2] << 8) | host[at + 3]
+    if inet_ntop(AF_INET6 if at == 16 else AF_INET, host, text, sizeof(text)) == NULL:
+        text[0] = 0
     if at == 16:
-        return snprintf(out, capacity, b"[%s]:%u", host, port)
-    return snprintf(out, capacity, b"%s:%u", host, port)
+        return snprintf(out, capacity, b"[%s]:%u", text, port)
+    return snprintf(out, capacity, b"%s:%u", text, port)
 
 
 cdef void tell_event(ShardState s, Connection* c, const char* text) noexcept nogil:

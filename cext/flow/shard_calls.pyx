@@ -28,6 +28,7 @@ from cext.flow.observe cimport call_copy_topics, read_topics
 from cext.flow.options cimport options_set
 from cext.flow.pop_calls cimport call_copy_orders, call_put_order
 from cext.flow.pop_order cimport OrderBlock
+from cext.flow.reply_push cimport call_put_client
 from cext.flow.timer_open cimport timer_option, timers_pause, timers_reopen, timers_resume
 from cext.memory.spsc_ring cimport spsc_pop, spsc_push
 from cext.net.socket_api cimport read, write
@@ -147,6 +148,13 @@ cdef class ShardCalls:
     def close_connection(self, uint64_t connection):
         """Closes after what is queued for it has been sent."""
         self._post(CLOSE, connection, b"")
+
+    def put_client(self, bytes client_id, uint64_t connection):
+        """Replies to this client go to the connection; 0: it has none."""
+        cdef Arguments x
+        names(&x, client_id, b"")
+        x.numbers[0] = connection
+        raise_status(<int> self._call(<CallFn> call_put_client, &x), f"client {client_id!r}")
 
     # ---------------------------------------------------------------- topics, groups, offsets
 

@@ -11,6 +11,7 @@ from cext.flow.open_halves cimport MOVES, OP_BYTES_MAX, WINDOW_BITS, HalfMove
 from cext.flow.pop_table cimport pops_close, pops_open
 from cext.flow.postponed cimport postponed_free
 from cext.flow.pull_job cimport PullJob
+from cext.flow.reply_table cimport reply_table_close, reply_table_open, reply_table_room
 from cext.flow.shard_state cimport (
     BATCH_IDS_BYTES,
     DISPATCH_MAX,
@@ -28,6 +29,7 @@ from cext.memory.arena cimport (
     arena_take_pages,
 )
 from cext.memory.buffer_pool cimport buffer_pool_close, buffer_pool_open, buffer_pool_room
+from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_close, name_map_open
 from cext.net.reactor cimport reactor_room
 from cext.store.consume_queue cimport chunk_pool_room
@@ -42,12 +44,13 @@ cdef enum:
 cdef uint64_t own_room(int32_t dispatch_max, uint32_t pulls_max,
                        uint64_t connections_max) noexcept nogil:
     return (arena_room(dispatch_max * sizeof(Dispatch))
-            + arena_room(TIMER_SLOTS * sizeof(PullJob*))
+            + arena_room(TIMER_SLOTS * sizeof(ChainEntry*))
             + arena_room(BATCH_IDS_BYTES)
             + 2 * arena_room(REDIRECT_BYTES)
             + arena_room(WINDOW_BITS // 8)
             + arena_room(OP_BYTES_MAX)
             + arena_room(MOVES * sizeof(HalfMove))
+            + reply_table_room()
             + 2 * ack_queue_room(ACKS_WAITING)
             + header_shapes_room()
             + buffer_pool_room(sizeof(PullJob), pulls_max)
@@ -66,7 +69,7 @@ cdef int take_memory(ShardState s, dict given) except -1:
         given["node"])
     arena = &s.memory.arena
     s.dispatches = <Dispatch*> arena_take_pages(arena, s.dispatch_max * sizeof(Dispatch))
-    s.timer_slots = <PullJob**> arena_take_pages(arena, TIMER_SLOTS * sizeof(PullJob*))
+    s.timer_slots = <ChainEntry**> arena_take_pages(arena, TIMER_SLOTS * sizeof(ChainEntry*))
     s.batch_ids = <uint8_t*> arena_take_pages(arena, BATCH_IDS_BYTES)
     s.redirect.before = <uint8_t*> arena_take_pages(arena, REDIRECT_BYTES)
     s.redirect.after = <uint8_t*> arena_take_pages(arena, REDIRECT_BYTES)
@@ -79,6 +82,7 @@ cdef int take_memory(ShardState s, dict given) except -1:
             or s.dispatches == NULL
             or ack_queue_open(&s.await_written, arena, ACKS_WAITING) != OK
             or ack_queue_open(&s.await_durable, arena, ACKS_WAITING) != OK
+            or reply_table_open(&s.replies, arena) != OK
             or header_shapes_open(&s.shapes, arena) != OK
             or buffer_pool_open(&s.job_pool, arena, sizeof(PullJob), pulls_max, 0) != OK
             or link_open(&s.link, arena, LINK_MESSAGES, LINK_BYTES, connections_max) != OK
@@ -103,6 +107,7 @@ cdef void free_memory(ShardState s) noexcept:
     offset_table_close(&s.offsets)
     name_map_close(&s.topics)
     pops_close(&s.pops)
+    reply_table_close(&s.replies)
     buffer_pool_close(&s.job_pool)
     postponed_free(&s.postponed)
     link_close(&s.link)

@@ -18,13 +18,14 @@ from cext.flow.open_halves cimport OpenHalves
 from cext.flow.options cimport TEXT_MAX, Options
 from cext.flow.pop_table cimport Pops
 from cext.flow.postponed cimport Postponed
-from cext.flow.pull_job cimport PullJob
+from cext.flow.reply_table cimport ReplyTable
 from cext.flow.rpc_times cimport RpcTimes
 from cext.flow.sql_filter cimport ExpressionTable
 from cext.flow.timer cimport Timers
 from cext.flow.topic_table cimport Topic
 from cext.memory.arena cimport SharedArena
 from cext.memory.buffer_pool cimport BufferPool
+from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport NameMap
 from cext.net.reactor cimport Reactor
 from cext.store.commit_log cimport CommitLog
@@ -107,11 +108,10 @@ cdef class ShardState:
     cdef int64_t write_us               # the longest write-out of this turn
     cdef int64_t stalled_ms             # of the turn before: what came meanwhile waited so long
     cdef BufferPool job_pool            # PullJob
-    cdef PullJob* ready_first           # pulls to answer at the end of this turn
-    cdef PullJob* ready_last
+    cdef ChainEntry* ready              # PullJobs to answer at the end of this turn
     cdef int64_t look_left              # how much the filters of this turn's pulls may still cost
     cdef QueueEntry look_entries[LOOK_ENTRIES]      # scratch
-    cdef PullJob** timer_slots          # TIMER_SLOTS lists of held pulls
+    cdef ChainEntry** timer_slots       # TIMER_SLOTS lists of held pulls
     cdef int64_t timer_tick             # last tick that was run
     cdef int64_t held_count
     cdef int64_t reading_count
@@ -138,6 +138,7 @@ cdef class ShardState:
     cdef uint64_t given_bytes
     cdef Postponed postponed            # one-way requests to be tried again
     cdef Pops pops                      # consumers that pop
+    cdef ReplyTable replies             # request-reply
     cdef RedirectBuffers redirect       # scratch for sends that are stored elsewhere first
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch
     cdef int64_t batch_tags[DISPATCH_MAX]   # tag codes of the batch being stored

@@ -35,6 +35,13 @@ from cext.flow.postponed cimport (
 )
 from cext.flow.produce cimport produce
 from cext.flow.pull cimport accept_pull, answer_pulls, collect_reads
+from cext.flow.reply_push cimport (
+    is_push_answer,
+    push_answered,
+    push_expire,
+    push_forget,
+    push_reply,
+)
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     FLAG_RESPONSE,
@@ -75,6 +82,8 @@ cdef enum:
     LITE_PULL_MESSAGE = 361
     END_TRANSACTION = 37
     CONSUMER_SEND_MSG_BACK = 36
+    SEND_REPLY_MESSAGE = 324
+    SEND_REPLY_MESSAGE_V2 = 325
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
     GATHER_PASSES_MAX = 64      # before a sync
     CATCH_UP_MS = 2             # how often the control thread is looked at that clients wait for
@@ -134,6 +143,9 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
         return -1
     c.frames_in += 1
     if header.flag & FLAG_RESPONSE:
+        if is_push_answer(&header):
+            push_answered(s, c, &header)
+            return 0
         return hand_to_control(s, c, &header, f)
     if (header.code == SEND_MESSAGE_V2 or header.code == SEND_MESSAGE
             or header.code == SEND_BATCH_MESSAGE):
@@ -146,6 +158,8 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
         return handle_end(s, c, &header, f, resubmitted)
     elif header.code == CONSUMER_SEND_MSG_BACK:
         result = send_back(s, c, &header, resubmitted)
+    elif header.code == SEND_REPLY_MESSAGE or header.code == SEND_REPLY_MESSAGE_V2:
+        result = push_reply(s, c, &header, f)
     else:
         result = handle_pop(s, c, &header, f, resubmitted)
     if result == 1:
@@ -204,6 +218,7 @@ cdef int refuse_frame(ShardState s, Connection* c, const uint8_t* bytes, uint64_
 
 cdef void connection_closed(ShardState s, Connection* c) noexcept nogil:
     forget_connection(s, c)
+    push_forget(s, c)
     if c.introduced:
         link_tell(&s.link, CLOSED_CONNECTION, c.id, NULL, 0)
 
@@ -293,7 +308,7 @@ cdef void run_control(ShardState s) noexcept nogil:
 
 cdef int32_t next_timeout(ShardState s) noexcept nogil:
     """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
-    if s.ready_first != NULL or s.net.dirty_first != NULL:
+    if s.ready != NULL or s.net.dirty_first != NULL:
         return 0
     if s.postponed.first != NULL:
         return 1
@@ -309,6 +324,7 @@ cdef void once_a_second(ShardState s) noexcept nogil:
     s.net.close_idle()
     s.net.resume_accepting()
     forget_late_sends(s)
+    push_expire(s)
     if s.net.counters.accept_failures != s.accept_failures_told:
         s.accept_failures_told = s.net.counters.accept_failures
         snprintf(line, sizeof(line), b"no file descriptors: %u clients are connected, others wait; "
@@ -419,7 +435,7 @@ cdef inline void write_pops(ShardState s) noexcept nogil:
 
 cdef bint is_drained(ShardState s) noexcept nogil:
     return (s.postponed.first == NULL and s.await_durable.head == s.await_durable.tail
-            and s.reading_count == 0 and s.ready_first == NULL and s.net.dirty_first == NULL
+            and s.reading_count == 0 and s.ready == NULL and s.net.dirty_first == NULL
             and (s.log.marks.written == s.log.marks.appended or s.log.poisoned()))
 
 

@@ -22,6 +22,7 @@ cdef enum:
     REPLY_LANGUAGE = 3              # LanguageCode PYTHON; known to clients since 4.x
     REPLY_VERSION = 479             # V5_3_3; Go reads 16 bits, so stay below 32768
     SEND_REPLY_FIXED_BYTES = 512    # a send reply without its texts
+    PUSHED_REPLY_FIXED_BYTES = 768  # prefix and header of a pushed reply without its texts
     PULL_REMARK_BYTES_MAX = 64      # longer ones are cut
     PULL_REPLY_BYTES_MAX = 896      # prefix and header of a pull reply
     POP_TEXT_BYTES_MAX = 2560       # each of the three texts of a pop reply
@@ -71,7 +72,28 @@ cdef struct PopReply:
     uint32_t body_bytes             # counted in the frame's length; the caller sends them behind
 
 
+cdef struct PushedReplyFields:      # 326 PUSH_REPLY_MESSAGE_TO_CLIENT, a request in JSON
+    int32_t opaque
+    int32_t default_topic_queue_nums
+    int32_t queue_id
+    int32_t sys_flag
+    int32_t flag
+    int32_t reconsume_times
+    bint unit_mode
+    int64_t born_timestamp_ms
+    int64_t store_timestamp_ms
+    Text producer_group
+    Text topic
+    Text default_topic
+    Text properties
+    Text born_host                  # address:port
+    Text store_host
+    uint32_t body_bytes             # counted in the frame's length; the caller puts them behind
+
+
 # Each returns the bytes written.
+cdef uint32_t write_pushed_reply_header(uint8_t* out,
+                                        const PushedReplyFields* fields) noexcept nogil
 cdef uint32_t write_pop_reply_header(uint8_t* out, const PopReply* reply) noexcept nogil
 # The answer to a notification (200054).
 cdef uint32_t write_notification_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
@@ -92,3 +114,10 @@ cdef inline uint64_t send_reply_bytes_max(const SendReply* reply) noexcept nogil
     return SEND_REPLY_FIXED_BYTES + 6 * (
         <uint64_t>reply.remark.length + reply.message_ids.length
         + reply.transaction_id.length + reply.region.length + reply.recall_handle.length)
+
+
+cdef inline uint64_t pushed_reply_bytes_max(const PushedReplyFields* fields) noexcept nogil:
+    """The same for write_pushed_reply_header, the body left out."""
+    return PUSHED_REPLY_FIXED_BYTES + 6 * (
+        <uint64_t>fields.producer_group.length + fields.topic.length + fields.default_topic.length
+        + fields.properties.length + fields.born_host.length + fields.store_host.length)

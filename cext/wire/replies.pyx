@@ -279,6 +279,34 @@ cdef uint32_t write_polling_reply(uint8_t* out, int32_t opaque, uint8_t serializ
     return end(&writer, 0)
 
 
+cdef uint32_t write_pushed_reply_header(uint8_t* out,
+                                        const PushedReplyFields* fields) noexcept nogil:
+    cdef Writer writer
+    cdef Text yes = text_of(<const uint8_t*>b"true", 4)
+    cdef Text no = text_of(<const uint8_t*>b"false", 5)
+    writer.start = out
+    writer.binary = False
+    writer.any_field = False
+    writer.at = rmq_put(out + FRAME_PREFIX_BYTES, b'{"code":326,"flag":0,"language":"PYTHON",')
+    writer.at = put_number(rmq_put(writer.at, b'"opaque":'), fields.opaque)
+    writer.at = rmq_put(writer.at, b',"version":479')
+    put_text_field(&writer, b"producerGroup", &fields.producer_group)
+    put_text_field(&writer, b"topic", &fields.topic)
+    put_text_field(&writer, b"defaultTopic", &fields.default_topic)
+    put_number_field(&writer, b"defaultTopicQueueNums", fields.default_topic_queue_nums)
+    put_number_field(&writer, b"queueId", fields.queue_id)
+    put_number_field(&writer, b"sysFlag", fields.sys_flag)
+    put_number_field(&writer, b"bornTimestamp", fields.born_timestamp_ms)
+    put_number_field(&writer, b"flag", fields.flag)
+    put_text_field(&writer, b"properties", &fields.properties)
+    put_number_field(&writer, b"reconsumeTimes", fields.reconsume_times)
+    put_text_field(&writer, b"unitMode", &yes if fields.unit_mode else &no)
+    put_text_field(&writer, b"bornHost", &fields.born_host)
+    put_text_field(&writer, b"storeHost", &fields.store_host)
+    put_number_field(&writer, b"storeTimestamp", fields.store_timestamp_ms)
+    return end(&writer, fields.body_bytes)
+
+
 cdef uint32_t write_error_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type, int32_t code,
                                 const Text* remark) noexcept nogil:
     cdef Writer writer

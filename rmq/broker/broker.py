@@ -71,6 +71,7 @@ CORE_OPTIONS = {
     "maxTransferCountOnMessageInMemory": "pull_max_messages",
     "osPageCacheBusyTimeOutMills": "page_cache_busy_ms",
     "rejectTransactionMessage": "reject_transactions",
+    "storeReplyMessageEnable": "store_replies",
     "shortPollingTimeMills": "short_polling_ms",
     "syncFlushTimeout": "sync_flush_timeout_ms",
     "timerMaxDelaySec": "timer_max_delay_sec",
@@ -100,7 +101,7 @@ class Broker:
         self.groups = GroupTable(settings, core, config)
         self.offsets = OffsetTable(core, config)
         self.pop_orders = PopOrders(core, config)
-        self.producers = ProducerTable()
+        self.producers = ProducerTable(core.put_client)
         self.consumers = ConsumerTable(
             core,
             notify=self.client_calls.notify_ids_changed,

@@ -21,6 +21,7 @@ from rmq.errors import RmqError
 from rmq.format.remoting import FLAG_ONEWAY, Command, encode
 
 CALLS_MAX = 4096  # waiting at once, all connections
+OPAQUE_MASK = 0x3FFFFFFF  # the bit above is the reactor's (cext/flow/reply_table.pxd)
 
 
 class CallTimeout(RmqError):
@@ -84,4 +85,4 @@ class ClientCalls:
         )
 
     def _next_opaque(self) -> int:
-        return next(self._opaques) & 0x7FFFFFFF
+        return next(self._opaques) & OPAQUE_MASK

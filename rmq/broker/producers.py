@@ -2,17 +2,21 @@
 
 A producer is here from its first heartbeat (34) until it unregisters (35), its connection closes,
 or it has been silent for channelExpiredTimeout (120 s). Replies of request-reply and transaction
-checks find their producer here.
+checks find their producer here; the reactor, which pushes the replies, is told of every change of
+who is found by a client id.
 
 Example: a Java producer "p" of client "10.0.0.9@123#456" gives table {"p": {17: Client(..)}}.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from rmq.broker.connections import Connection
 from rmq.broker.data_version import now_ms
 
 IDS_MAX = 64  # client ids that one connection may call itself; ours
+
+Tell = Callable[[bytes, int], None]  # (client id, its connection or 0): ShardCore.put_client
 
 
 @dataclass(slots=True)
@@ -38,7 +42,8 @@ class Client:
 class ProducerTable:
     """Owned by the control thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
         self._groups: dict[str, dict[int, Client]] = {}
         self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
         self._ids_of: dict[int, dict[str, None]] = {}  # connection -> client ids, oldest first
@@ -50,7 +55,11 @@ class ProducerTable:
         number = client.connection.number
         new = number not in members
         members[number] = client
-        self._by_id.setdefault(client.client_id, {})[number] = client
+        known = self._by_id.setdefault(client.client_id, {})
+        newest = number not in known
+        known[number] = client
+        if newest:
+            self._tell_of(client.client_id)
         ids = self._ids_of.setdefault(number, {})
         ids[client.client_id] = None
         if len(ids) > IDS_MAX:
@@ -95,6 +104,11 @@ class ProducerTable:
         known = self._by_id.get(client_id)
         return known[next(reversed(known))] if known else None
 
+    def _tell_of(self, client_id: str) -> None:
+        found = self.find(client_id)
+        number = found.connection.number if found is not None else 0
+        self._tell(client_id.encode("utf-8", "replace"), max(number, 0))
+
     def _forget_ids(self, number: int) -> None:
         for client_id in list(self._ids_of.get(number, ())):
             self._forget_id(client_id, number)
@@ -104,6 +118,7 @@ class ProducerTable:
         known.pop(number, None)
         if not known:
             self._by_id.pop(client_id, None)
+        self._tell_of(client_id)
         ids = self._ids_of.get(number, {})
         ids.pop(client_id, None)
         if not ids:

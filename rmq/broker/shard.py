@@ -103,6 +103,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "record_crc": settings.enabledAppendPropCRC,
         "property_filter": settings.enablePropertyFilter,
         "filter_retries": settings.filterSupportRetry,
+        "store_replies": settings.storeReplyMessageEnable,
         **_pop_options(settings),
         "extra_properties": _extra_properties(settings),
         "node": -1,

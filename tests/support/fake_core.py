@@ -73,6 +73,7 @@ class FakeCore:
         self.first_half = 0
         self.serves_transactions = False
         self.ended_halves: set[int] = set()
+        self.clients_told: dict[bytes, int] = {}
         self.ops: list[int] = []  # half offsets that an op message was written for
         self.options: dict[str, int] = {}
         self.writable: tuple[int, bytes] = (1, b"")
@@ -128,6 +129,12 @@ class FakeCore:
         assert int.from_bytes(frame[:4], "big") == len(frame) - 4
         self.sent.append((connection, decode(frame[4:])))
         self._arrived.set()
+
+    def put_client(self, client_id: bytes, connection: int) -> None:
+        if connection:
+            self.clients_told[client_id] = connection
+        else:
+            self.clients_told.pop(client_id, None)
 
     def resubmit(self, connection: int, frame: bytes, record: bytes = b"") -> None:
         self.resubmitted.append((connection, decode(frame)))
@@ -369,9 +376,7 @@ class FakeCore:
             self.first_half += 1
         return fresh
 
-    def move_half(
-        self, offset: int, log_offset: int, to_offset: int, to_log_offset: int
-    ) -> bool:
+    def move_half(self, offset: int, log_offset: int, to_offset: int, to_log_offset: int) -> bool:
         if self.end_halves([offset], 1):
             return True
         self.end_halves([to_offset], 1)

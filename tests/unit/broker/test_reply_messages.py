@@ -141,6 +141,22 @@ async def test_wrong_replies_are_refused(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_the_reactor_is_told_which_connection_a_client_has(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        core = broker.core
+        first, second = core.client(), core.client()
+        await join(first)
+        assert core.clients_told == {b"asker@1": first.number}
+        await join(second)
+        await join(first)  # once more: the newest connection is the other one still
+        assert core.clients_told == {b"asker@1": second.number}
+        core.report(1, second.number, b"")
+        await core.until(lambda: core.clients_told == {b"asker@1": first.number})
+        core.report(1, first.number, b"")
+        await core.until(lambda: core.clients_told == {})
+
+
+@in_loop
 async def test_a_connection_has_a_bounded_number_of_client_ids(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         asker = broker.core.client()

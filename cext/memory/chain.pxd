@@ -1,0 +1,39 @@
+"""A list whose entries lie inside of what they link: joined at its end, left from anywhere.
+
+A list is one pointer, to its first entry. The first entry's way back leads to the last one, whose
+way on ends: so both ends are at hand, and who holds thousands of lists pays 8 bytes for each.
+
+    chain_join(&queue_waiters, &job.line, job)      first in, first out
+    entry = queue_waiters; while entry != NULL: job = entry.owner; entry = entry.next
+    chain_leave(&queue_waiters, &job.line)          it must be in this list
+
+Example: joined a, b, c; left b: first is a, a.next c, c.next NULL, a.previous c.
+
+One thread; no allocation.
+"""
+
+cdef struct ChainEntry:
+    ChainEntry* next            # NULL: the last one
+    ChainEntry* previous        # of the first one: the last one
+    void* owner                 # what the entry lies in
+
+cdef inline void chain_join(ChainEntry** first, ChainEntry* entry, void* owner) noexcept nogil:
+    entry.owner = owner
+    entry.next = NULL
+    if first[0] == NULL:
+        entry.previous = entry
+        first[0] = entry
+        return
+    entry.previous = first[0].previous
+    first[0].previous.next = entry
+    first[0].previous = entry
+
+cdef inline void chain_leave(ChainEntry** first, ChainEntry* entry) noexcept nogil:
+    if entry == first[0]:
+        first[0] = entry.next
+    else:
+        entry.previous.next = entry.next
+    if entry.next != NULL:
+        entry.next.previous = entry.previous
+    elif first[0] != NULL:
+        first[0].previous = entry.previous
