@@ -13,6 +13,7 @@ import os
 import pathlib
 import socket
 
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 from posix.unistd cimport getpid
@@ -168,6 +169,7 @@ cdef class ShardCore(ShardCalls):
                                b"rmq-reactor", &error) != OK:
             raise OSError(error, "cannot start the reactor thread")
         self.running = True
+        Py_INCREF(self)         # until stop(): the threads use what would be freed
 
     def stop(self):
         """Stops accepting, answers what is under way, syncs log and queues; idempotent."""
@@ -180,6 +182,7 @@ cdef class ShardCore(ShardCalls):
         with nogil:
             native_thread_join(&self.reactor_thread)
         self.running = False
+        Py_DECREF(self)
         self.listener.close()
         s.readers.stop()
         if s.log.pooled:

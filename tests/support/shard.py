@@ -127,11 +127,13 @@ class Shard:
         return self
 
     def __exit__(self, failure: object, *_: object) -> None:
-        for client in self.clients:
-            client.close()
-        if failure is None and not self.stopped:
-            self.expect_all_given_back()
-        self.stop()
+        try:
+            for client in self.clients:
+                client.close()
+            if failure is None and not self.stopped:
+                self.expect_all_given_back()
+        finally:
+            self.stop()  # whatever happened: no thread of it outlives its test
 
     def stop(self) -> None:
         """Ends the core before the block does."""

@@ -1,5 +1,8 @@
 """Between reactor and control thread: nothing is lost that must not be, and the rest is refused."""
 
+import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -174,25 +177,59 @@ def test_a_stop_answers_what_is_under_way_and_the_next_start_finds_it(tmp_path: 
 
 
 def test_a_client_is_read_again_when_no_reason_against_it_is_left(shard: Shard) -> None:
-    """It has a send away and more than its share of what waits for control, in either order."""
-    one_way = request(999, 1, one_way=True, kind=ROCKETMQ)
+    """It has a send away and more than its share of what waits for control, in either order.
+
+    Of its own it would get both reasons by what one receive brings, and how much that is nobody can
+    say. So control gives back requests of it that are not for the reactor.
+    """
+    again = request(999, 1, one_way=True, kind=ROCKETMQ)[4:]
 
     def reasons(counters: dict[str, int]) -> tuple[int, int]:
         return counters["unread_away"], counters["unread_share"]
 
     for left in ((0, 1), (1, 0)):
         client = shard.connect()
-        client.put(send("new", b"x", 1), one_way * (HELD_BACK + 1))
+        client.put(send("new", b"x", 1))
+        ((number, _),) = shard.reports(REQUEST)
+        shard.until(lambda counters: reasons(counters) == (1, 0))
+        for _ in range(HELD_BACK + 1):
+            shard.core.resubmit(number, again)
         shard.until(lambda counters: reasons(counters) == (1, 1))
         client.put(send("t", b"behind", 2))
-        away = shard.reports(REQUEST)[0][0]  # and not all that wait
-        if left == (0, 1):
-            shard.core.send_done(away)
-        else:
-            shard.taken(REQUEST)
+        ends = [
+            lambda number=number: shard.core.send_done(number),
+            lambda: shard.reports(REQUEST, HELD_BACK + 1),
+        ]
+        if left == (1, 0):
+            ends.reverse()
+        ends[0]()
         shard.until(lambda counters, left=left: reasons(counters) == left)
         assert client.is_silent()
-        shard.core.send_done(away)
-        shard.taken(REQUEST)
+        ends[1]()
         assert client.reply().opaque == 2
         assert reasons(shard.core.stats()) == (0, 0)
+
+
+ABANDON = """
+import gc, sys
+from pathlib import Path
+from support.shard import Shard, send
+
+shard = Shard(Path(sys.argv[1])).__enter__()
+shard.topic("t")
+client, circle = shard.connect(), [shard]
+circle.append(circle)
+del shard, circle
+gc.collect()
+print(client.ask(send("t")).code)
+"""
+
+
+def test_a_shard_that_is_forgotten_serves_on_and_is_not_freed(tmp_path: Path) -> None:
+    """Its threads would use what is freed: so here is a process that they could take with them."""
+    paths = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", ABANDON, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
