@@ -65,13 +65,16 @@ cdef enum:
 
 # ------------------------------------------------------------------- the answer
 
-cdef void answer_push(ShardState s, PushedReply* p, int32_t code,
+cdef void answer_push(ShardState s, PushedReply* slot, int32_t code,
                       const char* remark) noexcept nogil:
-    """Answers the consumer and frees the slot."""
+    """Frees the slot and answers the consumer. Who cannot be answered is closed, but not here: the
+    close of a connection comes here, and would again."""
+    cdef PushedReply p = slot[0]
     cdef Connection* c = s.net.find(p.from_id)
     cdef SendReply reply
     cdef uint8_t message_id[MESSAGE_ID_BYTES_MAX]
     cdef uint8_t* at
+    reply_table_free(&s.replies, slot)
     s.replies.pushed += code == SUCCESS
     s.replies.failed += code != SUCCESS
     rpc_record(&s.rpc, p.request_code, code, False, monotonic_us() // 1000 - p.arrived_ms, 1)
@@ -93,8 +96,8 @@ cdef void answer_push(ShardState s, PushedReply* p, int32_t code,
         reply.recall_handle = text_of(NULL, 0)
         at = s.net.reserve_reply(c, <uint32_t> send_reply_bytes_max(&reply))
         if at == NULL or not s.net.commit_reply(c, write_send_reply(at, &reply)):
-            s.net.close_connection(c)
-    reply_table_free(&s.replies, p)
+            c.closing = True
+            s.net.mark_dirty(c)
 
 
 cdef void fail_push(ShardState s, PushedReply* p, const char* why) noexcept nogil:
@@ -123,6 +126,8 @@ cdef void push_forget(ShardState s, Connection* c) noexcept nogil:
     if s.replies.count == 0:
         return
     for i in range(s.replies.fresh):
+        if s.replies.slots[i].from_id == c.id:
+            s.replies.slots[i].from_id = 0      # nobody is left to be told
         if s.replies.slots[i].to_id == c.id:
             fail_push(s, &s.replies.slots[i], b"its connection is closed")
 

@@ -633,7 +633,7 @@ cdef class Reactor:
             self.unread_counts[i] -= c.unread >> i & 1
         c.unread = 0
         self.counters.closed += 1
-        # A dirty connection is still on that list: its slot is freed there, by free_closed().
+        # A dirty connection is still on that list: free_closed() leaves its slot until it is not.
         c.held_first = self.closed_first
         self.closed_first = c
 
@@ -663,11 +663,17 @@ cdef class Reactor:
 
     cdef void free_closed(self) noexcept nogil:
         cdef Connection* c = self.closed_first
-        while c != NULL:
-            self.free_slots[self.free_count] = c.slot
-            self.free_count += 1
-            c = <Connection*> c.held_first
+        cdef Connection* following
         self.closed_first = NULL
+        while c != NULL:
+            following = <Connection*> c.held_first
+            if c.dirty:                     # it was given output while it closed
+                c.held_first = self.closed_first
+                self.closed_first = c
+            else:
+                self.free_slots[self.free_count] = c.slot
+                self.free_count += 1
+            c = following
 
     cdef void close_idle(self) noexcept nogil:
         """Called about once a second."""
