@@ -22,11 +22,12 @@ from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.tail import ReceivedMessage
 from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.lifetime import not_open
 from rmq.client.connecting.namespaces import wrap
 from rmq.client.connecting.routes import Route
 from rmq.client.parameters import ClientParameters
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ClosedError, ProtocolError, RemoteError
+from rmq.errors import ProtocolError, RemoteError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import encode_message
@@ -108,13 +109,13 @@ class Admin:
     @property
     def instance(self) -> ClientInstance:
         if self._instance is None:
-            raise ClosedError("start() it first")
+            raise not_open("Admin", is_closed=False)
         return self._instance
 
     @property
     def cluster(self) -> Cluster:
         if self._cluster is None:
-            raise ClosedError("start() it first")
+            raise not_open("Admin", is_closed=False)
         return self._cluster
 
     def _name(self, name: str) -> str:

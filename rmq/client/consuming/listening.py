@@ -73,7 +73,8 @@ def call(
     if status is None:
         return success, None
     if not isinstance(status, type(success)):
-        return None, TypeError(f"the listener returned {status!r}: no status of this kind")
+        kind = type(success).__name__
+        return None, TypeError(f"the listener returned {status!r}, neither None nor a {kind}")
     return status, None
 
 
@@ -91,4 +92,12 @@ def function_of(listener: Any) -> Listen:
             "a message_listener is wanted: a function of (messages, context), or an object with "
             "a method consume_message"
         )
+    try:
+        inspect.signature(found).bind(None, None)
+    except TypeError as error:
+        raise ConfigError(
+            f"the message_listener is called with (messages, context), and cannot be: {error}"
+        ) from None
+    except ValueError:
+        pass  # of a function in C that does not say what it takes
     return found  # type: ignore[no-any-return]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from cext.client.sender import check_topic
 from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.lifetime import not_open, shown
 from rmq.client.connecting.namespaces import wrap, wrap_group
 from rmq.client.consuming.group import check_filter
 from rmq.client.consuming.subscription import Subscription
@@ -59,7 +60,7 @@ class Member(Generic[P]):
     @property
     def instance(self) -> ClientInstance:
         if self._instance is None:
-            raise ClosedError("the consumer is closed" if self._closed else "start() it first")
+            raise not_open("consumer", is_closed=self._closed)
         return self._instance
 
     @property
@@ -117,6 +118,9 @@ class Member(Generic[P]):
         if instance is not None and not self._is_forked:
             instance.remove_consumer(self.group)
             instance.release()
+
+    def __repr__(self) -> str:
+        return shown(self, self.group, is_open=self.is_open, is_closed=self._closed)
 
     def __enter__(self) -> Self:
         return self.start()

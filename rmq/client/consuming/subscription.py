@@ -44,6 +44,8 @@ class Subscription:
                 raise ConfigError(f"an empty SQL expression for {topic}")
             return cls(topic, sql, SQL92, frozenset(), version)
         text = tags or EVERYTHING
+        if not isinstance(text, str):
+            raise ConfigError(f"tags of {topic} are text such as 'a || b', not {text!r}")
         if text == EVERYTHING:
             return cls(topic, EVERYTHING, TAG, frozenset(), version)
         found = frozenset(part.strip() for part in text.split("||") if part.strip())

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.lifetime import not_open
 from rmq.client.connecting.namespaces import wrap
 from rmq.client.consuming.member import Member
 from rmq.client.consuming.subscription import EVERYTHING, Subscription
@@ -243,7 +244,7 @@ class PopConsumer(Member[PopConsumerParameters]):
 
     def _acks_open(self) -> Acks:
         if self._acks is None or self._instance is None:
-            raise ClosedError("the consumer is closed" if self._closed else "start() it first")
+            raise not_open("consumer", is_closed=self._closed)
         return self._acks
 
     def handle(self, message: MessageExt) -> Handle:

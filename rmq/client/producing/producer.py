@@ -40,6 +40,7 @@ from cext.client.sender import (
     monotonic_ms,
 )
 from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.lifetime import not_open, shown
 from rmq.client.connecting.namespaces import unwrap, wrap, wrap_group
 from rmq.client.connecting.routes import Route
 from rmq.client.parameters import ProducerParameters
@@ -71,6 +72,13 @@ P = TypeVar("P", bound="Producer")
 TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 1500}
 BATCH_DELAY_MS, BATCH_BYTES, BATCHES_BYTES_MAX = 10, 32 << 10, 32 << 20
 ASYNC_MESSAGES_MAX, ASYNC_BYTES_MAX = 65_535, 100 << 20
+
+
+def _check_queue(queue: Any, message: Message) -> None:
+    if not isinstance(queue, MessageQueue):
+        raise MessageError(f"a MessageQueue is wanted, one of queues(topic), not {queue!r}")
+    if queue.topic != message.topic:
+        raise MessageError(f"a message of topic {message.topic} for a queue of {queue.topic}")
 
 
 class Producer(Sender):
@@ -107,7 +115,7 @@ class Producer(Sender):
     @property
     def instance(self) -> ClientInstance:
         if self._instance is None:
-            raise ClosedError("the producer is closed" if self._closed else "start() it first")
+            raise not_open("producer", is_closed=self._closed)
         return self._instance
 
     @property
@@ -184,6 +192,10 @@ class Producer(Sender):
     def flush(self, timeout_ms: float | None = None) -> bool:
         """Sends what was gathered and waits until nothing is under way; whether that came."""
         return self._drain(self.parameters.send_msg_timeout if timeout_ms is None else timeout_ms)
+
+    def __repr__(self) -> str:
+        is_open = self._instance is not None
+        return shown(self, self.group, is_open=is_open, is_closed=self._closed)
 
     def __enter__(self: P) -> P:
         return self.start()
@@ -270,6 +282,10 @@ class Producer(Sender):
             return queues.choose(avoid, self._usable())
         if queue is None and selector is not None:
             queue = selector(self.queues(message.topic), message, arg)
+            if queue is None:
+                raise MessageError("the selector chose no queue")
+        if queue is not None:
+            _check_queue(queue, message)
         if queue is None:
             import mmh3
 

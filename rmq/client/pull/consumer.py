@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from cext.client.message import MessageExt, milliseconds
 from rmq.client.allocation import strategy_of
 from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.lifetime import not_open
 from rmq.client.connecting.namespaces import unwrap, wrap
 from rmq.client.connecting.routes import Route
 from rmq.client.consuming.group import queue_offset
@@ -81,7 +82,7 @@ class PullConsumer(Member[PullConsumerParameters]):
     @property
     def _pulls(self) -> Puller:
         if self._puller is None:
-            raise ClosedError("the consumer is closed" if self._closed else "start() it first")
+            raise not_open("consumer", is_closed=self._closed)
         return self._puller
 
     def _prepare(self, instance: ClientInstance) -> None:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt
 from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.lifetime import not_open
 from rmq.client.connecting.namespaces import unwrap, wrap
 from rmq.client.connecting.timers import Timer
 from rmq.client.connecting.workers import Workers
@@ -53,7 +54,7 @@ from rmq.client.push.pulls import PushPulls
 from rmq.client.push.send_back import RETRY, SendBack, original_topic, pop_retry_topic
 from rmq.client.push.sharing import Sharing
 from rmq.client.tracer import ConsumeTracer
-from rmq.errors import ClosedError, ConfigError
+from rmq.errors import ConfigError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         if not 1 <= count <= self.parameters.consume_thread_max:
             raise ConfigError(f"{count} threads: 1 to {self.parameters.consume_thread_max}")
         if not self.is_open:
-            raise ClosedError("the consumer is closed" if self._closed else "start() it first")
+            raise not_open("consumer", is_closed=self._closed)
         self.workers.count = max(self.workers.count, count)
 
     # ---- offsets

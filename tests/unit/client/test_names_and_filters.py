@@ -10,6 +10,7 @@ from support.consuming import Kept, create, send
 from support.waiting import wait_until
 
 from rmq import (
+    ClosedError,
     ConfigError,
     Message,
     MessageError,
@@ -151,3 +152,63 @@ def test_a_wrong_expression_for_a_topic_of_later_is_told_by_the_pulls(
             return False
 
         wait_until(is_told, 60)
+
+
+def one(messages: Any) -> None: ...
+
+
+def three(messages: Any, context: Any, more: Any) -> None: ...
+
+
+class WithOne:
+    def consume_message(self, messages: Any) -> None: ...
+
+
+async def later(messages: Any) -> None: ...
+
+
+@pytest.mark.parametrize("listener", [one, three, WithOne()])
+def test_a_listener_that_cannot_be_called_is_told_at_the_start(listener: Any) -> None:
+    with pytest.raises(ConfigError, match=r"called with \(messages, context\)"):
+        PushConsumer("listeners", listener).start()
+    with pytest.raises(ConfigError, match=r"called with \(messages, context\)"):
+        asyncio.run(aio.PushConsumer("listeners", later).start())
+
+
+def test_tags_are_text(broker: RunningBroker) -> None:
+    tags: Any = ["a", "b"]
+    with pytest.raises(ConfigError, match=r"text such as 'a \|\| b'"):
+        PushConsumer("tags", print).subscribe("t", tags)
+
+
+def test_a_queue_is_one_of_the_messages_topic(broker: RunningBroker) -> None:
+    create(broker.namesrv_addr, "queue-here")
+    (elsewhere,) = create(broker.namesrv_addr, "queue-elsewhere")
+    number: Any = 5
+    nothing: Any = lambda queues, message, arg: None  # noqa: E731
+    with Producer("queues", namesrv_addr=broker.namesrv_addr) as producer:
+        message = Message("queue-here", "1")
+        with pytest.raises(MessageError, match="for a queue of queue-elsewhere"):
+            producer.send(message, queue=elsewhere)
+        with pytest.raises(MessageError, match="MessageQueue is wanted"):
+            producer.send(message, queue=number)
+        with pytest.raises(MessageError, match="for a queue of queue-elsewhere"):
+            producer.send_async(message, selector=lambda queues, message, arg: elsewhere)
+        with pytest.raises(MessageError, match="chose no queue"):
+            producer.send(message, selector=nothing)
+        assert producer.send(message, queue=producer.queues("queue-here")[0]).is_ok
+
+
+@pytest.mark.parametrize("kind", [Producer, *CONSUMERS])
+def test_a_client_says_what_it_is_and_whether_it_is_open(broker: RunningBroker, kind: Any) -> None:
+    listener = [print] if kind is PushConsumer else []
+    client = kind("shown", *listener, namesrv_addr=broker.namesrv_addr)
+    name = kind.__name__
+    assert repr(client) == f"<{name} of group shown, not started>"
+    with pytest.raises(ClosedError, match=r"is not started: call start\(\)"):
+        _ = client.instance
+    with client:
+        assert repr(client) == f"<{name} of group shown, open>"
+    assert repr(client) == f"<{name} of group shown, closed>"
+    with pytest.raises(ClosedError, match="is closed"):
+        _ = client.instance
