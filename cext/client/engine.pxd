@@ -17,9 +17,18 @@ from cext.client.mailbox cimport Mailbox
 from cext.client.state cimport Batch, EngineState, Link, Slot
 
 
+cdef enum:
+    WAIT_US = 100_000        # of one wait of a caller; then it looks again
+    STOOD_US = 250_000       # so much beyond a wait's end: the thread was not let run
+
 # A slot for a Python caller, waiting for one until `until_us` (GIL released); NULL: none came free.
-# Returns with the engine's lock held unless NULL. may_wait False: NULL at once.
-cdef Slot* claim_slot(EngineState* state, int64_t until_us, bint may_wait)
+# Returns with the engine's lock held unless NULL. may_wait False: NULL at once. Time in which the
+# thread was not let run is added to `until_us`.
+cdef Slot* claim_slot(EngineState* state, int64_t* until_us, bint may_wait)
+
+# Of a wait for WAIT_US at most that began then: how much of it is no time, as the process stood
+# still (stopped, swapped out, its machine paused); 0 when it ran.
+cdef int64_t stood_us(int64_t began_us) noexcept nogil
 
 # Lock held: True when the thread sleeps beyond until_us (0: at all); then call engine_wake, lock
 # released.

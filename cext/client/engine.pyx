@@ -312,6 +312,29 @@ cdef int patience(EngineState* state) noexcept nogil:
     return <int>min((until - now_us + 999) // 1000, <int64_t>WAIT_MS_MAX)
 
 
+cdef void forgive(EngineState* state, int64_t over_us) noexcept nogil:
+    """The process stood still so long (stopped, swapped out, its machine paused): in this time no
+    answer could have been taken, which may lie in the socket, so it does not count."""
+    cdef Slot* slot
+    cdef Link* link
+    cdef int32_t i
+    lock_take(&state.lock)
+    for i in range(SLOTS):
+        slot = &state.slots[i]
+        if slot.opaque != 0 and slot.framed:
+            slot.started_us += over_us
+            slot.deadline_us += over_us
+    if state.next_deadline_us != FOREVER_US:
+        state.next_deadline_us += over_us
+    for i in range(state.link_count):
+        link = state.links[i]
+        link.connect_until_us += over_us
+        link.last_heard_us += over_us
+        if link.frame_began_us != 0:
+            link.frame_began_us += over_us
+    lock_release(&state.lock)
+
+
 cdef void stop_all(EngineState* state) noexcept nogil:
     cdef int32_t i
     lock_take(&state.lock)
@@ -330,14 +353,19 @@ cdef void stop_all(EngineState* state) noexcept nogil:
 cdef void body(void* argument) noexcept nogil:
     cdef EngineState* state = <EngineState*>argument
     cdef epoll_event events[EVENTS]
-    cdef int64_t now_us
-    cdef int count, i
+    cdef int64_t now_us, turn_us = monotonic_us(), over_us
+    cdef int count, i, wait_ms = 0
     while not load_acquire_i32(&state.stopping):
         now_us = monotonic_us()
+        over_us = now_us - turn_us - 1000 * <int64_t>wait_ms
+        if over_us > STOOD_US:
+            forgive(state, over_us)
+        turn_us = now_us
         send_dirty(state, now_us)
         tell_late(state, now_us)
         post_staged(state)
-        count = epoll_wait(state.epoll_fd, events, EVENTS, patience(state))
+        wait_ms = patience(state)
+        count = epoll_wait(state.epoll_fd, events, EVENTS, wait_ms)
         lock_take(&state.lock)
         state.sleeping = False
         lock_release(&state.lock)
@@ -353,6 +381,11 @@ cdef void body(void* argument) noexcept nogil:
 
 # ---------------------------------------------------------------- for callers in cext
 
+cdef int64_t stood_us(int64_t began_us) noexcept nogil:
+    cdef int64_t over_us = monotonic_us() - began_us - WAIT_US
+    return over_us if over_us > STOOD_US else 0
+
+
 cdef bint needs_wake(EngineState* state, int64_t until_us) noexcept nogil:
     if state.sleeping and until_us < state.sleep_until_us:
         state.sleeping = False
@@ -364,8 +397,9 @@ cdef void engine_wake(EngineState* state) noexcept nogil:
     event_signal(state.wake_fd)
 
 
-cdef Slot* claim_slot(EngineState* state, int64_t until_us, bint may_wait):
+cdef Slot* claim_slot(EngineState* state, int64_t* until_us, bint may_wait):
     cdef Slot* slot
+    cdef int64_t began_us
     while True:
         lock_take(&state.lock)
         if state.closed:
@@ -374,15 +408,17 @@ cdef Slot* claim_slot(EngineState* state, int64_t until_us, bint may_wait):
         slot = slot_take(state)
         if slot != NULL:
             return slot
-        if not may_wait or monotonic_us() >= until_us:
+        began_us = monotonic_us()
+        if not may_wait or began_us >= until_us[0]:
             lock_release(&state.lock)
             return NULL
         # Never without the GIL and with the lock into the GIL: others hold it and want the lock.
         with nogil:
             state.slot_waiters += 1
-            condition_wait(&state.slots_freed, &state.lock, until_us)
+            condition_wait(&state.slots_freed, &state.lock, min(until_us[0], began_us + WAIT_US))
             state.slot_waiters -= 1
             lock_release(&state.lock)
+        until_us[0] += stood_us(began_us)
 
 
 cdef extern from "<errno.h>" nogil:
@@ -544,7 +580,7 @@ cdef class Engine:
         cdef Slot* slot
         cdef bint wake
         self.link_of(link)
-        slot = claim_slot(state, until_us, not mailbox.delivering)
+        slot = claim_slot(state, &until_us, not mailbox.delivering)
         if slot == NULL:
             raise self.refusal()
         slot.link = link

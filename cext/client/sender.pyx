@@ -11,7 +11,9 @@ from libc.string cimport memcpy
 
 from cext.base.byteorder cimport store_u16, store_u32
 from cext.base.clock cimport monotonic_us, wall_ms
-from cext.client.engine cimport Engine, claim_slot, engine_wake, needs_wake, seal_batch
+from cext.client.engine cimport (
+    WAIT_US, Engine, claim_slot, engine_wake, needs_wake, seal_batch, stood_us,
+)
 from cext.client.link cimport link_mark, link_room
 from cext.client.locking cimport (
     condition_broadcast, condition_close, condition_open, condition_wait, lock_close, lock_open,
@@ -113,7 +115,7 @@ cdef class Target(Told):
         cdef Slot* slot
         cdef bint wake
         message.identify(born_ms)
-        slot = claim_slot(state, until_us, may_wait)
+        slot = claim_slot(state, &until_us, may_wait)
         if slot == NULL:
             raise self.sender.engine.refusal()
         # From here to the release nobody else has the GIL: the message stays as it is.
@@ -186,7 +188,7 @@ cdef class Target(Told):
         """Appends to the open batch, or opens one."""
         cdef Sender sender = self.sender
         cdef EngineState* state = sender.engine.state
-        cdef int64_t now_us
+        cdef int64_t now_us, until_us
         cdef uint32_t need
         cdef Batch* batch
         cdef Slot* slot
@@ -206,8 +208,8 @@ cdef class Target(Told):
                 engine_wake(state)
                 wake = False
             now_us = monotonic_us()
-            slot = claim_slot(state, now_us + <int64_t>sender.timeout_ms * 1000,
-                              not in_callback(sender.mailbox))
+            until_us = now_us + <int64_t>sender.timeout_ms * 1000
+            slot = claim_slot(state, &until_us, not in_callback(sender.mailbox))
             if slot == NULL:
                 raise sender.engine.refusal()
             if self.open != NULL and not self.open.sealed \
@@ -250,7 +252,7 @@ cdef class Target(Told):
         cdef Slot* slot
         cdef bint wake
         cdef int i = 0
-        slot = claim_slot(state, until_us, may_wait)
+        slot = claim_slot(state, &until_us, may_wait)
         if slot == NULL:
             raise self.sender.engine.refusal()
         try:
@@ -497,7 +499,7 @@ cdef class Sender:
 
     cdef int enter(self, int64_t bytes) except -1:
         """Counts a message in; BusyError when there was no room for it in time."""
-        cdef int64_t until_us = 0
+        cdef int64_t until_us = 0, began_us
         cdef uint32_t count
         while self.messages_under_way and (
                 self.messages_under_way >= self.messages_max
@@ -513,13 +515,15 @@ cdef class Sender:
                 )
             self.gate_waiters += 1
             count = self.gate_count
+            began_us = monotonic_us()
             with nogil:
                 lock_take(&self.gate_lock)
                 if self.gate_count == count:
                     condition_wait(&self.gate_opened, &self.gate_lock,
-                                   min(until_us, monotonic_us() + 100_000))
+                                   min(until_us, began_us + WAIT_US))
                 lock_release(&self.gate_lock)
             self.gate_waiters -= 1
+            until_us += stood_us(began_us)
             PyErr_CheckSignals()
         self.messages_under_way += 1
         self.bytes_under_way += bytes

@@ -1,0 +1,71 @@
+"""A client process that stands still for longer than its requests may take: nothing is lost by it.
+
+Stopped here by SIGSTOP; a machine that is paused or swaps does the same. The answers lie in the
+socket meanwhile, and the connection is as good as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.consuming import create
+from support.source_tree import ROOT
+
+from rmq.pytest_plugin import RunningBroker
+
+STANDS_STILL_S = 4.0  # more than send_msg_timeout, 3 s
+
+SENDER = """
+import collections, json, sys, threading
+from rmq import Message, Producer
+
+address, topic, together = sys.argv[1:]
+ends, enough = collections.Counter(), threading.Event()
+threading.Thread(target=lambda: (sys.stdin.readline(), enough.set()), daemon=True).start()
+
+def called(result, error):
+    ends["ok" if error is None else type(error).__name__] += 1
+
+with Producer("stopped", namesrv_addr=address, auto_batch=together == "True") as producer:
+    sent = 0
+    while not enough.is_set():
+        producer.send_async(Message(topic, b"x" * 128), called)
+        sent += 1
+        if sent == 20_000:
+            print("sending", flush=True)
+    assert producer.flush(60_000)
+    print(json.dumps({"sent": sent, "ends": ends}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_process_that_stood_still_loses_no_answer(
+    broker: RunningBroker, tmp_path: Path, together: bool
+) -> None:
+    topic = f"stopped-{together}"
+    create(broker.namesrv_addr, topic, 4)
+    script = tmp_path / "sender.py"
+    script.write_text(SENDER)
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    with subprocess.Popen(
+        [sys.executable, str(script), broker.namesrv_addr, topic, str(together)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as sender:  # fmt: skip
+        assert sender.stdin is not None and sender.stdout is not None
+        assert sender.stdout.readline() == "sending\n"
+        sender.send_signal(signal.SIGSTOP)
+        time.sleep(STANDS_STILL_S)
+        sender.send_signal(signal.SIGCONT)
+        time.sleep(0.5)
+        sender.stdin.write("enough\n")
+        sender.stdin.flush()
+        found = json.loads(sender.stdout.readline())
+    assert found["ends"] == {"ok": found["sent"]}
