@@ -85,6 +85,8 @@ cdef dict counters_of(ShardState s):
         "transactions_rolled_back": s.halves.rolled_back,
         "transactions_repeated": s.halves.repeated,
         "transactions_moved": s.halves.moved,
+        "transactions_asked": s.checks.asked,
+        "transactions_unasked": s.checks.unasked,
         "half_messages_first": s.halves.first,
         "half_messages_ended_out_of_order": s.halves.ended_ahead,
         "delayed_fetches": s.schedule.fetches,

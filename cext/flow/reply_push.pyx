@@ -6,6 +6,7 @@ from cext.base.clock cimport monotonic_us
 from cext.base.status cimport OK
 from cext.flow.append cimport Appended, Message, append_message, make_room, record_bytes_max
 from cext.flow.delay_level cimport REDIRECT_BYTES
+from cext.flow.pushing cimport push_out, push_room
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     SUCCESS,
@@ -25,15 +26,8 @@ from cext.flow.reply_table cimport (
 )
 from cext.flow.rpc_times cimport rpc_record
 from cext.flow.topic_table cimport PERM_WRITE, Topic, topic_queue
-from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find, name_map_put, name_map_remove
-from cext.net.connection cimport (
-    IN_JUMBO,
-    IN_JUMBO_HEAD,
-    REPLY_BYTES,
-    UNREAD_UNSENT,
-    ReplyBuffer,
-)
+from cext.net.connection cimport UNREAD_UNSENT
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport BORN_HOST_V6, STORE_HOST_V6
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
@@ -175,29 +169,14 @@ cdef void store(ShardState s, const Header* h, const Frame* f, const SendRequest
 cdef bint send_push(ShardState s, Connection* to, const PushedReplyFields* fields,
                     const Frame* f) noexcept nogil:
     """Queues the 326 with its body; False: no buffer is free."""
-    cdef uint64_t room = pushed_reply_bytes_max(fields) + f.body_bytes
-    cdef uint8_t* at
+    cdef void* block
+    cdef uint8_t* at = push_room(s, to, pushed_reply_bytes_max(fields) + f.body_bytes, &block)
     cdef uint32_t length
-    if room <= REPLY_BYTES - sizeof(ReplyBuffer):
-        at = s.net.reserve_reply(to, <uint32_t> room)
-        if at == NULL:
-            return False
-        length = write_pushed_reply_header(at, fields)
-        memcpy(at + length, f.body, f.body_bytes)
-        return s.net.commit_reply(to, length + f.body_bytes)
-    if room > s.net.jumbo_bytes:
-        return False
-    at = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
     if at == NULL:
         return False
     length = write_pushed_reply_header(at, fields)
     memcpy(at + length, f.body, f.body_bytes)
-    length += f.body_bytes
-    if not s.net.add_owned(to, at, length, at, IN_JUMBO_HEAD
-                           if length <= s.net.jumbo_pool.keep_bytes else IN_JUMBO):
-        buffer_pool_release(&s.net.jumbo_pool, at)
-        return False
-    return True
+    return push_out(s, to, at, length + f.body_bytes, block)
 
 
 cdef void fill_fields(ShardState s, const SendRequest* r, const Connection* c, char* born,

@@ -1,5 +1,6 @@
 """What the control thread asks of a shard. See shard_calls.pxd."""
 import threading
+from array import array
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -8,6 +9,7 @@ from libc.string cimport memcpy, memset
 from cext.base.atomics cimport store_release_u64
 from cext.base.status cimport OK, raise_status
 from cext.flow.calls cimport *
+from cext.flow.check_backs cimport call_check_halves, call_put_producers
 from cext.flow.control_link cimport (
     CALL,
     CLOSE,
@@ -492,6 +494,28 @@ cdef class ShardCalls:
         x.numbers[1] = limit
         raise_status(<int> self._call(<CallFn> call_open_halves, &x), "open transactions")
         return x.results[0], x.results[1], take_numbers(&x)
+
+    def put_producers(self, bytes group, list connections):
+        """Who is asked about the group's open transactions (some of its connections)."""
+        cdef Arguments x
+        cdef bytes ids = array("Q", connections).tobytes()
+        names(&x, group, ids)
+        raise_status(<int> self._call(<CallFn> call_put_producers, &x), f"group {group!r}")
+
+    def check_halves(self, int64_t after, int64_t end, tuple rules):
+        """Has producers asked about some of the half messages that are open, from `after` on;
+        rules: began_ms, young_ms, times_max, age_max_ms, leave_full (cext/flow/check_backs.pxd).
+        (where to go on, how many were asked about, stored anew while nobody could be asked, what
+        hinders it: 0 nothing, 1 producers that do not read, 2 the log; offsets for control)."""
+        cdef Arguments x
+        cdef int i
+        names(&x, b"", b"")
+        x.numbers[0] = after
+        x.numbers[1] = end
+        for i in range(5):
+            x.numbers[2 + i] = rules[i]
+        raise_status(<int> self._call(<CallFn> call_check_halves, &x), "open transactions")
+        return x.results[0], x.results[1], x.results[2], x.results[3], take_numbers(&x)
 
     # ---------------------------------------------------------------- settings, files
 

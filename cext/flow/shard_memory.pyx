@@ -11,6 +11,7 @@ from cext.flow.open_halves cimport MOVES, OP_BYTES_MAX, WINDOW_BITS, HalfMove
 from cext.flow.pop_table cimport pops_close, pops_open
 from cext.flow.postponed cimport postponed_free
 from cext.flow.pull_job cimport PullJob
+from cext.flow.check_table cimport check_table_close, check_table_open
 from cext.flow.reply_table cimport reply_table_close, reply_table_open, reply_table_room
 from cext.flow.shard_state cimport (
     BATCH_IDS_BYTES,
@@ -83,6 +84,7 @@ cdef int take_memory(ShardState s, dict given) except -1:
             or ack_queue_open(&s.await_written, arena, ACKS_WAITING) != OK
             or ack_queue_open(&s.await_durable, arena, ACKS_WAITING) != OK
             or reply_table_open(&s.replies, arena) != OK
+            or check_table_open(&s.checks) != OK
             or header_shapes_open(&s.shapes, arena) != OK
             or buffer_pool_open(&s.job_pool, arena, sizeof(PullJob), pulls_max, 0) != OK
             or link_open(&s.link, arena, LINK_MESSAGES, LINK_BYTES, connections_max) != OK
@@ -108,6 +110,7 @@ cdef void free_memory(ShardState s) noexcept:
     name_map_close(&s.topics)
     pops_close(&s.pops)
     reply_table_close(&s.replies)
+    check_table_close(&s.checks)
     buffer_pool_close(&s.job_pool)
     postponed_free(&s.postponed)
     link_close(&s.link)

@@ -10,6 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.latency cimport Latency
 from cext.flow.ack_queue cimport AckQueue
+from cext.flow.check_table cimport CheckTable
 from cext.flow.control_link cimport ControlLink
 from cext.flow.delay_level cimport RedirectBuffers, Schedule
 from cext.flow.group_table cimport GroupTable
@@ -139,6 +140,7 @@ cdef class ShardState:
     cdef Postponed postponed            # one-way requests to be tried again
     cdef Pops pops                      # consumers that pop
     cdef ReplyTable replies             # request-reply
+    cdef CheckTable checks              # whom to ask about open transactions
     cdef RedirectBuffers redirect       # scratch for sends that are stored elsewhere first
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch
     cdef int64_t batch_tags[DISPATCH_MAX]   # tag codes of the batch being stored

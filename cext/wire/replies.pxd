@@ -23,6 +23,7 @@ cdef enum:
     REPLY_VERSION = 479             # V5_3_3; Go reads 16 bits, so stay below 32768
     SEND_REPLY_FIXED_BYTES = 512    # a send reply without its texts
     PUSHED_REPLY_FIXED_BYTES = 768  # prefix and header of a pushed reply without its texts
+    CHECK_FIXED_BYTES = 512         # the same of a check back
     PULL_REMARK_BYTES_MAX = 64      # longer ones are cut
     PULL_REPLY_BYTES_MAX = 896      # prefix and header of a pull reply
     POP_TEXT_BYTES_MAX = 2560       # each of the three texts of a pop reply
@@ -91,7 +92,18 @@ cdef struct PushedReplyFields:      # 326 PUSH_REPLY_MESSAGE_TO_CLIENT, a reques
     uint32_t body_bytes             # counted in the frame's length; the caller puts them behind
 
 
+cdef struct CheckFields:            # 39 CHECK_TRANSACTION_STATE, a one-way request in JSON
+    int32_t opaque
+    int64_t queue_offset            # of the half message
+    int64_t log_offset
+    Text unique_key                 # bytes NULL: none
+    Text offset_message_id
+    Text broker_name
+    uint32_t body_bytes             # counted in the frame's length; the caller puts them behind
+
+
 # Each returns the bytes written.
+cdef uint32_t write_check_header(uint8_t* out, const CheckFields* fields) noexcept nogil
 cdef uint32_t write_pushed_reply_header(uint8_t* out,
                                         const PushedReplyFields* fields) noexcept nogil
 cdef uint32_t write_pop_reply_header(uint8_t* out, const PopReply* reply) noexcept nogil
@@ -121,3 +133,9 @@ cdef inline uint64_t pushed_reply_bytes_max(const PushedReplyFields* fields) noe
     return PUSHED_REPLY_FIXED_BYTES + 6 * (
         <uint64_t>fields.producer_group.length + fields.topic.length + fields.default_topic.length
         + fields.properties.length + fields.born_host.length + fields.store_host.length)
+
+
+cdef inline uint64_t check_bytes_max(const CheckFields* fields) noexcept nogil:
+    """The same for write_check_header, the body left out."""
+    return CHECK_FIXED_BYTES + 6 * (<uint64_t>2 * fields.unique_key.length
+                                    + fields.offset_message_id.length + fields.broker_name.length)

@@ -307,6 +307,28 @@ cdef uint32_t write_pushed_reply_header(uint8_t* out,
     return end(&writer, fields.body_bytes)
 
 
+cdef uint32_t write_check_header(uint8_t* out, const CheckFields* fields) noexcept nogil:
+    cdef Writer writer
+    cdef Text half_topic = text_of(<const uint8_t*>b"RMQ_SYS_TRANS_HALF_TOPIC", 24)
+    cdef Text key = fields.unique_key
+    if key.bytes == NULL:
+        key = text_of(<const uint8_t*>b"", 0)
+    writer.start = out
+    writer.binary = False
+    writer.any_field = False
+    writer.at = rmq_put(out + FRAME_PREFIX_BYTES, b'{"code":39,"flag":2,"language":"PYTHON",')
+    writer.at = put_number(rmq_put(writer.at, b'"opaque":'), fields.opaque)
+    writer.at = rmq_put(writer.at, b',"version":479')
+    put_text_field(&writer, b"topic", &half_topic)
+    put_number_field(&writer, b"tranStateTableOffset", fields.queue_offset)
+    put_number_field(&writer, b"commitLogOffset", fields.log_offset)
+    put_text_field(&writer, b"msgId", &key)
+    put_text_field(&writer, b"transactionId", &key)
+    put_text_field(&writer, b"offsetMsgId", &fields.offset_message_id)
+    put_text_field(&writer, b"bname", &fields.broker_name)
+    return end(&writer, fields.body_bytes)
+
+
 cdef uint32_t write_error_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type, int32_t code,
                                 const Text* remark) noexcept nogil:
     cdef Writer writer

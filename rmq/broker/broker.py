@@ -101,7 +101,7 @@ class Broker:
         self.groups = GroupTable(settings, core, config)
         self.offsets = OffsetTable(core, config)
         self.pop_orders = PopOrders(core, config)
-        self.producers = ProducerTable(core.put_client)
+        self.producers = ProducerTable(core.put_client, core.put_producers)
         self.consumers = ConsumerTable(
             core,
             notify=self.client_calls.notify_ids_changed,

@@ -2,21 +2,25 @@
 
 A producer is here from its first heartbeat (34) until it unregisters (35), its connection closes,
 or it has been silent for channelExpiredTimeout (120 s). Replies of request-reply and transaction
-checks find their producer here; the reactor, which pushes the replies, is told of every change of
-who is found by a client id.
+checks find their producer here; the reactor, which pushes and asks, is told of every change of who
+is found by a client id, and of some connections of each group.
 
 Example: a Java producer "p" of client "10.0.0.9@123#456" gives table {"p": {17: Client(..)}}.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 from rmq.broker.connections import Connection
 from rmq.broker.data_version import now_ms
 
 IDS_MAX = 64  # client ids that one connection may call itself; ours
 
+ASKED_MAX = 64  # connections of a group that may be asked about its transactions; ours
+
 Tell = Callable[[bytes, int], None]  # (client id, its connection or 0): ShardCore.put_client
+TellGroup = Callable[[bytes, list[int]], None]  # (group, connections): ShardCore.put_producers
 
 
 @dataclass(slots=True)
@@ -42,8 +46,10 @@ class Client:
 class ProducerTable:
     """Owned by the control thread."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, tell_group: TellGroup) -> None:
         self._tell = tell
+        self._tell_group = tell_group
+        self._told: dict[str, list[int]] = {}  # what the reactor knows of a group
         self._groups: dict[str, dict[int, Client]] = {}
         self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
         self._ids_of: dict[int, dict[str, None]] = {}  # connection -> client ids, oldest first
@@ -65,6 +71,8 @@ class ProducerTable:
         if len(ids) > IDS_MAX:
             self._forget_id(next(iter(ids)), number)
         self._groups_of.setdefault(number, set()).add(group)
+        if new:
+            self._tell_of_group(group)
         return new
 
     def unregister(self, group: str, connection: Connection) -> None:
@@ -73,6 +81,7 @@ class ProducerTable:
             members.pop(connection.number, None)
             if not members:
                 del self._groups[group]
+            self._tell_of_group(group)
         groups = self._groups_of.get(connection.number, set())
         groups.discard(group)
         if not groups:
@@ -108,6 +117,15 @@ class ProducerTable:
         found = self.find(client_id)
         number = found.connection.number if found is not None else 0
         self._tell(client_id.encode("utf-8", "replace"), max(number, 0))
+
+    def _tell_of_group(self, group: str) -> None:
+        known = (number for number in self._groups.get(group, ()) if number > 0)
+        numbers = list(islice(known, ASKED_MAX))
+        if numbers != self._told.get(group, []):
+            self._told[group] = numbers
+            self._tell_group(group.encode("utf-8", "replace"), numbers)
+        if not numbers:
+            self._told.pop(group, None)
 
     def _forget_ids(self, number: int) -> None:
         for client_id in list(self._ids_of.get(number, ())):

@@ -1,6 +1,8 @@
 """Transactions that nobody ended: producers are asked, again and again, then they are set aside.
 
-Half messages and their ends are the reactor's (cext/flow/transaction.pxd). Every
+Half messages, their ends and the questions are the reactor's (cext/flow/transaction.pxd,
+check_backs.pxd); here is what the rules are, and what is not ordinary: a record that is not in
+memory, a transaction to be given up. Every
 transactionCheckInterval (30 s) this looks at the half messages that are still open and older than
 transactionTimeOut (6 s), or than their own CHECK_IMMUNITY_TIME_IN_SECONDS:
 
@@ -54,6 +56,9 @@ HALVES_AT_ONCE = 512
 OPS_AT_ONCE = 1000
 SET_ASIDE_MAX = 65_536  # given up transactions that a late commit finds; the oldest go first
 PASS_S = 60.0  # longest look at the open ones
+PATIENCE_S = 0.5  # for producers that have not read what they were asked, and for the log
+PAUSE_S = 0.002  # before the reactor is asked again
+LOG_FULL = 2  # what hinders it, in words of cext/flow/check_backs.pxd
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 OFFSET_DIGITS_MAX = 19
@@ -153,21 +158,34 @@ class Transactions:
 
     async def check(self) -> None:
         """Looks at every half message that is open, oldest first."""
-        core, loop = self._broker.core, asyncio.get_running_loop()
+        settings, loop = self._broker.settings, asyncio.get_running_loop()
         began_ms, end = now_ms(), loop.time() + PASS_S
-        at, asked = 0, 0
+        at, asked, unasked, leave_full = 0, 0, 0, False
+        moved = loop.time()  # when there was progress last
         maximum = self._broker.queues.range(names.HALF_TOPIC, 0)[1]
         while at < maximum and loop.time() < end:
-            _, at, halves = core.open_halves(at, HALVES_AT_ONCE)
-            for offset in halves:
-                if offset < maximum and await self._look(offset, began_ms):
+            rules = (began_ms, settings.transactionTimeOut, settings.transactionCheckMax,
+                     settings.fileReservedTime * 3_600_000, leave_full)  # fmt: skip
+            before = at
+            at, done, lonely, hindrance, left = self._broker.core.check_halves(at, maximum, rules)
+            asked, unasked = asked + done, unasked + lonely
+            for offset in left:
+                if await self._look(offset, began_ms):
                     asked += 1
                 await asyncio.sleep(0)
-            if not halves:
-                await asyncio.sleep(0)
+            if at != before or not hindrance:
+                moved = loop.time()
+            elif hindrance == LOG_FULL and loop.time() - moved > PATIENCE_S:
+                break
+            elif loop.time() - moved > PATIENCE_S:
+                leave_full = True
+            await asyncio.sleep(PAUSE_S if hindrance else 0)
         await self._save_progress()
         if asked:
             log.info("transactions stored anew and asked about: %d", asked)
+        if unasked:
+            log.warning("transactions stored anew that no producer could be asked about: %d",
+                        unasked)  # fmt: skip
 
     async def _save_progress(self) -> None:
         core = self._broker.core

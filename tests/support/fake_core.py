@@ -74,6 +74,7 @@ class FakeCore:
         self.serves_transactions = False
         self.ended_halves: set[int] = set()
         self.clients_told: dict[bytes, int] = {}
+        self.producers_told: dict[bytes, list[int]] = {}
         self.ops: list[int] = []  # half offsets that an op message was written for
         self.options: dict[str, int] = {}
         self.writable: tuple[int, bytes] = (1, b"")
@@ -387,6 +388,16 @@ class FakeCore:
         end = len(self.queues.get((b"RMQ_SYS_TRANS_HALF_TOPIC", 0), []))
         found = [n for n in range(after, end) if n not in self.ended_halves][:limit]
         return self.first_half, found[-1] + 1 if len(found) == limit else max(after, end), found
+
+    def put_producers(self, group: bytes, connections: list[int]) -> None:
+        self.producers_told[group] = connections
+
+    def check_halves(
+        self, after: int, end: int, rules: tuple[int, int, int, int, bool]
+    ) -> tuple[int, int, int, int, list[int]]:
+        """Nothing is ordinary to it: all is control's."""
+        _, following, halves = self.open_halves(after, 256)
+        return following, 0, 0, 0, [offset for offset in halves if offset < end]
 
     def stats(self) -> dict[str, int]:
         return dict(self.counters)

@@ -7,6 +7,7 @@ from typing import Any
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
+from rmq.broker.producers import ASKED_MAX
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage
 
@@ -131,3 +132,22 @@ async def test_an_end_that_the_reactor_hands_over_comes_back_to_it(tmp_path: Pat
         for offset in (plain.physical_offset, 12345, -1):
             assert (await client.call(37, **fields, commitLogOffset=offset)).code == 1
         assert len(client.given_back()) == 1
+
+
+@in_loop
+async def test_the_reactor_is_told_whom_to_ask_of_each_group(tmp_path: Path) -> None:
+    """Some connections are enough; when one of them leaves, another takes its place."""
+    async with control(tmp_path) as broker:
+        core, told = broker.core, broker.core.producers_told
+        clients = [core.client() for _ in range(ASKED_MAX + 2)]
+        for client in clients:
+            body = {"clientID": f"c@{client.number}", "consumerDataSet": [],
+                    "producerDataSet": [{"groupName": "P"}]}  # fmt: skip
+            assert (await client.call(34, fastjson.dumps(body))).code == 0
+        numbers = [client.number for client in clients]
+        assert told == {b"P": numbers[:ASKED_MAX]}
+        core.report(1, numbers[0], b"")
+        await core.until(lambda: told == {b"P": numbers[1 : ASKED_MAX + 1]})
+        for number in numbers[1:]:
+            core.report(1, number, b"")
+        await core.until(lambda: told == {b"P": []})

@@ -1,0 +1,37 @@
+"""Which connections may be asked about the transactions of a producer group.
+
+Control hands down some of the group's connections whenever they change (CONNECTIONS_MAX at most:
+one that answers is enough); those that are gone meanwhile are passed over. They are asked in turn.
+
+Example: put {17, 23} for group "p": checks go to 17, 23, 17, ..; when 17 closes, all go to 23.
+
+Reactor only. Tables are malloc'd: they change at control rate.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.memory.name_map cimport NameMap
+from cext.net.connection cimport Connection
+from cext.net.reactor cimport Reactor
+
+cdef enum:
+    CONNECTIONS_MAX = 64            # of one group
+    CHECK_UNSENT_MAX = 262144       # bytes queued for a producer, beyond which it is not asked more
+
+cdef struct CheckGroup:
+    int32_t count
+    int32_t turn                    # who was asked last
+    uint64_t connections[0]
+
+cdef struct CheckTable:
+    NameMap groups                  # producer group -> CheckGroup*, owned
+    uint64_t asked                  # checks sent
+    uint64_t unasked                # stored anew while no producer could be asked
+
+cdef int check_table_open(CheckTable* table) noexcept nogil
+cdef void check_table_close(CheckTable* table) noexcept nogil
+# `ids`: that many connection ids in native order; none: the group is taken out.
+cdef int check_table_put(CheckTable* table, const uint8_t* group, uint32_t group_bytes,
+                         const uint8_t* ids, int64_t count) noexcept nogil
+# Whom to ask, or NULL. `full`: there is somebody, but too much is queued for him.
+cdef Connection* check_table_next(CheckTable* table, Reactor net, const uint8_t* group,
+                                  uint32_t group_bytes, bint* full) noexcept nogil

@@ -1,0 +1,19 @@
+"""A request of the broker to a client, written straight into its connection: room, then out.
+
+A request of ordinary size lies in the connection's reply buffer, a large one in a jumbo buffer of
+its own. Between the two calls nothing else may be queued for the connection.
+
+Example: at = push_room(s, to, 700, &block); 650 bytes written; push_out(s, to, at, 650, block).
+
+Reactor only.
+"""
+from libc.stdint cimport uint8_t, uint64_t
+
+from cext.flow.shard_state cimport ShardState
+from cext.net.connection cimport Connection
+
+# Where to write at most `room` bytes; NULL: no buffer is free, or none is so large.
+cdef uint8_t* push_room(ShardState s, Connection* to, uint64_t room, void** block) noexcept nogil
+# Queues the `length` bytes written there; False: it could not, the room is given back.
+cdef bint push_out(ShardState s, Connection* to, uint8_t* at, uint64_t length,
+                   void* block) noexcept nogil

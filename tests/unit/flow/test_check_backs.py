@@ -1,0 +1,218 @@
+"""Check backs in the reactor: producers are asked about half messages that nobody ended.
+
+The test is the control thread: it says what the rules are and which connections a group has.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.shard import OPENED, REQUEST, Client, Shard, bodies, pull, request, send
+
+from rmq.config import load_properties
+from rmq.format.message import StoredMessage, decode_message
+from rmq.format.remoting import Command
+
+HALF, OP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02TAGS\x01a\x02"
+AFTER_ALL = 1 << 50  # ms: every half message was stored before
+RULES = {"began_ms": AFTER_ALL, "young_ms": 0, "times_max": 15, "age_max_ms": AFTER_ALL}
+TIMES = "TRANSACTION_CHECK_TIMES"
+
+Checked = tuple[int, int, int, int, list[int]]
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Iterator[Shard]:
+    with Shard(tmp_path) as shard:
+        for topic in ("t", HALF, OP):
+            shard.topic(topic)
+        shard.group("g", "t")
+        shard.core.start_transactions(0, 1)
+        yield shard
+
+
+def producer(shard: Shard, **options: int) -> tuple[Client, int]:
+    """A client, and the number that control knows it by."""
+    client = shard.connect(**options)
+    client.put(request(999))
+    ((number, _),) = shard.reports(OPENED)
+    shard.taken(REQUEST)
+    return client, number
+
+
+def send_half(
+    shard: Shard, body: bytes = b"order", more: str = "", born_ms: int = 1, count: int = 1
+) -> None:
+    client = shard.connect()
+    half = {"i": MARKS + more, "f": 4, "g": born_ms, "h": 7}
+    client.put(*(send("t", body, n, **half) for n in range(count)))
+    assert {reply.code for reply in client.replies(count).values()} == {0}
+    client.close()
+
+
+def check(shard: Shard, after: int = 0, leave_full: bool = False, **changes: int) -> Checked:
+    rules = {**RULES, **changes}
+    end = (shard.core.queue_range(HALF.encode(), 0) or (0, 0))[1]
+    return shard.core.check_halves(
+        after, end, (rules["began_ms"], rules["young_ms"], rules["times_max"], rules["age_max_ms"],
+                     leave_full),
+    )  # fmt: skip
+
+
+def open_ones(shard: Shard) -> list[int]:
+    return shard.core.open_halves(0, 1000)[2]
+
+
+def asked(client: Client) -> tuple[Command, StoredMessage]:
+    command = client.reply()
+    assert (command.code, command.is_oneway, command.is_response) == (39, True, False)
+    message, used = decode_message(command.body)  # its checksum is looked at
+    assert used == len(command.body)
+    return command, message
+
+
+@pytest.mark.parametrize("body", [b"order", bytes(range(256)) * 8192], ids=["small", "large"])
+def test_a_producer_is_asked_about_the_new_place_of_a_half_message(
+    shard: Shard, body: bytes
+) -> None:
+    client, number = producer(shard)
+    shard.core.put_producers(b"P", [number])
+    for times in (1, 2, 3):
+        if times == 1:
+            send_half(shard, body)
+        assert check(shard) == (times, 1, 0, 0, [])
+        assert open_ones(shard) == [times]
+        command, message = asked(client)
+        (place,) = open_ones(shard)
+        physical = message.physical_offset
+        record = shard.core.read_record(physical)
+        assert record is not None
+        stored, _ = decode_message(record)
+        assert command.fields == {
+            "topic": HALF, "tranStateTableOffset": str(place), "commitLogOffset": str(physical),
+            "msgId": "U", "transactionId": "U", "offsetMsgId": message.message_id,
+            "bname": load_properties(None, {}).brokerName,
+        }  # fmt: skip
+        assert (stored.topic, stored.queue_offset, stored.body) == (HALF, place, body)
+        assert (message.topic, message.queue_id, message.queue_offset) == ("t", 0, place)
+        assert (message.body, message.flag, message.born_timestamp_ms) == (body, 7, 1)
+        assert message.born_host == stored.born_host
+        assert message.properties == stored.properties
+        assert stored.properties[TIMES] == str(times)
+        assert stored.properties_bytes.count(TIMES.encode()) == 1
+        assert (stored.properties["REAL_TOPIC"], stored.properties["REAL_QID"]) == ("t", "0")
+    end = request(
+        37, 5, producerGroup="P", tranStateTableOffset=place, commitLogOffset=physical,
+        commitOrRollback=8, fromTransactionCheck=True, msgId="U",
+    )  # fmt: skip
+    assert client.ask(end).code == 0
+    assert client.ask(end).code == 0
+    assert bodies(shard.connect().ask(pull("g", "t"))) == [body]
+    counters = shard.core.stats()
+    assert (counters["transactions_asked"], counters["transactions_repeated"]) == (3, 1)
+
+
+def test_who_is_young_or_was_stored_meanwhile_is_left_alone(shard: Shard) -> None:
+    client, number = producer(shard)
+    shard.core.put_producers(b"P", [number])
+    immune = "CHECK_IMMUNITY_TIME_IN_SECONDS\x0110000\x02"
+    send_half(shard, more=immune, born_ms=time.time_ns() // 1_000_000)
+    send_half(shard, more=immune)
+    send_half(shard)
+    assert check(shard, young_ms=AFTER_ALL) == (3, 1, 0, 0, [])  # its own limit is what counts
+    assert check(shard, began_ms=0) == (4, 0, 0, 0, [])
+    assert open_ones(shard) == [0, 2, 3]
+    assert check(shard) == (4, 2, 0, 0, [])
+    assert open_ones(shard) == [0, 4, 5]
+    assert [asked(client)[0].fields["tranStateTableOffset"] for _ in range(3)] == ["3", "4", "5"]
+
+
+def test_what_is_not_ordinary_is_controls(shard: Shard) -> None:
+    _, number = producer(shard)
+    shard.core.put_producers(b"P", [number])
+    for seconds in ("x", "-1", "9999999999", "1"):
+        send_half(shard, more=f"CHECK_IMMUNITY_TIME_IN_SECONDS\x01{seconds}\x02")
+    assert check(shard, times_max=0) == (4, 0, 0, 0, [0, 1, 2, 3])
+    assert check(shard, times_max=1) == (4, 1, 0, 0, [0, 1, 2])
+    assert check(shard, times_max=1) == (5, 0, 0, 0, [0, 1, 2, 4])  # often enough
+    assert check(shard, age_max_ms=1) == (5, 0, 0, 0, [0, 1, 2, 4])  # too old
+    assert open_ones(shard) == [0, 1, 2, 4]
+
+
+def test_the_connections_of_a_group_are_asked_in_turn_and_those_that_are_gone_not(
+    shard: Shard,
+) -> None:
+    (first, one), (second, two), (gone, three) = (producer(shard) for _ in range(3))
+    shard.core.put_producers(b"P", [one, two, three])
+    shard.core.put_producers(b"other", [three])
+    gone.close()
+    shard.until(lambda counters: counters["connections"] == 2)
+    send_half(shard, count=20)
+    assert check(shard) == (20, 20, 0, 0, [])
+    places = [asked(client)[1].queue_offset for client in (first, second) for _ in range(10)]
+    assert sorted(places) == list(range(20, 40))
+
+
+def test_without_a_producer_a_half_message_is_stored_anew_all_the_same(shard: Shard) -> None:
+    _, number = producer(shard)
+    shard.core.put_producers(b"P", [number])
+    shard.core.put_producers(b"P", [])
+    send_half(shard)
+    assert check(shard) == (1, 0, 1, 0, [])
+    assert open_ones(shard) == [1]
+    assert shard.core.stats()["transactions_unasked"] == 1
+
+
+def test_a_call_is_bounded_and_goes_on_where_it_ended(shard: Shard) -> None:
+    client, number = producer(shard)
+    shard.core.put_producers(b"P", [number])
+    send_half(shard, count=300)
+    following, count, *rest = check(shard)
+    assert (following, count, rest) == (256, 256, [0, 0, []])
+    assert shard.core.check_halves(256, 300, (AFTER_ALL, 0, 15, AFTER_ALL, False)) == (
+        300, 44, 0, 0, [],
+    )  # fmt: skip
+    places = {asked(client)[0].fields["tranStateTableOffset"] for _ in range(300)}
+    assert places == {str(n) for n in range(300, 600)}
+    shard.core.put_producers(b"P", [])
+    send_half(shard, bytes(200_000), count=12)
+    assert check(shard, after=600) == (606, 0, 6, 0, [])  # so many are more than a MiB
+
+
+def test_a_producer_that_does_not_read_is_not_asked_more(shard: Shard) -> None:
+    slow, number = producer(shard, receive_buffer=4096)
+    ready, other = producer(shard)
+    shard.core.put_producers(b"P", [number])
+    send_half(shard, bytes(100_000), count=120)
+    at, count, hindrance = 0, 0, 0
+    while not hindrance:
+        at, done, lonely, hindrance, left = check(shard, at)
+        assert (lonely, left) == (0, [])
+        count += done
+    assert (hindrance, at) == (1, count) and 0 < count < 120
+    while at < 120:  # what the system takes for it meanwhile is asked about, no more
+        at, done, *rest = check(shard, at, leave_full=True)
+        assert rest == [0, 0, []]
+        count += done
+    open_now = open_ones(shard)
+    assert len(open_now) == 120
+    assert len([offset for offset in open_now if offset < 120]) == 120 - count > 0
+    assert ready.ask(send("t", b"served all the same", 9)).code == 0
+    shard.core.put_producers(b"P", [number, other])
+    assert check(shard)[1] > 0
+    asked(ready)
+    for _ in range(count):
+        asked(slow)
+
+
+def test_while_the_log_takes_nothing_nobody_is_asked(shard: Shard) -> None:
+    client, number = producer(shard)
+    shard.core.put_producers(b"P", [number])
+    send_half(shard)
+    shard.core.set_writable(0, b"the disk is full")
+    assert check(shard) == (0, 0, 0, 2, [])
+    shard.core.set_writable(1, b"")
+    assert check(shard) == (1, 1, 0, 0, [])
+    asked(client)
