@@ -38,6 +38,7 @@ from rmq.errors import RmqError
 from rmq.spark.access import Access
 from rmq.spark.ending import Halves, Outcome, end_all
 from rmq.spark.options import OptionError, Options
+from rmq.spark.telling import told
 
 COLUMNS = {
     "body": ("binary", "string"),
@@ -94,16 +95,19 @@ class _Sink:
 class BatchSink(_Sink, DataSourceArrowWriter):
     """df.write"""
 
+    @told()
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         return self._write(iterator, self._prefix, context.partitionId() if context else 0)
 
+    @told()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         again = self._options.id_prefix is not None  # without it no other write has these keys
         end_all(self._access, self._options, messages, Outcome.COMMIT, again)
 
+    @told()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         end_all(self._access, self._options, messages, Outcome.ROLLBACK)
 
@@ -111,6 +115,7 @@ class BatchSink(_Sink, DataSourceArrowWriter):
 class StreamSink(_Sink, DataSourceStreamArrowWriter):
     """df.writeStream"""
 
+    @told()
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         from pyspark import TaskContext
 
@@ -123,9 +128,11 @@ class StreamSink(_Sink, DataSourceStreamArrowWriter):
         prefix = f"{self._options.id_prefix or query}/{batch}"
         return self._write(iterator, prefix, context.partitionId())
 
+    @told()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         end_all(self._access, self._options, messages, Outcome.COMMIT, again=True)
 
+    @told()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         end_all(self._access, self._options, messages, Outcome.ROLLBACK)
 

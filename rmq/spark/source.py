@@ -25,6 +25,7 @@ from rmq.errors import ConfigError
 from rmq.spark import columns
 from rmq.spark.options import Options, read_options, write_options
 from rmq.spark.planning import QueuePieces, cut, gather
+from rmq.spark.telling import told, told_of
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -40,12 +41,14 @@ class RmqDataSource(DataSource):
     def name(cls) -> str:
         return "rmq"
 
+    @told()
     def schema(self) -> StructType:
         # Spark asks for it before it says whether this is a batch or a stream.
         from rmq.spark.options import lenient_options
 
         return columns.default_schema(lenient_options(self.options))
 
+    @told()
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, streaming=False)
         if options.path is not None:
@@ -64,11 +67,13 @@ class RmqDataSource(DataSource):
         except ConfigError as error:
             return RefusingReader(error)
 
+    @told()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from rmq.spark.sink import BatchSink
 
         return BatchSink(write_options(self.options), schema, overwrite)
 
+    @told()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from rmq.spark.sink import StreamSink
 
@@ -98,6 +103,7 @@ class RmqReader(DataSourceReader):
         self._plan = read_plan(options, schema)
         self._narrowing: Narrowing | None = None
 
+    @told()
     def partitions(self) -> list[InputPartition]:
         from rmq.spark.queues import Queues, partition_numbers
         from rmq.spark.snapshot import snapshot
@@ -120,12 +126,13 @@ class RmqReader(DataSourceReader):
 
         if not isinstance(partition, QueuePieces):  # Spark's stand-in for an empty plan
             return iter(())
-        return read_pieces(self._plan, partition.pieces, partition.addresses)
+        return told_of(read_pieces(self._plan, partition.pieces, partition.addresses))
 
 
 class PushdownReader(RmqReader):
     """With pushdown=true: Spark's filters make the plan smaller. Spark still applies them all."""
 
+    @told()
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         from rmq.spark.narrowing import Narrowing
 

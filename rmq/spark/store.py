@@ -6,7 +6,8 @@ Any store of RocketMQ's format: ours or Apache's, live or a copy, one shard or a
 (shard-1, shard-2, .. beside it). Only commitlog/ is read, cut into ranges of physical offsets that
 are read in parallel; every record is checked against its checksum. Without topic, subscribePattern
 or assign all topics are read but RocketMQ's own. Messages that no queue shows (half messages) are
-left out; those of a topic that was deleted are there as long as their log is.
+left out; those of a topic that was deleted are there as long as their log is. A topic that is named
+and of which the store knows nothing is an error; a pattern may match nothing.
 
 brokerName is not in these files: the column shows the option brokerName (broker-a), for shard i > 0
 with -i behind it, as brokers name themselves.
@@ -39,6 +40,8 @@ from rmq.spark.offsets import (
 from rmq.spark.options import OptionError, Options
 from rmq.spark.pulling import DamagedMessageError, ReadPlan, freeze_once, make_decoder
 from rmq.spark.queues import is_system
+from rmq.spark.store_topics import check_topics
+from rmq.spark.telling import told, told_of
 
 RANGE_BYTES = 128 << 20
 NAME = re.compile(r"\d{20}")
@@ -77,9 +80,13 @@ class StoreReader(DataSourceReader):
             columns.arrow_schema(schema), tuple(options.tags),
         )  # fmt: skip
 
+    @told()
     def partitions(self) -> list[InputPartition]:
-        ranges = [each for shard, root in _shards(Path(self._options.path))
-                  for each in self._ranges(shard, root)]  # fmt: skip
+        shards = _shards(Path(self._options.path))
+        ranges = [each for shard, root in shards for each in self._ranges(shard, root)]
+        assign = self._options.assign
+        asked = self._options.topics if assign is None else parse_assign(assign)
+        check_topics(asked, [root for _, root in shards], ranges)
         limit = self._options.max_partitions or len(ranges) or 1
         tasks: list[list[LogRange]] = [[] for _ in range(min(limit, len(ranges)))]
         for at, each in enumerate(ranges):
@@ -116,8 +123,9 @@ class StoreReader(DataSourceReader):
         ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        if isinstance(partition, LogRanges):
-            yield from self._read(partition.ranges)
+        if not isinstance(partition, LogRanges):
+            return iter(())
+        return told_of(self._read(partition.ranges))
 
     def _read(self, ranges: tuple[LogRange, ...]) -> Iterator[Any]:
         plan, options = self._plan, self._options

@@ -50,6 +50,7 @@ from rmq.spark.queues import (
     describe,
     partition_numbers,
 )
+from rmq.spark.telling import told, told_of
 
 log = logging.getLogger("rmq.spark")
 COMMIT = ""  # no topic is called so
@@ -79,10 +80,12 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- offsets
 
+    @told()
     def initialOffset(self) -> dict[str, Any]:
         ends = self.view.find()
         return self._written(self.view.resolve(start_of(self._options), ends))
 
+    @told()
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
@@ -92,9 +95,11 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(self._options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
+    @told()
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._ends({})
 
+    @told()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = _read(start)
         ends = self._ends(before)
@@ -198,6 +203,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- batches
 
+    @told()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         before, after = _read(start), _read(end)
         fresh = [key for key in after if key not in before]
@@ -222,7 +228,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         if not isinstance(partition, QueuePieces):
             return iter(())
-        return read_pieces(self._plan, partition.pieces, partition.addresses)
+        return told_of(read_pieces(self._plan, partition.pieces, partition.addresses))
 
     def commit(self, end: dict[str, Any]) -> None:
         if not self._options.commit_offsets:
@@ -244,18 +250,23 @@ class RefusingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, error: ConfigError) -> None:
         self._error = error
 
+    @told()
     def initialOffset(self) -> dict[str, Any]:
         raise self._error
 
+    @told()
     def getDefaultReadLimit(self) -> ReadLimit:
         raise self._error
 
+    @told()
     def prepareForTriggerAvailableNow(self) -> None:
         raise self._error
 
+    @told()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         raise self._error
 
+    @told()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         raise self._error
 

@@ -215,6 +215,24 @@ def test_what_is_wrong_is_said_with_the_remedy(
     with pytest.raises(Exception) as caught:
         spark.read.format("rmq").options(**options).load().count()
     assert said in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+
+
+def test_only_errors_that_say_everything_come_without_a_traceback(
+    spark, broker: BrokerProcess, topic
+) -> None:
+    """Of a task: where the source refuses a row, and where a function of the user's fails."""
+    fill(broker, topic, {0: numbered(3)})
+    rows = read(spark, broker, topic).selectExpr("cast(null as string) as body")
+    writer = rows.write.format("rmq").mode("append")
+    with pytest.raises(Exception) as refused:
+        writer.options(nameserver=broker.namesrv, topic=topic).save()
+    assert "BadRowError: a row without body" in str(refused.value)
+    assert "Traceback (most recent call last)" not in str(refused.value)
+    with pytest.raises(Exception) as failed:
+        read(spark, broker, topic).rdd.map(lambda row: row.queueOffset // 0).collect()
+    assert "Traceback (most recent call last)" in str(failed.value)
+    assert "ZeroDivisionError" in str(failed.value)
 
 
 def test_offsets_that_are_gone_fail_or_are_passed_over(spark, broker: BrokerProcess, topic) -> None:

@@ -60,6 +60,27 @@ def test_without_a_topic_all_but_the_brokers_own_are_read(spark, written: Broker
     assert {row.topic: row["count"] for row in topics} == {"mined": COUNT, "other": 1}
 
 
+def test_a_topic_that_is_not_in_the_store_is_an_error_that_names_those_there(
+    spark, written: BrokerProcess
+) -> None:
+    for options in ({"topic": "mind"}, {"topic": "mined,mind"}, {"assign": '{"mind":[0]}'}):
+        with pytest.raises(Exception, match=r"topic mind is not in the store .* mined, other"):
+            load(spark, written.store, **options).count()
+    assert load(spark, written.store, subscribePattern="mind.*").count() == 0
+
+
+def test_a_topic_is_found_without_its_queue_files_and_configuration(
+    spark, written: BrokerProcess, tmp_path: Path
+) -> None:
+    shutil.copytree(written.store / "commitlog", tmp_path / "bare" / "commitlog")
+    assert load(spark, tmp_path / "bare", topic="other").count() == 1
+    with pytest.raises(Exception, match=r"topic mind is not in the store .* mined, other"):
+        load(spark, tmp_path / "bare", topic="mind").count()
+    (tmp_path / "empty" / "commitlog").mkdir(parents=True)
+    with pytest.raises(Exception, match="there are no topics in it"):
+        load(spark, tmp_path / "empty", topic="mind").count()
+
+
 def test_queues_offsets_and_tags_are_chosen_as_with_a_broker(spark, written: BrokerProcess) -> None:
     assert load(spark, written.store, assign='{"mined":[1]}').count() == COUNT // 2
     options = {"topic": "mined", "startingOffsets": '{"mined":{"0":1400}}'}

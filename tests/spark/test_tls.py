@@ -1,4 +1,4 @@
-"""Reading over TLS: through a proxy that ends TLS before a broker that speaks plainly."""
+"""Reading and writing over TLS, which a proxy ends before a broker that speaks plainly."""
 
 import shutil
 import socket
@@ -6,14 +6,17 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.broker_process import BrokerProcess
-from support.spark_topics import fill
+from support.broker_pair import SMALL
+from support.broker_process import BrokerProcess, broker_process
+from support.spark_topics import bodies, fill
 
+from rmq.client.blocking.admin import create_topic
+from rmq.spark.access import Access
 from rmq.spark.columns import default_schema
 from rmq.spark.options import read_options
 from rmq.spark.planning import Piece
@@ -26,6 +29,8 @@ def certificate(folder: Path) -> tuple[str, str]:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
+    if Path(cert).exists():
+        return key, cert
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj",
          "/CN=broker", "-keyout", key, "-out", cert], check=True, capture_output=True,
@@ -43,12 +48,14 @@ def pump(source: socket.socket, target: socket.socket) -> None:
 
 
 @contextmanager
-def tls_proxy(folder: Path, port: int) -> Iterator[tuple[str, str]]:
+def tls_proxy(
+    folder: Path, port: int, front: tuple[str, int] = ("127.0.0.1", 0)
+) -> Iterator[tuple[str, str]]:
     """(address, certificate file) of a TLS front of 127.0.0.1:port."""
     key, cert = certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(front)
 
     def serve() -> None:
         with suppress(OSError):
@@ -64,7 +71,7 @@ def tls_proxy(folder: Path, port: int) -> Iterator[tuple[str, str]]:
 
     threading.Thread(target=serve, daemon=True).start()
     try:
-        yield f"127.0.0.1:{listener.getsockname()[1]}", cert
+        yield f"{front[0]}:{listener.getsockname()[1]}", cert
     finally:
         listener.close()
 
@@ -89,3 +96,24 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
         strange = replace(plan, access=replace(plan.access, tls=True))
         with pytest.raises(Exception, match=r"TLS failed|given up after"):
             list(read_pieces(strange, pieces, addresses))
+
+
+def test_rows_are_written_and_read_back_over_tls(spark, topic, tmp_path: Path) -> None:
+    """The broker is known by another address than the one it has: that of its TLS front."""
+    front = "127.0.0.2"
+    options = ("--set", f"brokerIP1={front}", *SMALL)
+    with ExitStack() as opened:
+        started = opened.enter_context(broker_process(tmp_path, options))
+        namesrv, cert = opened.enter_context(
+            tls_proxy(tmp_path, int(started.namesrv.rpartition(":")[2]))
+        )
+        opened.enter_context(tls_proxy(tmp_path, started.port, (front, started.port)))
+        with Access(namesrv, tls=True, tls_ca_file=cert).cluster() as cluster:
+            create_topic(cluster, topic, 2)
+        given = {"nameserver": namesrv, "topic": topic, "tls": "true"}
+        frame = spark.range(500).selectExpr("repeat(cast(id as string), 300) as body")
+        frame.write.format("rmq").mode("append").options(**given, tlsCaFile=cert).save()
+        found = spark.read.format("rmq").options(**given, tlsCaFile=cert).load()
+        assert bodies(found) == sorted(b"%d" % at * 300 for at in range(500))
+        with pytest.raises(Exception, match="TLS failed"):
+            frame.write.format("rmq").mode("append").options(**given, pollTimeoutMs=500).save()

@@ -1,0 +1,87 @@
+"""The topics of a store without a broker: is there anything of those that are asked for?
+
+    check_topics({"orders"}, [Path("/backup/store")], ranges)       OptionError: it is not there
+
+A topic that has queue files or is configured is there, with or without messages. One that was
+deleted, or whose queue files are missing in a copy, may still be in the log: only then the log is
+gone through, until all that are asked for are found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from cext.arrow.columns import Columns
+from cext.arrow.decoder import DamageMode, Decoder
+from cext.arrow.log_reader import LogReader
+from rmq.spark.options import OptionError
+from rmq.spark.queues import is_system
+
+SHOWN = 20  # topics named in the error
+
+
+class Range(Protocol):
+    """Of the log: store.LogRange."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def segment_start(self) -> int: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+
+
+def check_topics(asked: Iterable[str], roots: Sequence[Path], ranges: Sequence[Range]) -> None:
+    missing = set(asked)
+    found: set[str] = set()
+    for root in roots:
+        found |= known_topics(root)
+    for each in ranges:
+        if missing <= found:
+            return
+        found |= logged_topics(each)
+    if missing <= found:
+        return
+    name = min(missing - found)
+    shown = sorted(topic for topic in found if not is_system(topic))
+    others = ", ".join(shown[:SHOWN]) + (f" and {len(shown) - SHOWN} more" * (len(shown) > SHOWN))
+    raise OptionError(
+        f"topic {name} is not in the store {roots[0]}: "
+        + (f"there are {others}" if shown else "there are no topics in it")
+    )
+
+
+def known_topics(root: Path) -> set[str]:
+    """Those with queue files, and those in the configuration where it can be read."""
+    folder = root / "consumequeue"
+    found = {each.name for each in folder.iterdir()} if folder.is_dir() else set()
+    try:
+        table = json.loads((root / "config" / "topics.json").read_bytes())["topicConfigTable"]
+        found.update(map(str, table))
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return found
+
+
+def logged_topics(part: Range) -> set[str]:
+    """Topics of the records in a range of the log."""
+    found: set[str] = set()
+
+    def decide(topic: str) -> list[tuple[int, int, int]]:
+        found.add(topic)
+        return []
+
+    with Path(part.path).open("rb", buffering=0) as file:
+        reader = LogReader(
+            Decoder(Columns([]), mode=DamageMode.DROP), file.fileno(), part.segment_start,
+            os.fstat(file.fileno()).st_size, part.start, part.end, decide,
+        )  # fmt: skip
+        while not reader.fill():
+            pass
+    return found

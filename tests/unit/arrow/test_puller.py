@@ -1,0 +1,172 @@
+"""Answers to pulls as they come over a socket: in pieces, cut anywhere, with what is not ours."""
+
+import json
+import random
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+from support.stored_records import record
+
+from cext.arrow.columns import Columns, Field
+from cext.arrow.decoder import DamageMode, Decoder
+from cext.arrow.puller import Outcome, Puller
+
+PATIENCE_MS = 120_000
+
+
+def answer(body: bytes, following: int, opaque: int, code: int = 0) -> bytes:
+    header = json.dumps(
+        {"code": code, "extFields": {"nextBeginOffset": str(following), "minOffset": "0",
+         "maxOffset": "9"}, "flag": 1, "language": "JAVA", "opaque": opaque, "version": 1},
+        separators=(",", ":"),
+    ).encode()  # fmt: skip
+    return struct.pack(">II", len(header) + len(body) + 4, len(header)) + header + body
+
+
+def request(offset: int, opaque: int) -> bytes:
+    return struct.pack(">qi", offset, opaque)
+
+
+class Peer:
+    """The puller's end of a connection whose other end is answered by a function."""
+
+    def __init__(self, reply: Callable[[socket.socket, int, int], None]) -> None:
+        self.ours, self._theirs = socket.socketpair()
+        self.ours.setblocking(False)
+        self._reply = reply
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while wanted := self._theirs.recv(12, socket.MSG_WAITALL):
+                self._reply(self._theirs, *struct.unpack(">qi", wanted))
+
+    def close(self) -> None:
+        self.ours.close()
+        self._theirs.close()
+        self._thread.join(60)
+
+
+@contextmanager
+def peer(reply: Callable[[socket.socket, int, int], None]) -> Iterator[Peer]:
+    started = Peer(reply)
+    try:
+        yield started
+    finally:
+        started.close()
+
+
+def decoder(mode: int = DamageMode.FAIL_FAST) -> Decoder:
+    columns = Columns([Field.QUEUE_OFFSET, Field.BODY], 8192, 256 << 10)
+    columns.place("T", "broker-a", 3, 3)
+    return Decoder(columns, mode=mode)
+
+
+def taken(columns: Columns) -> list[tuple[int, bytes]]:
+    rows, ((_, (_, offsets)), (_, (_, ends, data))) = columns.take()
+    numbers = memoryview(offsets).cast("q").tolist()[:rows]
+    bounds = memoryview(ends).cast("i").tolist()
+    body = bytes(data)
+    return [(numbers[at], body[bounds[at] : bounds[at + 1]]) for at in range(rows)]
+
+
+def everything(puller: Puller, columns: Columns) -> list[tuple[int, bytes]]:
+    found = []
+    while (outcome := puller.fill()) == Outcome.BATCH:
+        found += taken(columns)
+    assert outcome == Outcome.END
+    return found + taken(columns)
+
+
+@pytest.mark.parametrize("cut", [1, 700, 5000, 1 << 20])
+def test_records_of_any_size_come_whole_however_the_answers_are_cut(cut: int) -> None:
+    chance = random.Random(cut)
+    sizes = [chance.choice([0, 1, 90, 1000, 5000]) for _ in range(20 if cut == 1 else 500)]
+    if cut > 1000:
+        sizes[7], sizes[300], sizes[301] = 400_000, 3_000_000, 200_000
+    bodies = [chance.randbytes(size) for size in sizes]
+    records = [record(at, body) for at, body in enumerate(bodies)]
+
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        following = min(offset + 40, len(records))
+        frame = answer(b"".join(records[offset:following]), following, opaque)
+        at = 0
+        while at < len(frame):
+            step = chance.randrange(1, 2 * cut)
+            to.sendall(frame[at : at + step])
+            at += step
+
+    with peer(reply) as other:
+        reading = decoder()
+        puller = Puller(reading, other.ours.fileno(), request, 0, len(records), PATIENCE_MS)
+        assert everything(puller, reading.columns) == list(enumerate(bodies))
+
+
+def test_an_answer_that_breaks_off_leaves_the_messages_before_it() -> None:
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        body = b"".join(record(at, b"%d" % at * 1000) for at in range(offset, offset + 50))
+        frame = answer(body, offset + 50, opaque)
+        if offset == 0:
+            to.sendall(frame)
+        else:
+            to.sendall(frame[:-5])
+            to.shutdown(socket.SHUT_RDWR)
+
+    with peer(reply) as other:
+        reading = decoder()
+        puller = Puller(reading, other.ours.fileno(), request, 0, 100, PATIENCE_MS)
+        assert (puller.fill(), puller.next_offset, puller.error) == (Outcome.LOST, 50, 0)
+        assert [offset for offset, _ in taken(reading.columns)] == list(range(50))
+
+
+def test_behind_a_length_that_cannot_be_the_next_answer_goes_on() -> None:
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        body = b"".join(record(at, b"x" * 900) for at in range(offset, offset + 3))
+        if offset == 0:  # and much behind it, which is not looked at
+            body += struct.pack(">II", 0x7FFFFFFF, 0xDAA320A7) + bytes(400_000)
+        to.sendall(answer(body, offset + 5, opaque))
+
+    with peer(reply) as other:
+        reading = decoder(DamageMode.DROP)
+        puller = Puller(reading, other.ours.fileno(), request, 0, 8, PATIENCE_MS)
+        rows = everything(puller, reading.columns)
+        assert [offset for offset, _ in rows] == [0, 1, 2, 5, 6, 7]
+        assert reading.damaged == 1
+
+
+def test_an_answer_to_somebody_else_is_thrown_away() -> None:
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        to.sendall(answer(bytes(700_000), 77, opaque + 5))
+        to.sendall(answer(record(offset, b"mine"), offset + 1, opaque))
+
+    with peer(reply) as other:
+        reading = decoder()
+        puller = Puller(reading, other.ours.fileno(), request, 0, 3, PATIENCE_MS)
+        assert everything(puller, reading.columns) == [(0, b"mine"), (1, b"mine"), (2, b"mine")]
+
+
+def test_the_body_of_a_refusal_is_not_the_start_of_the_next_answer() -> None:
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        code = 2 if opaque == 1 else 0
+        body = bytes(500_000) if code else record(offset, b"later")
+        to.sendall(answer(body, offset + 1, opaque, code))
+
+    with peer(reply) as other:
+        reading = decoder()
+        puller = Puller(reading, other.ours.fileno(), request, 0, 1, PATIENCE_MS)
+        assert (puller.fill(), puller.code) == (Outcome.REFUSED, 2)
+        puller.seek(0)
+        assert everything(puller, reading.columns) == [(0, b"later")]
+
+
+def test_a_broker_that_says_nothing_is_given_up() -> None:
+    with peer(lambda to, offset, opaque: to.sendall(answer(b"", 1, opaque)[:20])) as other:
+        reading = decoder()
+        puller = Puller(reading, other.ours.fileno(), request, 0, 1, 50)
+        assert puller.fill() == Outcome.LOST
+        assert puller.error != 0
