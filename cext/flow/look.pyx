@@ -2,6 +2,7 @@
 from libc.string cimport memcmp
 
 from cext.base.byteorder cimport load_i32, load_i64, load_u32
+from cext.base.prefetch cimport prefetch
 from cext.base.status cimport ABSENT, OK
 from cext.flow.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.shard_state cimport LOOK_ENTRIES
@@ -16,6 +17,7 @@ from cext.wire.text cimport Text
 cdef enum:
     PLAIN_ENTRIES = 64              # read at once without a filter
     NO_LIMIT = 0x7fffffff           # maxMsgBytes of RocketMQ's pull consumers
+    NEAR_BYTES = 1 << 20            # so far apart records are asked for ahead
     LARGE_PULL_BYTES = 1 << 20      # of a reply to who asks for more than is configured
     RETRY_PREFIX_BYTES = 7          # of %RETRY%
 
@@ -111,10 +113,12 @@ cdef bint judge(ShardState s, const uint8_t* at, const QueueEntry* entry, Found*
     return True
 
 
-cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, int64_t offset,
-               Found* found) noexcept nogil:
-    """Adds the entry's record unless its properties do not pass; False: no further."""
+cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, const QueueEntry* following,
+               int64_t offset, Found* found) noexcept nogil:
+    """Adds the entry's record unless its properties do not pass; False: no further. `following` is
+    the entry after it, or NULL."""
     cdef const uint8_t* at
+    cdef int64_t apart
     cdef bint passes = True
     cdef int status
     if found.count > 0 and found.bytes + entry.size > <uint64_t> found.bytes_limit:
@@ -128,6 +132,10 @@ cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, int64_t offs
         if entry.physical_offset >= s.log.min_offset():
             return note_damage(found, entry, offset, status)
         return True
+    if following != NULL:
+        apart = following.physical_offset - entry.physical_offset
+        if 0 < apart < NEAR_BYTES and following.size > 0:
+            prefetch(at + apart, <uint64_t> following.size)
     if job.sql != NULL or (not job.tags.all and is_outside_address(entry.tags_code)):
         if not judge(s, at, entry, found, job, offset, &passes):
             return False
@@ -186,6 +194,7 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
     cdef int64_t left = LOOKS_MAX - job.looked
     cdef int32_t wanted, i, candidate
     cdef int count
+    cdef const QueueEntry* following
     found.count = 0
     found.bytes = 0
     found.bytes_limit = bytes_limit(s, job)
@@ -221,7 +230,8 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
             if candidate == count:
                 i = count
                 break
-            if not take(s, job, &s.look_entries[candidate], offset + candidate, found):
+            following = &s.look_entries[candidate + 1] if candidate + 1 < count else NULL
+            if not take(s, job, &s.look_entries[candidate], following, offset + candidate, found):
                 return OK
             i = candidate + 1
             found.next_offset = offset + i

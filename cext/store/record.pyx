@@ -14,6 +14,7 @@ from libc.string cimport memcpy, memset
 from cext.base.byteorder cimport (
     load_i32, load_i64, load_u16, load_u32, store_i32, store_i64, store_u16, store_u32)
 from cext.base.checksum cimport body_crc
+from cext.base.prefetch cimport prefetch
 from cext.base.status cimport Status
 from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_check
 
@@ -167,6 +168,8 @@ cdef int record_parse(const uint8_t* at, uint64_t available, int64_t expected_ph
         return status
     if not check_crc:
         return Status.OK
+    if out.total_bytes < available:     # the next one is about as long
+        prefetch(at + out.total_bytes, out.total_bytes)
     if out.properties_bytes >= RECORD_CRC_BYTES:
         status = record_crc_check(at, out.total_bytes)
         if status != Status.NOT_FOUND:
