@@ -522,7 +522,10 @@ cdef class Engine:
         number = self.numbers.get((host, port))
         if number is not None:
             return number
-        address = resolve(host, port)
+        address = resolve(host, port)      # others run meanwhile
+        number = self.numbers.get((host, port))
+        if number is not None:
+            return number
         if self.state.link_count == LINKS_MAX:
             raise UnreachableError(f"{host}:{port}: more than {LINKS_MAX} addresses")
         link = <Link*>malloc(sizeof(Link))

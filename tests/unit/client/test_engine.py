@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.scripted_peer import ScriptedPeer
@@ -207,6 +208,31 @@ def test_many_threads_call_over_one_link(engine: Engine) -> None:
         for thread in threads:
             thread.join()
     assert wrong == []
+
+
+def test_threads_that_want_an_address_at_once_get_the_same_link(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two links would be two connections of one client: a broker asks on one, and the answer would
+    come on the other."""
+    found, together = socket.getaddrinfo, threading.Barrier(4)
+
+    def look_up(*arguments: Any, **more: Any) -> Any:
+        together.wait(20)  # none has its link yet
+        return found(*arguments, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    links: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: links.append(engine.link("127.0.0.1", 1)))
+        for _ in range(4)
+    ]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert links == [0, 0, 0, 0]
+    assert engine.stats()["links"] == 1
 
 
 def test_a_reply_reads_like_the_other_codec() -> None:
