@@ -179,7 +179,7 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
     s.counters.sizes[SIZE_BUCKETS - __builtin_clz(<uint32_t> out.bytes)] += 1
     topic.messages_in += 1
     topic.bytes_in += out.bytes
-    kind = kind_of(m, &out.properties)
+    kind = kind_of(m, &out.properties) if scan else KINDS   # a batch holds none that is special
     if kind != KINDS:
         topic.numbers.messages[kind] += 1
         topic.numbers.bytes[kind] += out.bytes

@@ -1,6 +1,7 @@
 """Sends that are stored under another topic first. See redirect.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
+from cext.base.clock cimport wall_ms
 from cext.base.status cimport OK, TOO_LARGE
 from cext.base.steps cimport steps_record
 from cext.flow.append cimport TRANSACTION_BITS, append_message, make_room, record_bytes_max
@@ -89,18 +90,18 @@ cdef int half(ShardState s, const Topic* topic, const Queue* queue, Message* m,
     return OK
 
 
-cdef int64_t asked_ms(ShardState s, const SendProperties* found) noexcept nogil:
+cdef int64_t asked_ms(const SendProperties* found, int64_t now_ms) noexcept nogil:
     """When a timed message is due by the wall clock; -1: what it says is no time."""
     cdef int64_t limit = <int64_t> 1 << TIME_BITS
     cdef int64_t value = 0
     if found.timer_delay_sec.bytes != NULL:
         if text_i64(&found.timer_delay_sec, &value) != OK:
             return -1
-        value = min(max(value, <int64_t> 0), limit // 1000) * 1000 + s.schedule.clock_ms
+        value = min(max(value, <int64_t> 0), limit // 1000) * 1000 + now_ms
     elif found.timer_delay_ms.bytes != NULL:
         if text_i64(&found.timer_delay_ms, &value) != OK:
             return -1
-        value = min(max(value, <int64_t> 0), limit) + s.schedule.clock_ms
+        value = min(max(value, <int64_t> 0), limit) + now_ms
     elif text_i64(&found.timer_deliver_ms, &value) != OK:
         return -1
     return max(value, <int64_t> 0)
@@ -111,15 +112,17 @@ cdef int timed(ShardState s, const Topic* topic, const Queue* queue, Message* m,
     """Builds a timed message's properties. OK, DUE_ALREADY or why it is refused."""
     cdef uint8_t* out = s.redirect.after
     cdef int64_t precision_ms = s.timers.precision_ms
-    cdef int64_t due_ms = asked_ms(s, found)
+    # Not the turn's clock: a delay counts from when the message was sent, which may be later.
+    cdef int64_t now_ms = wall_ms() + s.schedule.skew_ms
+    cdef int64_t due_ms = asked_ms(found, now_ms)
     cdef uint32_t bytes
     if not s.timers.enabled:
         return TIMER_OFF
     if due_ms < 0:
         return TIMER_ILLEGAL
-    if due_ms <= s.schedule.clock_ms:
+    if due_ms <= now_ms:
         return DUE_ALREADY if found.timer_delete_key.bytes == NULL else TIMER_ILLEGAL
-    if due_ms - s.schedule.clock_ms > s.timers.max_delay_ms:
+    if due_ms - now_ms > s.timers.max_delay_ms:
         return TIMER_ILLEGAL
     if not s.timers.started:
         return NOT_STARTED
