@@ -15,7 +15,7 @@ Reactor only.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.flow.pull_job cimport PullJob
+from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.shard_state cimport ShardState
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RecordView

@@ -9,7 +9,7 @@ reactor but call_copy_topics(), which copies a bounded number of topics per call
 """
 from libc.stdint cimport uint8_t, uint64_t
 
-from cext.flow.calls cimport Arguments
+from cext.flow.control.calls cimport Arguments
 from cext.flow.shard_state cimport ShardState
 
 cdef enum:

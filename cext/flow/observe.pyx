@@ -7,8 +7,8 @@ from cext.base.atomics cimport load_acquire_i64
 from cext.base.latency cimport LATENCY_BUCKETS, Latency
 from cext.base.status cimport OK, POOL_EMPTY
 from cext.base.steps cimport STEPS_MAX
-from cext.flow.timer_open cimport timer_counters
-from cext.flow.topic_table cimport TOPIC_NUMBERS, Topic, TopicNumbers
+from cext.flow.delay.timer_open cimport timer_counters
+from cext.flow.tables.topic_table cimport TOPIC_NUMBERS, Topic, TopicNumbers
 from cext.memory.arena cimport Arena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameEntry, name_map_next

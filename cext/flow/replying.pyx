@@ -3,8 +3,8 @@ from libc.stdio cimport snprintf
 from libc.string cimport strlen
 
 from cext.base.clock cimport monotonic_us
-from cext.flow.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
-from cext.flow.rpc_times cimport rpc_record
+from cext.flow.control.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
+from cext.flow.control.rpc_times cimport rpc_record
 from cext.memory.spsc_ring cimport spsc_is_empty
 from cext.net.connection cimport UNREAD_SHARE
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply

@@ -9,8 +9,8 @@ ring. ShardCore is the one subclass: it owns the memory, the files and the threa
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from cext.flow.calls cimport Arguments
-from cext.flow.control_link cimport CallFn
+from cext.flow.control.calls cimport Arguments
+from cext.flow.control.control_link cimport CallFn
 from cext.flow.shard_state cimport ShardState
 
 cdef class ShardCalls:

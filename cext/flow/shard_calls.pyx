@@ -8,9 +8,9 @@ from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport store_release_u64
 from cext.base.status cimport OK, raise_status
-from cext.flow.calls cimport *
-from cext.flow.check_backs cimport call_check_halves, call_put_producers
-from cext.flow.control_link cimport (
+from cext.flow.control.calls cimport *
+from cext.flow.send.check_backs cimport call_check_halves, call_put_producers
+from cext.flow.control.control_link cimport (
     CALL,
     CLOSE,
     RESUBMIT,
@@ -23,15 +23,15 @@ from cext.flow.control_link cimport (
     sem_init,
     sem_wait,
 )
-from cext.flow.delay_level cimport DELAY_LEVELS_MAX
-from cext.flow.group_table cimport CODES_MAX, Subscription
-from cext.flow.handed cimport call_copy_handed, read_handed
+from cext.flow.delay.delay_level cimport DELAY_LEVELS_MAX
+from cext.flow.tables.group_table cimport CODES_MAX, Subscription
+from cext.flow.control.handed cimport call_copy_handed, read_handed
 from cext.flow.observe cimport call_copy_topics, read_topics
 from cext.flow.options cimport options_set
-from cext.flow.pop_calls cimport call_copy_orders, call_put_order
-from cext.flow.pop_order cimport OrderBlock
-from cext.flow.reply_push cimport call_put_client
-from cext.flow.timer_open cimport timer_option, timers_pause, timers_reopen, timers_resume
+from cext.flow.pop.pop_calls cimport call_copy_orders, call_put_order
+from cext.flow.pop.pop_order cimport OrderBlock
+from cext.flow.send.reply_push cimport call_put_client
+from cext.flow.delay.timer_open cimport timer_option, timers_pause, timers_reopen, timers_resume
 from cext.memory.spsc_ring cimport spsc_pop, spsc_push
 from cext.net.socket_api cimport read, write
 
@@ -504,7 +504,7 @@ cdef class ShardCalls:
 
     def check_halves(self, int64_t after, int64_t end, tuple rules):
         """Has producers asked about some of the half messages that are open, from `after` on;
-        rules: began_ms, young_ms, times_max, age_max_ms, leave_full (cext/flow/check_backs.pxd).
+        rules: began_ms, young_ms, times_max, age_max_ms, leave_full (flow/send/check_backs.pxd).
         (where to go on, how many were asked about, stored anew while nobody could be asked, what
         hinders it: 0 nothing, 1 producers that do not read, 2 the log; offsets for control)."""
         cdef Arguments x

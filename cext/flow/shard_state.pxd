@@ -9,21 +9,21 @@ control_link; `turn` puts them in order and `shard_core` is the face that Python
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.latency cimport Latency
-from cext.flow.ack_queue cimport AckQueue
-from cext.flow.check_table cimport CheckTable
-from cext.flow.control_link cimport ControlLink
-from cext.flow.delay_level cimport RedirectBuffers, Schedule
-from cext.flow.group_table cimport GroupTable
-from cext.flow.offset_table cimport OffsetTable
-from cext.flow.open_halves cimport OpenHalves
+from cext.flow.log.ack_queue cimport AckQueue
+from cext.flow.send.check_table cimport CheckTable
+from cext.flow.control.control_link cimport ControlLink
+from cext.flow.delay.delay_level cimport RedirectBuffers, Schedule
+from cext.flow.tables.group_table cimport GroupTable
+from cext.flow.tables.offset_table cimport OffsetTable
+from cext.flow.send.open_halves cimport OpenHalves
 from cext.flow.options cimport TEXT_MAX, Options
-from cext.flow.pop_table cimport Pops
-from cext.flow.postponed cimport Postponed
-from cext.flow.reply_table cimport ReplyTable
-from cext.flow.rpc_times cimport RpcTimes
-from cext.flow.sql_filter cimport ExpressionTable
-from cext.flow.timer cimport Timers
-from cext.flow.topic_table cimport Topic
+from cext.flow.pop.pop_table cimport Pops
+from cext.flow.send.postponed cimport Postponed
+from cext.flow.send.reply_table cimport ReplyTable
+from cext.flow.control.rpc_times cimport RpcTimes
+from cext.flow.tables.sql_filter cimport ExpressionTable
+from cext.flow.delay.timer cimport Timers
+from cext.flow.tables.topic_table cimport Topic
 from cext.memory.arena cimport SharedArena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.chain cimport ChainEntry

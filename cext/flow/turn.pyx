@@ -7,8 +7,8 @@ from libc.string cimport memset
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
-from cext.flow.acknowledge cimport expire, settle
-from cext.flow.control_link cimport (
+from cext.flow.log.acknowledge cimport expire, settle
+from cext.flow.control.control_link cimport (
     CALL,
     CLOSE,
     CLOSED_CONNECTION,
@@ -20,12 +20,12 @@ from cext.flow.control_link cimport (
     link_wake_control,
     sem_post,
 )
-from cext.flow.dispatch cimport handle_poison, write_and_dispatch
-from cext.flow.held_pulls cimport forget_connection, resume_deferred, wake_expired
-from cext.flow.pop cimport accept_pop
-from cext.flow.pop_ack cimport accept_ack, accept_batch_ack, accept_change
-from cext.flow.pop_merge cimport merge_turn
-from cext.flow.postponed cimport (
+from cext.flow.log.dispatch cimport handle_poison, write_and_dispatch
+from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred, wake_expired
+from cext.flow.pop.pop cimport accept_pop
+from cext.flow.pop.pop_ack cimport accept_ack, accept_batch_ack, accept_change
+from cext.flow.pop.pop_merge cimport merge_turn
+from cext.flow.send.postponed cimport (
     REFUSALS_MAX,
     TRIES_MAX,
     PostponedFrame,
@@ -33,9 +33,9 @@ from cext.flow.postponed cimport (
     postponed_next,
     postponed_tried,
 )
-from cext.flow.produce cimport produce
-from cext.flow.pull cimport accept_pull, answer_pulls, collect_reads
-from cext.flow.reply_push cimport (
+from cext.flow.send.produce cimport produce
+from cext.flow.pull.pull cimport accept_pull, answer_pulls, collect_reads
+from cext.flow.send.reply_push cimport (
     is_push_answer,
     push_answered,
     push_expire,
@@ -51,12 +51,12 @@ from cext.flow.replying cimport (
     reply_error,
     tell_event,
 )
-from cext.flow.revive cimport revive_turn, revive_wait
-from cext.flow.schedule cimport deliver_due, schedule_clock, schedule_wait
-from cext.flow.send_back cimport send_back
-from cext.flow.sends_away cimport forget_late_sends, give_send_away, send_is_back
-from cext.flow.timer_turn cimport timer_deliver, timer_wait, timer_written
-from cext.flow.transaction cimport end_transaction, write_ops
+from cext.flow.pop.revive cimport revive_turn, revive_wait
+from cext.flow.delay.schedule cimport deliver_due, schedule_clock, schedule_wait
+from cext.flow.send.send_back cimport send_back
+from cext.flow.send.sends_away cimport forget_late_sends, give_send_away, send_is_back
+from cext.flow.delay.timer_turn cimport timer_deliver, timer_wait, timer_written
+from cext.flow.send.transaction cimport end_transaction, write_ops
 from cext.flow.trouble cimport tell_troubles
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
 from cext.net.connection cimport ON_HEAP, UNREAD_SHARE, Connection

@@ -5,7 +5,7 @@
     2 * (i64 due_ms | i64 place)     all that is before this key is delivered, of either clock ..
     i64 fed                          .. and below this offset of the queue
     i64 log_end                      the log holds what was delivered up to here
-    i64 shift_ms | i64 base_ms       the steady clock, see cext/flow/timer.pxd
+    i64 shift_ms | i64 base_ms       the steady clock, see cext/flow/delay/timer.pxd
     i64 boot                         hash of the kernel's boot id                      big-endian
 
 Slot 0 is the newest position, slot 1 one whose deliveries are on the disk. After a kill the newest

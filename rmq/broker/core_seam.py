@@ -17,7 +17,7 @@ REQUEST = 0  # payload: a frame without its length bytes
 CLOSED = 1  # payload: empty
 OPENED = 2  # payload: b"ip:port"; comes before the first frame of the connection
 EVENT = 3  # payload: text that the log should carry
-FUNCTION_PULL = 5  # payload: cext/flow/function_pull.pyx
+FUNCTION_PULL = 5  # payload: cext/flow/pull/function_pull.pyx
 WANT_TOPIC = 4  # payload: a topic that delayed messages go to; connection: queues it needs
 
 

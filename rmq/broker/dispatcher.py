@@ -6,7 +6,7 @@
                                                REQUEST  response flag: match a call of ours
                                                         else: handler by code
 
-The reactor reads no more of a client whose send is here (cext/flow/sends_away.pxd), so each is
+The reactor reads no more of a client whose send is here (cext/flow/send/sends_away.pxd), so each is
 reported as done, whatever came of it.
 
 A handler's Refusal is answered with its code, a ProtocolError (missing or malformed field) with 1

@@ -1,7 +1,7 @@
 """After a kill: the offsets of pops that did not reach consumerOffset.json any more.
 
 The file names the log's end as of its writing (rmqLogOffset). What was popped since stands in the
-log as check points (cext/flow/pop_journal.pxd), which are timed messages: unless one was stored
+log as check points (cext/flow/pop/pop_journal.pxd), which are timed messages: unless one was stored
 behind the mark there is nothing to be read. An offset is only ever moved on by them.
 
 Without a mark (Apache RocketMQ wrote the file last) nothing is known, and what was popped in the

@@ -8,7 +8,7 @@
     ot  those that are visible again at another time than popTime + i    cm  bits: acknowledged
     oc  how often a message came before     l  time of the pop           a   attempt id
 
-The blocks are the reactor's (cext/flow/pop_order.pxd); this file is written from a copy every
+The blocks are the reactor's (cext/flow/pop/pop_order.pxd); this file is written from a copy every
 flushConsumerOffsetInterval ms when they have changed. The form is Apache's.
 """
 

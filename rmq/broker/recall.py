@@ -3,7 +3,7 @@
     recallHandle  base64url("v1 topic brokerName timestamp UNIQ_KEY"), from the send's reply
     stored        a timed message of its own, due when the message is, with TIMER_DEL_UNIQKEY =
                   topic + "+" + UNIQ_KEY: when both are due, the reactor drops the message
-                  (cext/flow/timer_deliver.pxd)
+                  (cext/flow/delay/timer_deliver.pxd)
 
 The answer says that the recall is stored, not that there is such a message. It is refused while
 recallMessageEnable is false, as in Apache RocketMQ by default.

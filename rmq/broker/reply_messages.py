@@ -1,7 +1,8 @@
 """Request-reply: 324 and 325, the answer of a consumer, is pushed to the producer that asked (326).
 
-The reactor does this by itself (cext/flow/reply_push.pxd) and hands over what is not ordinary: a
-producer that is not connected here, a topic that is not known, a request to be refused, a batch.
+The reactor does this by itself (cext/flow/send/reply_push.pxd) and hands over what is not
+ordinary: a producer that is not connected here, a topic that is not known, a request to be refused,
+a batch.
 
     request    an ordinary message with CORRELATION_ID, REPLY_TO_CLIENT (a client id) and TTL
     reply      324 / 325 with the fields of a send, to <cluster>_REPLY_TOPIC

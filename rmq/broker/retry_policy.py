@@ -19,7 +19,7 @@ from typing import Any
 from rmq.errors import ConfigError
 
 LEVELS_MAX = 18
-RETRIES_MAX = 32  # with a level of their own; cext/flow/group_table.pxd
+RETRIES_MAX = 32  # with a level of their own; cext/flow/tables/group_table.pxd
 DELAY_MS_MAX = 10 * 365 * 86_400_000
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

@@ -1,8 +1,8 @@
 """36 CONSUMER_SEND_MSG_BACK that the reactor could not do: what it misses is made or read here.
 
-The copy itself is the reactor's work (cext/flow/send_back.pxd). It hands a request over when it
-does not know the group or its retry or dead letter topic, when the message is not in memory, and
-when the broker takes no sends. Checks and their order are RocketMQ's:
+The copy itself is the reactor's work (cext/flow/send/send_back.pxd). It hands a request over when
+it does not know the group or its retry or dead letter topic, when the message is not in memory,
+and when the broker takes no sends. Checks and their order are RocketMQ's:
 
     1   group unknown and not to be made                                  26
     2   broker not writable                                               16

@@ -1,6 +1,6 @@
 """Transactions that nobody ended: producers are asked, again and again, then they are set aside.
 
-Half messages, their ends and the questions are the reactor's (cext/flow/transaction.pxd,
+Half messages, their ends and the questions are the reactor's (cext/flow/send/transaction.pxd,
 check_backs.pxd); here is what the rules are, and what is not ordinary: a record that is not in
 memory, a transaction to be given up. Every
 transactionCheckInterval (30 s) this looks at the half messages that are still open and older than
@@ -58,7 +58,7 @@ SET_ASIDE_MAX = 65_536  # given up transactions that a late commit finds; the ol
 PASS_S = 60.0  # longest look at the open ones
 PATIENCE_S = 0.5  # for producers that have not read what they were asked, and for the log
 PAUSE_S = 0.002  # before the reactor is asked again
-LOG_FULL = 2  # what hinders it, in words of cext/flow/check_backs.pxd
+LOG_FULL = 2  # what hinders it, in words of cext/flow/send/check_backs.pxd
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 OFFSET_DIGITS_MAX = 19

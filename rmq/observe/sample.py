@@ -36,7 +36,7 @@ class TopicSample(msgspec.Struct):
     messages_out: int = 0
     bytes_out: int = 0
     is_system: bool = False
-    # TopicNumbers of the core (cext/flow/topic_table.pxd); empty: all zero.
+    # TopicNumbers of the core (cext/flow/tables/topic_table.pxd); empty: all zero.
     numbers: list[int] = []
 
     @property

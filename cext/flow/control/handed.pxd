@@ -1,0 +1,28 @@
+"""What each group was given of each topic since the start: messages_out with a consumer_group.
+
+A group has a list of its topics' counters; it is short (a topic and the retry topic for most), and
+the one looked for comes to its front. A counter is never freed while the shard runs, so a pull may
+keep its address: those of a removed group go to the table's list of old ones.
+"""
+from libc.stdint cimport uint64_t
+
+from cext.flow.control.calls cimport Arguments
+from cext.flow.tables.group_table cimport Group, Handed
+from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.topic_table cimport Topic
+
+cdef enum:
+    HANDED_TOPICS_MAX = 256     # of a group; what further topics give has no group
+
+# NULL: the group has too many topics, or memory is out.
+cdef Handed* handed_of(Group* group, Topic* topic) noexcept nogil
+cdef inline void handed_add(Handed* handed, uint64_t messages, uint64_t bytes) noexcept nogil:
+    if handed != NULL:
+        handed.messages += messages
+        handed.bytes += bytes
+
+# numbers[0]: cursor, 0 at first. results[0]: cursor to go on with, 0 at the end. block: per pair
+# u32 group bytes, u32 topic bytes, u64 messages, u64 bytes, group, topic; without those of nothing.
+cdef void call_copy_handed(ShardState s, Arguments* x) noexcept nogil
+# Adds what a block holds to {(group, topic): (messages, bytes)}.
+cdef int read_handed(const Arguments* x, dict out) except -1

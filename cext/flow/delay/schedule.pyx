@@ -1,0 +1,441 @@
+"""Delivery of delayed messages. See schedule.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from cext.base.atomics cimport load_acquire_i32
+from cext.base.clock cimport boot_ms, wall_ms
+from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK, RING_FULL, TOO_LARGE
+from cext.flow.log.append cimport (
+    Appended,
+    Message,
+    append_message,
+    make_room,
+    message_of_record,
+    record_bytes_max,
+)
+from cext.flow.control.control_link cimport WANT_TOPIC, link_tell
+from cext.flow.delay.delay_level cimport (
+    DELAY_LEVELS_MAX,
+    FETCH_IDLE,
+    FETCH_READING,
+    FETCH_READY,
+    JUMPS_MAX,
+    SCHEDULE_PATH_BYTES,
+    ClockJump,
+    DelayLevel,
+    Schedule,
+)
+from cext.flow.replying cimport tell_event
+from cext.flow.delay.timer_turn cimport timer_clock_set
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
+from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORDS_MAX
+from cext.store.outside_address cimport is_outside_address
+from cext.store.record cimport RecordView, record_parse
+from cext.wire.properties cimport SendProperties, scan_properties
+from cext.wire.text cimport text_equals, text_i32
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    ENTRIES_AT_ONCE = 64
+    RETRY_MS = 100              # after the store refused, and between looks for a missing topic
+    WANTED_MAX = 50             # looks for a missing topic before its message is dropped
+    JUMP_MS = 5                 # a smaller step of the wall clock is none
+    FETCH_POLL_MS = 2
+    PASSED = 1                  # deliver_record(): the record is useless, go on behind it
+
+cdef int64_t LOOK_AT_NEWS = 0x7FFFFFFFFFFFFFFF
+
+
+cdef int schedule_open(ShardState s, const int64_t* delays_ms, const int64_t* offsets,
+                       int32_t count) noexcept nogil:
+    cdef DelayLevel* level
+    cdef int32_t i
+    if count < 0 or count > DELAY_LEVELS_MAX:
+        return TOO_LARGE
+    for i in range(count):
+        level = &s.schedule.levels[i]
+        memset(level, 0, sizeof(DelayLevel))
+        level.delay_ms = delays_ms[i]
+        level.next_offset = offsets[i] if offsets[i] > 0 else 0
+        level.look_ms = LOOK_AT_NEWS
+    s.schedule.count = count
+    s.schedule.unreadable = -1
+    return OK
+
+
+cdef Queue* level_queue(ShardState s, int32_t level) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> b"SCHEDULE_TOPIC_XXXX",
+                                               19)
+    return topic_queue(topic, s.queues, level) if topic != NULL else NULL
+
+
+# ------------------------------------------------------------------- time
+
+cdef void add_jump(DelayLevel* level, int64_t end_offset, int64_t by_ms) noexcept nogil:
+    cdef ClockJump* jump
+    cdef int32_t i
+    while level.jump_count > 0 and level.jumps[0].end_offset <= level.next_offset:
+        for i in range(1, level.jump_count):
+            level.jumps[i - 1] = level.jumps[i]
+        level.jump_count -= 1
+    if level.jump_count == JUMPS_MAX:
+        jump = &level.jumps[JUMPS_MAX - 1]
+        jump.by_ms += by_ms
+    else:
+        jump = &level.jumps[level.jump_count]
+        jump.by_ms = by_ms
+        level.jump_count += 1
+    jump.end_offset = end_offset
+    level.look_ms = 0
+
+
+cdef void schedule_clock(ShardState s, int64_t wall) noexcept nogil:
+    cdef int64_t boot = boot_ms()
+    cdef int64_t by_ms
+    cdef Queue* queue
+    cdef int32_t i
+    s.schedule.clock_ms = wall + s.schedule.skew_ms
+    s.schedule.clock_unsure = wall_ms() - wall > 1 or wall_ms() < wall
+    if s.schedule.clock_unsure:
+        return                          # interrupted between the two clocks: no base to compare
+    wall += s.schedule.skew_ms
+    by_ms = wall - boot - s.schedule.clock_base
+    if s.schedule.clock_base != 0 and (by_ms > JUMP_MS or by_ms < -JUMP_MS):
+        for i in range(s.schedule.count):
+            queue = level_queue(s, i)
+            if queue != NULL and queue.next_offset > s.schedule.levels[i].next_offset:
+                add_jump(&s.schedule.levels[i], queue.next_offset, by_ms)
+        timer_clock_set(s, by_ms)
+    s.schedule.clock_base = wall - boot
+
+
+cdef int64_t due_ms(ShardState s, int32_t level, int64_t offset, int64_t tags_code,
+                    int64_t end_offset) noexcept nogil:
+    cdef DelayLevel* l = &s.schedule.levels[level]
+    cdef int64_t due = tags_code
+    cdef int64_t latest = s.schedule.clock_ms + l.delay_ms
+    cdef int32_t i
+    for i in range(l.jump_count):
+        if offset < l.jumps[i].end_offset:
+            due += l.jumps[i].by_ms
+    if due > latest + JUMP_MS:
+        # Stored by a clock that was ahead, or for a longer delay than is configured now.
+        add_jump(l, end_offset, latest - due)
+        due = latest
+    return due
+
+
+cdef int32_t schedule_wait(ShardState s, int32_t limit_ms) noexcept nogil:
+    cdef DelayLevel* level
+    cdef Queue* queue
+    cdef int64_t left
+    cdef int32_t i
+    for i in range(s.schedule.count):
+        level = &s.schedule.levels[i]
+        left = level.look_ms - s.now_ms
+        if level.look_ms == LOOK_AT_NEWS:
+            queue = level_queue(s, i)
+            left = 0 if queue != NULL and level.next_offset < queue.max_offset else limit_ms
+        if left < limit_ms:
+            limit_ms = <int32_t> left if left > 0 else 0
+    return limit_ms
+
+
+# ------------------------------------------------------------------- records from the disk
+
+cdef void fetch_release(ShardState s) noexcept nogil:
+    s.schedule.fetch_state = FETCH_IDLE
+    if s.schedule.buffer != NULL:
+        buffer_pool_release(&s.net.jumbo_pool, s.schedule.buffer)
+        s.schedule.buffer = NULL
+
+
+cdef void fetch_submit(ShardState s, int32_t level, int32_t kind) noexcept nogil:
+    """Gives the schedule's job to a disk reader; the level looks again when it is back."""
+    cdef Schedule* x = &s.schedule
+    if x.buffer == NULL:
+        x.buffer = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
+    x.levels[level].look_ms = s.now_ms + RETRY_MS
+    if x.buffer == NULL:
+        return
+    x.read.kind = kind
+    x.read.check = True
+    x.read.owner = <void*> x
+    x.read.buffer = x.buffer
+    x.read.capacity = <uint32_t> s.net.jumbo_bytes
+    if s.readers.submit(&x.read) != OK:
+        fetch_release(s)
+        return
+    x.fetch_state = FETCH_READING
+    x.fetch_level = level
+    x.fetches += 1
+    s.reading_count += 1
+
+
+cdef void fetch_entries(ShardState s, int32_t level, const Queue* queue,
+                        int64_t offset) noexcept nogil:
+    """Has a disk reader bring a page of the queue's file into the page cache."""
+    cdef Schedule* x = &s.schedule
+    cdef int64_t per_file = s.queues.entries_per_file
+    cdef int64_t file = offset // per_file
+    cdef const char* directory = s.queues.reader_files.directory
+    snprintf(x.path, SCHEDULE_PATH_BYTES, b"%s/%s/%d/%020lld", directory, queue.topic,
+             queue.queue_id, <long long> (file * per_file * UNIT_BYTES))
+    x.read.path = x.path
+    x.read.count = 1
+    x.read.offsets[0] = (offset - file * per_file) * UNIT_BYTES
+    x.read.sizes[0] = ENTRIES_AT_ONCE * UNIT_BYTES
+    fetch_submit(s, level, READ_FILE)
+
+
+cdef void fetch_records(ShardState s, int32_t level, const QueueEntry* entries, int32_t count,
+                        int64_t offset, int64_t end_offset) noexcept nogil:
+    """Has a disk reader fetch the records of these entries, as far as they are due."""
+    cdef Schedule* x = &s.schedule
+    cdef uint64_t bytes = 0
+    cdef int32_t i, n = 0
+    for i in range(count):
+        if entries[i].size <= 0 or entries[i].physical_offset < s.log.min_offset():
+            continue
+        if n == READ_RECORDS_MAX or bytes + entries[i].size > s.net.jumbo_bytes or due_ms(
+                s, level, offset + i, entries[i].tags_code, end_offset) > x.clock_ms:
+            break
+        x.read.offsets[n] = entries[i].physical_offset
+        x.read.sizes[n] = entries[i].size
+        bytes += entries[i].size
+        n += 1
+    x.read.count = n
+    if n > 0:
+        fetch_submit(s, level, READ_LOG)
+    else:
+        x.unreadable = entries[0].physical_offset       # larger than any buffer
+
+
+cdef void schedule_read_done(ShardState s) noexcept nogil:
+    cdef Schedule* x = &s.schedule
+    s.reading_count -= 1
+    x.levels[x.fetch_level].look_ms = 0
+    if x.read.kind == READ_LOG and x.read.done_count > 0:
+        x.fetch_state = FETCH_READY
+        x.fetch_index = 0
+        x.fetch_at = 0
+        return
+    x.unreadable = x.read.offsets[0] if x.read.kind == READ_LOG else -1
+    fetch_release(s)
+
+
+cdef int find_record(ShardState s, int32_t level, const QueueEntry* entry,
+                     const uint8_t** at, bint* checked) noexcept nogil:
+    """OK, ABSENT (a fetch has to be started), NOT_READY (one is under way) or why there is none."""
+    cdef Schedule* x = &s.schedule
+    cdef int status
+    if x.fetch_state == FETCH_READY and x.fetch_level == level:
+        if (x.fetch_index < x.read.done_count
+                and x.read.offsets[x.fetch_index] == entry.physical_offset):
+            at[0] = x.buffer + x.fetch_at
+            checked[0] = True
+            return OK
+        fetch_release(s)
+    status = s.log.view(entry.physical_offset, entry.size, at)
+    checked[0] = status == OK and (at[0] >= s.log.ring.base
+                                   and at[0] < s.log.ring.base + 2 * s.log.ring.size)
+    if status == ABSENT and x.unreadable == entry.physical_offset:
+        return CORRUPT
+    if status == ABSENT and x.fetch_state != FETCH_IDLE:
+        return NOT_READY
+    return status
+
+
+cdef void record_used(ShardState s, int32_t level) noexcept nogil:
+    """The first record of the buffer, if it is this level's, is delivered or passed."""
+    cdef Schedule* x = &s.schedule
+    if x.fetch_state != FETCH_READY or x.fetch_level != level:
+        return
+    x.fetch_at += x.read.sizes[x.fetch_index]
+    x.fetch_index += 1
+    if x.fetch_index == x.read.done_count:
+        fetch_release(s)
+
+
+# ------------------------------------------------------------------- delivery
+
+cdef int64_t due_of_record(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+                           const uint8_t* at, int64_t end_offset) noexcept nogil:
+    """When the message is due whose queue entry does not say so (is_outside_address)."""
+    cdef RecordView view
+    if record_parse(at, entry.size, entry.physical_offset, False, &view) != OK:
+        return 0                        # passed as damaged
+    return due_ms(s, level, offset, view.store_timestamp_ms + s.schedule.levels[level].delay_ms,
+                  end_offset)
+
+
+cdef int drop(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+              const char* why) noexcept nogil:
+    cdef char line[256]
+    s.schedule.dropped += 1
+    snprintf(line, sizeof(line), b"delay level %d: message %lld at log offset %lld is passed: %s",
+             level + 1, <long long> offset, <long long> entry.physical_offset, why)
+    tell_event(s, NULL, line)
+    return PASSED
+
+
+cdef int want_topic(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+                    const SendProperties* found, int32_t queue_id) noexcept nogil:
+    """The real topic was deleted meanwhile: control makes it again, the level looks again soon."""
+    cdef DelayLevel* l = &s.schedule.levels[level]
+    l.wanted += 1
+    if l.wanted > WANTED_MAX:
+        l.wanted = 0
+        return drop(s, level, offset, entry, b"its topic is gone and cannot be made")
+    if l.wanted % 10 == 1:
+        link_tell(&s.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
+                  found.real_topic.length)
+    return NOT_FOUND
+
+
+cdef int find_target(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+                     const RecordView* view, Topic** topic, Queue** queue) noexcept nogil:
+    """Where the message was meant to go. OK, PASSED or NOT_FOUND (look again)."""
+    cdef SendProperties found
+    cdef int32_t queue_id, queues
+    if scan_properties(view.properties, view.properties_bytes, &found) != OK:
+        return drop(s, level, offset, entry, b"its properties are malformed")
+    if (found.real_topic.bytes == NULL or found.real_queue_id.bytes == NULL
+            or text_i32(&found.real_queue_id, &queue_id) != OK or queue_id < 0
+            or text_equals(&found.real_topic, b"RMQ_SYS_TRANS_HALF_TOPIC", 24)
+            or text_equals(&found.real_topic, b"SCHEDULE_TOPIC_XXXX", 19)):
+        return drop(s, level, offset, entry, b"REAL_TOPIC or REAL_QID name no place to go")
+    topic[0] = <Topic*> name_map_find(&s.topics, found.real_topic.bytes, found.real_topic.length)
+    if topic[0] == NULL:
+        return want_topic(s, level, offset, entry, &found, queue_id)
+    s.schedule.levels[level].wanted = 0
+    queues = topic[0].write_queues if topic[0].write_queues > topic[0].read_queues \
+        else topic[0].read_queues
+    if queue_id >= queues:
+        queue_id = queues - 1           # the topic has become smaller
+    queue[0] = topic_queue(topic[0], s.queues, queue_id)
+    if queue[0] == NULL:
+        return drop(s, level, offset, entry, b"its topic has no queues")
+    return OK
+
+
+cdef int deliver_record(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+                        const uint8_t* at, bint checked) noexcept nogil:
+    """OK, PASSED, or why the message has to wait."""
+    cdef RecordView view
+    cdef Topic* topic = NULL
+    cdef Queue* queue = NULL
+    cdef Message m
+    cdef Appended appended
+    cdef int status = record_parse(at, entry.size, entry.physical_offset, not checked, &view)
+    if status != OK or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset:
+        s.counters.corrupt_records += 1
+        return drop(s, level, offset, entry, b"its record is damaged")
+    status = find_target(s, level, offset, entry, &view, &topic, &queue)
+    if status != OK:
+        return status
+    message_of_record(&m, &view)
+    status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
+    if status == OK:
+        status = append_message(s, topic, queue, &m, &appended)
+    if status == OK:
+        s.schedule.delivered += 1
+    return status
+
+
+cdef int64_t retry_at(ShardState s, int status) noexcept nogil:
+    """When to look again after the message could not be delivered."""
+    if status == RING_FULL:
+        return 0
+    return s.now_ms + (1 if status == NOT_READY else RETRY_MS)
+
+
+cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* bytes) noexcept nogil:
+    """Delivers from the level until nothing is due, something waits or the turn has had enough."""
+    cdef DelayLevel* level = &s.schedule.levels[i]
+    cdef Queue* queue = level_queue(s, i)
+    cdef QueueEntry entries[ENTRIES_AT_ONCE]
+    cdef const uint8_t* at = NULL
+    cdef bint checked = False
+    cdef int64_t due
+    cdef int32_t n
+    cdef int count, status
+    level.look_ms = LOOK_AT_NEWS
+    while queue != NULL and level.next_offset < queue.max_offset:
+        if level.next_offset < queue.min_offset:
+            tell_event(s, NULL, b"delayed messages were deleted with old log files")
+            level.next_offset = queue.min_offset
+            continue
+        count = s.queues.read(queue, level.next_offset, ENTRIES_AT_ONCE, entries)
+        if count == ABSENT:
+            level.look_ms = s.now_ms + FETCH_POLL_MS
+            if s.schedule.fetch_state == FETCH_READY and s.schedule.fetch_level == i:
+                fetch_release(s)
+            if s.schedule.fetch_state == FETCH_IDLE:
+                fetch_entries(s, i, queue, level.next_offset)
+            return
+        if count <= 0:
+            tell_event(s, NULL, b"an entry of SCHEDULE_TOPIC_XXXX cannot be read and is passed")
+            s.schedule.dropped += 1
+            level.next_offset += 1
+            continue
+        for n in range(count):
+            if entries[n].size <= 0:
+                level.next_offset += 1
+                continue
+            due = due_ms(s, i, level.next_offset, entries[n].tags_code, queue.next_offset)
+            if due > s.schedule.clock_ms:
+                level.look_ms = s.now_ms + (due - s.schedule.clock_ms)
+                return
+            if messages[0] <= 0 or bytes[0] <= 0:
+                level.look_ms = 0
+                return
+            status = find_record(s, i, &entries[n], &at, &checked)
+            if status == ABSENT or status == NOT_READY:
+                level.look_ms = s.now_ms + FETCH_POLL_MS
+                if status == ABSENT:
+                    fetch_records(s, i, &entries[n], count - n, level.next_offset,
+                                  queue.next_offset)
+                return
+            if status == OK and is_outside_address(entries[n].tags_code):
+                due = due_of_record(s, i, level.next_offset, &entries[n], at, queue.next_offset)
+                if due > s.schedule.clock_ms:
+                    level.look_ms = s.now_ms + (due - s.schedule.clock_ms)
+                    if s.schedule.fetch_state == FETCH_READY and s.schedule.fetch_level == i:
+                        fetch_release(s)
+                    return
+            if status == OK:
+                status = deliver_record(s, i, level.next_offset, &entries[n], at, checked)
+            else:
+                status = drop(s, i, level.next_offset, &entries[n], b"its record cannot be read")
+            if status < 0:
+                level.look_ms = retry_at(s, status)
+                return
+            record_used(s, i)
+            level.next_offset += 1
+            messages[0] -= 1
+            bytes[0] -= entries[n].size
+
+
+cdef void deliver_due(ShardState s) noexcept nogil:
+    cdef DelayLevel* level
+    cdef int32_t messages = DELIVER_MAX
+    cdef int64_t bytes = DELIVER_BYTES_MAX
+    cdef int32_t n, i
+    if s.schedule.count == 0 or s.schedule.clock_unsure or load_acquire_i32(&s.stopping):
+        return
+    for n in range(s.schedule.count):
+        i = (s.schedule.first + n) % s.schedule.count
+        level = &s.schedule.levels[i]
+        if level.look_ms > s.now_ms and level.look_ms != LOOK_AT_NEWS:
+            continue
+        if not s.writable or s.log.poisoned():
+            level.look_ms = s.now_ms + RETRY_MS
+        else:
+            deliver_level(s, i, &messages, &bytes)
+    s.schedule.first = (s.schedule.first + 1) % s.schedule.count

@@ -1,0 +1,252 @@
+"""Timed messages that are due. See timer_deliver.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from cext.base.status cimport NOT_READY, OK
+from cext.flow.log.append cimport (
+    Appended,
+    Message,
+    append_message,
+    make_room,
+    message_of_record,
+    record_bytes_max,
+)
+from cext.flow.control.control_link cimport WANT_TOPIC, link_tell
+from cext.flow.delay.recalled cimport recall_add, recall_has
+from cext.flow.replying cimport tell_event
+from cext.flow.delay.timer cimport TimerClock
+from cext.flow.delay.timer_feed cimport timer_due, timer_parse, timer_queue
+from cext.flow.delay.timer_fetch cimport FETCH_RECORDS, timer_fetch, timer_find
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue, QueueEntry
+from cext.store.record cimport RecordView
+from cext.store.record_crc cimport record_crc_strip
+from cext.store.timer_heap cimport (
+    TIMER_FRESH,
+    TIMER_MESSAGE,
+    TIMER_NEVER,
+    TIMER_ROLL,
+    TimerEntry,
+    key_before,
+    key_same,
+    timer_heap_pop,
+    timer_heap_push,
+    timer_offset,
+)
+from cext.wire.properties cimport (
+    PROPERTIES_BYTES_MAX,
+    PROPERTY_SEPARATOR,
+    SendProperties,
+    append_number,
+)
+from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.text cimport text_equals, text_i32, text_i64, text_of
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    PARK_MS = 100               # between looks for a missing topic
+    LOOKS_MAX = 50              # for it, before its message is dropped
+    PARKED = 2                  # of flags, with the looks so far from bit 8 on
+    ADDED_BYTES_MAX = 128       # TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS, TIMER_ROLL_TIMES
+    PASSED = 1                  # the entry is done with, nothing was delivered
+    ASIDE = 2                   # its topic is missing: it is looked at later
+
+# What a message that is stored anew has of these is old; else it has none.
+cdef const char* REPLACED[3]
+REPLACED[0] = "TIMER_ROLL_TIMES"
+REPLACED[1] = "TIMER_ENQUEUE_MS"
+REPLACED[2] = "TIMER_DEQUEUE_MS"
+
+
+cdef int drop(ShardState s, const TimerEntry* entry, const char* why) noexcept nogil:
+    cdef char line[256]
+    s.timers.dropped += 1
+    snprintf(line, sizeof(line), b"timed message at log offset %lld is passed: %s",
+             <long long> timer_offset(entry), why)
+    tell_event(s, NULL, line)
+    return PASSED
+
+
+cdef void fill_message(ShardState s, const RecordView* view, const SendProperties* found,
+                       bint rolled, Message* m) noexcept nogil:
+    """The stored message with the broker's own properties added, in s.redirect.after."""
+    cdef uint8_t* out = s.redirect.after
+    cdef uint32_t length = view.properties_bytes
+    cdef int64_t times = 0
+    if rolled or found.timer_roll_times.bytes != NULL:
+        length = copy_properties_without(view.properties, length, REPLACED, 3, out)
+    else:
+        memcpy(out, view.properties, length)
+    length = <uint32_t> record_crc_strip(out, length)
+    if length > 0 and out[length - 1] != PROPERTY_SEPARATOR:
+        out[length] = PROPERTY_SEPARATOR
+        length += 1
+    if length + ADDED_BYTES_MAX <= PROPERTIES_BYTES_MAX:
+        if found.timer_roll_times.bytes != NULL:
+            text_i64(&found.timer_roll_times, &times)
+        times = min(max(times, <int64_t> 0), <int64_t> 0x7FFFFFFE)
+        if rolled or times > 0:
+            length += append_number(out + length, b"TIMER_ROLL_TIMES", 16, times + rolled)
+        length += append_number(out + length, b"TIMER_ENQUEUE_MS", 16, view.store_timestamp_ms)
+        length += append_number(out + length, b"TIMER_DEQUEUE_MS", 16, s.wall_ms)
+    message_of_record(m, view)
+    m.properties = text_of(out, length)
+
+
+cdef int append(ShardState s, Topic* topic, Queue* queue, const Message* m) noexcept nogil:
+    cdef Appended appended
+    cdef int status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
+    return append_message(s, topic, queue, m, &appended) if status == OK else status
+
+
+cdef int roll(ShardState s, const TimerEntry* entry, const RecordView* view,
+              const SendProperties* found) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> b"rmq_sys_wheel_timer",
+                                               19)
+    cdef Queue* queue = timer_queue(s)
+    cdef QueueEntry of_queue
+    cdef Message m
+    cdef int64_t tags_code = 0
+    cdef bint relative = False
+    cdef int status
+    if queue == NULL:
+        return NOT_READY
+    if s.queues.read(queue, view.queue_offset, 1, &of_queue) == 1 \
+            and of_queue.physical_offset == view.physical_offset:
+        tags_code = of_queue.tags_code
+    fill_message(s, view, found, True, &m)
+    m.own_tags_code = timer_due(view, found, tags_code, &m.tags_code, &relative)
+    status = append(s, topic, queue, &m)
+    s.timers.rolled += status == OK
+    return status
+
+
+cdef int park(ShardState s, TimerClock* clock, const TimerEntry* entry,
+              const SendProperties* found, int32_t queue_id) noexcept nogil:
+    """The real topic was deleted meanwhile: control makes it again, the message waits aside."""
+    cdef TimerEntry later = entry[0]
+    cdef uint32_t looks = entry.flags >> 8
+    if looks >= LOOKS_MAX:
+        return drop(s, entry, b"its topic is gone and cannot be made")
+    if looks % 10 == 0:
+        link_tell(&s.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
+                  found.real_topic.length)
+    if not entry.flags & PARKED:
+        clock.parked_count += 1
+        if key_before(&entry.key, &clock.parked):
+            clock.parked = entry.key
+    later.key.due_ms = clock.now_ms + PARK_MS
+    later.flags = PARKED | (looks + 1) << 8 | (entry.flags & (TIMER_ROLL | TIMER_FRESH))
+    timer_heap_pop(&clock.heap)
+    timer_heap_push(&clock.heap, &later)
+    return ASIDE
+
+
+cdef int deliver_message(ShardState s, TimerClock* clock, const TimerEntry* entry,
+                         const RecordView* view, const SendProperties* found) noexcept nogil:
+    cdef Topic* topic
+    cdef Queue* queue
+    cdef Message m
+    cdef int32_t queue_id = -1, queues
+    cdef int status
+    if (found.real_topic.bytes == NULL or found.real_queue_id.bytes == NULL
+            or text_i32(&found.real_queue_id, &queue_id) != OK or queue_id < 0
+            or text_equals(&found.real_topic, b"RMQ_SYS_TRANS_HALF_TOPIC", 24)
+            or text_equals(&found.real_topic, b"SCHEDULE_TOPIC_XXXX", 19)
+            or text_equals(&found.real_topic, b"rmq_sys_wheel_timer", 19)):
+        return drop(s, entry, b"REAL_TOPIC or REAL_QID name no place to go")
+    if clock.recalled.count > 0 and recall_has(&clock.recalled, &found.real_topic,
+                                               &found.uniq_key, entry.key.due_ms):
+        s.timers.recalled += 1
+        return PASSED
+    topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes, found.real_topic.length)
+    if topic == NULL:
+        return park(s, clock, entry, found, queue_id)
+    queues = topic.write_queues if topic.write_queues > topic.read_queues else topic.read_queues
+    queue = topic_queue(topic, s.queues, queue_id if queue_id < queues else queues - 1)
+    if queue == NULL:
+        return drop(s, entry, b"its topic has no queues")
+    fill_message(s, view, found, False, &m)
+    status = append(s, topic, queue, &m)
+    s.timers.delivered += status == OK
+    topic.numbers.timed_out += status == OK
+    return status
+
+
+cdef int deliver_entry(ShardState s, TimerClock* clock, const TimerEntry* entry,
+                       const uint8_t* at, bint checked) noexcept nogil:
+    """OK, PASSED, ASIDE, or why it has to wait."""
+    cdef RecordView view
+    cdef SendProperties found
+    if not timer_parse(s, at, timer_offset(entry), entry.size, checked, &view, &found):
+        return drop(s, entry, b"its record is damaged or not of a timed message")
+    if entry.flags & TIMER_ROLL:
+        return roll(s, entry, &view, &found)
+    if not entry.key.place & TIMER_MESSAGE:
+        if not recall_add(&clock.recalled, &found.timer_delete_key, entry.key.due_ms):
+            return drop(s, entry, b"too many messages are recalled at once")
+        return PASSED
+    return deliver_message(s, clock, entry, &view, &found)
+
+
+cdef void fetch(ShardState s, const TimerClock* clock) noexcept nogil:
+    """Of what is on top of the heap, all due soon, what is not in memory."""
+    cdef int64_t offsets[FETCH_RECORDS]
+    cdef int32_t sizes[FETCH_RECORDS]
+    cdef const uint8_t* at = NULL
+    cdef bint checked = False
+    cdef const TimerEntry* entry
+    cdef int32_t i, n = 0
+    for i in range(4 * FETCH_RECORDS):
+        if i >= clock.heap.count or n == FETCH_RECORDS:
+            break
+        entry = &clock.heap.entries[i]
+        if entry.key.due_ms <= clock.now_ms and timer_find(
+                s, timer_offset(entry), entry.size, &at, &checked) == NOT_READY:
+            offsets[n] = timer_offset(entry)
+            sizes[n] = entry.size
+            n += 1
+    if n > 0:
+        timer_fetch(s, offsets, sizes, n)
+
+
+cdef int deliver_clock(ShardState s, int32_t number, const TimerKey* bound, int32_t* messages,
+                       int64_t* bytes) noexcept nogil:
+    cdef TimerClock* clock = &s.timers.clocks[number]
+    cdef TimerEntry entry
+    cdef const uint8_t* at = NULL
+    cdef bint checked = False
+    cdef int status
+    while clock.heap.count > 0:
+        entry = clock.heap.entries[0]
+        if entry.key.due_ms > clock.now_ms or not key_before(&entry.key, bound):
+            return OK
+        if messages[0] <= 0 or bytes[0] <= 0:
+            return OK
+        if key_same(&entry.key, &clock.last):
+            timer_heap_pop(&clock.heap)
+            continue
+        status = timer_find(s, timer_offset(&entry), entry.size, &at, &checked)
+        if status == NOT_READY:
+            fetch(s, clock)
+            return NOT_READY
+        if status == OK:
+            status = deliver_entry(s, clock, &entry, at, checked)
+        else:
+            status = drop(s, &entry, b"its record cannot be read, or was deleted with its file")
+        if status < 0:
+            return status
+        messages[0] -= 1
+        bytes[0] -= entry.size
+        if status == ASIDE:
+            continue
+        if entry.flags & PARKED:
+            clock.parked_count -= 1
+            if clock.parked_count == 0:
+                clock.parked.due_ms = TIMER_NEVER
+        clock.last = entry.key
+        timer_heap_pop(&clock.heap)
+    return OK

@@ -1,0 +1,193 @@
+"""From the queue of timed messages to the heaps. See timer_feed.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcmp
+
+from cext.base.status cimport ABSENT, NOT_FOUND, NOT_READY, OK
+from cext.flow.replying cimport tell_event
+from cext.flow.delay.timer cimport (
+    CLOCK_STEADY,
+    CLOCK_WALL,
+    HEAP_ENTRIES,
+    TIMER_CLOCKS,
+    TimerClock,
+    Timers,
+)
+from cext.flow.delay.timer_fetch cimport (
+    FETCH_RECORDS,
+    timer_fetch,
+    timer_fetch_entries,
+    timer_find,
+)
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport QueueEntry
+from cext.store.record cimport record_parse
+from cext.store.timer_heap cimport (
+    TIMER_FRESH,
+    TIMER_MESSAGE,
+    TIMER_ROLL,
+    TimerEntry,
+    key_before,
+    timer_heap_push,
+)
+from cext.wire.properties cimport scan_properties
+from cext.wire.text cimport text_i64
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    ENTRIES_AT_ONCE = 64
+    SECOND_MS = 1000                # the widest precision Apache has
+    TIME_BITS = 50                  # of a time in ms: 35,000 years
+
+
+cdef Queue* timer_queue(ShardState s) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> b"rmq_sys_wheel_timer",
+                                               19)
+    return topic_queue(topic, s.queues, 0) if topic != NULL else NULL
+
+
+cdef bint timer_parse(ShardState s, const uint8_t* at, int64_t offset, int32_t size, bint checked,
+                      RecordView* view, SendProperties* found) noexcept nogil:
+    if record_parse(at, size, offset, not checked, view) != OK or view.total_bytes != \
+            <uint32_t> size:
+        s.counters.corrupt_records += 1
+        return False
+    return (view.topic_bytes == 19 and memcmp(view.topic, b"rmq_sys_wheel_timer", 19) == 0
+            and scan_properties(view.properties, view.properties_bytes, found) == OK
+            and found.timer_out_ms.bytes != NULL)
+
+
+cdef bint timer_due(const RecordView* view, const SendProperties* found, int64_t tags_code,
+                    int64_t* due_ms, bint* relative) noexcept nogil:
+    cdef int64_t out_ms = 0, asked = 0
+    cdef int64_t limit = <int64_t> 1 << TIME_BITS
+    if text_i64(&found.timer_out_ms, &out_ms) != OK or out_ms < 0 or out_ms > limit:
+        return False
+    relative[0] = found.timer_delay_sec.bytes != NULL or found.timer_delay_ms.bytes != NULL
+    if out_ms < tags_code <= out_ms + SECOND_MS:
+        due_ms[0] = tags_code
+        return True
+    if found.timer_delay_sec.bytes != NULL:
+        if text_i64(&found.timer_delay_sec, &asked) == OK and asked < limit // SECOND_MS:
+            asked = view.store_timestamp_ms + asked * SECOND_MS
+    elif found.timer_delay_ms.bytes != NULL:
+        if text_i64(&found.timer_delay_ms, &asked) == OK and asked < limit:
+            asked += view.store_timestamp_ms
+    elif text_i64(&found.timer_deliver_ms, &asked) != OK:
+        asked = out_ms + SECOND_MS
+    due_ms[0] = min(max(asked, out_ms + 1), out_ms + SECOND_MS)
+    return True
+
+
+cdef void push(ShardState s, int32_t number, TimerEntry* entry,
+               int64_t queue_offset) noexcept nogil:
+    """Nothing when the last run of the broker delivered it."""
+    if queue_offset < s.timers.recovered.fed and key_before(&entry.key,
+                                                            &s.timers.recovered.before[number]):
+        return
+    timer_heap_push(&s.timers.clocks[number].heap, entry)
+    s.timers.clocks[number].unsealed += 1
+
+
+cdef void feed_one(ShardState s, const QueueEntry* of_queue, int64_t queue_offset,
+                   const uint8_t* at, bint checked) noexcept nogil:
+    cdef Timers* x = &s.timers
+    cdef RecordView view
+    cdef SendProperties found
+    cdef TimerEntry entry
+    cdef char line[128]
+    cdef int64_t due_ms = 0, wait_ms
+    cdef bint relative = False, deletion
+    if not timer_parse(s, at, of_queue.physical_offset, of_queue.size, checked, &view,
+                       &found) or not timer_due(&view, &found, of_queue.tags_code, &due_ms,
+                                                &relative):
+        x.dropped += 1
+        snprintf(line, sizeof(line), b"timed message %lld at log offset %lld is passed: it is "
+                 b"damaged or none", <long long> queue_offset,
+                 <long long> of_queue.physical_offset)
+        tell_event(s, NULL, line)
+        return
+    entry.size = of_queue.size
+    entry.flags = TIMER_FRESH
+    wait_ms = due_ms - view.store_timestamp_ms
+    if wait_ms >= x.roll_ms:
+        entry.flags |= TIMER_ROLL
+        due_ms = view.store_timestamp_ms + (
+            x.roll_ms // 2 if wait_ms - x.roll_ms < x.roll_ms // 3 else x.roll_ms)
+    deletion = found.timer_delete_key.bytes != NULL
+    entry.key.place = of_queue.physical_offset | (0 if deletion else TIMER_MESSAGE)
+    entry.key.due_ms = due_ms
+    if deletion or not relative:
+        push(s, CLOCK_WALL, &entry, queue_offset)
+    entry.key.due_ms = due_ms + x.shift_ms
+    # A deletion knows the time of its message, not by which clock that waits. Stored anew once.
+    if relative or (deletion and not entry.flags & TIMER_ROLL):
+        push(s, CLOCK_STEADY, &entry, queue_offset)
+
+
+cdef void fetch(ShardState s, const QueueEntry* entries, int32_t count) noexcept nogil:
+    cdef int64_t offsets[FETCH_RECORDS]
+    cdef int32_t sizes[FETCH_RECORDS]
+    cdef int32_t i, n = 0
+    for i in range(count):
+        if entries[i].size > 0 and entries[i].physical_offset >= s.log.min_offset():
+            offsets[n] = entries[i].physical_offset
+            sizes[n] = entries[i].size
+            n += 1
+    timer_fetch(s, offsets, sizes, n)
+
+
+cdef bint has_room(ShardState s) noexcept nogil:
+    cdef const TimerClock* clock
+    cdef int32_t i
+    for i in range(TIMER_CLOCKS):
+        clock = &s.timers.clocks[i]
+        if clock.heap.count >= HEAP_ENTRIES or clock.unsealed >= HEAP_ENTRIES // 2:
+            return False
+    return True
+
+
+cdef bint timer_feed(ShardState s) noexcept nogil:
+    cdef Timers* x = &s.timers
+    cdef Queue* queue = timer_queue(s)
+    cdef QueueEntry entries[ENTRIES_AT_ONCE]
+    cdef const uint8_t* at = NULL
+    cdef bint checked = False
+    cdef int32_t n, fed = 0
+    cdef int count, status
+    if queue == NULL:
+        return False
+    if x.fed < queue.min_offset:
+        x.fed = queue.min_offset
+    while x.fed < queue.max_offset and has_room(s):
+        if fed >= FEED_MAX:
+            return True
+        count = s.queues.read(queue, x.fed, ENTRIES_AT_ONCE, entries)
+        if count == ABSENT:
+            timer_fetch_entries(s, queue, x.fed)
+            return False
+        if count <= 0:
+            tell_event(s, NULL, b"an entry of rmq_sys_wheel_timer cannot be read and is passed")
+            x.dropped += 1
+            x.fed += 1
+            continue
+        for n in range(count):
+            if not has_room(s):
+                return False
+            if entries[n].size > 0:
+                status = timer_find(s, entries[n].physical_offset, entries[n].size, &at, &checked)
+                if status == NOT_READY:
+                    fetch(s, &entries[n], count - n)
+                    return False
+                if status == OK:
+                    feed_one(s, &entries[n], x.fed, at, checked)
+                elif status != NOT_FOUND:
+                    x.dropped += 1
+                    tell_event(s, NULL, b"the record of a timed message cannot be read: passed")
+            x.fed += 1
+            fed += 1
+    if x.fed >= queue.max_offset:
+        x.ready = True
+    return False

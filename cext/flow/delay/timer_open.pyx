@@ -1,0 +1,247 @@
+"""Timed messages at the start and the stop of a shard. See timer_open.pxd.
+
+    DIR/rmqTimers/wall, steady      files of the two clocks (cext/store/timer_keeper.pxd)
+    DIR/rmqTimers/position          cext/store/timer_position.pxd
+    DIR/config/timercheck           Apache RocketMQ's: read when there is no position or one of
+                                    before it, so that a store taken over from it delivers nothing
+                                    twice; written at a stop, with the oldest message that still
+                                    waits: from there on it reads the queue again
+"""
+import logging
+import os
+import pathlib
+import shutil
+
+from libc.stdint cimport int32_t, int64_t
+
+from cext.base.clock cimport boot_ms, wall_ms
+from cext.base.status cimport OK
+from cext.flow.delay.recalled cimport recall_close
+from cext.flow.delay.timer cimport CLOCK_STEADY, CLOCK_WALL, HEAP_ENTRIES, TIMER_CLOCKS, Timers
+from cext.flow.delay.timer_feed cimport timer_queue
+from cext.flow.delay.timer_turn cimport timer_seal_all
+from cext.store.consume_queue cimport Queue, QueueEntry
+from cext.store.timer_heap cimport (
+    TIMER_NEVER,
+    timer_heap_close,
+    timer_heap_open,
+    timer_offset,
+)
+from cext.store.timer_keeper cimport TimerKeeper
+from cext.store.timer_position cimport position_close, position_open
+
+from cext.store.checkpoint import boot_id
+from rmq.errors import StoreError
+
+cdef enum:
+    SLOT_MS = 1000              # of Apache's wheel
+    STEP_MS = 5                 # a smaller step of the clock is none, as in schedule.pyx
+
+log = logging.getLogger("rmq.timers")
+
+
+cdef timers_open(ShardState s, dict given):
+    cdef Timers* x = &s.timers
+    cdef int32_t i
+    cdef bytes path
+    cdef int64_t log_end = s.log.marks.written
+    x.file.fd = -1
+    x.fetch.unreadable = -1
+    x.max_delay_ms = given["timer_max_delay_ms"]
+    x.precision_ms = given["timer_precision_ms"]
+    x.roll_ms = given["timer_roll_ms"]
+    x.enabled = given["timers"]
+    if not x.enabled:
+        return
+    root = pathlib.Path(given["root"], "rmqTimers")
+    root.mkdir(exist_ok=True)
+    for i in range(TIMER_CLOCKS):
+        if timer_heap_open(&x.clocks[i].heap, HEAP_ENTRIES) != OK:
+            raise MemoryError("no memory for timers")
+        x.clocks[i].parked.due_ms = TIMER_NEVER
+        x.clocks[i].last.due_ms = -1
+    path = os.fsencode(root / "position")
+    if position_open(&x.file, path, log_end, &x.recovered) != OK:
+        raise StoreError(f"{root / 'position'} cannot be opened or has no room on the disk")
+    take_over(x, pathlib.Path(given["root"], "config", "timercheck"))
+    set_steady(x)
+    x.position = x.recovered
+    s.wall_keeper = TimerKeeper(s.log, str(root / "wall"), HEAP_ENTRIES)
+    s.steady_keeper = TimerKeeper(s.log, str(root / "steady"), HEAP_ENTRIES)
+    known = s.wall_keeper.open(log_end, x.recovered.before[CLOCK_WALL].due_ms,
+                               x.recovered.before[CLOCK_WALL].place)
+    known = s.steady_keeper.open(log_end, x.recovered.before[CLOCK_STEADY].due_ms,
+                                 x.recovered.before[CLOCK_STEADY].place) and known
+    x.fed = min(s.wall_keeper.covers, s.steady_keeper.covers) if known else 0
+    x.clock_moved = True
+    x.started = True
+
+
+cdef void take_over(Timers* x, object path):
+    """Apache RocketMQ stored last: what it has fired, and what of the queue it has taken in."""
+    try:
+        numbers = path.read_bytes()[:24]
+    except OSError:
+        return
+    if len(numbers) < 24:
+        return
+    fired_ms = int.from_bytes(numbers[:8], "big", signed=True)
+    taken = int.from_bytes(numbers[16:24], "big", signed=True)
+    if not (0 < fired_ms < 1 << 50 and taken >= 0):
+        return
+    # What this broker wrote at a stop is never beyond its position: Apache has had the store since.
+    if x.recovered.fed > 0 and fired_ms + 1 <= x.recovered.before[CLOCK_WALL].due_ms:
+        return
+    # Due times of a slot are in the second that follows it; slots before fired_ms have fired.
+    x.recovered.before[CLOCK_WALL].due_ms = fired_ms + 1
+    x.recovered.before[CLOCK_STEADY].due_ms = fired_ms + 1 + x.recovered.shift_ms
+    x.recovered.before[CLOCK_WALL].place = x.recovered.before[CLOCK_STEADY].place = 0
+    x.recovered.fed = taken
+    log.info("timed messages go on from config/timercheck: %d taken in, fired up to %d", taken,
+             fired_ms)
+
+
+cdef void set_steady(Timers* x):
+    """The steady clock: as it was, and not moved by steps of the wall clock since, on this boot."""
+    cdef int64_t boot = int.from_bytes(boot_id()[:8], "big", signed=True)
+    cdef int64_t wall = wall_ms()
+    cdef int64_t base_ms = wall - boot_ms()
+    while wall_ms() - wall > 1:             # interrupted between the two clocks
+        wall = wall_ms()
+        base_ms = wall - boot_ms()
+    x.shift_ms = x.recovered.shift_ms
+    if x.recovered.boot == boot and not -STEP_MS <= base_ms - x.recovered.base_ms <= STEP_MS:
+        x.shift_ms -= base_ms - x.recovered.base_ms
+    x.recovered.boot = boot
+
+
+cdef timers_start(ShardState s):
+    if s.timers.started:
+        s.wall_keeper.start()
+        s.steady_keeper.start()
+
+
+cdef timers_stop(ShardState s):
+    if not s.timers.started:
+        return
+    s.wall_keeper.stop()                # takes what was sealed
+    s.steady_keeper.stop()
+    if s.timers.ready and not s.log.poisoned():
+        timer_seal_all(s)
+    s.wall_keeper.finish()
+    s.steady_keeper.finish()
+    if s.timers.ready and not s.log.poisoned():
+        hand_over(s)
+    s.timers.started = False
+
+
+cdef int64_t oldest_waiting(ShardState s):
+    """Offset in the queue of a message before which none waits."""
+    cdef Queue* queue = timer_queue(s)
+    cdef QueueEntry entry
+    cdef int64_t place = min(s.wall_keeper.oldest(), s.steady_keeper.oldest())
+    cdef int64_t low, high, middle
+    cdef int32_t i
+    cdef int64_t n
+    for i in range(TIMER_CLOCKS):
+        for n in range(s.timers.clocks[i].heap.count):
+            place = min(place, timer_offset(&s.timers.clocks[i].heap.entries[n]))
+    if queue == NULL:
+        return s.timers.fed
+    low, high = queue.min_offset, min(s.timers.fed, queue.max_offset)
+    while low < high:
+        middle = (low + high) // 2
+        if s.queues.read(queue, middle, 1, &entry) != 1:
+            return queue.min_offset         # not in memory: rather too early
+        if entry.physical_offset < place:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+cdef hand_over(ShardState s):
+    """Says to Apache RocketMQ how far this is; its own files of timers say what was long ago."""
+    cdef int64_t before_ms = min(s.timers.position.before[CLOCK_WALL].due_ms,
+                                 s.timers.position.before[CLOCK_STEADY].due_ms
+                                 - s.timers.shift_ms)
+    root = pathlib.Path(s.wall_keeper.directory).parent.parent
+    offset = oldest_waiting(s)
+    numbers = (max(before_ms - 1, 0) // SLOT_MS * SLOT_MS, 0, offset, offset, 0, wall_ms(), 1)
+    (root / "config").mkdir(exist_ok=True)
+    fresh = root / "config" / "timercheck.new"
+    fresh.write_bytes(b"".join(number.to_bytes(8, "big") for number in numbers))
+    os.replace(fresh, root / "config" / "timercheck")
+    (root / "timerwheel").unlink(missing_ok=True)
+    shutil.rmtree(root / "timerlog", ignore_errors=True)
+
+
+cdef timers_reopen(ShardState s):
+    cdef Timers* x = &s.timers
+    cdef int32_t i
+    log.error("a file of timers is damaged: all are made anew from rmq_sys_wheel_timer")
+    for i, keeper in enumerate((s.wall_keeper, s.steady_keeper)):
+        keeper.stop()
+        keeper.forget()
+        keeper.open(s.log.durable(), x.position.before[i].due_ms, x.position.before[i].place)
+        keeper.start()
+
+
+cdef void timers_pause(ShardState s, Arguments* x) noexcept nogil:
+    s.timers.started = False
+
+
+cdef void timers_resume(ShardState s, Arguments* x) noexcept nogil:
+    cdef int32_t i
+    for i in range(TIMER_CLOCKS):
+        s.timers.clocks[i].heap.count = 0
+        s.timers.clocks[i].parked_count = s.timers.clocks[i].unsealed = 0
+        s.timers.clocks[i].parked.due_ms = TIMER_NEVER
+        s.timers.recovered.before[i] = s.timers.position.before[i]
+    s.timers.recovered.fed = s.timers.position.fed
+    s.timers.fed = 0
+    s.timers.ready = False
+    s.timers.started = True
+
+
+cdef void timers_close(ShardState s) noexcept:
+    cdef int32_t i
+    for i in range(TIMER_CLOCKS):
+        timer_heap_close(&s.timers.clocks[i].heap)
+        recall_close(&s.timers.clocks[i].recalled)
+    position_close(&s.timers.file)
+    s.timers.started = False
+
+
+cdef dict timer_counters(ShardState s):
+    cdef Timers* x = &s.timers
+    cdef Queue* queue = timer_queue(s)
+    cdef int64_t late_ms = 0
+    cdef int32_t i
+    out = {"timers_waiting": 0,
+           "timers_behind": max(queue.max_offset - x.fed, 0) if x.started and queue != NULL else 0}
+    for i in range(TIMER_CLOCKS if x.started else 0):
+        out["timers_waiting"] += x.clocks[i].heap.count
+        if x.clocks[i].heap.count > 0:
+            late_ms = max(late_ms, x.clocks[i].now_ms - x.clocks[i].heap.entries[0].key.due_ms)
+    out |= {"timers_late_ms": late_ms, "timers_delivered": x.delivered,
+            "timers_recalled": x.recalled, "timers_rolled": x.rolled,
+            "timers_dropped": x.dropped, "timers_fetches": x.fetches,
+            "timers_fed": x.fed, "timers_ready": int(x.ready),
+            "timers_before_ms": x.position.before[CLOCK_WALL].due_ms}
+    if x.started:
+        out["timers_broken"] = int(s.wall_keeper.is_broken() or s.steady_keeper.is_broken())
+        for keeper in (s.wall_keeper, s.steady_keeper):
+            for name, number in keeper.counters().items():
+                out[f"timers_{name}"] = out.get(f"timers_{name}", 0) + number
+    return out
+
+
+cdef bint timer_option(ShardState s, str name, value):
+    if name == "timer_max_delay_sec":
+        s.timers.max_delay_ms = value * 1000
+    elif name == "timer_roll_ms":
+        s.timers.roll_ms = value
+    else:
+        return False
+    return True

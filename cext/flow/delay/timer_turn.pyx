@@ -1,0 +1,221 @@
+"""What timed messages do in a turn of the reactor. See timer_turn.pxd."""
+from libc.stdint cimport int32_t, int64_t
+
+from cext.base.atomics cimport load_acquire_i32
+from cext.base.status cimport NOT_READY, OK, RING_FULL
+from cext.flow.delay.recalled cimport recall_expire
+from cext.flow.replying cimport tell_event
+from cext.flow.delay.schedule cimport DELIVER_BYTES_MAX, DELIVER_MAX
+from cext.flow.delay.timer cimport (
+    CLOCK_STEADY,
+    CLOCK_WALL,
+    HEAP_ENTRIES,
+    TIMER_CLOCKS,
+    TimerClock,
+    Timers,
+)
+from cext.flow.delay.timer_deliver cimport deliver_clock
+from cext.flow.delay.timer_feed cimport timer_feed, timer_queue
+from cext.store.consume_queue cimport Queue
+from cext.store.timer_heap cimport (
+    TIMER_NEVER,
+    TimerKey,
+    key_before,
+    timer_heap_push,
+)
+from cext.store.timer_keeper cimport CHUNK_ENTRIES, TimerChunk, TimerKeeper
+from cext.store.timer_position cimport TimerPosition, position_write
+
+cdef enum:
+    RETRY_MS = 100              # after the store refused
+    SEAL_MS = 60000             # what was fed is in files after so long
+    FETCH_POLL_MS = 2
+
+
+cdef void set_clocks(ShardState s) noexcept nogil:
+    s.timers.clocks[CLOCK_WALL].now_ms = s.schedule.clock_ms
+    s.timers.clocks[CLOCK_STEADY].now_ms = s.schedule.clock_ms + s.timers.shift_ms
+
+
+cdef void timer_clock_set(ShardState s, int64_t by_ms) noexcept nogil:
+    s.timers.shift_ms -= by_ms
+    s.timers.clock_moved = True
+    s.timers.seal_soon = True               # what a restart feeds again has times of after it
+    s.timers.look_ms = 0
+    if s.timers.started:
+        set_clocks(s)
+        s.wall_keeper.tell(s.timers.clocks[CLOCK_WALL].now_ms,
+                           s.timers.position.before[CLOCK_WALL].due_ms)
+        s.wall_keeper.wake()
+
+
+# ------------------------------------------------------------------- files
+
+cdef void load(TimerKeeper keeper, TimerClock* clock) noexcept nogil:
+    """Takes over what the keeper hands out: half of the heap is for that, half for what is fed."""
+    cdef TimerChunk* chunk = keeper.next_chunk()
+    cdef int64_t i
+    while (chunk != NULL and clock.heap.count + CHUNK_ENTRIES <= HEAP_ENTRIES
+           and clock.heap.count - clock.unsealed < HEAP_ENTRIES // 2):
+        for i in range(chunk.count):
+            timer_heap_push(&clock.heap, &chunk.entries[i])
+        keeper.taken()
+        chunk = keeper.next_chunk()
+
+
+cdef void load_all(ShardState s) noexcept nogil:
+    load(s.wall_keeper, &s.timers.clocks[CLOCK_WALL])
+    load(s.steady_keeper, &s.timers.clocks[CLOCK_STEADY])
+
+
+cdef bint can_seal(ShardState s) noexcept nogil:
+    return (s.wall_keeper.can_seal() and s.steady_keeper.can_seal()
+            and s.timers.clocks[CLOCK_WALL].parked_count == 0
+            and s.timers.clocks[CLOCK_STEADY].parked_count == 0)
+
+
+cdef void seal(ShardState s) noexcept nogil:
+    cdef Timers* x = &s.timers
+    s.wall_keeper.seal(&x.clocks[CLOCK_WALL].heap, HEAP_ENTRIES // 4, x.fed, s.log.marks.written)
+    s.steady_keeper.seal(&x.clocks[CLOCK_STEADY].heap, HEAP_ENTRIES // 4, x.fed,
+                         s.log.marks.written)
+    x.clocks[CLOCK_WALL].unsealed = x.clocks[CLOCK_STEADY].unsealed = 0
+    x.last_seal_ms = s.now_ms
+    x.seal_soon = False
+
+
+cdef void seal_if_due(ShardState s) noexcept nogil:
+    cdef Timers* x = &s.timers
+    cdef bint full = False, fresh = False
+    cdef int32_t i
+    for i in range(TIMER_CLOCKS):
+        full = full or x.clocks[i].heap.count >= HEAP_ENTRIES or (
+            x.clocks[i].unsealed >= HEAP_ENTRIES // 2)
+        fresh = fresh or x.clocks[i].unsealed > 0
+    if not fresh:
+        x.last_seal_ms = s.now_ms
+        x.seal_soon = False
+    if (full or x.seal_soon or s.now_ms - x.last_seal_ms >= SEAL_MS) and can_seal(s):
+        seal(s)
+
+
+cdef void timer_seal_all(ShardState s) noexcept nogil:
+    if s.timers.started and can_seal(s) and (s.timers.clocks[CLOCK_WALL].unsealed > 0
+                                             or s.timers.clocks[CLOCK_STEADY].unsealed > 0):
+        seal(s)
+
+
+# ------------------------------------------------------------------- the turn
+
+cdef void deliver_all(ShardState s) noexcept nogil:
+    cdef Timers* x = &s.timers
+    cdef int32_t messages = DELIVER_MAX
+    cdef int64_t bytes = DELIVER_BYTES_MAX
+    cdef int status
+    status = deliver_clock(s, CLOCK_WALL, &s.wall_keeper.state.bound, &messages, &bytes)
+    if status == OK:
+        status = deliver_clock(s, CLOCK_STEADY, &s.steady_keeper.state.bound, &messages, &bytes)
+    if status == NOT_READY:
+        x.look_ms = s.now_ms + FETCH_POLL_MS
+    elif status < 0 and status != RING_FULL:
+        x.look_ms = s.now_ms + RETRY_MS
+
+
+cdef void timer_deliver(ShardState s) noexcept nogil:
+    cdef Timers* x = &s.timers
+    if not x.started or load_acquire_i32(&s.stopping):
+        return
+    set_clocks(s)
+    load_all(s)
+    if not x.ready or s.schedule.clock_unsure:
+        return
+    if x.look_ms <= s.now_ms:
+        x.look_ms = 0
+        if not s.writable or s.log.poisoned():
+            x.look_ms = s.now_ms + RETRY_MS
+        else:
+            deliver_all(s)
+    seal_if_due(s)
+
+
+cdef TimerKey undelivered(const TimerClock* clock, const TimerKey* bound) noexcept nogil:
+    """All that is before this key is delivered."""
+    cdef TimerKey key
+    key.due_ms = clock.now_ms + 1
+    key.place = 0
+    if key_before(bound, &key):
+        key = bound[0]
+    if clock.heap.count > 0 and key_before(&clock.heap.entries[0].key, &key):
+        key = clock.heap.entries[0].key
+    if clock.parked_count > 0 and key_before(&clock.parked, &key):
+        key = clock.parked
+    return key
+
+
+cdef void timer_written(ShardState s) noexcept nogil:
+    cdef Timers* x = &s.timers
+    cdef TimerPosition now
+    cdef int32_t i
+    if not x.started or s.log.poisoned():
+        return
+    timer_feed(s)
+    if not x.ready:
+        return
+    now.before[CLOCK_WALL] = undelivered(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound)
+    now.before[CLOCK_STEADY] = undelivered(&x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound)
+    for i in range(TIMER_CLOCKS):
+        recall_expire(&x.clocks[i].recalled, now.before[i].due_ms)
+    s.wall_keeper.tell(x.clocks[CLOCK_WALL].now_ms, now.before[CLOCK_WALL].due_ms)
+    s.steady_keeper.tell(x.clocks[CLOCK_STEADY].now_ms, now.before[CLOCK_STEADY].due_ms)
+    if x.done_seen == x.delivered + x.recalled + x.rolled and not x.clock_moved:
+        return
+    x.done_seen = x.delivered + x.recalled + x.rolled
+    x.clock_moved = False
+    now.fed = x.fed
+    now.log_end = s.log.marks.written
+    now.shift_ms = x.shift_ms
+    now.base_ms = s.schedule.clock_base
+    now.boot = x.recovered.boot
+    x.position = now
+    if position_write(&x.file, &now, s.log.durable()) != OK and not x.file_failed:
+        x.file_failed = True
+        tell_event(s, NULL, b"the position of timed messages cannot be written: after a kill some "
+                   b"are delivered twice")
+
+
+cdef int64_t timer_delivered_ms(ShardState s) noexcept nogil:
+    cdef Timers* x = &s.timers
+    cdef Queue* queue = timer_queue(s)
+    if not x.ready or queue == NULL or x.fed < queue.max_offset \
+            or queue.next_offset != queue.max_offset:
+        return -1
+    return undelivered(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound).due_ms
+
+
+cdef int64_t next_due(const TimerClock* clock, const TimerKey* bound) noexcept nogil:
+    """How long until the next is due, as far as is known."""
+    cdef int64_t due_ms = bound.due_ms
+    if clock.heap.count > 0 and clock.heap.entries[0].key.due_ms < due_ms:
+        due_ms = clock.heap.entries[0].key.due_ms
+    if due_ms == TIMER_NEVER:
+        return TIMER_NEVER
+    # Due, but in no heap yet: the keeper is late.
+    if due_ms <= clock.now_ms and (
+            clock.heap.count == 0 or not key_before(&clock.heap.entries[0].key, bound)):
+        return 1
+    return due_ms - clock.now_ms
+
+
+cdef int32_t timer_wait(ShardState s, int32_t limit_ms) noexcept nogil:
+    cdef Timers* x = &s.timers
+    cdef Queue* queue
+    cdef int64_t left
+    if not x.started:
+        return limit_ms
+    queue = timer_queue(s)
+    if queue != NULL and x.fed < queue.max_offset:
+        return min(limit_ms, 1)
+    left = min(next_due(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound),
+               next_due(&x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound))
+    left = max(left, x.look_ms - s.now_ms)
+    return <int32_t> max(<int64_t> 0, min(left, <int64_t> limit_ms))

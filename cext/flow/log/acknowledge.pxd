@@ -1,0 +1,13 @@
+"""Answers sends whose bytes have reached the mark they wait for."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from cext.flow.log.ack_queue cimport AckQueue, PendingAck
+from cext.flow.shard_state cimport ShardState
+
+# Answers every entry with end <= mark.
+cdef void settle(ShardState s, AckQueue* queue, int64_t mark) noexcept nogil
+# Answers every entry with an error: the log is poisoned and nothing will be acked any more.
+cdef void refuse_all(ShardState s, AckQueue* queue, const char* remark) noexcept nogil
+# Answers entries whose syncFlushTimeout has passed with FLUSH_DISK_TIMEOUT (10).
+cdef void expire(ShardState s, AckQueue* queue) noexcept nogil
+cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code, const char* remark) noexcept nogil

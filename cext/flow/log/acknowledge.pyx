@@ -1,0 +1,132 @@
+"""Answers sends whose bytes have reached the mark they wait for. See acknowledge.pxd.
+
+What an ack means: in ASYNC_FLUSH the record is written to the file, so a killed process loses
+nothing acked; in SYNC_FLUSH it is also synced, so a power cut loses nothing acked.
+"""
+from libc.stdint cimport uint64_t
+from libc.string cimport strlen
+
+from cext.base.clock cimport monotonic_us
+from cext.flow.log.ack_queue cimport ack_queue_first, ack_queue_pop
+from cext.flow.delay.recall_handle cimport HANDLE_BYTES_MAX, write_recall_handle
+from cext.flow.replying cimport (
+    FLUSH_DISK_TIMEOUT,
+    SERVICE_NOT_AVAILABLE,
+    SUCCESS,
+    reply_error_to,
+)
+from cext.flow.control.rpc_times cimport rpc_record
+from cext.memory.buffer_pool cimport buffer_pool_release
+from cext.net.connection cimport IN_JUMBO, IN_JUMBO_HEAD, Connection
+from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
+from cext.wire.replies cimport SendReply, send_reply_bytes_max, write_send_reply
+from cext.wire.text cimport text_of
+
+
+cdef void drop_early_reply(ShardState s, PendingAck* ack) noexcept nogil:
+    if ack.early_reply != NULL:
+        buffer_pool_release(&s.net.jumbo_pool, ack.early_reply)
+        ack.early_reply = NULL
+
+
+cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
+                     const char* remark) noexcept nogil:
+    """Writes the send's reply, in the client's own serialisation; nothing if the client left."""
+    cdef Connection* c = ack.connection
+    cdef SendReply reply
+    cdef uint8_t message_id[MESSAGE_ID_BYTES_MAX]
+    cdef uint8_t handle[HANDLE_BYTES_MAX]
+    cdef uint32_t handle_bytes = 0
+    cdef uint8_t* at
+    if c.id != ack.connection_id:
+        drop_early_reply(s, ack)
+        return
+    if ack.early_reply != NULL and code == SUCCESS:
+        if s.net.add_owned(c, ack.early_reply, ack.early_reply_bytes, ack.early_reply,
+                           IN_JUMBO_HEAD if ack.early_reply_bytes <= s.net.jumbo_pool.keep_bytes
+                           else IN_JUMBO):
+            ack.early_reply = NULL
+            return
+        drop_early_reply(s, ack)
+        s.net.close_connection(c)
+        return
+    drop_early_reply(s, ack)
+    if ack.only_code:
+        if remark == NULL:
+            remark = b""
+        if reply_error_to(s, c, ack.opaque, ack.serialize_type, code, remark) < 0:
+            s.net.close_connection(c)
+        return
+    reply.opaque = ack.opaque
+    reply.serialize_type = ack.serialize_type
+    reply.code = code
+    reply.remark = text_of(<const uint8_t*> remark, <uint32_t> strlen(remark)) \
+        if remark != NULL else text_of(NULL, 0)
+    reply.queue_id = ack.queue_id
+    reply.queue_offset = ack.queue_offset
+    reply.message_ids = text_of(message_id, write_offset_message_id(
+        message_id, s.options.store_host, s.options.store_host_bytes, ack.physical_offset))
+    reply.transaction_id = text_of(ack.uniq_key if ack.uniq_key_bytes > 0 else NULL,
+                                   ack.uniq_key_bytes)
+    reply.region = text_of(s.options.region, s.options.region_bytes)
+    if ack.has_recall_handle:
+        handle_bytes = write_recall_handle(s, ack.physical_offset, handle)
+    reply.recall_handle = text_of(handle if handle_bytes > 0 else NULL, handle_bytes)
+    reply.trace_on = s.options.trace_on
+    at = s.net.reserve_reply(c, <uint32_t> send_reply_bytes_max(&reply))
+    if at == NULL:
+        s.net.close_connection(c)
+        return
+    if not s.net.commit_reply(c, write_send_reply(at, &reply)):
+        s.net.close_connection(c)
+
+
+cdef inline int64_t arrived_ms(ShardState s, const PendingAck* ack) noexcept nogil:
+    return ack.deadline_ms - s.options.sync_flush_timeout_ms
+
+
+cdef void settle(ShardState s, AckQueue* queue, int64_t mark) noexcept nogil:
+    cdef PendingAck* ack = ack_queue_first(queue)
+    cdef int64_t now_ms, arrived = 0
+    cdef int32_t code = 0
+    cdef uint64_t alike = 0                 # answers since the last that differed
+    if ack == NULL or ack.end > mark:
+        return
+    now_ms = monotonic_us() // 1000
+    while ack != NULL and ack.end <= mark:
+        if ack.request_code != code or arrived_ms(s, ack) != arrived:
+            if alike > 0:
+                rpc_record(&s.rpc, code, SUCCESS, False, now_ms - arrived, alike)
+            code = ack.request_code
+            arrived = arrived_ms(s, ack)
+            alike = 0
+        alike += 1
+        answer_ack(s, ack, SUCCESS, NULL)
+        ack_queue_pop(queue)
+        ack = ack_queue_first(queue)
+    rpc_record(&s.rpc, code, SUCCESS, False, now_ms - arrived, alike)
+
+
+cdef void refuse_all(ShardState s, AckQueue* queue, const char* remark) noexcept nogil:
+    cdef PendingAck* ack = ack_queue_first(queue)
+    while ack != NULL:
+        rpc_record(&s.rpc, ack.request_code, SERVICE_NOT_AVAILABLE, False,
+                   s.now_ms - arrived_ms(s, ack), 1)
+        drop_early_reply(s, ack)
+        if ack.connection.id == ack.connection_id and reply_error_to(
+                s, ack.connection, ack.opaque, ack.serialize_type, SERVICE_NOT_AVAILABLE,
+                remark) < 0:
+            s.net.close_connection(ack.connection)
+        ack_queue_pop(queue)
+        ack = ack_queue_first(queue)
+
+
+cdef void expire(ShardState s, AckQueue* queue) noexcept nogil:
+    cdef PendingAck* ack = ack_queue_first(queue)
+    while ack != NULL and ack.deadline_ms <= s.now_ms:
+        rpc_record(&s.rpc, ack.request_code, FLUSH_DISK_TIMEOUT, False,
+                   s.now_ms - arrived_ms(s, ack), 1)
+        answer_ack(s, ack, FLUSH_DISK_TIMEOUT,
+                   b"stored, but not synced to disk within syncFlushTimeout")
+        ack_queue_pop(queue)
+        ack = ack_queue_first(queue)

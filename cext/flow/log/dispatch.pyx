@@ -1,0 +1,79 @@
+"""The middle of a turn. See dispatch.pxd."""
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memmove
+
+from cext.base.clock cimport monotonic_us
+from cext.base.latency cimport latency_record
+from cext.base.status cimport OK, POISONED
+from cext.flow.log.acknowledge cimport refuse_all, settle
+from cext.flow.pull.held_pulls cimport wake_topic, wake_waiters
+from cext.flow.shard_state cimport Dispatch
+from cext.flow.trouble cimport poison_remark, tell_poison
+from cext.store.log_link cimport OPERATION_WRITE, log_poison
+
+
+cdef int write_and_dispatch(ShardState s) noexcept nogil:
+    cdef Dispatch* d
+    cdef int64_t began, now
+    cdef int32_t i
+    cdef bint news = s.counters.messages_in != s.appends_seen
+    if s.log.marks.appended > s.log.marks.written:
+        s.counters.tail_high = max(s.counters.tail_high,
+                                   s.log.marks.appended - s.log.marks.written)
+        s.counters.write_outs += news
+        began = monotonic_us()
+        if s.log.write_out() != OK:
+            return give_up(s)
+        now = monotonic_us()
+        if now - began > s.write_us:
+            s.write_us = now - began
+        if news:
+            latency_record(&s.append_latency, now - s.net.now_us,
+                           s.counters.messages_in - s.appends_seen)
+            s.appends_seen = s.counters.messages_in
+    i = s.dispatch_first
+    while i < s.dispatch_count:
+        d = &s.dispatches[i]
+        if d.physical_offset + d.size > s.log.marks.written:
+            break                       # in the store pool still
+        i += 1
+        if d.queue == NULL:
+            continue                    # its topic was removed meanwhile
+        if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
+            log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno,
+                       d.physical_offset, b"consumequeue")
+            return give_up(s)
+        if d.queue.waiters != NULL:
+            wake_waiters(s, d.queue, d.tags_code, d.physical_offset, d.size)
+        if d.topic.pop_waiting != NULL or d.topic.pop_retry_of != NULL:
+            wake_topic(s, d.topic, d.queue.queue_id)
+    keep_rest(s, i)
+    s.log.marks.dispatched = s.log.marks.written
+    settle(s, &s.await_written, s.log.marks.appended if s.log.pooled else s.log.marks.written)
+    return OK
+
+
+cdef void keep_rest(ShardState s, int32_t done) noexcept nogil:
+    """Entries below `done` are dispatched; the list starts anew when it can."""
+    s.dispatch_first = done
+    if done == s.dispatch_count:
+        s.dispatch_first = s.dispatch_count = 0
+    elif done > s.dispatch_max // 2:
+        memmove(s.dispatches, s.dispatches + done, (s.dispatch_count - done) * sizeof(Dispatch))
+        s.dispatch_count -= done
+        s.dispatch_first = 0
+
+
+cdef int give_up(ShardState s) noexcept nogil:
+    s.dispatch_first = s.dispatch_count = 0     # nothing of it may go in twice
+    handle_poison(s)
+    return POISONED
+
+
+cdef void handle_poison(ShardState s) noexcept nogil:
+    cdef const char* remark = poison_remark(s)
+    if not s.poison_told:
+        s.poison_told = True
+        tell_poison(s)
+    refuse_all(s, &s.await_written, remark)
+    refuse_all(s, &s.await_durable, remark)

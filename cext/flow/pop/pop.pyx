@@ -1,0 +1,205 @@
+"""Requests of consumers that pop. See pop.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
+
+from cext.base.status cimport OK
+from cext.flow.tables.group_table cimport CODES_MAX, Group, group_find
+from cext.flow.control.handed cimport handed_of
+from cext.flow.pull.held_pulls cimport free_job, make_ready
+from cext.flow.pop.pop_table cimport pair_obtain
+from cext.flow.pull.pull_job cimport NOTIFY, PEEK, POP, PopPair, PullJob
+from cext.flow.replying cimport (
+    FLAG_ONE_WAY,
+    INVALID_PARAMETER,
+    POLLING_FULL,
+    POLLING_TIMEOUT,
+    SYSTEM_ERROR,
+    reply_error,
+)
+from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
+from cext.flow.tables.topic_table cimport PERM_READ, Topic
+from cext.memory.buffer_pool cimport buffer_pool_take
+from cext.memory.chain cimport ChainEntry
+from cext.memory.name_map cimport name_map_find
+from cext.wire.check_point cimport CHECK_POINT_MESSAGES_MAX
+from cext.wire.pop_request cimport (
+    NOTIFICATION,
+    PEEK_MESSAGE,
+    POLLING_INFO,
+    POP_MESSAGE,
+    PopRequest,
+    pop_code,
+    read_pop_request,
+)
+from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_polling_reply
+from cext.wire.subscription cimport parse_tag_subscription
+from cext.wire.text cimport Text, text_copy, text_equals
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    LATE_MS = 500               # a pop that comes so long after its time is not looked at
+
+
+cdef int find_filter(ShardState s, const PopRequest* r, PullJob* job) noexcept nogil:
+    """Fills the job's filter; 0, or 1 for the control thread."""
+    cdef uint8_t text[EXPRESSION_BYTES_MAX]
+    cdef int32_t codes[CODES_MAX]
+    cdef const Text* kind = &r.expression_type
+    cdef bint all_tags = False
+    cdef int32_t i, length
+    job.tags.all = True
+    job.tags.count = 0
+    job.sql = NULL
+    if r.expression.bytes == NULL or r.expression.length == 0:
+        return 0
+    if kind.bytes != NULL and kind.length > 0 and not text_equals(kind, b"TAG", 3):
+        if not s.options.property_filter or not text_equals(kind, b"SQL92", 5):
+            return 1
+        length = text_copy(&r.expression, text, EXPRESSION_BYTES_MAX)
+        if length < 0:
+            return 1
+        job.sql = sql_filter_share(expression_find(&s.expressions, text, length))
+        # A function of the broker's owner decides about pulls only.
+        return 0 if job.sql != NULL and job.sql.function == 0 else 1
+    length = parse_tag_subscription(&r.expression, codes, CODES_MAX, &all_tags)
+    if length < 0:
+        return 0                    # more tags than are filtered here: the client filters
+    job.tags.all = all_tags
+    job.tags.count = length
+    for i in range(length):
+        job.tags.codes[i] = codes[i]
+    return 0
+
+
+cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRequest* r,
+                       int32_t code, PopPair* pair, Group* group) noexcept nogil:
+    """A job without its filter; NULL when too many wait."""
+    cdef PullJob* job = <PullJob*> buffer_pool_take(&s.job_pool)
+    cdef int64_t waited, poll_ms = r.poll_ms
+    if job == NULL:
+        return NULL
+    job.connection = c
+    job.connection_id = c.id
+    job.opaque = h.opaque
+    job.request_code = code
+    job.arrived_ms = s.now_ms
+    job.held = False
+    job.version = h.version
+    job.serialize_type = h.serialize_type
+    job.topic = job.pop.topic = pair.topic
+    job.handed = handed_of(group, pair.topic)
+    job.moved = False
+    job.max_bytes = -1
+    job.read_buffer = NULL
+    job.tags_from_records = False
+    job.by_real_topic = False
+    job.entry_reads = 0
+    job.pop.kind = NOTIFY if code == NOTIFICATION else PEEK if code == PEEK_MESSAGE else POP
+    job.pop.pair = pair
+    job.pop.queue_id = r.queue_id if r.queue_id >= 0 else -1
+    job.pop.max_messages = r.max_messages if r.max_messages > 0 else 1
+    job.pop.init_mode = r.init_mode
+    job.pop.order = r.order and job.pop.kind != PEEK
+    job.pop.woken = False
+    job.pop.invisible_ms = r.invisible_ms
+    if r.born_ms > 0:
+        waited = s.wall_ms - r.born_ms
+        if 0 < waited < poll_ms:
+            poll_ms -= waited
+        elif waited >= poll_ms:
+            poll_ms = 0
+    job.may_hold = poll_ms > 0 and job.pop.kind != PEEK
+    job.pop.poll_end_ms = s.now_ms + (poll_ms if poll_ms < <int64_t> 1 << 40 else <int64_t> 1 << 40)
+    job.pop.attempt_bytes = 0
+    if r.attempt_id.bytes != NULL and r.attempt_id.length <= sizeof(job.pop.attempt):
+        job.pop.attempt_bytes = r.attempt_id.length
+        memcpy(job.pop.attempt, r.attempt_id.bytes, r.attempt_id.length)
+    return job
+
+
+cdef int count_waiting(ShardState s, Connection* c, const Header* h, const PopRequest* r,
+                       PopPair* pair) noexcept nogil:
+    cdef ChainEntry* entry = pair.first
+    cdef PullJob* job
+    cdef uint8_t* at = s.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX)
+    cdef int64_t count = 0
+    if at == NULL:
+        return -1
+    while entry != NULL:
+        job = <PullJob*> entry.owner
+        entry = entry.next
+        count += job.pop.kind == POP and job.pop.queue_id == (r.queue_id if r.queue_id >= 0
+                                                              else -1)
+    return 0 if s.net.commit_reply(c, write_polling_reply(at, h.opaque, h.serialize_type,
+                                                          count)) else -1
+
+
+cdef int refuse(ShardState s, Connection* c, const Header* h, const PopRequest* r,
+                int32_t code) noexcept nogil:
+    """1: nothing is wrong with the request by itself; else what reply_error() says."""
+    cdef char remark[256]
+    if code == POP_MESSAGE and r.born_ms > 0 and s.wall_ms - r.born_ms - r.poll_ms > LATE_MS:
+        return reply_error(s, c, h, POLLING_TIMEOUT, b"the pop comes later than it would have "
+                           b"waited; or the clocks of client and broker differ")
+    if r.max_messages > CHECK_POINT_MESSAGES_MAX:
+        return reply_error(s, c, h, INVALID_PARAMETER, b"at most 32 messages may be popped at once")
+    if code == POP_MESSAGE and not s.timers.enabled:
+        return reply_error(s, c, h, SYSTEM_ERROR, b"nothing can be popped: timerWheelEnable=false")
+    if code == POP_MESSAGE and (r.invisible_ms < 0 or r.invisible_ms > s.timers.max_delay_ms):
+        snprintf(remark, sizeof(remark), b"an invisible time of %lld ms is longer than "
+                 b"timerMaxDelaySec", <long long> r.invisible_ms)
+        return reply_error(s, c, h, INVALID_PARAMETER, remark)
+    return 1
+
+
+cdef int accept_pop(ShardState s, Connection* c, const Header* h, const Frame* f,
+                    bint resubmitted) noexcept nogil:
+    cdef PopRequest r
+    cdef int32_t code = pop_code(h)
+    cdef Topic* topic
+    cdef Group* group
+    cdef PopPair* pair
+    cdef PullJob* job
+    cdef char remark[256]
+    cdef int result
+    if read_pop_request(h, code, &r) != OK:
+        snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
+        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+    if h.flag & FLAG_ONE_WAY:
+        return 0
+    result = refuse(s, c, h, &r, code)
+    if result != 1:
+        return result
+    topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
+    group = group_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length)
+    if (topic == NULL or group == NULL or not group.consume_enable or r.topic.escaped
+            or r.consumer_group.escaped or not topic.permission & PERM_READ
+            or not s.options.broker_permission & PERM_READ):
+        if not resubmitted:
+            return 1
+        return reply_error(s, c, h, SYSTEM_ERROR, b"the topic or the group changed while the "
+                           b"request was looked at; ask again")
+    if r.queue_id >= topic.read_queues:
+        snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%.128s] "
+                 b"readQueueNums:[%d]", r.queue_id, topic.name, topic.read_queues)
+        return reply_error(s, c, h, INVALID_PARAMETER, remark)
+    pair = pair_obtain(&s.pops, topic, r.consumer_group.bytes, r.consumer_group.length)
+    if pair == NULL:
+        return reply_error(s, c, h, POLLING_FULL, b"too many groups pop from too many topics")
+    if code == POLLING_INFO:
+        return count_waiting(s, c, h, &r, pair)
+    job = make_job(s, c, h, &r, code, pair, group)
+    if job == NULL:
+        s.counters.busy_replies += 1
+        return reply_error(s, c, h, POLLING_FULL, b"too many pulls and pops are waiting")
+    if find_filter(s, &r, job) != 0:
+        free_job(s, job)
+        if not resubmitted:
+            return 1
+        return reply_error(s, c, h, SYSTEM_ERROR, b"the expression changed while the request was "
+                           b"looked at; ask again")
+    s.pops.pops += job.pop.kind == POP
+    make_ready(s, job)
+    return 0

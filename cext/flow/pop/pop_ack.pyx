@@ -1,0 +1,308 @@
+"""What becomes of messages that were popped. See pop_ack.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from cext.base.status cimport MALFORMED, NOT_FOUND, NOT_READY, OK
+from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.pull.held_pulls cimport wake_pops
+from cext.flow.tables.offset_table cimport offset_commit, offset_query
+from cext.flow.pop.pop_order cimport (
+    ORDER_ILLEGAL,
+    OrderBlock,
+    order_ack,
+    order_blocks,
+    order_change,
+    order_find,
+)
+from cext.flow.pop.pop_flight cimport flight_end
+from cext.flow.pop.pop_merge cimport (
+    answer_safe,
+    make_place,
+    merge_ack,
+    refuse_record,
+    reply_to,
+)
+from cext.flow.pop.pop_table cimport AckReply, pair_find
+from cext.flow.pull.pull_job cimport PopPair
+from cext.flow.send.redirect cimport TIMER_ILLEGAL
+from cext.flow.replying cimport (
+    FLAG_ONE_WAY,
+    MESSAGE_ILLEGAL,
+    NO_MESSAGE,
+    SUCCESS,
+    SYSTEM_ERROR,
+    TOPIC_NOT_EXIST,
+    reply_error,
+)
+from cext.flow.pop.revive_log cimport append_ack, append_check_point
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue
+from cext.wire.check_point cimport (
+    LISTED_MAX,
+    ReviveEntry,
+    next_batch_ack,
+    read_bits,
+)
+from cext.wire.pop_request cimport (
+    REVIVE_IN_ORDER,
+    ExtraInfo,
+    PopRequest,
+    pop_code,
+    read_extra_info,
+    read_pop_request,
+)
+from cext.wire.replies cimport POP_REPLY_BYTES_MAX, PopReply, write_pop_reply_header
+from cext.wire.text cimport text_equals, text_of
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    GO_ON = 1                   # look_up(): the request is good
+    NAME_MAX = 768
+
+
+# ------------------------------------------------------------------- the request
+
+cdef int look_up(ShardState s, Connection* c, const Header* h, PopRequest* r, ExtraInfo* info,
+                 Topic** topic) noexcept nogil:
+    """GO_ON, or what the refusal's reply_error() said."""
+    cdef char remark[256]
+    cdef Queue* queue
+    if read_pop_request(h, pop_code(h), r) != OK:
+        snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
+        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+    topic[0] = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
+    if topic[0] == NULL or r.topic.escaped or r.consumer_group.escaped:
+        snprintf(remark, sizeof(remark), b"topic[%.*s] not exist, apply first please!",
+                 <int> (r.topic.length if r.topic.length < 200 else 200), r.topic.bytes)
+        return reply_error(s, c, h, TOPIC_NOT_EXIST, remark)
+    if r.queue_id < 0 or r.queue_id >= topic[0].read_queues:
+        snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%.128s] "
+                 b"readQueueNums:[%d]", r.queue_id, topic[0].name, topic[0].read_queues)
+        return reply_error(s, c, h, MESSAGE_ILLEGAL, remark)
+    queue = topic_queue(topic[0], s.queues, r.queue_id)
+    if queue == NULL or r.offset < queue.min_offset or r.offset > queue.max_offset:
+        return reply_error(s, c, h, NO_MESSAGE, b"the offset is outside the queue")
+    if read_extra_info(&r.extra_info, info) != OK or info.start_offset > r.offset:
+        return reply_error(s, c, h, SYSTEM_ERROR, b"extraInfo is not what a popped message has")
+    return GO_ON
+
+
+cdef void fill_entry(ReviveEntry* e, const PopRequest* r, const ExtraInfo* info) noexcept nogil:
+    memset(e, 0, sizeof(ReviveEntry))
+    e.topic = r.topic
+    e.group = r.consumer_group
+    e.broker_name = info.broker_name
+    e.start_offset = info.start_offset
+    e.ack_offset = r.offset
+    e.pop_ms = info.pop_ms
+    e.queue_id = r.queue_id
+
+
+cdef int refuse(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+    cdef AckReply r
+    reply_to(&r, c, h)
+    refuse_record(s, &r, status)
+    return 0
+
+
+# ------------------------------------------------------------------- in order
+
+cdef bint ack_in_order(ShardState s, Topic* topic, const uint8_t* group, uint32_t group_length,
+                       int32_t queue_id, int64_t offset, int64_t pop_ms) noexcept nogil:
+    """False: the message is not of the batch that is out."""
+    cdef PopPair* pair = pair_find(&s.pops, topic, group, group_length)
+    cdef OrderBlock* block
+    cdef int64_t following, until = 0
+    if offset < offset_query(&s.offsets, topic.name, topic.name_length, group, group_length,
+                             queue_id):
+        return True                             # acknowledged before
+    block = order_find(pair, queue_id) if pair != NULL else NULL
+    following = order_ack(block, offset, pop_ms) if block != NULL else offset + 1
+    if following == ORDER_ILLEGAL:
+        return False
+    s.pops.acks += 1
+    if following < 0:
+        return True
+    s.pops.order_version += 1
+    offset_commit(&s.offsets, topic.name, topic.name_length, group, group_length, queue_id,
+                  following)
+    if pair != NULL and not order_blocks(block, NULL, 0, s.wall_ms, &until):
+        wake_pops(s, pair, queue_id)
+    return True
+
+
+cdef int change_in_order(ShardState s, Connection* c, const Header* h, Topic* topic,
+                         const PopRequest* r, const ExtraInfo* info) noexcept nogil:
+    cdef PopPair* pair = pair_find(&s.pops, topic, r.consumer_group.bytes, r.consumer_group.length)
+    cdef OrderBlock* block = order_find(pair, r.queue_id) if pair != NULL else NULL
+    cdef int64_t visible_ms = s.wall_ms + r.invisible_ms
+    if block == NULL or r.offset < offset_query(&s.offsets, topic.name, topic.name_length,
+                                                r.consumer_group.bytes, r.consumer_group.length,
+                                                r.queue_id):
+        return answer_change(s, c, h, 0, 0, 0)
+    order_change(block, r.offset, info.pop_ms, visible_ms)
+    s.pops.order_version += 1
+    if pair.first != NULL:
+        wake_pops(s, pair, r.queue_id)          # it may wait for another time than before
+    s.pops.changes += 1
+    return answer_change(s, c, h, info.pop_ms, visible_ms - info.pop_ms, info.revive_queue)
+
+
+# ------------------------------------------------------------------- acks
+
+cdef int accept_ack(ShardState s, Connection* c, const Header* h) noexcept nogil:
+    cdef PopRequest r
+    cdef ExtraInfo info
+    cdef ReviveEntry e
+    cdef AckReply to
+    cdef Topic* topic = NULL
+    cdef int status = look_up(s, c, h, &r, &info, &topic)
+    if status != GO_ON:
+        return status
+    if info.revive_queue == REVIVE_IN_ORDER:
+        if ack_in_order(s, topic, r.consumer_group.bytes, r.consumer_group.length, r.queue_id,
+                        r.offset, info.pop_ms):
+            return reply_error(s, c, h, SUCCESS, b"")
+        return reply_error(s, c, h, MESSAGE_ILLEGAL, b"the offset is not of the batch that is out")
+    fill_entry(&e, &r, &info)
+    e.invisible_ms = info.invisible_ms
+    e.revive_queue = info.revive_queue
+    reply_to(&to, c, h)
+    merge_ack(s, &e, &to)
+    return 0
+
+
+cdef Topic* batch_topic(ShardState s, const ReviveEntry* e, uint8_t* name,
+                        uint32_t* length) noexcept nogil:
+    """The topic that a batch's ack means: its own, or the group's retry topic of it."""
+    if e.topic.bytes == NULL or e.group.bytes == NULL or e.topic.escaped or e.group.escaped \
+            or e.topic.length > 255 or e.group.length > 255:
+        return NULL
+    length[0] = e.topic.length
+    memcpy(name, e.topic.bytes, e.topic.length)
+    if text_equals(&e.retry, b"1", 1) or text_equals(&e.retry, b"2", 1):
+        memcpy(name, b"%RETRY%", 7)
+        memcpy(name + 7, e.group.bytes, e.group.length)
+        name[7 + e.group.length] = c'+' if e.retry.bytes[0] == c'2' else c'_'
+        memcpy(name + 8 + e.group.length, e.topic.bytes, e.topic.length)
+        length[0] += 8 + e.group.length
+    return <Topic*> name_map_find(&s.topics, name, length[0])
+
+
+cdef int append_batch(ShardState s, const ReviveEntry* given) noexcept nogil:
+    """All acks of one check point. OK also when none of its offsets is in the queue."""
+    cdef ReviveEntry e = given[0]
+    cdef uint8_t name[NAME_MAX]
+    cdef uint32_t name_length = 0
+    cdef int32_t bits[LISTED_MAX]
+    cdef int32_t i, count = read_bits(&given.bits, bits, LISTED_MAX)
+    cdef Topic* topic = batch_topic(s, given, name, &name_length)
+    cdef Queue* queue
+    if count < 0:
+        return MALFORMED
+    queue = topic_queue(topic, s.queues, given.queue_id) if topic != NULL else NULL
+    if queue == NULL:
+        return OK                               # gone meanwhile
+    e.topic = text_of(name, name_length)
+    e.ack_offset = -1
+    e.listed = 0
+    for i in range(count):
+        if not queue.min_offset <= e.start_offset + bits[i] <= queue.max_offset:
+            continue
+        if e.revive_queue == REVIVE_IN_ORDER:
+            ack_in_order(s, topic, e.group.bytes, e.group.length, e.queue_id,
+                         e.start_offset + bits[i], e.pop_ms)
+        else:
+            e.list[e.listed] = e.start_offset + bits[i]
+            e.listed += 1
+    if e.listed == 0:
+        return OK
+    s.pops.acks += e.listed
+    flight_end(s, topic, e.group.bytes, e.group.length, e.queue_id, e.pop_ms, e.listed)
+    return append_ack(s, &e, e.revive_queue, e.pop_ms + e.invisible_ms)
+
+
+cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
+                          const Frame* f) noexcept nogil:
+    cdef ReviveEntry e
+    cdef AckReply to
+    cdef uint32_t at = 0
+    cdef bint any_ack = False
+    cdef int status
+    if not make_place(s):
+        return refuse(s, c, h, NOT_READY)
+    while True:
+        status = next_batch_ack(f.body, f.body_bytes, &at, &e)
+        if status == NOT_FOUND:
+            break
+        if status != OK:
+            return reply_error(s, c, h, SYSTEM_ERROR, b"the body is no list of acks")
+        any_ack = True
+        e.broker_name = text_of(s.options.broker_name, s.options.broker_name_bytes)
+        status = append_batch(s, &e)
+        if status == MALFORMED:
+            return reply_error(s, c, h, SYSTEM_ERROR, b"the body has an ack that cannot be read")
+        if status != OK:
+            return refuse(s, c, h, status)
+    if not any_ack:
+        return reply_error(s, c, h, NO_MESSAGE, b"")
+    reply_to(&to, c, h)
+    answer_safe(s, &to)
+    return 0
+
+
+# ------------------------------------------------------------------- invisible times
+
+cdef int answer_change(ShardState s, Connection* c, const Header* h, int64_t pop_ms,
+                       int64_t invisible_ms, int32_t revive_queue) noexcept nogil:
+    cdef PopReply reply
+    cdef uint8_t* at
+    if h.flag & FLAG_ONE_WAY:
+        return 0
+    at = s.net.reserve_reply(c, POP_REPLY_BYTES_MAX)
+    if at == NULL:
+        return -1
+    memset(&reply, 0, sizeof(reply))
+    reply.opaque = h.opaque
+    reply.serialize_type = h.serialize_type
+    reply.pop_ms = pop_ms
+    reply.invisible_ms = invisible_ms
+    reply.revive_queue = revive_queue
+    reply.rest = -1
+    return 0 if s.net.commit_reply(c, write_pop_reply_header(at, &reply)) else -1
+
+
+cdef int accept_change(ShardState s, Connection* c, const Header* h) noexcept nogil:
+    cdef PopRequest r
+    cdef ExtraInfo info
+    cdef ReviveEntry e
+    cdef Topic* topic = NULL
+    cdef int status = look_up(s, c, h, &r, &info, &topic)
+    if status != GO_ON:
+        return status
+    if r.offset >= topic_queue(topic, s.queues, r.queue_id).max_offset:
+        return reply_error(s, c, h, NO_MESSAGE, b"there is no message at this offset")
+    if r.invisible_ms < 0 or r.invisible_ms > s.timers.max_delay_ms:
+        return refuse(s, c, h, TIMER_ILLEGAL)
+    if info.revive_queue == REVIVE_IN_ORDER:
+        return change_in_order(s, c, h, topic, &r, &info)
+    if not s.writable:
+        return refuse(s, c, h, NOT_READY)
+    fill_entry(&e, &r, &info)
+    e.start_offset = r.offset
+    e.pop_ms = s.wall_ms
+    e.invisible_ms = r.invisible_ms
+    e.count = e.listed = 1
+    status = append_check_point(s, &e, info.revive_queue, -1)
+    if status == OK:
+        fill_entry(&e, &r, &info)
+        status = append_ack(s, &e, info.revive_queue, info.pop_ms + info.invisible_ms)
+    if status == OK:
+        status = write_and_dispatch(s)          # rare enough; the reply has fields of its own
+    if status != OK:
+        return refuse(s, c, h, status)
+    s.pops.changes += 1
+    return answer_change(s, c, h, s.wall_ms, r.invisible_ms, info.revive_queue)

@@ -1,0 +1,21 @@
+"""Pops: from a job to its reply.
+
+    queues of the topic in turn, from one by chance, and of the group's retry topic, which is first
+    in popFromRetryProbability percent of the pops and last in the others
+        -> records from the group's offset on, as a pull looks at them (look.pxd)
+        -> a check point into the log (revive_log.pxd), the offset behind them
+        -> reply: where the messages are (startOffsetInfo, msgOffsetInfo), and the records, without
+           a copy; those of the retry topic are rewritten to the topic's name, with their POP_CK
+    nothing: held until a message comes, the poll time is over (210), or a blocked queue is free
+
+The check points are in the log's file before the replies leave. An offset is moved in memory and
+reaches consumerOffset.json later; after a kill in between the check points say it
+(pop_journal.pxd). With SYNC_FLUSH a reply does not wait for the sync: after a power cut the
+messages are given again at once, which no promise is against.
+"""
+from cext.flow.pull.pull_job cimport PullJob
+from cext.flow.shard_state cimport ShardState
+
+cdef void answer_pop(ShardState s, PullJob* job) noexcept nogil
+# A disk reader has brought what was looked for into the page cache.
+cdef void pop_read_done(ShardState s, PullJob* job) noexcept nogil

@@ -1,0 +1,581 @@
+"""Pops: from a job to its reply. See pop_answer.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset, strlen
+
+from cext.base.byteorder cimport load_i64
+from cext.base.clock cimport monotonic_us
+from cext.base.decimal cimport put_decimal
+from cext.base.status cimport ABSENT, OK
+from cext.flow.control.handed cimport handed_add
+from cext.flow.pull.held_pulls cimport free_job, hold_pop, make_ready, wake_pops
+from cext.flow.look cimport Found, look
+from cext.flow.tables.offset_table cimport offset_commit, offset_query, offset_take_reset
+from cext.flow.pop.pop_flight cimport flight_begin, flight_full
+from cext.flow.pop.pop_order cimport (
+    OrderBlock,
+    order_blocks,
+    order_clear,
+    order_find,
+    order_given,
+    order_obtain,
+)
+from cext.flow.pop.pop_rewrite cimport REWRITE_ADDS_MAX, extra_info_text, rewrite_record
+from cext.flow.pop.pop_table cimport pair_find, pair_obtain, retry_topic_name
+from cext.flow.pull.pull_job cimport JOB_READING, NOTIFY, PATH_BYTES, PEEK, POP, PopPair
+from cext.flow.replying cimport (
+    POLLING_FULL,
+    POLLING_TIMEOUT,
+    PULL_NOT_FOUND,
+    SUCCESS,
+    SYSTEM_BUSY,
+    TOPIC_NOT_EXIST,
+    reply_error_to,
+    tell_event,
+)
+from cext.flow.pop.revive_log cimport append_check_point, next_revive_queue
+from cext.flow.control.rpc_times cimport rpc_record
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
+from cext.memory.name_map cimport name_map_find
+from cext.net.connection cimport IN_JUMBO
+from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
+from cext.store.disk_reader cimport READ_FILE, READ_LOG
+from cext.wire.check_point cimport CHECK_POINT_MESSAGES_MAX, ReviveEntry
+from cext.wire.pop_request cimport REVIVE_IN_ORDER
+from cext.wire.replies cimport (
+    ERROR_REPLY_BYTES_MAX,
+    POP_REPLY_BYTES_MAX,
+    POP_TEXT_BYTES_MAX,
+    PopReply,
+    write_notification_reply,
+    write_pop_reply_header,
+)
+from cext.wire.text cimport text_of
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    MESSAGES_MAX = CHECK_POINT_MESSAGES_MAX
+    INIT_MIN = 0
+    ENTRIES_AT_ONCE = 32
+    READS_MAX = 8               # from disk, before a pop is told to come again
+    RETRY_NAME_MAX = 768
+
+cdef struct Note:               # one of the reply's texts
+    uint32_t length
+    char text[POP_TEXT_BYTES_MAX]
+
+cdef struct Popped:             # what one pop has found so far
+    int64_t pop_ms
+    int32_t revive_queue
+    int32_t count
+    uint64_t bytes              # of all of them
+    const uint8_t* at[MESSAGES_MAX]     # of the topic itself, borrowed
+    uint32_t sizes[MESSAGES_MAX]
+    int32_t borrowed
+    uint8_t* copies             # jumbo buffer with those of the retry topic, or NULL
+    uint64_t copied
+    int64_t rest                # messages behind what was given
+    bint unfinished             # the turn's share of filters is spent
+    bint failed                 # the log takes no check points
+    bint absent                 # records at absent_offset are not in memory
+    Topic* absent_topic
+    int32_t absent_queue
+    int64_t absent_offset
+    int64_t visible_ms          # a blocked queue may be free then, by the wall clock; 0: none is
+    Note starts
+    Note messages
+    Note orders
+
+
+cdef void note(Note* n, const char* form, int32_t flag, int64_t a, int64_t b) noexcept nogil:
+    """Adds "flag a b" by its form; its place was counted, nothing is ever cut."""
+    cdef int left = POP_TEXT_BYTES_MAX - <int> n.length
+    cdef int bytes
+    if n.length > 0 and left > 1:
+        n.text[n.length] = c';'
+        n.length += 1
+        left -= 1
+    bytes = snprintf(n.text + n.length, left, form, flag, <long long> a, <long long> b)
+    n.length += bytes if bytes < left else 0
+
+
+# ------------------------------------------------------------------- where a queue goes on
+
+cdef void move(ShardState s, PullJob* job, Topic* topic, int32_t queue_id,
+               int64_t offset) noexcept nogil:
+    if job.pop.kind == POP:
+        offset_commit(&s.offsets, topic.name, topic.name_length, job.pop.pair.group,
+                      job.pop.pair.group_length, queue_id, offset)
+
+
+cdef int64_t first_offset(ShardState s, PullJob* job, Queue* queue, bint retry) noexcept nogil:
+    """Where a group begins that never consumed the queue."""
+    cdef QueueEntry entry
+    cdef const uint8_t* at
+    if retry or job.pop.init_mode == INIT_MIN or queue.max_offset == 0:
+        return queue.min_offset
+    if (queue.min_offset == 0 and s.queues.read(queue, 0, 1, &entry) == 1 and entry.size > 0
+            and s.log.view(entry.physical_offset, entry.size, &at) == OK):
+        return 0                            # a young queue: all of it is new to a new group
+    return queue.max_offset - 1
+
+
+cdef int64_t begin(ShardState s, PullJob* job, Topic* topic, Queue* queue,
+                   bint retry) noexcept nogil:
+    cdef PopPair* pair = job.pop.pair
+    cdef int64_t offset, known = -1
+    cdef bint reset = False
+    if s.offsets.reset_count > 0 and job.pop.kind == POP:
+        known = offset_take_reset(&s.offsets, topic.name, topic.name_length, pair.group,
+                                  pair.group_length, queue.queue_id)
+        reset = known >= 0
+    if not reset:
+        known = offset_query(&s.offsets, topic.name, topic.name_length, pair.group,
+                             pair.group_length, queue.queue_id)
+    elif not retry:
+        order_clear(pair, queue.queue_id)
+        s.pops.order_version += 1
+    offset = known if known >= 0 else first_offset(s, job, queue, retry)
+    if offset < queue.min_offset:
+        offset = queue.min_offset
+    elif offset > queue.max_offset:
+        offset = queue.max_offset
+    if offset != known:
+        move(s, job, topic, queue.queue_id, offset)
+    return offset
+
+
+cdef bint is_blocked(ShardState s, PullJob* job, Popped* p, int32_t queue_id) noexcept nogil:
+    cdef int64_t until = 0
+    if not job.pop.order or not order_blocks(
+            order_find(job.pop.pair, queue_id), job.pop.attempt, job.pop.attempt_bytes,
+            s.wall_ms, &until):
+        return False
+    if p.visible_ms == 0 or until < p.visible_ms:
+        p.visible_ms = until
+    return True
+
+
+# ------------------------------------------------------------------- what is given
+
+cdef int32_t fitting(ShardState s, Popped* p, const Found* found) noexcept nogil:
+    """How many of the retry topic's records still fit into the buffer for copies."""
+    cdef uint64_t bytes = p.copied
+    cdef int32_t i
+    if p.copies == NULL:
+        p.copies = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
+    if p.copies == NULL:
+        return 0
+    for i in range(found.count):
+        bytes += found.sizes[i] + REWRITE_ADDS_MAX
+        if bytes > s.net.jumbo_bytes:
+            return i
+    return found.count
+
+
+cdef bint remember(ShardState s, PullJob* job, Popped* p, Topic* topic, int32_t queue_id,
+                   int64_t start, const int64_t* offsets, int32_t count, int64_t following,
+                   int32_t flag) noexcept nogil:
+    """Writes down who has the messages: a check point, or the block of a queue in order."""
+    cdef PopPair* pair = job.pop.pair
+    cdef OrderBlock* block
+    cdef ReviveEntry e
+    cdef int32_t i
+    cdef int32_t least = 0x7FFFFFFF
+    if job.pop.order:
+        block = order_obtain(pair, queue_id)
+        if block == NULL:
+            return False
+        order_given(block, offsets, count, p.pop_ms, job.pop.invisible_ms, job.pop.attempt,
+                    job.pop.attempt_bytes)
+        s.pops.order_version += 1
+        for i in range(count):
+            if block.times[i] > 0:
+                note_order(&p.orders, flag, queue_id, offsets[i], block.times[i])
+            if block.times[i] < least:
+                least = block.times[i]
+        note(&p.orders, b"%d %lld %lld", flag, queue_id, least)
+        return True
+    memset(&e, 0, sizeof(e))
+    e.topic = text_of(topic.name, topic.name_length)
+    e.group = text_of(pair.group, pair.group_length)
+    e.broker_name = text_of(s.options.broker_name, s.options.broker_name_bytes)
+    e.start_offset = start
+    e.pop_ms = p.pop_ms
+    e.invisible_ms = job.pop.invisible_ms
+    e.queue_id = queue_id
+    e.count = e.listed = count
+    for i in range(count):
+        e.list[i] = offsets[i] - start
+    return append_check_point(s, &e, p.revive_queue, following) == OK
+
+
+cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,
+                     int32_t times) noexcept nogil:
+    cdef int left = POP_TEXT_BYTES_MAX - <int> n.length
+    cdef int bytes = snprintf(n.text + n.length, left, b"%s%d qo%d%%%lld %d",
+                              b";" if n.length > 0 else b"", flag, queue_id, <long long> offset,
+                              times)
+    n.length += bytes if bytes < left else 0
+
+
+cdef void add_copies(ShardState s, PullJob* job, Popped* p, const Found* found, int32_t count,
+                     int64_t start, int32_t flag) noexcept nogil:
+    cdef char info[512]
+    cdef uint32_t bytes
+    cdef int32_t i
+    for i in range(count):
+        extra_info_text(s, info, sizeof(info), start, p.pop_ms, job.pop.invisible_ms,
+                        p.revive_queue, flag, found.at[i])
+        bytes = rewrite_record(found.at[i], found.sizes[i], job.pop.topic, info,
+                               p.copies + p.copied)
+        p.copied += bytes
+        p.bytes += bytes
+
+
+cdef void give(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* queue, int64_t start,
+               Found* found, int32_t flag) noexcept nogil:
+    cdef int64_t offsets[MESSAGES_MAX]
+    cdef bint copied = flag != 0 and not s.pops.keep_retry_topic
+    cdef int32_t count = fitting(s, p, found) if copied else found.count
+    cdef int64_t following = found.next_offset
+    cdef uint8_t* at
+    cdef int32_t i
+    for i in range(count):
+        offsets[i] = load_i64(found.at[i] + 20)
+    if count < found.count:
+        following = load_i64(found.at[count] + 20)
+    p.rest += queue.max_offset - following
+    if count == 0:
+        return
+    if job.pop.kind == POP:
+        if not remember(s, job, p, topic, queue.queue_id, start, offsets, count, following, flag):
+            p.failed = True
+            return
+        move(s, job, topic, queue.queue_id, start if job.pop.order else following)
+        if s.pops.flight_max >= 0 and not job.pop.order:
+            flight_begin(&s.pops, pair_obtain(&s.pops, topic, job.pop.pair.group,
+                                              job.pop.pair.group_length), queue.queue_id, count)
+    note(&p.starts, b"%d %lld %lld", flag, queue.queue_id, start)
+    note(&p.messages, b"%d %lld %lld", flag, queue.queue_id, offsets[0])
+    at = <uint8_t*> p.messages.text + p.messages.length
+    for i in range(1, count):
+        at[0] = c','
+        at = put_decimal(at + 1, offsets[i])
+    p.messages.length = <uint32_t> (at - <uint8_t*> p.messages.text)
+    if copied:
+        add_copies(s, job, p, found, count, start, flag)
+    else:
+        for i in range(count):
+            p.at[p.borrowed] = found.at[i]
+            p.sizes[p.borrowed] = found.sizes[i]
+            p.borrowed += 1
+            p.bytes += found.sizes[i]
+    p.count += count
+    topic.messages_out += count
+    topic.bytes_out += found.bytes
+
+
+# ------------------------------------------------------------------- looking into queues
+
+cdef void pass_damage(ShardState s, PullJob* job, Topic* topic, int32_t queue_id,
+                      int64_t from_offset, const Found* found) noexcept nogil:
+    """A record that cannot be read is passed: it would keep all behind it from being popped."""
+    cdef char line[256]
+    cdef int64_t offset = found.corrupt_offset if found.corrupt_offset >= 0 else from_offset
+    s.counters.corrupt_records += 1
+    snprintf(line, sizeof(line), b"a pop passes the message at offset %lld of topic %.128s queue "
+             b"%d: it cannot be read", <long long> offset, topic.name, queue_id)
+    tell_event(s, job.connection, line)
+    move(s, job, topic, queue_id, offset + 1)
+
+
+cdef void look_into(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* queue,
+                    int64_t offset, int32_t flag) noexcept nogil:
+    cdef Found found
+    cdef int status
+    job.topic = topic
+    job.queue_id = queue.queue_id
+    job.offset = offset
+    job.looked = 0
+    job.max_messages = job.pop.max_messages - p.count
+    status = look(s, job, queue, &found)
+    job.topic = job.pop.topic
+    if found.count > 0:
+        give(s, job, p, topic, queue, offset, &found, flag)
+        return
+    if status == ABSENT or found.absent_offset >= 0:
+        p.absent = True
+        p.absent_topic = topic
+        p.absent_queue = queue.queue_id
+        p.absent_offset = found.absent_offset if found.absent_offset >= 0 else found.next_offset
+        found.next_offset = p.absent_offset
+    elif found.corrupt_offset >= 0 or status < 0:
+        pass_damage(s, job, topic, queue.queue_id, found.next_offset, &found)
+        p.unfinished = job.pop.kind == POP
+        return
+    elif found.unfinished or found.next_offset < queue.max_offset:
+        p.unfinished = p.unfinished or job.pop.kind == POP
+    if found.next_offset > offset:
+        move(s, job, topic, queue.queue_id, found.next_offset)
+    p.rest += queue.max_offset - found.next_offset
+
+
+cdef PopPair* pair_of(ShardState s, PullJob* job, Topic* topic) noexcept nogil:
+    """The group's pair with this topic, which may be its retry topic. NULL: nothing is counted."""
+    if s.pops.flight_max < 0 or topic == job.pop.topic:
+        return job.pop.pair
+    return pair_find(&s.pops, topic, job.pop.pair.group, job.pop.pair.group_length)
+
+
+cdef void pop_queue(ShardState s, PullJob* job, Popped* p, Topic* topic, int32_t queue_id,
+                    int32_t flag) noexcept nogil:
+    cdef Queue* queue = topic_queue(topic, s.queues, queue_id)
+    cdef int64_t offset
+    if queue == NULL or p.failed:
+        return
+    offset = begin(s, job, topic, queue, flag != 0)
+    if is_blocked(s, job, p, queue_id) or offset >= queue.max_offset:
+        return
+    if job.pop.kind == POP and not job.pop.order and flight_full(
+            &s.pops, pair_of(s, job, topic), queue_id):
+        return
+    if (p.count >= job.pop.max_messages or p.bytes >= <uint64_t> s.options.pull_max_bytes
+            or job.pop.kind == NOTIFY):
+        p.rest += queue.max_offset - offset
+        return
+    look_into(s, job, p, topic, queue, offset, flag)
+
+
+cdef void pop_retry(ShardState s, PullJob* job, Popped* p, bint v2) noexcept nogil:
+    """The retry topic's queues; the topic is remembered, so that its news wake who waits."""
+    cdef PopPair* pair = job.pop.pair
+    cdef uint8_t name[RETRY_NAME_MAX]
+    cdef Topic* topic
+    cdef int32_t i
+    topic = <Topic*> name_map_find(&s.topics, name, retry_topic_name(pair, v2, name))
+    if topic == NULL:
+        return
+    pair.retry = topic
+    topic.pop_retry_of = pair
+    for i in range(topic.read_queues):
+        pop_queue(s, job, p, topic, i, 2 if v2 else 1)
+
+
+cdef void pop_retries(ShardState s, PullJob* job, Popped* p) noexcept nogil:
+    if job.pop.order:
+        return
+    if s.pops.retry_v2:
+        pop_retry(s, job, p, True)
+    pop_retry(s, job, p, False)         # also what came back before the setting was changed
+
+
+cdef void pop_all(ShardState s, PullJob* job, Popped* p) noexcept nogil:
+    cdef Topic* topic = job.pop.topic
+    cdef uint32_t chance
+    cdef bint first
+    cdef int32_t i
+    s.random ^= s.random << 13
+    s.random ^= s.random >> 17
+    s.random ^= s.random << 5
+    chance = s.random % 100
+    first = <int32_t> chance < s.pops.retry_share
+    if first:
+        pop_retries(s, job, p)
+    if job.pop.queue_id >= 0:
+        pop_queue(s, job, p, topic, job.pop.queue_id, 0)
+    else:
+        for i in range(topic.read_queues):
+            pop_queue(s, job, p, topic, <int32_t> ((chance + <uint32_t> i)
+                                                   % <uint32_t> topic.read_queues), 0)
+    if not first:
+        pop_retries(s, job, p)
+
+
+# ------------------------------------------------------------------- not in memory
+
+cdef bint read_absent(ShardState s, PullJob* job, Popped* p) noexcept nogil:
+    """Has a disk reader bring what comes next into the page cache; then the pop looks again."""
+    cdef Queue* queue = topic_queue(p.absent_topic, s.queues, p.absent_queue)
+    cdef QueueEntry entries[ENTRIES_AT_ONCE]
+    cdef int64_t file, per_file = s.queues.entries_per_file
+    cdef uint64_t bytes = 0
+    cdef int count, i
+    job.entry_reads += 1
+    if queue == NULL or job.entry_reads > READS_MAX:
+        return False
+    if job.read_buffer == NULL:
+        job.read_buffer = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
+    if job.read_buffer == NULL:
+        return False
+    count = s.queues.read(queue, p.absent_offset, ENTRIES_AT_ONCE, entries)
+    job.read.count = 0
+    job.read.kind = READ_LOG
+    for i in range(count if count > 0 else 0):
+        if entries[i].size <= 0 or entries[i].physical_offset < s.log.min_offset():
+            continue
+        if bytes + entries[i].size > s.net.jumbo_bytes:
+            break
+        job.read.offsets[job.read.count] = entries[i].physical_offset
+        job.read.sizes[job.read.count] = entries[i].size
+        job.read.count += 1
+        bytes += entries[i].size
+    if job.read.count == 0:
+        file = p.absent_offset // per_file
+        snprintf(job.path, PATH_BYTES, b"%s/%s/%d/%020lld", s.queues.reader_files.directory,
+                 queue.topic, queue.queue_id, <long long> (file * per_file * UNIT_BYTES))
+        job.read.kind = READ_FILE
+        job.read.path = job.path
+        job.read.count = 1
+        job.read.offsets[0] = (p.absent_offset - file * per_file) * UNIT_BYTES
+        job.read.sizes[0] = 2 * ENTRIES_AT_ONCE * UNIT_BYTES
+    job.read.check = False
+    job.read.owner = job
+    job.read.buffer = job.read_buffer
+    job.read.capacity = <uint32_t> s.net.jumbo_bytes
+    if s.readers.submit(&job.read) != OK:
+        return False
+    job.state = JOB_READING
+    s.reading_count += 1
+    s.counters.pulls_from_disk += 1
+    return True
+
+
+cdef void pop_read_done(ShardState s, PullJob* job) noexcept nogil:
+    buffer_pool_release(&s.net.jumbo_pool, job.read_buffer)
+    job.read_buffer = NULL
+    make_ready(s, job)
+
+
+# ------------------------------------------------------------------- the reply
+
+cdef inline void time_answer(ShardState s, const PullJob* job, int32_t code) noexcept nogil:
+    rpc_record(&s.rpc, job.request_code, code, job.held,
+               monotonic_us() // 1000 - job.arrived_ms, 1)
+
+
+cdef bint write_header(ShardState s, PullJob* job, Popped* p, int32_t code,
+                       const char* remark) noexcept nogil:
+    cdef PopReply reply
+    cdef uint8_t* at = s.net.reserve_reply(job.connection, POP_REPLY_BYTES_MAX)
+    if at == NULL:
+        return False
+    time_answer(s, job, code)
+    memset(&reply, 0, sizeof(reply))
+    reply.code = code
+    reply.opaque = job.opaque
+    reply.serialize_type = job.serialize_type
+    reply.remark = text_of(<const uint8_t*> remark, <uint32_t> strlen(remark))
+    reply.pop_ms = p.pop_ms
+    reply.invisible_ms = job.pop.invisible_ms
+    reply.revive_queue = p.revive_queue
+    reply.rest = p.rest
+    if job.pop.kind == POP:
+        reply.start_offsets = text_of(<uint8_t*> p.starts.text, p.starts.length)
+        reply.message_offsets = text_of(<uint8_t*> p.messages.text, p.messages.length)
+        if job.pop.order:
+            reply.order_counts = text_of(<uint8_t*> p.orders.text, p.orders.length)
+    reply.body_bytes = <uint32_t> p.bytes
+    return s.net.commit_reply(job.connection, write_pop_reply_header(at, &reply))
+
+
+cdef void wake_next(ShardState s, PullJob* job, const Popped* p) noexcept nogil:
+    """There is more: the next that waits is to have it."""
+    if job.pop.woken:
+        job.pop.woken = False
+        job.pop.pair.awake -= 1
+    if p.rest > 0 and job.pop.pair.first != NULL and job.pop.kind == POP:
+        wake_pops(s, job.pop.pair, job.pop.queue_id)
+
+
+cdef void answer_found(ShardState s, PullJob* job, Popped* p) noexcept nogil:
+    cdef bint good = write_header(s, job, p, SUCCESS, b"FOUND")
+    cdef int32_t i
+    for i in range(p.borrowed):
+        good = good and s.net.add_borrowed(job.connection, p.at[i], p.sizes[i])
+    if good and p.copied > 0:
+        good = s.net.add_owned(job.connection, p.copies, p.copied, p.copies, IN_JUMBO)
+        if good:
+            p.copies = NULL             # the output piece owns it now
+    if not good:
+        s.net.close_connection(job.connection)
+    s.pops.popped += p.count
+    s.counters.messages_out += p.count
+    s.counters.bytes_out += p.bytes
+    handed_add(job.handed, p.count, p.bytes)
+    wake_next(s, job, p)
+    free_job(s, job)
+
+
+cdef void answer_nothing(ShardState s, PullJob* job, Popped* p, int32_t code) noexcept nogil:
+    if not write_header(s, job, p, code, b"NO_MESSAGE_IN_QUEUE"):
+        s.net.close_connection(job.connection)
+    free_job(s, job)
+
+
+cdef void answer_notification(ShardState s, PullJob* job, bint has_message,
+                              bint full) noexcept nogil:
+    cdef uint8_t* at = s.net.reserve_reply(job.connection, ERROR_REPLY_BYTES_MAX)
+    time_answer(s, job, SUCCESS)
+    if at == NULL or not s.net.commit_reply(job.connection, write_notification_reply(
+            at, job.opaque, job.serialize_type, has_message, full)):
+        s.net.close_connection(job.connection)
+    free_job(s, job)
+
+
+cdef void refuse_pop(ShardState s, PullJob* job, int32_t code, const char* remark) noexcept nogil:
+    s.counters.busy_replies += code == SYSTEM_BUSY
+    time_answer(s, job, code)
+    if reply_error_to(s, job.connection, job.opaque, job.serialize_type, code, remark) < 0:
+        s.net.close_connection(job.connection)
+    free_job(s, job)
+
+
+cdef void nothing_there(ShardState s, PullJob* job, Popped* p) noexcept nogil:
+    """Holds the pop, or says that there is nothing."""
+    cdef bint full = job.pop.pair.waiting > s.pops.waiting_max
+    cdef int64_t until = job.pop.poll_end_ms
+    if job.may_hold and not s.stopping and s.now_ms < until and not full:
+        if p.visible_ms > 0 and s.now_ms + (p.visible_ms - s.wall_ms) < until:
+            until = s.now_ms + max(<int64_t> 0, p.visible_ms - s.wall_ms)
+        job.deadline_ms = until
+        hold_pop(s, job)
+    elif job.pop.kind == NOTIFY:
+        answer_notification(s, job, False, full and job.may_hold)
+    elif job.pop.kind == PEEK:
+        answer_nothing(s, job, p, PULL_NOT_FOUND)
+    else:
+        answer_nothing(s, job, p, POLLING_FULL if full and job.may_hold else POLLING_TIMEOUT)
+
+
+cdef void answer_pop(ShardState s, PullJob* job) noexcept nogil:
+    cdef Popped p
+    if job.pop.topic.removed:
+        refuse_pop(s, job, TOPIC_NOT_EXIST, b"the topic was deleted")
+        return
+    memset(&p, 0, sizeof(p) - 3 * sizeof(Note))
+    p.starts.length = p.messages.length = p.orders.length = 0
+    p.pop_ms = s.wall_ms
+    p.revive_queue = REVIVE_IN_ORDER if job.pop.order else next_revive_queue(s)
+    p.failed = p.revive_queue < 0 or (job.pop.kind == POP and not s.writable
+                                      and not job.pop.order)
+    pop_all(s, job, &p)
+    if job.pop.kind == NOTIFY and p.rest > 0:
+        answer_notification(s, job, True, False)
+    elif p.count > 0:
+        answer_found(s, job, &p)
+    elif p.failed:
+        refuse_pop(s, job, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a while: "
+                   b"the log takes no check point at present")
+    elif p.absent:
+        if not read_absent(s, job, &p):
+            refuse_pop(s, job, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
+                       b"while: the disk readers are behind")
+    elif p.unfinished:
+        make_ready(s, job)              # goes on in the next turn
+    else:
+        nothing_there(s, job, &p)
+    if p.copies != NULL:
+        buffer_pool_release(&s.net.jumbo_pool, p.copies)

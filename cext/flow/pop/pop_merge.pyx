@@ -1,0 +1,177 @@
+"""Acks of single messages, gathered for the time of a turn. See pop_merge.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memcpy, memset
+
+from cext.base.status cimport NOT_FOUND, NOT_READY, OK
+from cext.flow.log.ack_queue cimport AckQueue, PendingAck, ack_queue_push, ack_queue_reserve
+from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.pop.pop_flight cimport flight_end
+from cext.flow.pop.pop_table cimport MERGED_ACKS, MERGED_NAMES_BYTES, MERGED_PLACES, MergedAck
+from cext.flow.send.redirect cimport TIMER_ILLEGAL, TIMER_OFF
+from cext.flow.replying cimport (
+    FLAG_ONE_WAY,
+    SERVICE_NOT_AVAILABLE,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
+    reply_error_to,
+)
+from cext.flow.pop.revive_log cimport append_ack
+from cext.flow.control.rpc_times cimport rpc_record
+from cext.flow.tables.topic_table cimport Topic
+from cext.memory.name_map cimport name_map_find
+from cext.wire.text cimport Text, text_of
+
+
+# ------------------------------------------------------------------- replies
+
+cdef void reply_to(AckReply* r, Connection* c, const Header* h) noexcept nogil:
+    r.connection = NULL if h.flag & FLAG_ONE_WAY else c
+    r.connection_id = c.id if c.id != 0 else <uint64_t> -1
+    r.opaque = h.opaque
+    r.version = h.version
+    r.request_code = <uint16_t> h.code          # as in a binary header
+    r.serialize_type = h.serialize_type
+
+
+cdef inline AckQueue* waiting(ShardState s) noexcept nogil:
+    return &s.await_durable if s.options.sync_flush else &s.await_written
+
+
+cdef bint make_place(ShardState s) noexcept nogil:
+    return s.writable and (ack_queue_reserve(waiting(s)) != NULL or (
+        write_and_dispatch(s) == OK and ack_queue_reserve(waiting(s)) != NULL))
+
+
+cdef void answer_safe(ShardState s, const AckReply* r) noexcept nogil:
+    cdef PendingAck* ack
+    if r.connection == NULL:
+        return
+    if not make_place(s):
+        refuse_record(s, r, NOT_READY)
+        return
+    ack = ack_queue_reserve(waiting(s))
+    memset(ack, 0, sizeof(PendingAck))
+    ack.connection = r.connection
+    ack.connection_id = r.connection_id
+    ack.opaque = r.opaque
+    ack.version = r.version
+    ack.request_code = r.request_code
+    ack.serialize_type = r.serialize_type
+    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
+    ack.only_code = True
+    ack.end = s.log.marks.appended
+    ack_queue_push(waiting(s))
+
+
+cdef void refuse_record(ShardState s, const AckReply* r, int status) noexcept nogil:
+    cdef int32_t code = SYSTEM_ERROR
+    cdef const char* remark = b"extraInfo names no queue of the revive log"
+    if not s.writable:
+        s.refuse_reason[s.refuse_reason_bytes] = 0
+        code = SERVICE_NOT_AVAILABLE
+        remark = <const char*> s.refuse_reason
+    elif status == TIMER_OFF or status == TIMER_ILLEGAL:
+        remark = b"the invisible time is longer than timerMaxDelaySec, or timerWheelEnable=false"
+    elif status != NOT_FOUND:
+        s.counters.busy_replies += 1
+        code = SYSTEM_BUSY
+        remark = b"[OVERLOAD]system busy, start flow control for a while: the log takes no ack " \
+                 b"at present"
+    if r.connection == NULL or r.connection.id != r.connection_id:
+        return
+    rpc_record(&s.rpc, r.request_code, code, False, 0, 1)
+    if reply_error_to(s, r.connection, r.opaque, r.serialize_type, code, remark) < 0:
+        s.net.close_connection(r.connection)
+
+
+# ------------------------------------------------------------------- places
+
+cdef void put_names(MergedAck* place, const ReviveEntry* e) noexcept nogil:
+    cdef const Text* texts[3]
+    cdef uint32_t at = 0
+    cdef int32_t i
+    texts[0] = &e.topic
+    texts[1] = &e.group
+    texts[2] = &e.broker_name
+    for i in range(3):
+        place.lengths[i] = texts[i].length
+        memcpy(place.names + at, texts[i].bytes, texts[i].length)
+        at += texts[i].length
+
+
+cdef inline bint is_name(const MergedAck* place, uint32_t at, int32_t which,
+                         const Text* name) noexcept nogil:
+    return (place.lengths[which] == name.length
+            and memcmp(place.names + at, name.bytes, name.length) == 0)
+
+
+cdef bint is_of(const MergedAck* place, const ReviveEntry* e) noexcept nogil:
+    """The place is of the entry's check point."""
+    return (place.pop_ms == e.pop_ms and place.start_offset == e.start_offset
+            and place.invisible_ms == e.invisible_ms and place.queue_id == e.queue_id
+            and place.revive_queue == e.revive_queue
+            and is_name(place, 0, 0, &e.topic)
+            and is_name(place, place.lengths[0], 1, &e.group)
+            and is_name(place, place.lengths[0] + place.lengths[1], 2, &e.broker_name))
+
+
+cdef void into_log(ShardState s, MergedAck* place) noexcept nogil:
+    cdef ReviveEntry e
+    cdef int32_t i, status
+    memset(&e, 0, sizeof(ReviveEntry))
+    e.topic = text_of(place.names, place.lengths[0])
+    e.group = text_of(place.names + place.lengths[0], place.lengths[1])
+    e.broker_name = text_of(place.names + place.lengths[0] + place.lengths[1], place.lengths[2])
+    e.start_offset = place.start_offset
+    e.pop_ms = place.pop_ms
+    e.queue_id = place.queue_id
+    e.ack_offset = place.offsets[0]
+    if place.count > 1:
+        e.ack_offset = -1
+        e.listed = place.count
+        memcpy(e.list, place.offsets, place.count * sizeof(int64_t))
+    status = append_ack(s, &e, place.revive_queue, place.pop_ms + place.invisible_ms) \
+        if s.writable else NOT_READY
+    if status == OK:
+        s.pops.acks += place.count
+        if s.pops.flight_max >= 0:
+            flight_end(s, <Topic*> name_map_find(&s.topics, e.topic.bytes, e.topic.length),
+                       e.group.bytes, e.group.length, e.queue_id, e.pop_ms, place.count)
+    for i in range(place.count):
+        if status == OK:
+            answer_safe(s, &place.replies[i])
+        else:
+            refuse_record(s, &place.replies[i], status)
+    place.count = 0
+
+
+cdef void merge_ack(ShardState s, const ReviveEntry* e, const AckReply* r) noexcept nogil:
+    cdef uint64_t number = (<uint64_t> e.pop_ms * 31 + <uint64_t> e.start_offset) * 31 \
+        + <uint64_t> e.queue_id
+    cdef MergedAck* place = &s.pops.merged[(number ^ number >> 7) & (MERGED_PLACES - 1)]
+    if e.topic.length + e.group.length + e.broker_name.length > MERGED_NAMES_BYTES:
+        refuse_record(s, r, NOT_FOUND)          # cannot be: names are of 255 bytes at most
+        return
+    if place.count > 0 and (place.count == MERGED_ACKS or not is_of(place, e)):
+        into_log(s, place)
+    if place.count == 0:
+        put_names(place, e)
+        place.start_offset = e.start_offset
+        place.pop_ms = e.pop_ms
+        place.invisible_ms = e.invisible_ms
+        place.queue_id = e.queue_id
+        place.revive_queue = e.revive_queue
+        s.pops.merging += 1
+    place.offsets[place.count] = e.ack_offset
+    place.replies[place.count] = r[0]
+    place.count += 1
+
+
+cdef void merge_turn(ShardState s) noexcept nogil:
+    cdef int32_t i
+    if s.pops.merging == 0:
+        return
+    s.pops.merging = 0
+    for i in range(MERGED_PLACES):
+        if s.pops.merged[i].count > 0:
+            into_log(s, &s.pops.merged[i])

@@ -1,0 +1,117 @@
+"""What the shard keeps for consumers that pop.
+
+    PopPair (pull_job.pxd)   of each topic and group that ever popped: who waits, what is in order
+    CheckPoint               of each pop whose invisible time ends within about a second, until it
+                             is known which of its messages were not acknowledged (revive.pxd)
+
+Nothing is kept in memory for a message under way before that second: its check point stands in the
+log as a timed message, and so does its ack.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from cext.flow.pull.pull_job cimport PopPair
+from cext.flow.tables.topic_table cimport Topic
+from cext.memory.name_map cimport NameMap
+from cext.net.connection cimport Connection
+from cext.store.disk_reader cimport ReadJob
+
+cdef enum:
+    PAIRS_MAX = 262144
+    REVIVE_QUEUES_MAX = 64
+    CHECK_POINTS_MAX = 65536        # of each revive queue; then the oldest is revived at once
+    REVIVE_PATH_BYTES = 4160
+    MERGED_PLACES = 16              # check points whose acks are gathered at a time; a power of two
+    MERGED_ACKS = 32                # of one of them
+    MERGED_NAMES_BYTES = 1024
+
+cdef struct CheckPoint:
+    PopPair* pair                   # of the topic the messages lie in, maybe a retry topic
+    int64_t revive_ms               # when the messages are visible again, by the wall clock
+    int64_t revive_offset           # where it stands in the revive log
+    int64_t start_offset
+    int64_t pop_ms
+    int32_t queue_id
+    int32_t count                   # messages given
+    uint32_t done                   # bits: acknowledged, or in the retry topic
+    int32_t next                    # in its bucket, -1 ends
+    bint finished                   # done with, but an older one is not
+    int32_t behind[32]              # offset of each message, from start_offset
+
+cdef struct ReviveQueue:
+    bint begun                      # the offsets are known
+    int64_t next_offset             # all before it are read
+    int64_t told_offset             # as committed for RocketMQ's revive group
+    int64_t commit_offset           # to be committed in the next turn
+    CheckPoint* ring                # owned; grows up to CHECK_POINTS_MAX
+    int32_t* buckets                # owned; capacity of them
+    uint64_t* heap                  # owned; numbers of those not finished, the next in time on top
+    uint32_t heap_count
+    uint32_t capacity               # a power of two; 0: none yet
+    uint64_t head                   # number of the oldest; number n is at n modulo capacity
+    uint64_t tail
+
+cdef struct AckReply:               # what an answer needs of its request
+    Connection* connection          # borrowed, and good while its id is connection_id; NULL: none
+    uint64_t connection_id
+    int32_t opaque
+    int32_t version
+    uint16_t request_code
+    uint8_t serialize_type
+
+cdef struct MergedAck:              # of one check point, of this turn (pop_merge.pxd)
+    int32_t count                   # 0: the place is free
+    int32_t queue_id
+    int32_t revive_queue
+    uint32_t lengths[3]
+    int64_t start_offset
+    int64_t pop_ms
+    int64_t invisible_ms
+    int64_t offsets[MERGED_ACKS]
+    AckReply replies[MERGED_ACKS]
+    uint8_t names[MERGED_NAMES_BYTES]       # topic, group, broker
+
+cdef struct Pops:
+    NameMap pairs                   # topic \n group -> PopPair*
+    uint8_t revive_name[256]        # rmq_sys_REVIVE_LOG_ + cluster
+    uint32_t revive_name_bytes
+    ReviveQueue queues[REVIVE_QUEUES_MAX]
+    uint32_t turn_around            # revive queues are used in turn
+    uint64_t order_version          # grows with each change of a block (pop_order.pxd)
+    MergedAck merged[MERGED_PLACES]
+    int32_t merging                 # not 0: one of them is taken
+    bint appended                   # check points were written since the last write-out
+    int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
+    int32_t wanted                  # looks that found a retry topic missing, in a row
+    bint fetching                   # a disk reader owns `read` and `buffer`
+    uint8_t* buffer                 # owned jumbo buffer while fetching
+    ReadJob read
+    char path[REVIVE_PATH_BYTES]
+    # Settings.
+    int32_t retry_share             # popFromRetryProbability, percent
+    int32_t revive_queues           # reviveQueueNum
+    int32_t waiting_max             # popPollingSize, of a pair
+    bint retry_v2                   # enableRetryTopicV2
+    bint keep_retry_topic           # popResponseReturnActualRetryTopic
+    int64_t flight_max              # popInflightMessageThreshold; -1: no limit
+    int64_t opened_ms               # wall clock
+    # Counters.
+    uint64_t pops
+    uint64_t popped                 # messages given
+    uint64_t acks                   # messages
+    uint64_t changes                # of invisible times
+    uint64_t check_points           # written
+    uint64_t revived                # messages that came back
+    uint64_t unreadable             # could not come back: deleted, or damaged
+    uint64_t acks_late              # for no check point that is waited for
+    uint64_t hurried                # check points revived before their acks were read
+
+# The pair, made when it is not there; NULL when there are too many, or memory is out.
+cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
+                          uint32_t group_length) noexcept nogil
+cdef PopPair* pair_find(Pops* pops, const Topic* topic, const uint8_t* group,
+                        uint32_t group_length) noexcept nogil
+# The name of the pair's retry topic, at most 520 bytes: %RETRY%group_topic, with a plus in v2.
+cdef uint32_t retry_topic_name(const PopPair* pair, bint v2, uint8_t* out) noexcept nogil
+# Takes the settings of ShardCore's dict; ConfigError when the cluster's name is too long.
+cdef int pops_open(Pops* pops, dict given) except -1
+cdef void pops_close(Pops* pops) noexcept nogil

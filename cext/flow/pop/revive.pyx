@@ -1,0 +1,484 @@
+"""Messages that were popped and not acknowledged in time. See revive.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcmp, memset
+
+from cext.base.atomics cimport load_acquire_i32
+from cext.base.status cimport ABSENT, NOT_READY, OK
+from cext.flow.log.append cimport (
+    Appended,
+    Message,
+    append_message,
+    make_room,
+    message_of_record,
+    record_bytes_max,
+)
+from cext.flow.control.control_link cimport WANT_TOPIC, link_tell
+from cext.flow.tables.group_table cimport group_find
+from cext.flow.tables.offset_table cimport offset_commit, offset_query
+from cext.flow.pop.pop_flight cimport flight_end
+from cext.flow.pop.pop_table cimport (
+    CHECK_POINTS_MAX,
+    REVIVE_PATH_BYTES,
+    REVIVE_QUEUES_MAX,
+    CheckPoint,
+    Pops,
+    ReviveQueue,
+    pair_find,
+    pair_obtain,
+    retry_topic_name,
+)
+from cext.flow.pull.pull_job cimport PopPair
+from cext.flow.replying cimport tell_event
+from cext.flow.pop.revive_log cimport append_revived, is_of_revived, revive_topic
+from cext.flow.pop.revive_ring cimport (
+    ring_add,
+    ring_find,
+    ring_finish_next,
+    ring_next,
+    ring_oldest,
+)
+from cext.flow.delay.timer_turn cimport timer_delivered_ms
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
+from cext.store.disk_reader cimport READ_FILE, READ_LOG
+from cext.store.record cimport RecordView, record_parse
+from cext.store.record_crc cimport record_crc_strip
+from cext.wire.check_point cimport ReviveEntry, read_revive_entry
+from cext.wire.properties cimport (
+    PROPERTIES_BYTES_MAX,
+    PROPERTY_SEPARATOR,
+    append_number,
+    find_property,
+)
+from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.text cimport Text, text_equals, text_of
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    READ_TURN = 1024            # entries of one turn
+    REVIVE_TURN = 256           # messages of one turn
+    REVIVE_BYTES = 524288       # bytes of one turn (one message more, whatever its size)
+    ENTRIES_AT_ONCE = 64
+    RETRY_MS = 100              # after the store refused, and between looks for a missing topic
+    FETCH_POLL_MS = 2
+    WANTED_MAX = 300            # looks for a retry topic before its messages are dropped
+    RETRY_NAME_MAX = 768
+    GROUP_BYTES = 24
+
+cdef const char* REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
+cdef const char* FIRST_POP[1]
+FIRST_POP[0] = "1ST_POP_TIME"
+
+
+# ------------------------------------------------------------------- from the disk
+
+cdef void fetch_release(ShardState s) noexcept nogil:
+    if s.pops.buffer != NULL:
+        buffer_pool_release(&s.net.jumbo_pool, s.pops.buffer)
+        s.pops.buffer = NULL
+
+
+cdef void fetch(ShardState s, const Queue* queue, int64_t offset,
+                const QueueEntry* entry) noexcept nogil:
+    """Has a disk reader bring a record, or a page of the queue's file, into the page cache."""
+    cdef Pops* x = &s.pops
+    cdef int64_t per_file = s.queues.entries_per_file
+    cdef int64_t file = offset // per_file
+    x.look_ms = s.now_ms + FETCH_POLL_MS
+    x.buffer = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
+    if x.buffer == NULL:
+        return
+    x.read.count = 1
+    if entry != NULL:
+        x.read.kind = READ_LOG
+        x.read.offsets[0] = entry.physical_offset
+        x.read.sizes[0] = entry.size
+    else:
+        snprintf(x.path, REVIVE_PATH_BYTES, b"%s/%s/%d/%020lld", s.queues.reader_files.directory,
+                 queue.topic, queue.queue_id, <long long> (file * per_file * UNIT_BYTES))
+        x.read.kind = READ_FILE
+        x.read.path = x.path
+        x.read.offsets[0] = (offset - file * per_file) * UNIT_BYTES
+        x.read.sizes[0] = ENTRIES_AT_ONCE * UNIT_BYTES
+    x.read.check = False
+    x.read.owner = <void*> x
+    x.read.buffer = x.buffer
+    x.read.capacity = <uint32_t> s.net.jumbo_bytes
+    if s.readers.submit(&x.read) != OK:
+        fetch_release(s)
+        return
+    x.fetching = True
+    s.reading_count += 1
+
+
+cdef void revive_read_done(ShardState s) noexcept nogil:
+    s.pops.fetching = False
+    s.pops.look_ms = 0
+    s.reading_count -= 1
+    fetch_release(s)
+
+
+cdef int find_record(ShardState s, Queue* queue, int64_t offset, RecordView* view) noexcept nogil:
+    """The record of a queue's entry: OK, NOT_READY (it is fetched), or why there is none."""
+    cdef QueueEntry entry
+    cdef const uint8_t* at = NULL
+    cdef int status = s.queues.read(queue, offset, 1, &entry)
+    if status == ABSENT:
+        fetch(s, queue, offset, NULL)
+        return NOT_READY
+    if status < 1 or entry.size <= 0:
+        return status if status < 0 else ABSENT
+    status = s.log.view(entry.physical_offset, entry.size, &at)
+    if status == ABSENT and <uint64_t> entry.size <= s.net.jumbo_bytes:
+        fetch(s, queue, offset, &entry)
+        return NOT_READY
+    if status == OK:
+        status = record_parse(at, entry.size, entry.physical_offset, False, view)
+    return status
+
+
+# ------------------------------------------------------------------- reading the revive log
+
+cdef void take_check_point(ShardState s, ReviveQueue* q, const ReviveEntry* e,
+                           int64_t revive_offset) noexcept nogil:
+    cdef Topic* topic
+    cdef PopPair* pair
+    cdef CheckPoint* point
+    cdef int32_t i
+    if (e.topic.bytes == NULL or e.group.bytes == NULL or e.topic.escaped or e.group.escaped
+            or e.count < 1 or e.count > 32 or (e.listed != 0 and e.listed < e.count)):
+        s.pops.unreadable += 1
+        return
+    topic = <Topic*> name_map_find(&s.topics, e.topic.bytes, e.topic.length)
+    if topic == NULL or group_find(&s.groups, e.group.bytes, e.group.length) == NULL:
+        return                              # gone with what it speaks of
+    pair = pair_obtain(&s.pops, topic, e.group.bytes, e.group.length)
+    if pair == NULL:
+        s.pops.unreadable += 1
+        return
+    point = ring_add(q, pair, e.queue_id, e.start_offset, e.pop_ms, e.pop_ms + e.invisible_ms)
+    if point == NULL:
+        s.pops.unreadable += 1
+        return
+    point.revive_offset = revive_offset
+    point.count = e.count
+    point.done = e.done
+    for i in range(e.count):
+        point.behind[i] = <int32_t> e.list[i] if e.listed > 0 else i
+
+
+cdef int32_t take_ack(ShardState s, ReviveQueue* q, const ReviveEntry* e) noexcept nogil:
+    """How many messages it is of whose check point is not there (any more)."""
+    cdef Topic* topic
+    cdef PopPair* pair = NULL
+    cdef CheckPoint* point = NULL
+    cdef int32_t i, n = e.listed if e.listed > 0 else 1
+    topic = <Topic*> name_map_find(&s.topics, e.topic.bytes, e.topic.length) \
+        if e.topic.bytes != NULL else NULL
+    if topic != NULL and e.group.bytes != NULL:
+        pair = pair_find(&s.pops, topic, e.group.bytes, e.group.length)
+    if pair != NULL:
+        point = ring_find(q, pair, e.queue_id, e.start_offset, e.pop_ms)
+    if point == NULL:
+        return n
+    for i in range(n):
+        mark_done(point, (e.list[i] if e.listed > 0 else e.ack_offset) - e.start_offset)
+    return 0
+
+
+cdef void mark_done(CheckPoint* point, int64_t behind) noexcept nogil:
+    cdef int32_t i
+    for i in range(point.count):
+        if point.behind[i] == behind:
+            point.done |= <uint32_t> 1 << i
+
+
+cdef void take_record(ShardState s, ReviveQueue* q, const RecordView* view,
+                      int64_t revive_offset) noexcept nogil:
+    cdef ReviveEntry e
+    cdef Text tag
+    cdef uint32_t used = 0
+    cdef int32_t late
+    if (not find_property(view.properties, view.properties_bytes, b"TAGS", &tag)
+            or read_revive_entry(view.body, view.body_bytes, &e, &used) != OK):
+        s.pops.unreadable += 1
+    elif text_equals(&tag, b"ck", 2):
+        take_check_point(s, q, &e, revive_offset)
+    else:
+        late = take_ack(s, q, &e)
+        if late > 0 and not is_of_revived(view):
+            s.pops.acks_late += late
+
+
+cdef bint read_log(ShardState s, ReviveQueue* q, Queue* queue, int32_t* budget) noexcept nogil:
+    """Takes what is new; True: all that is there is taken."""
+    cdef RecordView view
+    cdef int status
+    if q.next_offset < queue.min_offset:
+        q.next_offset = queue.min_offset        # deleted with old files
+    while q.next_offset < queue.max_offset:
+        if budget[0] <= 0 or q.tail - q.head >= CHECK_POINTS_MAX:
+            return False
+        status = find_record(s, queue, q.next_offset, &view)
+        if status == NOT_READY:
+            return False
+        if status == OK:
+            take_record(s, q, &view, q.next_offset)
+        else:
+            s.pops.unreadable += 1
+        q.next_offset += 1
+        budget[0] -= 1
+    return queue.next_offset == queue.max_offset
+
+
+# ------------------------------------------------------------------- messages that come again
+
+cdef bint is_retry_of(const PopPair* pair) noexcept nogil:
+    """The pair's topic is already its group's retry topic of another one."""
+    return (pair.topic.name_length > 8 + pair.group_length
+            and memcmp(pair.topic.name, b"%RETRY%", 7) == 0
+            and memcmp(pair.topic.name + 7, pair.group, pair.group_length) == 0
+            and (pair.topic.name[7 + pair.group_length] == c'_'
+                 or pair.topic.name[7 + pair.group_length] == c'+'))
+
+
+cdef int find_target(ShardState s, PopPair* pair, Topic** target) noexcept nogil:
+    """Where the pair's messages come again. OK, or NOT_READY: control makes the topic."""
+    cdef uint8_t name[RETRY_NAME_MAX]
+    cdef uint32_t length
+    if is_retry_of(pair):
+        target[0] = pair.topic
+        return OK
+    length = retry_topic_name(pair, s.pops.retry_v2, name)
+    target[0] = <Topic*> name_map_find(&s.topics, name, length)
+    if target[0] != NULL:
+        s.pops.wanted = 0
+        pair.retry = target[0]
+        target[0].pop_retry_of = pair
+        return OK
+    if s.pops.wanted % 10 == 0:
+        link_tell(&s.link, WANT_TOPIC, 1, name, length)
+    s.pops.wanted += 1
+    s.pops.look_ms = s.now_ms + RETRY_MS
+    return NOT_READY
+
+
+cdef uint32_t fill_properties(ShardState s, const RecordView* view,
+                              int64_t pop_ms) noexcept nogil:
+    """The message's properties and when it was first popped, in s.redirect.after."""
+    cdef uint8_t* out = s.redirect.after
+    cdef Text first
+    cdef uint32_t length
+    cdef bint known = view.reconsume_times > 0 and find_property(
+        view.properties, view.properties_bytes, b"1ST_POP_TIME", &first)
+    length = copy_properties_without(view.properties, view.properties_bytes, FIRST_POP,
+                                     0 if known else 1, out)
+    length = <uint32_t> record_crc_strip(out, length)
+    if known or length + 64 > PROPERTIES_BYTES_MAX:
+        return length
+    if length > 0 and out[length - 1] != PROPERTY_SEPARATOR:
+        out[length] = PROPERTY_SEPARATOR
+        length += 1
+    return length + append_number(out + length, b"1ST_POP_TIME", 12, pop_ms)
+
+
+cdef int revive_message(ShardState s, CheckPoint* point, Topic* target, int32_t i,
+                        int64_t* bytes) noexcept nogil:
+    """OK (also when there is nothing to be revived), or why it has to wait."""
+    cdef Queue* queue = topic_queue(point.pair.topic, s.queues, point.queue_id)
+    cdef Queue* to = topic_queue(target, s.queues, 0)
+    cdef int64_t offset = point.start_offset + point.behind[i]
+    cdef RecordView view
+    cdef Message m
+    cdef Appended appended
+    cdef int status
+    if queue == NULL or to == NULL or not queue.min_offset <= offset < queue.max_offset:
+        s.pops.unreadable += 1
+        return OK
+    status = find_record(s, queue, offset, &view)
+    if status == NOT_READY:
+        return status
+    if status != OK:
+        s.pops.unreadable += 1
+        tell_event(s, NULL, b"a message that was popped and not acknowledged cannot be read and "
+                   b"does not come again")
+        return OK
+    message_of_record(&m, &view)
+    m.properties = text_of(s.redirect.after, fill_properties(s, &view, point.pop_ms))
+    m.reconsume_times = view.reconsume_times + 1
+    m.born_host = s.options.store_host          # as RocketMQ has it
+    m.born_host_bytes = s.options.store_host_bytes
+    status = make_room(s, to, record_bytes_max(&m, target.name_length), 1)
+    if status == OK:
+        status = append_message(s, target, to, &m, &appended)
+    if status == OK:
+        s.pops.appended = True
+        s.pops.revived += 1
+        bytes[0] -= appended.bytes
+    return status
+
+
+cdef void note_revived(ShardState s, const CheckPoint* point, uint32_t done_before,
+                       int32_t revive_queue) noexcept nogil:
+    """What came again now stands behind it in the log; that it does not is a message twice."""
+    cdef ReviveEntry e
+    cdef int32_t i
+    memset(&e, 0, sizeof(e))
+    for i in range(point.count):
+        if (point.done & ~done_before) >> i & 1:
+            e.list[e.listed] = point.start_offset + point.behind[i]
+            e.listed += 1
+    if e.listed == 0:
+        return
+    e.topic = text_of(point.pair.topic.name, point.pair.topic.name_length)
+    e.group = text_of(point.pair.group, point.pair.group_length)
+    e.broker_name = text_of(s.options.broker_name, s.options.broker_name_bytes)
+    e.start_offset = point.start_offset
+    e.ack_offset = -1
+    e.pop_ms = point.pop_ms
+    e.queue_id = point.queue_id
+    append_revived(s, &e, revive_queue)
+
+
+cdef int revive_point(ShardState s, CheckPoint* point, int32_t* messages,
+                      int64_t* bytes) noexcept nogil:
+    """OK: all of its messages are done with; else why it has to wait."""
+    cdef Topic* target = NULL
+    cdef int32_t i
+    cdef int status
+    cdef uint32_t all_done = <uint32_t> ((<uint64_t> 1 << point.count) - 1)
+    if point.done & all_done == all_done or point.pair.topic.removed:
+        return OK
+    status = find_target(s, point.pair, &target)
+    if status != OK:
+        if s.pops.wanted < WANTED_MAX:
+            return status
+        s.pops.wanted = 0
+        s.pops.unreadable += 1
+        tell_event(s, NULL, b"messages that were popped and not acknowledged are dropped: their "
+                   b"retry topic cannot be made")
+        return OK
+    for i in range(point.count):
+        if point.done >> i & 1:
+            continue
+        if messages[0] <= 0 or bytes[0] <= 0:
+            return NOT_READY
+        status = revive_message(s, point, target, i, bytes)
+        if status != OK:
+            if s.pops.look_ms <= s.now_ms:
+                s.pops.look_ms = s.now_ms + (1 if status == NOT_READY else RETRY_MS)
+            return status
+        point.done |= <uint32_t> 1 << i
+        messages[0] -= 1
+        flight_end(s, point.pair.topic, point.pair.group, point.pair.group_length, point.queue_id,
+                   point.pop_ms, 1)
+    return OK
+
+
+cdef void revive_due(ShardState s, ReviveQueue* q, bint all_read, int64_t delivered_ms,
+                     int32_t* messages, int64_t* bytes) noexcept nogil:
+    cdef CheckPoint* point = ring_next(q)
+    cdef uint32_t before
+    cdef int status
+    cdef bint full
+    while point != NULL and messages[0] > 0 and bytes[0] > 0:
+        full = q.tail - q.head >= CHECK_POINTS_MAX
+        if not full and (not all_read or point.revive_ms >= delivered_ms):
+            return
+        if point.revive_ms > s.wall_ms:
+            return
+        before = point.done
+        status = revive_point(s, point, messages, bytes)
+        note_revived(s, point, before, <int32_t> (q - s.pops.queues))
+        if status != OK:
+            return
+        s.pops.hurried += full and not all_read
+        ring_finish_next(q)
+        point = ring_next(q)
+
+
+# ------------------------------------------------------------------- the turn
+
+cdef void commit(ShardState s, const Topic* topic, int32_t queue_id) noexcept nogil:
+    """What the last turn was done with, which is written by now."""
+    cdef ReviveQueue* q = &s.pops.queues[queue_id]
+    if q.commit_offset > q.told_offset:
+        q.told_offset = q.commit_offset
+        offset_commit(&s.offsets, topic.name, topic.name_length, <const uint8_t*> REVIVE_GROUP,
+                      GROUP_BYTES, queue_id, q.commit_offset)
+
+
+cdef void start(ShardState s, const Topic* topic, int32_t queue_id) noexcept nogil:
+    cdef ReviveQueue* q = &s.pops.queues[queue_id]
+    q.told_offset = q.commit_offset = offset_query(
+        &s.offsets, topic.name, topic.name_length, <const uint8_t*> REVIVE_GROUP, GROUP_BYTES,
+        queue_id)
+    q.next_offset = q.told_offset + 1
+    q.begun = True
+
+
+cdef void revive_turn(ShardState s) noexcept nogil:
+    cdef Topic* topic
+    cdef Queue* queue
+    cdef int64_t delivered_ms
+    cdef int64_t bytes = REVIVE_BYTES
+    cdef int32_t budget = READ_TURN, messages = REVIVE_TURN
+    cdef int32_t i
+    cdef bint all_read
+    # Control tells the delay levels last: topics, groups and offsets are there.
+    if (not s.timers.started or s.schedule.count == 0 or s.pops.fetching
+            or s.pops.look_ms > s.now_ms or not s.writable or s.log.poisoned()
+            or load_acquire_i32(&s.stopping)):
+        return
+    topic = revive_topic(s)
+    if topic == NULL:
+        return
+    s.pops.look_ms = 0
+    delivered_ms = timer_delivered_ms(s)
+    for i in range(topic.read_queues if topic.read_queues < REVIVE_QUEUES_MAX
+                   else REVIVE_QUEUES_MAX):
+        queue = topic_queue(topic, s.queues, i)
+        if queue == NULL:
+            continue
+        if not s.pops.queues[i].begun:
+            start(s, topic, i)
+        commit(s, topic, i)
+        all_read = read_log(s, &s.pops.queues[i], queue, &budget)
+        if s.pops.fetching:
+            return
+        revive_due(s, &s.pops.queues[i], all_read, delivered_ms, &messages, &bytes)
+        s.pops.queues[i].commit_offset = ring_oldest(&s.pops.queues[i],
+                                                     s.pops.queues[i].next_offset) - 1
+        if s.pops.fetching:
+            return
+
+
+cdef int32_t revive_wait(ShardState s, int32_t limit_ms) noexcept nogil:
+    cdef Topic* topic
+    cdef ReviveQueue* q
+    cdef CheckPoint* point
+    cdef int64_t left
+    cdef int32_t i
+    if not s.timers.started or s.pops.fetching or not s.writable:
+        return limit_ms
+    if s.pops.look_ms > s.now_ms:
+        return <int32_t> min(<int64_t> limit_ms, s.pops.look_ms - s.now_ms)
+    topic = revive_topic(s)
+    if topic == NULL:
+        return limit_ms
+    for i in range(topic.queue_slots if topic.queue_slots < REVIVE_QUEUES_MAX
+                   else REVIVE_QUEUES_MAX):
+        q = &s.pops.queues[i]
+        if not q.begun or topic.queues[i] == NULL:
+            continue
+        if q.next_offset < topic.queues[i].max_offset or q.commit_offset > q.told_offset:
+            return 0
+        point = ring_next(q)
+        if point != NULL:
+            left = point.revive_ms - s.wall_ms + 1
+            limit_ms = <int32_t> max(<int64_t> 1, min(<int64_t> limit_ms, left))
+    return limit_ms

@@ -1,0 +1,33 @@
+"""The revive log's topic: check points and acks go in as timed messages (check_point.pxd).
+
+    check point   due a second before its messages are visible again, so that it comes first
+    ack           due when they are; at once when that is over
+
+So what waits costs no memory, survives a kill, and is where Apache RocketMQ looks for it. A pop's
+check point has the property POP_NEXT, which Apache's have not: where the group goes on.
+"""
+from libc.stdint cimport int32_t, int64_t
+
+from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.topic_table cimport Topic
+from cext.store.record cimport RecordView
+from cext.wire.check_point cimport ReviveEntry
+
+cdef enum:
+    CHECK_POINT_LEAD_MS = 1000
+
+# rmq_sys_REVIVE_LOG_<cluster>, or NULL.
+cdef Topic* revive_topic(ShardState s) noexcept nogil
+# Next revive queue to be used, or -1 while there is none.
+cdef int32_t next_revive_queue(ShardState s) noexcept nogil
+# What append_redirected() says, and NOT_FOUND: no such queue.
+# `next_offset`: where the group goes on in its queue (pop_journal.pyx), -1 when this is no pop.
+cdef int append_check_point(ShardState s, const ReviveEntry* e, int32_t revive_queue,
+                            int64_t next_offset) noexcept nogil
+# One ack, or several when e.listed > 0; `due_ms`: when its messages would be visible again.
+cdef int append_ack(ShardState s, const ReviveEntry* e, int32_t revive_queue,
+                    int64_t due_ms) noexcept nogil
+# The ack of messages that are in the retry topic by now: read again after a kill, their check point
+# does not bring them a second time. It has the property POP_REVIVED.
+cdef int append_revived(ShardState s, const ReviveEntry* e, int32_t revive_queue) noexcept nogil
+cdef bint is_of_revived(const RecordView* view) noexcept nogil

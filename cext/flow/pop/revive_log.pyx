@@ -1,0 +1,91 @@
+"""The revive log's topic. See revive_log.pxd."""
+from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memset, strlen
+
+from cext.base.status cimport NOT_FOUND
+from cext.flow.log.append cimport Appended, Message
+from cext.flow.pop.pop_table cimport REVIVE_QUEUES_MAX
+from cext.flow.send.redirect cimport append_redirected
+from cext.flow.tables.topic_table cimport topic_queue
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue
+from cext.wire.check_point cimport CHECK_POINT_BYTES_MAX, write_ack, write_check_point
+from cext.wire.properties cimport append_number, append_property, find_property
+from cext.wire.text cimport Text, text_of
+
+cdef const char* REVIVED = "POP_REVIVED"
+
+
+cdef Topic* revive_topic(ShardState s) noexcept nogil:
+    return <Topic*> name_map_find(&s.topics, s.pops.revive_name, s.pops.revive_name_bytes)
+
+
+cdef int32_t next_revive_queue(ShardState s) noexcept nogil:
+    cdef Topic* topic = revive_topic(s)
+    cdef int32_t count
+    if topic == NULL:
+        return -1
+    count = topic.write_queues
+    if count > s.pops.revive_queues:
+        count = s.pops.revive_queues
+    if count < 1:
+        return -1
+    s.pops.turn_around += 1
+    return <int32_t> (s.pops.turn_around % <uint32_t> count)
+
+
+cdef int append_entry(ShardState s, const uint8_t* body, uint32_t length, const char* tag,
+                      int32_t revive_queue, int64_t due_ms, const char* mark,
+                      int64_t marked) noexcept nogil:
+    """`mark`: the name of one more property, or NULL."""
+    cdef Topic* topic = revive_topic(s)
+    cdef Queue* queue = NULL
+    cdef uint8_t properties[128]
+    cdef uint32_t bytes
+    cdef Message m
+    cdef Appended appended
+    if topic != NULL and 0 <= revive_queue < REVIVE_QUEUES_MAX:
+        queue = topic_queue(topic, s.queues, revive_queue)
+    if queue == NULL:
+        return NOT_FOUND
+    bytes = append_property(properties, b"TAGS", 4, <const uint8_t*> tag, <uint32_t> strlen(tag))
+    bytes += append_number(properties + bytes, b"TIMER_DELIVER_MS", 16, due_ms)
+    if mark != NULL:
+        bytes += append_number(properties + bytes, mark, <uint32_t> strlen(mark), marked)
+    memset(&m, 0, sizeof(m))
+    m.body = body
+    m.body_bytes = length
+    m.properties = text_of(properties, bytes)
+    m.born_timestamp_ms = s.wall_ms
+    m.born_host = s.options.store_host
+    m.born_host_bytes = s.options.store_host_bytes
+    return append_redirected(s, topic, queue, &m, False, &appended)
+
+
+cdef int append_check_point(ShardState s, const ReviveEntry* e, int32_t revive_queue,
+                            int64_t next_offset) noexcept nogil:
+    cdef uint8_t body[CHECK_POINT_BYTES_MAX]
+    cdef const char* mark = NULL
+    if next_offset >= 0:
+        mark = b"POP_NEXT"
+    s.pops.check_points += 1
+    s.pops.appended = True
+    return append_entry(s, body, write_check_point(body, e), b"ck", revive_queue,
+                        e.pop_ms + e.invisible_ms - CHECK_POINT_LEAD_MS, mark, next_offset)
+
+
+cdef int append_ack(ShardState s, const ReviveEntry* e, int32_t revive_queue,
+                    int64_t due_ms) noexcept nogil:
+    cdef uint8_t body[CHECK_POINT_BYTES_MAX]
+    return append_entry(s, body, write_ack(body, e), b"bAck" if e.listed > 0 else b"ack",
+                        revive_queue, due_ms, NULL, 0)
+
+
+cdef int append_revived(ShardState s, const ReviveEntry* e, int32_t revive_queue) noexcept nogil:
+    cdef uint8_t body[CHECK_POINT_BYTES_MAX]
+    return append_entry(s, body, write_ack(body, e), b"bAck", revive_queue, 0, REVIVED, 1)
+
+
+cdef bint is_of_revived(const RecordView* view) noexcept nogil:
+    cdef Text mark
+    return find_property(view.properties, view.properties_bytes, REVIVED, &mark)

@@ -1,0 +1,40 @@
+"""Long polling: pulls that wait on their queue until a message comes or their time is over.
+
+A held pull hangs in three lists: its queue's waiters (woken by dispatch), a slot of the expiry
+wheel (TIMER_TICK_MS apart) and its connection's list (vanishes when the client goes). A deferred
+one hangs in its connection's. Pulls of a queue are woken, and those of a connection go on, in the
+order in which they came. Waking costs a few pointer moves per waiting pull and nothing per message
+on queues nobody waits on. A pop hangs in its pair's list instead of a queue's, since it waits for
+any queue of a topic.
+
+Example: deadline in 15 000 ms -> slot (tick + 150) mod 1024; a deadline beyond the wheel's 102 s
+is looked at again when its slot comes round.
+"""
+from libc.stdint cimport int32_t, int64_t
+
+from cext.flow.pull.pull_job cimport PopPair, PullJob
+from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.topic_table cimport Topic
+from cext.net.connection cimport Connection
+from cext.store.consume_queue cimport Queue
+
+cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil
+# The same for what waits on a group's pair and not on a queue; may be held again and again.
+cdef void hold_pop(ShardState s, PullJob* job) noexcept nogil
+# A message came for the pair into this queue (-1: any): wakes one pop of all queues, unless one is
+# awake that has not been answered, one of this queue, and every notification.
+cdef void wake_pops(ShardState s, PopPair* pair, int32_t queue_id) noexcept nogil
+# The same for all pairs of a topic.
+cdef void wake_topic(ShardState s, Topic* topic, int32_t queue_id) noexcept nogil
+cdef void wake_all_pops(ShardState s, Topic* topic) noexcept nogil      # the topic goes away
+cdef void defer(ShardState s, PullJob* job) noexcept nogil         # until the connection is drained
+cdef void make_ready(ShardState s, PullJob* job) noexcept nogil    # to the turn's list
+cdef void free_job(ShardState s, PullJob* job) noexcept nogil
+# A message was added at queue.max_offset - 1; where its record lies. Pulls whose filter it does not
+# pass stay, and go on behind it when it was the one they waited at.
+cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code, int64_t physical_offset,
+                       int32_t size) noexcept nogil
+cdef void wake_all(ShardState s, Queue* queue) noexcept nogil      # the topic goes away
+cdef void wake_expired(ShardState s) noexcept nogil
+cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil
+cdef void forget_connection(ShardState s, Connection* c) noexcept nogil

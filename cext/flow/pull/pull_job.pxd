@@ -1,0 +1,103 @@
+"""A pull on its way: from the request until its reply is queued.
+
+    READY      in the turn's list; answered at the end of the turn
+    HELD       nothing to give: waits on its queue for a message, at most until `deadline_ms`
+    READING    records are not in memory; a disk reader fetches them
+    DEFERRED   the connection has unsent output; goes on when it is drained
+
+A job belongs to the reactor thread except while READING, when the disk reader owns `read`.
+Everything a job needs is copied out of the request, so that the frame may be forgotten.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.flow.tables.group_table cimport Handed, TagFilter
+from cext.flow.tables.sql_filter cimport SqlFilter
+from cext.flow.tables.topic_table cimport Topic
+from cext.memory.chain cimport ChainEntry
+from cext.net.connection cimport Connection
+from cext.store.consume_queue cimport Queue
+from cext.store.disk_reader cimport ReadJob
+
+cdef enum:
+    PATH_BYTES = 1024
+
+cdef enum JobState:
+    JOB_FREE = 0
+    JOB_READY = 1
+    JOB_HELD = 2
+    JOB_READING = 3
+    JOB_DEFERRED = 4
+
+cdef enum PopKind:
+    NO_POP = 0                  # an ordinary pull
+    POP = 1
+    NOTIFY = 2
+    PEEK = 3
+
+# What consumers of a group that pop from a topic share (pop_table.pxd); never freed.
+cdef struct PopPair:
+    Topic* topic                # borrowed; a newer one when the topic was removed and made again
+    Topic* retry                # borrowed; NULL: nothing came back yet
+    PopPair* next_of_topic      # in topic.pop_waiting
+    ChainEntry* first           # PullJobs that wait, oldest first
+    int32_t waiting
+    int32_t special             # of these, notifications and pops of one queue
+    int32_t awake               # pops of all queues, woken and not answered yet
+    int32_t order_slots         # length of `orders`
+    void** orders               # OrderBlock of each queue (pop_order.pxd), or NULL
+    int32_t flight_slots        # length of `flights`
+    int64_t* flights            # of each queue (pop_flight.pxd); owned
+    uint32_t group_length
+    uint8_t* group              # owned
+
+cdef struct PopFields:          # of a job that is no pull
+    int32_t kind                # PopKind
+    PopPair* pair
+    Topic* topic                # the request's; job.topic is the one looked into
+    int32_t queue_id            # the request's, -1: all
+    int32_t max_messages        # the request's
+    int32_t init_mode
+    bint order
+    bint woken                  # counted in pair.awake
+    int64_t invisible_ms
+    int64_t poll_end_ms         # monotonic; answered with nothing then
+    uint32_t attempt_bytes
+    uint8_t attempt[64]         # of the request, cut off
+
+cdef struct PullJob:
+    ChainEntry line             # READY: in the turn's list; HELD: in its queue's or pair's
+    ChainEntry timer            # in a slot of the expiry wheel (HELD)
+    ChainEntry peer             # in its connection's list (HELD, DEFERRED)
+    int32_t state               # JobState; set by pull_set_state() only
+    int32_t timer_slot
+    Connection* connection      # borrowed; compare connection_id with connection.id before use
+    uint64_t connection_id
+    int32_t opaque
+    int32_t version             # of the requester
+    uint8_t serialize_type
+    int32_t request_code
+    int64_t arrived_ms          # monotonic
+    bint held                   # it was, at least once
+    bint may_hold               # the request asked for long polling and was not held yet
+    int32_t max_messages
+    int64_t max_bytes           # maxMsgBytes, -1 when absent; counts only when it asks for more
+    int32_t queue_id
+    Topic* topic                # borrowed, never freed while the shard runs
+    Queue* queue                # HELD: where it waits; whoever removes the queue wakes it first
+    Handed* handed              # never freed either; NULL: its group is not counted
+    int64_t offset              # next wanted
+    int64_t deadline_ms         # monotonic; when a held pull is answered with nothing
+    int64_t next_offset         # READING: where to go on after what is being read
+    int64_t hold_ms             # how long the request allows to be held
+    bint moved                  # an operator reset the group's offset to `offset`: say so
+    TagFilter tags
+    SqlFilter* sql              # one reference; NULL: by tags alone
+    bint by_real_topic          # a retry topic whose messages are judged by their topic's filter
+    bint tags_from_records      # READING: some queue entries do not hold the tag's code
+    int64_t looked              # queue entries looked at for this answer
+    uint8_t* read_buffer        # READING: owned jumbo buffer
+    ReadJob read
+    int64_t read_queue_offsets[64]      # queue offset of each record of `read`
+    int32_t entry_reads         # times queue entries were fetched from disk for this answer
+    char path[PATH_BYTES]       # of the consume queue file being fetched
+    PopFields pop               # pop.kind NO_POP: an ordinary pull

@@ -1,0 +1,50 @@
+"""Check backs: producers are asked about half messages that nobody ended.
+
+Control decides when (rmq/broker/transactions.py) and says what the rules are; a call looks at some
+half messages, and does for each that is open and old enough:
+
+    its record, with TRANSACTION_CHECK_TIMES + 1, is stored anew at the end of the half queue
+    the old one is ended; an end that is on its way counts for the new one (open_halves.pxd)
+    39 CHECK_TRANSACTION_STATE to a connection of its producer group (check_table.pxd): the new
+    place, and the record as if it stood in its real topic
+
+A call is bounded by messages looked at, stored and their bytes, so that sends of the same turn wait
+no longer than for a large batch. It ends with a write; the questions leave at the end of the turn.
+Control is handed what is not ordinary: a record that is not in memory or damaged, a transaction to
+be given up, properties that are no numbers.
+
+A producer that does not read what it is asked is not asked more: the call ends there, and control
+comes again, or says that such ones be left for later.
+
+Example: half 17 is open and 10 s old: stored anew as 90, and asked about as 90.
+"""
+from libc.stdint cimport int64_t
+
+from cext.flow.control.calls cimport Arguments
+from cext.flow.shard_state cimport ShardState
+
+cdef enum:
+    CHECKS_MAX = 256                # half messages stored anew in a call
+    LOOKED_MAX = 1024               # records looked at
+    PASSED_MAX = 65536              # half messages passed, ended ones included
+    CHECK_BYTES_MAX = 1048576       # of records stored anew; the last one may go beyond
+    CONTROLS_MAX = 256              # handed to control in a call
+
+cdef enum Hindrance:                # why a call ended before its bounds
+    NOT_HINDERED = 0
+    PRODUCERS_FULL = 1              # they have not read what they were asked
+    LOG_FULL = 2                    # the log takes nothing now
+
+cdef struct CheckRules:
+    int64_t began_ms                # stored since: it is not to be asked about in this round
+    int64_t young_ms                # nobody is asked for so long, unless its own properties say so
+    int64_t times_max               # so often checked, it is given up
+    int64_t age_max_ms              # so old, too
+    bint leave_full                 # whose producers are full is left for later
+
+# numbers: half queue's offset to begin at, where to end, then the rules. results: where to go on,
+# how many were stored anew and asked about, stored anew while nobody could be asked, Hindrance.
+# block: i64 offsets that control is to look at.
+cdef void call_check_halves(ShardState s, Arguments* x) noexcept nogil
+# a: producer group; b: ids of its connections, 8 bytes each.
+cdef void call_put_producers(ShardState s, Arguments* x) noexcept nogil

@@ -1,0 +1,280 @@
+"""Check backs. See check_backs.pxd."""
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport malloc
+from libc.string cimport memcmp, memcpy
+
+from cext.base.status cimport OK, POOL_EMPTY
+from cext.flow.log.append cimport (
+    Appended,
+    Message,
+    append_message,
+    make_room,
+    message_of_record,
+    record_bytes_max,
+)
+from cext.flow.send.check_table cimport check_table_next, check_table_put
+from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.log.log_view cimport view_record
+from cext.flow.send.open_halves cimport HalfMove, half_is_ended
+from cext.flow.send.pushing cimport push_out, push_room
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.flow.send.transaction cimport move_half
+from cext.memory.name_map cimport name_map_find
+from cext.net.connection cimport Connection
+from cext.store.consume_queue cimport Queue, QueueEntry
+from cext.store.record cimport (
+    TOPIC_BYTES_MAX,
+    RecordFields,
+    RecordView,
+    record_bytes,
+    record_finish,
+    record_start,
+)
+from cext.store.record_crc cimport record_crc_strip
+from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
+from cext.wire.properties cimport (
+    PROPERTIES_BYTES_MAX,
+    SendProperties,
+    append_number,
+    find_property,
+    scan_properties,
+)
+from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.replies cimport CheckFields, check_bytes_max, write_check_header
+from cext.wire.text cimport Text, text_i32, text_i64, text_of
+
+cdef enum:
+    SECONDS_MAX = 1000000000        # of an immunity time
+    TIMES_BYTES_MAX = 64            # TRANSACTION_CHECK_TIMES and its number
+    OPAQUE_MASK = 0x3FFFFFFF
+
+cdef enum Outcome:
+    ASKED
+    UNASKED                         # stored anew, but no producer was there
+    LEFT                            # too young, or left for a later round
+    CONTROLS                        # not ordinary
+    FULL                            # not now: its producers, PRODUCERS_FULL
+    STUCK                           # not now: the log
+
+cdef struct Half:                   # an open half message as it is stored
+    RecordView view
+    SendProperties found
+    int32_t real_queue_id
+    int64_t times                   # it was checked
+
+
+# ------------------------------------------------------------------- what is asked about
+
+cdef bint number_of(const RecordView* view, const char* name, int64_t absent,
+                    int64_t* out) noexcept nogil:
+    """A property as a number that is not negative; False: it is something else."""
+    cdef Text text
+    out[0] = absent
+    if not find_property(view.properties, view.properties_bytes, name, &text):
+        return True
+    return text_i64(&text, out) == OK and out[0] >= 0
+
+
+cdef bint read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexcept nogil:
+    """False: it is not in memory, or not as half messages are."""
+    cdef QueueEntry entry
+    cdef RecordView* view = &half.view
+    if s.queues.read(queue, offset, 1, &entry) != 1 or entry.size <= 0:
+        return False
+    if (view_record(s, entry.physical_offset, view) != OK or view.queue_offset != offset
+            or view.topic_bytes != 24 or memcmp(view.topic, b"RMQ_SYS_TRANS_HALF_TOPIC", 24) != 0
+            or scan_properties(view.properties, view.properties_bytes, &half.found) != OK
+            or not number_of(view, b"TRANSACTION_CHECK_TIMES", 0, &half.times)):
+        return False
+    return (half.found.producer_group.bytes != NULL and half.found.real_topic.bytes != NULL
+            and 0 < half.found.real_topic.length <= TOPIC_BYTES_MAX
+            and text_i32(&half.found.real_queue_id, &half.real_queue_id) == OK
+            and half.real_queue_id >= 0 and view.born_timestamp_ms >= 0)
+
+
+cdef int is_due(ShardState s, const CheckRules* rules, const Half* half) noexcept nogil:
+    """ASKED: yes; LEFT, CONTROLS."""
+    cdef int64_t age_ms = s.wall_ms - half.view.born_timestamp_ms
+    cdef int64_t immune_s
+    if half.times >= rules.times_max or age_ms > rules.age_max_ms:
+        return CONTROLS                     # it is given up
+    if not number_of(&half.view, b"CHECK_IMMUNITY_TIME_IN_SECONDS", -1, &immune_s) \
+            or immune_s > SECONDS_MAX:
+        return CONTROLS
+    if half.view.store_timestamp_ms >= rules.began_ms:
+        return LEFT
+    return LEFT if 0 <= age_ms <= (
+        rules.young_ms if immune_s < 0 else immune_s * 1000) else ASKED
+
+
+# ------------------------------------------------------------------- the question
+
+cdef uint32_t write_real(uint8_t* at, const Half* half, const Text* properties,
+                         const Appended* a) noexcept nogil:
+    """The half message as a record of its real topic, at its new place."""
+    cdef RecordFields fields
+    cdef const RecordView* view = &half.view
+    cdef uint8_t* length_at
+    fields.queue_id = half.real_queue_id
+    fields.flag = view.flag
+    fields.queue_offset = a.queue_offset
+    fields.physical_offset = a.physical_offset
+    fields.sys_flag = view.sys_flag
+    fields.born_timestamp_ms = view.born_timestamp_ms
+    fields.born_host = view.born_host
+    fields.born_host_bytes = view.born_host_bytes
+    fields.store_timestamp_ms = view.store_timestamp_ms
+    fields.store_host = view.store_host
+    fields.store_host_bytes = view.store_host_bytes
+    fields.reconsume_times = view.reconsume_times
+    fields.prepared_offset = 0
+    fields.body = view.body
+    fields.body_bytes = view.body_bytes
+    fields.body_crc = view.body_crc
+    fields.topic = half.found.real_topic.bytes
+    fields.topic_bytes = half.found.real_topic.length
+    length_at = record_start(at, &fields)
+    memcpy(length_at + 2, properties.bytes, properties.length)
+    return record_finish(at, length_at, properties.length)
+
+
+cdef bint ask(ShardState s, Connection* to, const Half* half, const Text* properties,
+              const Appended* a) noexcept nogil:
+    cdef CheckFields fields
+    cdef uint8_t message_id[MESSAGE_ID_BYTES_MAX]
+    cdef void* block
+    cdef uint8_t* at
+    cdef uint32_t length
+    fields.opaque = <int32_t> (s.checks.asked & OPAQUE_MASK)
+    fields.queue_offset = a.queue_offset
+    fields.log_offset = a.physical_offset
+    fields.unique_key = half.found.uniq_key
+    fields.offset_message_id = text_of(message_id, write_offset_message_id(
+        message_id, half.view.store_host, half.view.store_host_bytes, a.physical_offset))
+    fields.broker_name = text_of(s.options.broker_name, s.options.broker_name_bytes)
+    fields.body_bytes = record_bytes(
+        half.view.born_host_bytes, half.view.store_host_bytes, half.view.body_bytes,
+        half.found.real_topic.length, properties.length)
+    at = push_room(s, to, check_bytes_max(&fields) + fields.body_bytes, &block)
+    if at == NULL:
+        return False
+    length = write_check_header(at, &fields)
+    write_real(at + length, half, properties, a)
+    return push_out(s, to, at, length + fields.body_bytes, block)
+
+
+cdef bint next_properties(ShardState s, const Half* half, Text* out) noexcept nogil:
+    """The half message's, checked once more; False: that is more than a record may have."""
+    cdef const char* name = b"TRANSACTION_CHECK_TIMES"
+    cdef uint8_t* at = s.redirect.after
+    cdef uint32_t length = record_crc_strip(half.view.properties, half.view.properties_bytes)
+    length = copy_properties_without(half.view.properties, length, &name, 1, at)
+    if length > PROPERTIES_BYTES_MAX - TIMES_BYTES_MAX:
+        return False
+    length += append_number(at + length, name, 23, half.times + 1)
+    out[0] = text_of(at, length)
+    return True
+
+
+cdef int check_half(ShardState s, const CheckRules* rules, Topic* topic, Queue* queue,
+                    int64_t offset, uint64_t* bytes) noexcept nogil:
+    cdef Half half
+    cdef Message m
+    cdef Appended a
+    cdef HalfMove move
+    cdef Connection* to
+    cdef uint64_t to_id = 0
+    cdef bint full = False
+    cdef int outcome = CONTROLS
+    if read_half(s, queue, offset, &half):
+        outcome = is_due(s, rules, &half)
+    if outcome != ASKED:
+        return outcome
+    to = check_table_next(&s.checks, s.net, half.found.producer_group.bytes,
+                          half.found.producer_group.length, &full)
+    if to != NULL and s.net.reply_pool.in_use > s.net.reply_pool.count // 2:
+        to = NULL                           # the other half is for answers
+        full = True
+    if to == NULL and full:
+        return LEFT if rules.leave_full else FULL
+    if to != NULL:
+        to_id = to.id
+    message_of_record(&m, &half.view)
+    m.prepared_offset = 0
+    if not next_properties(s, &half, &m.properties):
+        return CONTROLS
+    if (make_room(s, queue, record_bytes_max(&m, topic.name_length), 1) != OK
+            or append_message(s, topic, queue, &m, &a) != OK):
+        return STUCK
+    bytes[0] += a.bytes
+    move.offset = offset
+    move.log_offset = half.view.physical_offset
+    move.to_offset = a.queue_offset
+    move.to_log_offset = a.physical_offset
+    move_half(s, &move)
+    to = s.net.find(to_id)                  # making room may have closed it
+    if to == NULL or to.closing or not ask(s, to, &half, &m.properties, &a):
+        s.checks.unasked += 1
+        return UNASKED
+    s.checks.asked += 1
+    return ASKED
+
+
+# ------------------------------------------------------------------- the calls
+
+cdef void check_halves(ShardState s, const CheckRules* rules, Topic* topic, Queue* queue,
+                       int64_t end, Arguments* x) noexcept nogil:
+    """From x.results[0] on; counts there, and collects what is control's in x.block."""
+    cdef int64_t passed = 0, looked = 0, pinned
+    cdef uint64_t bytes = 0
+    cdef int outcome
+    while (x.results[0] < end and passed < PASSED_MAX and looked < LOOKED_MAX
+           and bytes < CHECK_BYTES_MAX and x.results[1] + x.results[2] < CHECKS_MAX
+           and x.block_bytes < 8 * CONTROLS_MAX):
+        passed += 1
+        if half_is_ended(&s.halves, x.results[0]):
+            x.results[0] += 1
+            continue
+        looked += 1
+        pinned = s.log.pinned_low
+        outcome = check_half(s, rules, topic, queue, x.results[0], &bytes)
+        s.log.unpin(pinned)
+        if outcome == FULL or outcome == STUCK:
+            x.results[3] = PRODUCERS_FULL if outcome == FULL else LOG_FULL
+            return
+        if outcome == ASKED:
+            x.results[1] += 1
+        elif outcome == UNASKED:
+            x.results[2] += 1
+        elif outcome == CONTROLS:
+            memcpy(x.block + x.block_bytes, &x.results[0], 8)
+            x.block_bytes += 8
+        x.results[0] += 1
+
+
+cdef void call_check_halves(ShardState s, Arguments* x) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics,
+                                               <const uint8_t*> b"RMQ_SYS_TRANS_HALF_TOPIC", 24)
+    cdef Queue* queue = topic_queue(topic, s.queues, 0) if topic != NULL else NULL
+    cdef CheckRules rules
+    rules.began_ms = x.numbers[2]
+    rules.young_ms = x.numbers[3]
+    rules.times_max = x.numbers[4]
+    rules.age_max_ms = x.numbers[5]
+    rules.leave_full = x.numbers[6] != 0
+    x.block_bytes = 0
+    x.block = <uint8_t*> malloc(8 * CONTROLS_MAX)
+    x.status = OK if x.block != NULL else POOL_EMPTY
+    if x.block == NULL:
+        return
+    x.results[0] = max(x.numbers[0], s.halves.first)
+    if queue == NULL or not s.halves.started or not s.writable:
+        x.results[3] = LOG_FULL
+        return
+    check_halves(s, &rules, topic, queue, min(x.numbers[1], queue.max_offset), x)
+    if x.results[1] + x.results[2] > 0 and write_and_dispatch(s) != OK:
+        x.results[3] = LOG_FULL
+
+
+cdef void call_put_producers(ShardState s, Arguments* x) noexcept nogil:
+    x.status = check_table_put(&s.checks, x.a, x.a_bytes, x.b, x.b_bytes // 8)

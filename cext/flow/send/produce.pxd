@@ -1,0 +1,18 @@
+"""Sends: from the frame in the receive buffer to the record in the log's write buffer.
+
+    header fields -> topic, queue, sizes checked -> record written once, in place, at the log's end
+    -> a dispatch entry (written to its consume queue at the end of the turn)
+    -> a pending ack (answered when the bytes are `written`, or `durable`)
+
+Nothing is copied twice: the body goes from the receive buffer into the log's tail, the properties
+are unescaped from JSON straight into their place in the record.
+"""
+from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.topic_table cimport Topic
+from cext.net.connection cimport Connection
+from cext.wire.frame cimport Frame
+from cext.wire.header cimport Header
+
+# 0: taken or refused; 1: the control thread has to decide; -1: close the connection.
+cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
+                 bint resubmitted) noexcept nogil

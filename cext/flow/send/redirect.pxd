@@ -1,0 +1,38 @@
+"""Sends that are stored under another topic first: delayed ones and half messages.
+
+    DELAY=n (> 0)      SCHEDULE_TOPIC_XXXX, queue n - 1; the entry's tags code is the time it is due
+    TIMER_..           rmq_sys_wheel_timer, queue 0, with TIMER_OUT_MS (timer.pxd); when it is due
+                       already, its own topic after all
+    TRAN_MSG=true      RMQ_SYS_TRANS_HALF_TOPIC, queue 0, transaction bits of the sys flag cleared;
+                       __transactionId__ is the UNIQ_KEY
+
+Both keep where they are meant to go in the properties REAL_TOPIC and REAL_QID, whatever the sender
+had there; all other properties stay (schedule.pxd and transaction.pxd take them from there). A
+level above the highest is the highest; a delayed message's timer properties are dropped, as in
+RocketMQ. A message consumed before (reconsume times > 0) that has both marks is delayed.
+
+Example: topic "t", queue 2, DELAY=3 -> SCHEDULE_TOPIC_XXXX queue 2 with DELAY=3, REAL_TOPIC=t,
+REAL_QID=2; tags code = now + 10 000.
+"""
+from cext.flow.log.append cimport Appended, Message
+from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.topic_table cimport Topic
+from cext.store.consume_queue cimport Queue
+
+cdef enum:
+    # The sys flag says "transaction", the properties do not, or transactions are rejected.
+    NO_TRANSACTION = -101
+    # Delay levels are not known yet: the broker is starting.
+    NOT_STARTED = -102
+    # More half messages than are kept account of lie behind the oldest open one.
+    TOO_MANY_OPEN = -103
+    # The delay is no number, or longer than timerMaxDelaySec; or a deletion comes too late.
+    TIMER_ILLEGAL = -104
+    # timerWheelEnable=false
+    TIMER_OFF = -105
+
+# After append_message() said SPECIAL. Stores the message where it has to wait. What make_room and
+# append_message return, or one of the above.
+# `committed`: a half message on its way to its topic; it is delayed or timed, never half again.
+cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
+                           Appended* out) noexcept nogil

@@ -1,0 +1,187 @@
+"""Sends that are stored under another topic first. See redirect.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from cext.base.clock cimport wall_ms
+from cext.base.status cimport OK, TOO_LARGE
+from cext.base.steps cimport steps_record
+from cext.flow.log.append cimport TRANSACTION_BITS, append_message, make_room, record_bytes_max
+from cext.flow.delay.delay_level cimport REDIRECT_BYTES
+from cext.flow.send.open_halves cimport half_fits
+from cext.flow.tables.topic_table cimport topic_queue
+from cext.memory.name_map cimport name_map_find
+from cext.wire.properties cimport (
+    PROPERTIES_BYTES_MAX,
+    SendProperties,
+    append_number,
+    append_property,
+    scan_properties,
+)
+from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.text cimport text_copy, text_i64, text_of
+
+cdef enum:
+    DUE_ALREADY = 1             # timed(): an ordinary message
+    TIME_BITS = 50              # of a time in ms: 35,000 years
+    ADDED_BYTES_MAX = 600       # the names and values that are added here, topic 255, ids 64
+    WAIT_BOUNDS = 6
+
+# A minute, 10 minutes, an hour, 12 hours, a day, 3 days.
+cdef int64_t[WAIT_BOUNDS] WAIT_BOUNDS_S = [60, 600, 3600, 43200, 86400, 259200]
+
+# What a delayed message does not keep of its sender's properties; a half message from the third on.
+cdef const char* LEFT_OUT[8]
+LEFT_OUT[0] = "TIMER_DELAY_SEC"
+LEFT_OUT[1] = "TIMER_DELAY_MS"
+LEFT_OUT[2] = "TIMER_DELIVER_MS"
+LEFT_OUT[3] = "DELAY"
+LEFT_OUT[4] = "REAL_TOPIC"
+LEFT_OUT[5] = "REAL_QID"
+LEFT_OUT[6] = "__transactionId__"
+LEFT_OUT[7] = "TRANSACTION_CHECK_TIMES"
+# What a timed message does not keep.
+cdef const char* NOT_TIMED[4]
+NOT_TIMED[0] = "REAL_TOPIC"
+NOT_TIMED[1] = "REAL_QID"
+NOT_TIMED[2] = "TIMER_OUT_MS"
+NOT_TIMED[3] = "TIMER_ROLL_TIMES"
+
+
+cdef uint32_t add_target(uint8_t* out, const Topic* topic, const Queue* queue) noexcept nogil:
+    cdef uint32_t length = append_property(out, b"REAL_TOPIC", 10, topic.name, topic.name_length)
+    return length + append_number(out + length, b"REAL_QID", 8, queue.queue_id)
+
+
+cdef int delay(ShardState s, const Topic* topic, const Queue* queue, Message* m,
+               const SendProperties* found, uint32_t length, int32_t* queue_id) noexcept nogil:
+    """Builds a delayed message's properties; `length` bytes of them are in s.redirect.before."""
+    cdef uint8_t* out = s.redirect.after
+    cdef int32_t level = found.delay_level
+    cdef uint32_t bytes
+    if s.schedule.count == 0:
+        return NOT_STARTED
+    if level > s.schedule.count:
+        level = s.schedule.count
+    bytes = copy_properties_without(s.redirect.before, length, LEFT_OUT, 6, out)
+    bytes += append_number(out + bytes, b"DELAY", 5, level)
+    bytes += add_target(out + bytes, topic, queue)
+    m.properties = text_of(out, bytes)
+    m.own_tags_code = True
+    m.tags_code = s.schedule.clock_ms + s.schedule.levels[level - 1].delay_ms
+    queue_id[0] = level - 1
+    return OK
+
+
+cdef int half(ShardState s, const Topic* topic, const Queue* queue, Message* m,
+              const SendProperties* found, uint32_t length) noexcept nogil:
+    """Builds a half message's properties; `length` bytes of them are in s.redirect.before."""
+    cdef uint8_t* out = s.redirect.after
+    cdef uint32_t bytes
+    if s.options.reject_transactions or found.producer_group.bytes == NULL:
+        return NO_TRANSACTION
+    if not s.halves.started:
+        return NOT_STARTED
+    bytes = copy_properties_without(s.redirect.before, length, LEFT_OUT + 4, 4, out)
+    if found.uniq_key.bytes != NULL and found.uniq_key.length <= 64:
+        bytes += append_property(out + bytes, b"__transactionId__", 17, found.uniq_key.bytes,
+                                 found.uniq_key.length)
+    bytes += add_target(out + bytes, topic, queue)
+    m.properties = text_of(out, bytes)
+    m.sys_flag &= ~TRANSACTION_BITS
+    return OK
+
+
+cdef int64_t asked_ms(const SendProperties* found, int64_t now_ms) noexcept nogil:
+    """When a timed message is due by the wall clock; -1: what it says is no time."""
+    cdef int64_t limit = <int64_t> 1 << TIME_BITS
+    cdef int64_t value = 0
+    if found.timer_delay_sec.bytes != NULL:
+        if text_i64(&found.timer_delay_sec, &value) != OK:
+            return -1
+        value = min(max(value, <int64_t> 0), limit // 1000) * 1000 + now_ms
+    elif found.timer_delay_ms.bytes != NULL:
+        if text_i64(&found.timer_delay_ms, &value) != OK:
+            return -1
+        value = min(max(value, <int64_t> 0), limit) + now_ms
+    elif text_i64(&found.timer_deliver_ms, &value) != OK:
+        return -1
+    return max(value, <int64_t> 0)
+
+
+cdef int timed(ShardState s, const Topic* topic, const Queue* queue, Message* m,
+               const SendProperties* found, uint32_t length) noexcept nogil:
+    """Builds a timed message's properties. OK, DUE_ALREADY or why it is refused."""
+    cdef uint8_t* out = s.redirect.after
+    cdef int64_t precision_ms = s.timers.precision_ms
+    # Not the turn's clock: a delay counts from when the message was sent, which may be later.
+    cdef int64_t now_ms = wall_ms() + s.schedule.skew_ms
+    cdef int64_t due_ms = asked_ms(found, now_ms)
+    cdef uint32_t bytes
+    if not s.timers.enabled:
+        return TIMER_OFF
+    if due_ms < 0:
+        return TIMER_ILLEGAL
+    if due_ms <= now_ms:
+        return DUE_ALREADY if found.timer_delete_key.bytes == NULL else TIMER_ILLEGAL
+    if due_ms - now_ms > s.timers.max_delay_ms:
+        return TIMER_ILLEGAL
+    if not s.timers.started:
+        return NOT_STARTED
+    bytes = copy_properties_without(s.redirect.before, length, NOT_TIMED, 4, out)
+    bytes += append_number(out + bytes, b"TIMER_OUT_MS", 12,
+                           (due_ms - 1) // precision_ms * precision_ms)
+    bytes += add_target(out + bytes, topic, queue)
+    m.properties = text_of(out, bytes)
+    m.own_tags_code = True
+    m.tags_code = due_ms
+    return OK
+
+
+cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
+                           Appended* out) noexcept nogil:
+    cdef SendProperties found
+    cdef Topic* target = topic
+    cdef const char* name = b"SCHEDULE_TOPIC_XXXX"
+    cdef uint32_t name_length = 19
+    cdef int32_t queue_id = 0
+    cdef int status
+    cdef int32_t length = text_copy(&m.properties, s.redirect.before, REDIRECT_BYTES) \
+        if m.properties.bytes != NULL else 0
+    if length < 0:
+        return length
+    status = scan_properties(s.redirect.before, length, &found)
+    if status != OK:
+        return status
+    if length + ADDED_BYTES_MAX > PROPERTIES_BYTES_MAX:
+        return TOO_LARGE
+    if found.has_transaction and not committed and not (m.reconsume_times > 0
+                                                        and found.has_delay):
+        status = half(s, topic, queue, m, &found, length)
+        name = b"RMQ_SYS_TRANS_HALF_TOPIC"
+        name_length = 24
+    elif m.sys_flag & TRANSACTION_BITS and not committed:
+        return NO_TRANSACTION
+    elif found.has_delay:
+        status = delay(s, topic, queue, m, &found, length, &queue_id)
+    else:
+        status = timed(s, topic, queue, m, &found, length)
+        name = b"rmq_sys_wheel_timer"
+        if status == DUE_ALREADY:
+            m.plain_only = False
+            status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
+            return status if status != OK else append_message(s, topic, queue, m, out)
+    if status != OK:
+        return status
+    m.plain_only = False
+    topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> name, name_length)
+    queue = topic_queue(topic, s.queues, queue_id) if topic != NULL else NULL
+    if queue == NULL:
+        return NOT_STARTED
+    if name_length == 24 and not half_fits(&s.halves, queue.next_offset):
+        return TOO_MANY_OPEN
+    status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
+    if status == OK:
+        status = append_message(s, topic, queue, m, out)
+    if status == OK and name_length == 19 and found.has_timer and not found.has_delay:
+        steps_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
+                     (m.tags_code - m.born_timestamp_ms) // 1000, 1)
+    return status

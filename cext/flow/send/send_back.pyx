@@ -1,0 +1,260 @@
+"""Messages that come again. See send_back.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from cext.base.status cimport ABSENT, CORRUPT, NO_SPACE, NOT_READY, OK, POISONED, RING_FULL
+from cext.flow.log.ack_queue cimport PendingAck, ack_queue_push, ack_queue_reserve
+from cext.flow.log.append cimport (
+    Appended,
+    Message,
+    append_message,
+    make_room,
+    message_of_record,
+    record_bytes_max,
+)
+from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.tables.group_table cimport Group, group_find
+from cext.flow.log.log_view cimport view_record
+from cext.flow.replying cimport (
+    FLAG_ONE_WAY,
+    NO_PERMISSION,
+    SERVICE_NOT_AVAILABLE,
+    SUCCESS,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
+    reply_error,
+)
+from cext.flow.tables.topic_table cimport PERM_WRITE, topic_queue
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue
+from cext.store.record cimport RecordView
+from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
+from cext.wire.properties cimport (
+    PROPERTIES_BYTES_MAX,
+    SendProperties,
+    append_number,
+    append_property,
+    scan_properties,
+)
+from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.send_back cimport SendBack, read_send_back
+from cext.wire.text cimport text_of
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    NAME_MAX = 256                  # a topic's
+    PREFIX_BYTES = 7                # %RETRY%
+    VERSION_RECONSUME = 121         # V3_4_9: from here on a request's maxReconsumeTimes counts
+    FIRST_LEVEL = 3
+    ADDED_BYTES_MAX = 900           # two topics of 255, an id of 56, numbers and the names
+
+# What a copy does not keep of its source's properties; a dead letter from the sixth on.
+cdef const char* LEFT_OUT[7]
+LEFT_OUT[0] = "TIMER_DELAY_SEC"
+LEFT_OUT[1] = "TIMER_DELAY_MS"
+LEFT_OUT[2] = "TIMER_DELIVER_MS"
+LEFT_OUT[3] = "REAL_TOPIC"
+LEFT_OUT[4] = "REAL_QID"
+LEFT_OUT[5] = "DELAY"
+LEFT_OUT[6] = "WAIT"
+
+
+cdef Topic* topic_of(ShardState s, const char* prefix, uint32_t prefix_bytes,
+                     const SendBack* r) noexcept nogil:
+    """The group's retry or dead letter topic, or NULL."""
+    cdef uint8_t name[NAME_MAX]
+    if prefix_bytes + r.group.length > NAME_MAX:
+        return NULL
+    memcpy(name, prefix, prefix_bytes)
+    memcpy(name + prefix_bytes, r.group.bytes, r.group.length)
+    return <Topic*> name_map_find(&s.topics, name, prefix_bytes + r.group.length)
+
+
+cdef int32_t level_of(ShardState s, const Group* group, int32_t asked,
+                      int32_t times) noexcept nogil:
+    """The delay level of a message that came back `times` times before this one."""
+    cdef int64_t level = asked
+    if level == 0 and group.retry_level_count > 0:
+        if times < 0:
+            times = 0
+        level = group.retry_levels[times if times < group.retry_level_count
+                                   else group.retry_level_count - 1]
+    elif level == 0:
+        level = FIRST_LEVEL + <int64_t> times
+    if level > s.schedule.count:
+        level = s.schedule.count
+    return <int32_t> level if level > 0 else 1
+
+
+cdef int write_properties(ShardState s, const RecordView* view, const Topic* retry,
+                          int32_t queue_id, int32_t level) noexcept nogil:
+    """The copy's properties in s.redirect.after: their length, or a Status. Level 0: dead."""
+    cdef uint8_t* out = s.redirect.after
+    cdef uint8_t id[MESSAGE_ID_BYTES_MAX]
+    cdef SendProperties found
+    cdef uint32_t bytes
+    if scan_properties(view.properties, view.properties_bytes, &found) != OK:
+        return CORRUPT
+    if level == 0:
+        bytes = copy_properties_without(view.properties, view.properties_bytes, LEFT_OUT + 5, 2,
+                                        out)
+    else:
+        bytes = copy_properties_without(view.properties, view.properties_bytes, LEFT_OUT, 7, out)
+    if bytes + ADDED_BYTES_MAX > PROPERTIES_BYTES_MAX:
+        return CORRUPT
+    if found.retry_topic.bytes == NULL:
+        bytes += append_property(out + bytes, b"RETRY_TOPIC", 11, view.topic, view.topic_bytes)
+    if found.origin_message_id.bytes == NULL:
+        bytes += append_property(out + bytes, b"ORIGIN_MESSAGE_ID", 17, id, write_offset_message_id(
+            id, view.store_host, view.store_host_bytes, view.physical_offset))
+    bytes += append_property(out + bytes, b"WAIT", 4, <const uint8_t*> b"false", 5)
+    bytes += append_number(out + bytes, b"DELAY", 5, level)
+    if level > 0:
+        bytes += append_property(out + bytes, b"REAL_TOPIC", 10, retry.name, retry.name_length)
+        bytes += append_number(out + bytes, b"REAL_QID", 8, queue_id)
+    return <int> bytes
+
+
+cdef int append_copy(ShardState s, const RecordView* view, Topic* topic, int32_t queue_id,
+                     uint32_t property_bytes, int32_t level) noexcept nogil:
+    cdef Queue* queue = topic_queue(topic, s.queues, queue_id)
+    cdef Message m
+    cdef Appended appended
+    cdef int status
+    if queue == NULL:
+        return NOT_READY
+    message_of_record(&m, view)
+    m.properties = text_of(s.redirect.after, property_bytes)
+    m.reconsume_times += 1
+    m.prepared_offset = 0
+    m.own_tags_code = level > 0
+    if level > 0:
+        m.tags_code = s.schedule.clock_ms + s.schedule.levels[level - 1].delay_ms
+    status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
+    if status == OK:
+        status = append_message(s, topic, queue, &m, &appended)
+    return status
+
+
+cdef int refuse_back(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+    if status == NOT_READY or status == RING_FULL:
+        s.counters.busy_replies += 1
+        return reply_error(s, c, h, SYSTEM_BUSY, b"[PC_SYNCHRONIZED]broker busy, start flow "
+                           b"control for a while: the message did not go back")
+    if status == POISONED or status == NO_SPACE:
+        return reply_error(s, c, h, SERVICE_NOT_AVAILABLE,
+                           b"service not available now: the log takes no message")
+    return reply_error(s, c, h, SYSTEM_ERROR, b"the message cannot be copied: its properties are "
+                       b"malformed or too long")
+
+
+cdef int acknowledge_back(ShardState s, Connection* c, const Header* h) noexcept nogil:
+    """The reply leaves with the turn's write, as a send's does."""
+    cdef PendingAck* ack
+    if h.flag & FLAG_ONE_WAY:
+        return 0
+    ack = ack_queue_reserve(&s.await_written)
+    if ack == NULL:                             # cannot be: send_back() made room
+        return refuse_back(s, c, h, NOT_READY)
+    memset(ack, 0, sizeof(PendingAck))
+    ack.connection = c
+    ack.connection_id = c.id if c.id != 0 else <uint64_t> -1
+    ack.opaque = h.opaque
+    ack.version = h.version
+    ack.request_code = <uint16_t> h.code
+    ack.serialize_type = h.serialize_type
+    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
+    ack.only_code = True
+    ack.end = s.log.marks.appended
+    ack_queue_push(&s.await_written)
+    return 0
+
+
+cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack* r,
+                   const Group* group, Topic* retry, bint resubmitted) noexcept nogil:
+    cdef RecordView view
+    cdef char remark[128]
+    cdef Topic* target
+    cdef int32_t queue_id = 0, level = 0, times_max = group.retry_times_max
+    cdef int bytes, status = view_record(s, r.log_offset, &view)
+    if status == ABSENT:
+        return refuse_back(s, c, h, NOT_READY) if resubmitted else 1
+    if status != OK:
+        snprintf(remark, sizeof(remark), b"no message starts at offset %lld of the commit log",
+                 <long long> r.log_offset)
+        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+    if h.version >= VERSION_RECONSUME and r.has_max_times:
+        times_max = r.max_times
+    if view.reconsume_times >= times_max or r.delay_level < 0:
+        target = topic_of(s, b"%DLQ%", 5, r)
+        if target == NULL:
+            return refuse_back(s, c, h, NOT_READY) if resubmitted else 1
+    else:
+        target = <Topic*> name_map_find(&s.topics, <const uint8_t*> b"SCHEDULE_TOPIC_XXXX", 19)
+        if target == NULL or s.schedule.count == 0:
+            return refuse_back(s, c, h, NOT_READY)      # the broker is starting
+        level = level_of(s, group, r.delay_level, view.reconsume_times)
+        s.random ^= s.random << 13
+        s.random ^= s.random >> 17
+        s.random ^= s.random << 5
+        queue_id = <int32_t> (s.random % <uint32_t> group.retry_queues)
+        if queue_id >= retry.write_queues:
+            queue_id = 0
+    if not h.flag & FLAG_ONE_WAY and ack_queue_reserve(&s.await_written) == NULL and (
+            write_and_dispatch(s) != OK or ack_queue_reserve(&s.await_written) == NULL):
+        return refuse_back(s, c, h, NOT_READY)
+    bytes = write_properties(s, &view, retry, queue_id, level)
+    if bytes < 0:
+        return refuse_back(s, c, h, bytes)
+    status = append_copy(s, &view, target, level - 1 if level > 0 else 0, bytes, level)
+    if status != OK:
+        return refuse_back(s, c, h, status)
+    if level > 0:
+        s.counters.sent_back += 1
+    else:
+        s.counters.dead_letters += 1
+    return acknowledge_back(s, c, h)
+
+
+cdef int send_back(ShardState s, Connection* c, const Header* h, bint resubmitted) noexcept nogil:
+    cdef SendBack r
+    cdef Group* group
+    cdef Topic* retry
+    cdef char remark[256]
+    if read_send_back(h, &r) != OK:
+        snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
+        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+    group = group_find(&s.groups, r.group.bytes, r.group.length)
+    retry = topic_of(s, b"%RETRY%", PREFIX_BYTES, &r)
+    if (group == NULL or not group.retries_known or r.group.escaped
+            or not s.options.broker_permission & PERM_WRITE
+            or (retry == NULL and group.retry_queues > 0)):
+        if not resubmitted:
+            return 1
+        return reply_error(s, c, h, SYSTEM_ERROR, b"the group or its retry topic changed while the "
+                           b"request was looked at; send back again")
+    if group.retry_queues <= 0:
+        return reply_error(s, c, h, SUCCESS, b"")
+    if not retry.permission & PERM_WRITE:
+        snprintf(remark, sizeof(remark), b"the topic[%.128s] sending message is forbidden",
+                 retry.name)
+        return reply_error(s, c, h, NO_PERMISSION, remark)
+    if not s.writable:
+        s.refuse_reason[s.refuse_reason_bytes] = 0
+        return reply_error(s, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.refuse_reason)
+    return copy_back(s, c, h, &r, group, retry, resubmitted)
+
+
+cdef bint may_retry(ShardState s, const Header* h, const SendRequest* r,
+                    const Topic* topic) noexcept nogil:
+    cdef int32_t times_max
+    cdef Group* group = group_find(&s.groups, topic.name + PREFIX_BYTES,
+                                   topic.name_length - PREFIX_BYTES)
+    if group == NULL or not group.retries_known or s.now_ms < group.locked_until_ms:
+        return False
+    times_max = group.retry_times_max
+    if h.version >= VERSION_RECONSUME and r.max_reconsume_times != -1:
+        times_max = r.max_reconsume_times
+    return r.reconsume_times <= times_max
