@@ -108,9 +108,10 @@ def test_kills_lose_no_timed_message_and_a_stop_repeats_none(tmp_path: Path) -> 
                 for _ in range(40):
                     n += 1
                     # Most are due in this round, some after the kill, some in the last.
-                    due = now_ms() + random.choice((50, 400, 1500, 3000, 8000))
+                    wait = random.choice((50, 400, 1500, 3000, 8000))
+                    due = now_ms() + wait
                     body = b"%d-%d" % (number, n)
-                    how = at(due) if n % 2 else f"TIMER_DELAY_MS\x01{due - now_ms()}\x02"
+                    how = at(due) if n % 2 else f"TIMER_DELAY_MS\x01{wait}\x02"
                     posted.append((body, due, client.post_send("t", body, i=how)))
                 for body, due, opaque in posted:
                     assert (await client.reply(opaque)).code == 0
