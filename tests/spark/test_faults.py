@@ -35,7 +35,7 @@ def load(broker: BrokerProcess, topic: str, count: int, size: int = 1024) -> Non
     make(broker, topic, 1)
     subprocess.run(
         [sys.executable, "-m", "rmq", "bench", "batch", "-n", broker.namesrv, "-t", topic,
-         "--queues", "1", "-s", str(size), "-d", "30", "--warmup", "0", "--count", str(count)],
+         "--queues", "1", "-s", str(size), "-d", "300", "--warmup", "0", "--count", str(count)],
         check=True, capture_output=True,
     )  # fmt: skip
 

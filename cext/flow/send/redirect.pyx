@@ -112,10 +112,14 @@ cdef int timed(ShardState s, const Topic* topic, const Queue* queue, Message* m,
     """Builds a timed message's properties. OK, DUE_ALREADY or why it is refused."""
     cdef uint8_t* out = s.redirect.after
     cdef int64_t precision_ms = s.timers.precision_ms
-    # Not the turn's clock: a delay counts from when the message was sent, which may be later.
-    cdef int64_t now_ms = wall_ms() + s.schedule.skew_ms
+    cdef int64_t wall = wall_ms()
+    cdef int64_t now_ms = wall + s.schedule.skew_ms
     cdef int64_t due_ms = asked_ms(found, now_ms)
     cdef uint32_t bytes
+    # The message may have been sent after the turn's clock was read; its delay counts from then.
+    # The record has this time too: a recovery computes from it when the message is due.
+    if wall > s.wall_ms:
+        s.wall_ms = wall
     if not s.timers.enabled:
         return TIMER_OFF
     if due_ms < 0:
