@@ -1,8 +1,8 @@
 """Ten thousand random steps over a broker process, against a model of lists and numbers.
 
 Sends of every kind, consumption, offsets, retries, transactions, topics, kills and restarts:
-support/broker_machine.py says what a step is, support/queue_model.py what is right. A failure is
-printed by hypothesis as the shortest sequence of steps it found.
+support/model/machine.py says what the steps are, support/model/queues.py what is right. A failure
+is printed by hypothesis as the shortest sequence of steps it found.
 """
 
 import sys
@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
-from support.broker_machine import BrokerMachine
-from support.model_broker import ModelBroker
+from support.model.broker import ModelBroker
+from support.model.machine import BrokerMachine
 
 STEPS_A_RUN = 500
 

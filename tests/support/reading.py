@@ -13,7 +13,7 @@ def read_all(namesrv_addr: str, topic: str) -> list[MessageExt]:
     with Admin(namesrv_addr=namesrv_addr) as admin:
         for each in admin.queue_ranges(topic):
             at = each.min_offset
-            address = admin.instance.address_of(each.queue.broker_name)
+            address = admin.instance.routes.address_of(each.queue.broker_name)
             while at < each.max_offset:
                 fields = {
                     "consumerGroup": "readers", "topic": topic, "queueId": each.queue.queue_id,

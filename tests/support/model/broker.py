@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from support.broker_process import start_broker
-from support.queue_model import now_ms
+from support.model.queues import now_ms
 from support.shard import Client, pull, request, send
 
 from rmq.format import fastjson
