@@ -17,7 +17,7 @@ from cext.client.result import SendResult
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
 from rmq.client.producing import producer as threaded
-from rmq.client.producing.producer import Selector
+from rmq.client.producing.targets import Selector
 from rmq.client.producing.transaction import TransactionListener, TransactionResult
 from rmq.client.producing.transaction import TransactionProducer as ThreadedTransactionProducer
 from rmq.errors import BusyError, ClosedError
@@ -136,7 +136,7 @@ class Producer:
         if loop is None:
             raise ClosedError("the producer is not started, or closed")
         if message.topic not in producer.topics:
-            await loop.run_in_executor(None, producer._topic_queues, message.topic)
+            await loop.run_in_executor(None, producer.queues, message.topic)
         await self._room(producer.timeout_ms if timeout_ms is None else timeout_ms)
         future: asyncio.Future[SendResult] = loop.create_future()
 

@@ -147,7 +147,7 @@ class Admin:
         return self.cluster.topics()
 
     def route(self, topic: str) -> Route:
-        return self.instance.route(self._name(topic), refresh=True)
+        return self.instance.routes.of(self._name(topic), refresh=True)
 
     def queue_ranges(self, topic: str) -> list[admin.QueueRange]:
         """Smallest and next offset of every queue."""
@@ -222,7 +222,7 @@ class Admin:
 
     def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
         """Where the group goes on; None when it never committed."""
-        address = self.instance.address_of(queue.broker_name)
+        address = self.instance.routes.address_of(queue.broker_name)
         reply = self.instance.ask(
             address, RequestCode.QUERY_CONSUMER_OFFSET,
             {"consumerGroup": self._name(group), "topic": self._name(queue.topic),
@@ -234,7 +234,7 @@ class Admin:
 
     def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Sets where the group goes on. Its members must be offline: they would set it back."""
-        address = self.instance.address_of(queue.broker_name)
+        address = self.instance.routes.address_of(queue.broker_name)
         self.instance.call(
             address, RequestCode.UPDATE_CONSUMER_OFFSET,
             {"consumerGroup": self._name(group), "topic": self._name(queue.topic),
@@ -251,7 +251,7 @@ class Admin:
                   "timestamp": milliseconds(timestamp), "isForce": force}  # fmt: skip
         route = self.route(topic)
         for name in sorted({each.broker_name for each in route.readable()}):
-            address = self.instance.address_of(name)
+            address = self.instance.routes.address_of(name)
             code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
             reply = self.instance.call(address, code, fields)
             table = fastjson.loads_object(reply.body).get("offsetTable") or {}
@@ -260,7 +260,7 @@ class Admin:
         return found
 
     def _offset(self, code: int, queue: MessageQueue, **more: Any) -> int:
-        address = self.instance.address_of(queue.broker_name)
+        address = self.instance.routes.address_of(queue.broker_name)
         fields = {"topic": self._name(queue.topic), "queueId": queue.queue_id, **more}
         return self.instance.call(address, code, fields).int_field("offset")
 

@@ -87,9 +87,9 @@ class Tracer:
 
     def _queues(self) -> list[MessageQueue]:
         try:
-            return self._instance.route(self._topic).writable()
+            return self._instance.routes.of(self._topic).writable()
         except RouteError:  # the first trace makes the topic, like the first message any other
-            queues = self._instance.route(CREATE_TOPIC_KEY).writable()
+            queues = self._instance.routes.of(CREATE_TOPIC_KEY).writable()
             return [each for each in queues if each.queue_id < CREATED_QUEUES]
 
     def _send(self, text: str, keys: list[str]) -> None:
@@ -105,7 +105,7 @@ class Tracer:
             "g": int(time.time() * 1000), "h": 0, "i": encoded_properties(message).decode(),
             "j": 0, "k": False, "m": False, "n": queue.broker_name,
         }  # fmt: skip
-        address = self._instance.address_of(queue.broker_name)
+        address = self._instance.routes.address_of(queue.broker_name)
         self._instance.submit(
             address, RequestCode.SEND_MESSAGE_V2, fields, message.body, 5_000, lambda *_: None
         )

@@ -196,7 +196,7 @@ def refusals(address: str, run: str) -> dict[str, Any]:
     with Admin(namesrv_addr=address) as admin, Producer(f"r-{run}", namesrv_addr=address) as sender:
         topic = topic_of(admin, "refused", run)
         queue = sender.queues(topic)[0]
-        address_of = admin.instance.address_of(queue.broker_name)
+        address_of = admin.instance.routes.address_of(queue.broker_name)
         for name, code, fields in (
             ("unknown topic", RequestCode.GET_TOPIC_STATS_INFO, {"topic": f"none-{run}"}),
             ("unknown code", 7777, {}),

@@ -42,42 +42,42 @@ def answer_brokers(instance: ClientInstance) -> None:
         def handle(request: Reply, address: str, function: Any = function) -> None:
             function(instance, request, address)
 
-        instance.handle(code, handle)
+        instance.notices.handle(code, handle)
 
 
 def _group_changed(instance: ClientInstance, request: Reply, address: str) -> None:
-    consumer = instance.consumer(request.fields.get("consumerGroup", ""))
+    consumer = instance.heartbeats.consumer(request.fields.get("consumerGroup", ""))
     if consumer is not None:
         consumer.group_changed()
-    instance.answer(address, request)
+    instance.notices.answer(address, request)
 
 
 def _offsets_reset(instance: ClientInstance, request: Reply, address: str) -> None:
-    consumer = instance.consumer(request.fields.get("group", ""))
+    consumer = instance.heartbeats.consumer(request.fields.get("group", ""))
     if consumer is not None and request.body:
         table = fastjson.loads_object(request.body).get("offsetTable") or {}
         consumer.offsets_reset(
             {queue: int(offset) for queue, offset in table.items()
              if isinstance(queue, MessageQueue)}
         )  # fmt: skip
-    instance.answer(address, request)
+    instance.notices.answer(address, request)
 
 
 def _status(instance: ClientInstance, request: Reply, address: str) -> None:
-    consumer = instance.consumer(request.fields.get("group", ""))
+    consumer = instance.heartbeats.consumer(request.fields.get("group", ""))
     offsets = consumer.offsets_of(request.fields.get("topic", "")) if consumer is not None else {}
     body = fastjson.dumps({"messageQueueTable": offsets})
-    instance.answer(address, request, body=body)
+    instance.notices.answer(address, request, body=body)
 
 
 def _refuse(instance: ClientInstance, request: Reply, address: str, group: str) -> None:
     remark = f"the consumer group <{group[:300]}> is not in this client"
-    instance.answer(address, request, ResponseCode.SYSTEM_ERROR, remark=remark)
+    instance.notices.answer(address, request, ResponseCode.SYSTEM_ERROR, remark=remark)
 
 
 def _running_info(instance: ClientInstance, request: Reply, address: str) -> None:
     group = request.fields.get("consumerGroup", "")
-    consumer = instance.consumer(group)
+    consumer = instance.heartbeats.consumer(group)
     if consumer is None:
         _refuse(instance, request, address, group)
         return
@@ -91,7 +91,7 @@ def _running_info(instance: ClientInstance, request: Reply, address: str) -> Non
     }  # fmt: skip
     if request.fields.get("jstackEnable") == "true":
         info["jstack"] = stacks()
-    instance.answer(address, request, body=fastjson.dumps(info))
+    instance.notices.answer(address, request, body=fastjson.dumps(info))
 
 
 def _settings(consumer: Any) -> dict[str, str]:
@@ -114,7 +114,7 @@ def stacks() -> str:
 
 def _consume_directly(instance: ClientInstance, request: Reply, address: str) -> None:
     group = request.fields.get("consumerGroup", "")
-    consumer = instance.consumer(group)
+    consumer = instance.heartbeats.consumer(group)
     consume = getattr(consumer, "consume_directly", None)
     if consume is None:
         _refuse(instance, request, address, group)
@@ -126,8 +126,8 @@ def _consume_directly(instance: ClientInstance, request: Reply, address: str) ->
             body = fastjson.dumps(consume(message))
         except Exception as error:
             remark = f"{type(error).__name__}: {error}"[:1000]
-            instance.answer(address, request, ResponseCode.SYSTEM_ERROR, remark=remark)
+            instance.notices.answer(address, request, ResponseCode.SYSTEM_ERROR, remark=remark)
             return
-        instance.answer(address, request, body=body)
+        instance.notices.answer(address, request, body=body)
 
     threading.Thread(target=run, name="rmq-consume-directly", daemon=True).start()

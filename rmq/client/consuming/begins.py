@@ -111,7 +111,7 @@ class Begins:
                 end(offset, None)
 
         try:
-            address = self._instance.address_of(queue.broker_name)
+            address = self._instance.routes.address_of(queue.broker_name)
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             self._instance.submit(address, code, fields, b"", timeout_ms, told)
         except RmqError as error:

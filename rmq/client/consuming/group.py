@@ -47,7 +47,7 @@ def of_any_broker(
         raise UnreachableError(f"no broker of {route.topic} answers")
     for name in sorted(set(route.brokers) - silent):
         try:
-            return ask(instance.address_of(name, any_id=True))
+            return ask(instance.routes.address_of(name, any_id=True))
         except RmqError as error:
             failure = error
             if not isinstance(error, RemoteError):
@@ -79,14 +79,17 @@ def check_filter(instance: ClientInstance, group: str, subscription: Subscriptio
         "subscriptionData": subscription.members(),
     })  # fmt: skip
     try:
-        brokers = sorted(instance.route(subscription.topic).brokers)
+        brokers = sorted(instance.routes.of(subscription.topic).brokers)
     except RmqError as error:
         log.info("the filter of %s is not looked at: %s", subscription.topic, error)
         return
     for name in brokers:
         try:
             reply = instance.ask(
-                instance.address_of(name, any_id=True), RequestCode.CHECK_CLIENT_CONFIG, None, body
+                instance.routes.address_of(name, any_id=True),
+                RequestCode.CHECK_CLIENT_CONFIG,
+                None,
+                body,
             )
         except RmqError as error:
             log.info("the filter of %s is not looked at by %s: %s", subscription.topic, name, error)
@@ -134,7 +137,7 @@ def assignment_of(
 
 def queue_offset(instance: ClientInstance, code: int, queue: MessageQueue, **more: Any) -> int:
     """The answer to a question about one queue's offsets."""
-    address = instance.address_of(queue.broker_name)
+    address = instance.routes.address_of(queue.broker_name)
     fields = {"topic": queue.topic, "queueId": queue.queue_id, **more}
     return instance.call(address, code, fields).int_field("offset")
 

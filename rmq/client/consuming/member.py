@@ -82,7 +82,7 @@ class Member(Generic[P]):
             for subscription in list(self.subscriptions.values()):
                 check_filter(instance, self.group, subscription)
             self._prepare(instance)
-            instance.add_consumer(self.group, self)
+            instance.heartbeats.add_consumer(self.group, self)
         except BaseException:
             instance.release()
             raise
@@ -116,7 +116,7 @@ class Member(Generic[P]):
         with self._leaving:
             instance, self._instance = self._instance, None
         if instance is not None and not self._is_forked:
-            instance.remove_consumer(self.group)
+            instance.heartbeats.remove_consumer(self.group)
             instance.release()
 
     def __repr__(self) -> str:
@@ -142,12 +142,12 @@ class Member(Generic[P]):
 
     def _read(self, instance: ClientInstance, subscription: Subscription) -> None:
         """Looks where the topic is, and tells brokers that it is subscribed."""
-        instance.want_route(subscription.topic)
+        instance.routes.want(subscription.topic)
         try:
-            instance.route(subscription.topic)
+            instance.routes.of(subscription.topic)
         except RouteError as error:
             log.info("%s; it is read as soon as it exists", error)
-        instance.heartbeat(wait_ms=self.parameters.mq_client_api_timeout)
+        instance.heartbeats.send(wait_ms=self.parameters.mq_client_api_timeout)
 
     # ---- what brokers ask (rmq/client/connecting/broker_calls.py)
 

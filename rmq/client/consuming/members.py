@@ -34,6 +34,8 @@ class Members:
         missing = self._before.get(route.topic, set()) - found
         if self._instance.client_id not in found:
             return sorted(found), True  # the caller tells the broker first
-        is_certain = not missing or time.monotonic() - self._instance.returned_at > RETURN_S
+        is_certain = (
+            not missing or time.monotonic() - self._instance.heartbeats.returned_at > RETURN_S
+        )
         self._before[route.topic] = found if is_certain else found | missing
         return sorted(self._before[route.topic]), is_certain

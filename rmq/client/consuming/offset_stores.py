@@ -59,7 +59,7 @@ class RemoteOffsets:
         return {"consumerGroup": self._group, "topic": queue.topic, "queueId": queue.queue_id}
 
     def read(self, queue: MessageQueue) -> int | None:
-        address = self._instance.address_of(queue.broker_name)
+        address = self._instance.routes.address_of(queue.broker_name)
         reply = self._instance.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, self._fields(queue))
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             return None
@@ -81,7 +81,7 @@ class RemoteOffsets:
                 left.release()
 
             try:
-                address = self._instance.address_of(queue.broker_name)
+                address = self._instance.routes.address_of(queue.broker_name)
                 code = RequestCode.UPDATE_CONSUMER_OFFSET
                 self._instance.submit(address, code, fields, b"", timeout_ms, told)
                 asked += 1

@@ -123,13 +123,14 @@ class Acks:
             self._send(broker)
 
         self._instance.submit(
-            self._instance.address_of(broker), RequestCode.BATCH_ACK_MESSAGE, {"bname": broker},
+            self._instance.routes.address_of(broker),
+            RequestCode.BATCH_ACK_MESSAGE, {"bname": broker},
             fastjson.dumps({"brokerName": broker, "acks": rows}), self._timeout_ms, told,
         )  # fmt: skip
 
     def _send_singly(self, broker: str, part: list[Waiting]) -> None:
         """Raises only when none has been sent."""
-        address = self._instance.address_of(broker)
+        address = self._instance.routes.address_of(broker)
         left = [len(part)]
 
         def told(

@@ -113,7 +113,7 @@ class PopConsumer(Member[PopConsumerParameters]):
 
     def unsubscribe(self, topic: str) -> None:
         if self.subscriptions.pop(wrap(self.parameters.namespace, topic), None) is not None:
-            self.instance.heartbeat()
+            self.instance.heartbeats.send()
 
     # ---- messages
 
@@ -174,7 +174,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         now = time.monotonic()
         pause = 1.0
         for name, subscription in list(self.subscriptions.items()):
-            route = self.instance.known_route(name)
+            route = self.instance.routes.known(name)
             for broker in sorted({each.broker_name for each in route.readable()}) if route else ():
                 target = Target(name, broker)
                 with self._news:
@@ -197,7 +197,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         held = int(min(left_s * 1000, HELD_MS_MAX))
         fields = pop_fields(self.group, self.parameters, target, subscription, most=most,
                             invisible_ms=invisible_ms, held_ms=held)  # fmt: skip
-        address = self.instance.address_of(target.broker_name)
+        address = self.instance.routes.address_of(target.broker_name)
         self.instance.submit(
             address, RequestCode.POP_MESSAGE, fields, b"", held + PATIENCE_MS,
             functools.partial(self._popped, target, subscription),
@@ -297,7 +297,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         """It comes again (to anyone) so long from now, unless it is acknowledged before."""
         handle = self.handle(message)
         fields = {**self._acks_open().fields(handle), "invisibleTime": invisible_ms}
-        address = self.instance.address_of(handle.broker_name)
+        address = self.instance.routes.address_of(handle.broker_name)
         code = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
         reply = self.instance.call(address, code, fields)
         message.properties["POP_CK"] = handle.renewed(

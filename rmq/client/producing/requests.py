@@ -37,9 +37,9 @@ def request(producer: Producer, message: Message, timeout_ms: float) -> MessageE
     message.put_property("CORRELATION_ID", correlation)
     message.put_property("REPLY_TO_CLIENT", instance.client_id)
     message.put_property("TTL", str(int(timeout_ms)))
-    producer._topic_queues(message.topic)
+    producer.queues(message.topic)
     # The reply comes over a connection that the broker must know this client by.
-    instance.heartbeat(wait_ms=producer.parameters.mq_client_api_timeout, only_new=True)
+    instance.heartbeats.send(wait_ms=producer.parameters.mq_client_api_timeout, only_new=True)
     answer: Future[MessageExt] = Future()
     waiting[correlation] = answer
 
@@ -70,7 +70,7 @@ def reply(producer: Producer, asked: MessageExt, body: bytes) -> None:
         if found[name] is not None:
             message.put_property(name, found[name])
     instance = producer.instance
-    address = instance.address_of(asked.broker_name)
+    address = instance.routes.address_of(asked.broker_name)
     fields: dict[str, Any] = {
         "a": producer.group, "b": message.topic, "c": producer.parameters.create_topic_key,
         "d": producer.parameters.default_topic_queue_nums, "e": 0, "f": 0,
@@ -91,15 +91,15 @@ def _waiting(instance: ClientInstance) -> dict[str, Future[MessageExt]]:
             message = _pushed_message(request)
             answer = table.pop(message.get_property("CORRELATION_ID") or "", None)
             if answer is None:
-                instance.answer(
+                instance.notices.answer(
                     address, request, ResponseCode.SYSTEM_ERROR, remark="nobody waits for it"
                 )
                 return
-            instance.answer(address, request)
+            instance.notices.answer(address, request)
             if not answer.done():
                 answer.set_result(message)
 
-        instance.handle(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, pushed)
+        instance.notices.handle(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, pushed)
     return found
 
 

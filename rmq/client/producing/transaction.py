@@ -114,7 +114,7 @@ class TransactionProducer(Producer):
                       self.parameters.check_thread_pool_min_size, 1)  # fmt: skip
         self._checks = ThreadPoolExecutor(threads, "rmq-checks")
         super()._connect(instance)
-        instance.handle(RequestCode.CHECK_TRANSACTION_STATE, self._checker(instance))
+        instance.notices.handle(RequestCode.CHECK_TRANSACTION_STATE, self._checker(instance))
 
     @staticmethod
     def _checker(instance: ClientInstance) -> Any:
@@ -122,7 +122,7 @@ class TransactionProducer(Producer):
 
         def asked(request: Reply, address: str) -> None:
             for message in decode_messages(request):
-                producer = instance.producer(message.get_property("PGROUP") or "")
+                producer = instance.heartbeats.producer(message.get_property("PGROUP") or "")
                 if isinstance(producer, TransactionProducer):
                     producer._check_later(message, request, address)
                 else:
@@ -151,9 +151,9 @@ class TransactionProducer(Producer):
                 raise MessageError("a message in a transaction cannot be delayed")
         message.put_property("TRAN_MSG", "true")
         message.put_property("PGROUP", self.group)
-        body, sys_flag = self._packer.pack(message.body)
+        body, sys_flag = self.packer.pack(message.body)
         self._greet(message.topic)
-        result = self._send(message, body, sys_flag | PREPARED, timeout_ms, None, None, None)
+        result = self._waited.send(message, body, sys_flag | PREPARED, timeout_ms)
         state = LocalTransactionState.UNKNOWN
         try:
             if result.is_ok:
@@ -172,8 +172,10 @@ class TransactionProducer(Producer):
     def _greet(self, topic: str) -> None:
         """Brokers must know the group before the first half message, or they ask nobody."""
         if topic not in self.topics:
-            self._topic_queues(topic)
-            self.instance.heartbeat(wait_ms=self.parameters.mq_client_api_timeout, only_new=True)
+            self.queues(topic)
+            self.instance.heartbeats.send(
+                wait_ms=self.parameters.mq_client_api_timeout, only_new=True
+            )
 
     def _end(self, result: SendResult, state: LocalTransactionState) -> None:
         _, log_offset = decode_message_id(result.offset_message_id)
@@ -184,7 +186,7 @@ class TransactionProducer(Producer):
             "msgId": result.message_id, "transactionId": result.transaction_id,
             "bname": result.broker_name,
         }  # fmt: skip
-        address = self.instance.address_of(result.broker_name)
+        address = self.instance.routes.address_of(result.broker_name)
         self.instance.post(address, RequestCode.END_TRANSACTION, fields)
 
     # ---- questions of brokers

@@ -33,7 +33,7 @@ class Commits:
         if self._store is not None:
             return self._store.read(queue.wire)
         fields = {**self._fields(queue), "setZeroIfNotFound": False}
-        address = self._instance.address_of(queue.queue.broker_name)
+        address = self._instance.routes.address_of(queue.queue.broker_name)
         reply = self._instance.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, fields)
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             return None
@@ -43,7 +43,7 @@ class Commits:
         if self._store is not None:
             self._store.persist({queue.wire: offset}, wait=True)
         else:
-            address = self._instance.address_of(queue.queue.broker_name)
+            address = self._instance.routes.address_of(queue.queue.broker_name)
             fields = {**self._fields(queue), "commitOffset": offset}
             self._instance.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
         queue.committed = offset
@@ -71,7 +71,7 @@ class Commits:
             if wait:
                 self.now(queue, offset)
                 return
-            address = self._instance.address_of(queue.queue.broker_name)
+            address = self._instance.routes.address_of(queue.queue.broker_name)
             fields = {**self._fields(queue), "commitOffset": offset}
             timeout_ms = self._instance.parameters.mq_client_api_timeout
             code = RequestCode.UPDATE_CONSUMER_OFFSET

@@ -16,10 +16,8 @@ a queue's ends are moved to its ends by the broker.
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -33,9 +31,10 @@ from rmq.client.consuming.group import queue_offset
 from rmq.client.consuming.member import Member
 from rmq.client.consuming.members import Members
 from rmq.client.consuming.offset_stores import offset_store
-from rmq.client.consuming.subscription import EVERYTHING, Subscription
+from rmq.client.consuming.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.parameters.consuming import BROADCASTING
+from rmq.client.pull.assignment import Assignment
 from rmq.client.pull.commits import Commits
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.client.pull.puller import Puller
@@ -52,7 +51,6 @@ log = logging.getLogger("rmq.client")
 
 REBALANCE_MS, AGAIN_MS = 20_000, 1_000
 HAND_OVER_MS = 200  # who had the queue before commits meanwhile
-COMMIT_MS_MIN = 1_000
 
 
 class PullConsumer(Member[PullConsumerParameters]):
@@ -70,12 +68,11 @@ class PullConsumer(Member[PullConsumerParameters]):
         """`changes` are parameters by name (docs/client-parameters.md)."""
         super().__init__(parameters or PullConsumerParameters(), consumer_group, {**changes})
         self._puller: Puller | None = None
-        self._queues: dict[MessageQueue, PullQueue] = {}
+        self._assignment: Assignment | None = None
         self._by_hand = False
         self._strategy = strategy_of(self.parameters.allocate_message_queue_strategy)
         self._rebalancing = threading.RLock()
         self._rebalance_is_due = False
-        self._commit_at = 0.0
 
     # ---- life
 
@@ -84,6 +81,12 @@ class PullConsumer(Member[PullConsumerParameters]):
         if self._puller is None:
             raise not_open("consumer", is_closed=self._closed)
         return self._puller
+
+    @property
+    def _assigned(self) -> Assignment:
+        if self._assignment is None:
+            raise not_open("consumer", is_closed=self._closed)
+        return self._assignment
 
     def _prepare(self, instance: ClientInstance) -> None:
         given = self.parameters
@@ -94,9 +97,10 @@ class PullConsumer(Member[PullConsumerParameters]):
         self._puller = Puller(instance, self.group, given, store)
         self._members = Members(instance, self.group)
         self._commits = Commits(instance, self.group, store)
+        self._assignment = Assignment(instance, given, self._puller, self._commits)
 
     def _begin(self, instance: ClientInstance) -> None:
-        instance.watch_routes(self._route_changed)
+        instance.routes.watch(self._route_changed)
         self._timer = instance.timers.every(REBALANCE_MS, self.rebalance, chore=True)
         for topic in self.parameters.register_topics:
             self.subscribe(topic)
@@ -112,15 +116,11 @@ class PullConsumer(Member[PullConsumerParameters]):
             return
         puller.close()
         self._timer.cancel()
-        instance.unwatch_routes(self._route_changed)
+        instance.routes.unwatch(self._route_changed)
         with self._rebalancing:  # none is under way from now on
             if self._instance is None:
                 return
-            with puller.news:
-                if finished:
-                    self._settle_all()
-            if self.parameters.auto_commit:
-                self._commits.soon(self._queues.values(), wait=True)
+            self._assigned.end(finished=finished)
         self._leave()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -147,8 +147,8 @@ class PullConsumer(Member[PullConsumerParameters]):
     def unsubscribe(self, topic: str) -> None:
         with self._rebalancing:
             if self.subscriptions.pop(wrap(self.parameters.namespace, topic), None) is not None:
-                self._change(topic, None, [], 0)
-        self.instance.heartbeat()
+                self._assigned.change(topic, None, [], 0)
+        self.instance.heartbeats.send()
 
     def assign(
         self, queues: Iterable[MessageQueue], tags: str = EVERYTHING, *, sql: str | None = None
@@ -167,21 +167,21 @@ class PullConsumer(Member[PullConsumerParameters]):
             names = {topic: wrap(space, topic) for topic in topics}
             self.subscriptions = {each.topic: each for each in chosen}
             for name in names.values():
-                instance.route(name)
-            instance.heartbeat(wait_ms=self.parameters.mq_client_api_timeout)
+                instance.routes.of(name)
+            instance.heartbeats.send(wait_ms=self.parameters.mq_client_api_timeout)
             for topic in before | topics:
                 mine = [each for each in wanted if each.topic == topic]
-                self._change(topic, self.subscriptions.get(names.get(topic, "")), mine, 0)
+                self._assigned.change(topic, self.subscriptions.get(names.get(topic, "")), mine, 0)
         self._pulls.wait_begun()
 
     def assignment(self) -> list[MessageQueue]:
         """The queues this consumer reads now."""
-        return sorted(self._queues)
+        return sorted(self._assignment.queues) if self._assignment is not None else []
 
     def queues(self, topic: str) -> list[MessageQueue]:
         """All queues of the topic."""
         name = wrap(self.parameters.namespace, topic)
-        return [each._replace(topic=topic) for each in self.instance.route(name).readable()]
+        return [each._replace(topic=topic) for each in self.instance.routes.of(name).readable()]
 
     # ---- the group
 
@@ -195,7 +195,7 @@ class PullConsumer(Member[PullConsumerParameters]):
     def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
         """An operator sends the group elsewhere."""
         for wire, offset in offsets.items():
-            queue = self._queues.get(
+            queue = self._assigned.queues.get(
                 wire._replace(topic=unwrap(self.parameters.namespace, wire.topic))
             )
             if queue is not None:
@@ -206,13 +206,13 @@ class PullConsumer(Member[PullConsumerParameters]):
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
         """How far the queues of the topic (as on the wire) are."""
-        return {each.wire: each.done for each in list(self._queues.values())
+        return {each.wire: each.done for each in self._assigned.all()
                 if not topic or each.wire.topic == topic}  # fmt: skip
 
     def running_info(self) -> dict[str, Any]:
         """ConsumerRunningInfo, but what all consumers have in common."""
-        queues = list(self._queues.values())
-        return super().running_info() | {"mqTable": {each.wire: each.members() for each in queues}}
+        table = {each.wire: each.members() for each in self._assigned.all()}
+        return super().running_info() | {"mqTable": table}
 
     def _route_changed(self, name: str, route: Route) -> None:
         if name in self.subscriptions:
@@ -227,17 +227,17 @@ class PullConsumer(Member[PullConsumerParameters]):
             for name, subscription in list(self.subscriptions.items()):
                 topic = unwrap(self.parameters.namespace, name)
                 try:
-                    route = self.instance.route(name)
+                    route = self.instance.routes.of(name)
                     share = self._share(route)
                 except RmqError as error:
                     log.info("sharing the queues of %s: %s", topic, error)
                     continue
                 if share is None:
-                    self.instance.heartbeat()  # what there is stays until the broker knows us
+                    self.instance.heartbeats.send()  # what there is stays until the broker knows us
                     continue
                 mine, others = share
                 own = [each._replace(topic=topic) for each in mine]
-                if self._change(topic, subscription, own, HAND_OVER_MS if others else 0):
+                if self._assigned.change(topic, subscription, own, HAND_OVER_MS if others else 0):
                     self._tell(topic, route)
 
     def _share(self, route: Route) -> tuple[list[MessageQueue], bool] | None:
@@ -264,37 +264,6 @@ class PullConsumer(Member[PullConsumerParameters]):
         except Exception:
             log.exception("the message_queue_listener of %s", self.group)
 
-    def _change(
-        self, topic: str, subscription: Subscription | None, mine: list[MessageQueue], pause_ms: int
-    ) -> bool:
-        """These are the topic's queues from now on; whether that is news."""
-        wanted = set(mine)
-        puller = self._pulls
-        gone: list[PullQueue] = []
-        new: list[PullQueue] = []
-        with puller.news:
-            for queue in list(self._queues.values()):
-                if queue.queue.topic == topic and (
-                    queue.queue not in wanted or queue.subscription is not subscription
-                ):
-                    puller.drop(queue)
-                    gone.append(self._queues.pop(queue.queue))
-            for each in mine:
-                if each not in self._queues:
-                    assert subscription is not None
-                    queue = PullQueue(each, subscription.topic, subscription)
-                    self._queues[each] = queue
-                    new.append(queue)
-        if self.parameters.auto_commit:
-            self._commits.soon(gone, wait=False)
-        for queue in new:
-            log.info("%s reads %s", self.client_id, queue.queue)
-            if pause_ms:
-                self.instance.timers.after(pause_ms, functools.partial(puller.put, queue))
-            else:
-                puller.put(queue)
-        return bool(gone or new)
-
     # ---- messages
 
     def poll(self, timeout_ms: float | None = None, max_messages: int = 1_000) -> list[MessageExt]:
@@ -302,10 +271,8 @@ class PullConsumer(Member[PullConsumerParameters]):
         waiting for it (poll_timeout_millis unless given). Each queue's messages are in order."""
         if max_messages < 1:
             raise ConfigError(f"max_messages={max_messages}: at least 1")
-        puller = self._pulls
-        if self.parameters.auto_commit and time.monotonic() >= self._commit_at:
-            self._auto_commit(puller)
-        return puller.take(
+        self._assigned.commit_in_time()
+        return self._pulls.take(
             self.parameters.poll_timeout_millis if timeout_ms is None else timeout_ms, max_messages
         )
 
@@ -322,20 +289,16 @@ class PullConsumer(Member[PullConsumerParameters]):
     def pause(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
         """poll returns nothing from these queues until they are resumed."""
         for each in _several(queues):
-            self._pulls.pause(self._of(each))
+            self._pulls.pause(self._assigned.of(each))
 
     def resume(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
         for each in _several(queues):
-            self._pulls.resume(self._of(each))
+            self._pulls.resume(self._assigned.of(each))
 
     def paused(self) -> list[MessageQueue]:
-        return sorted(each.queue for each in list(self._queues.values()) if each.paused)
-
-    def _of(self, queue: MessageQueue) -> PullQueue:
-        found = self._queues.get(queue)
-        if found is None:
-            raise ConfigError(f"{queue} is not assigned to this consumer")
-        return found
+        if self._assignment is None:
+            return []
+        return sorted(each.queue for each in self._assignment.all() if each.paused)
 
     # ---- offsets
 
@@ -343,14 +306,14 @@ class PullConsumer(Member[PullConsumerParameters]):
         """poll goes on at this offset of the queue."""
         if offset < 0:
             raise ConfigError(f"offset {offset}: at least 0")
-        self._pulls.seek(self._of(queue), offset)
+        self._pulls.seek(self._assigned.of(queue), offset)
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
-        self.seek(queue, self._ask_offset(RequestCode.GET_MIN_OFFSET, self._of(queue)))
+        self.seek(queue, self._ask_offset(RequestCode.GET_MIN_OFFSET, self._assigned.of(queue)))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
         """Behind the last message there is now."""
-        self.seek(queue, self._ask_offset(RequestCode.GET_MAX_OFFSET, self._of(queue)))
+        self.seek(queue, self._ask_offset(RequestCode.GET_MAX_OFFSET, self._assigned.of(queue)))
 
     def seek_to_time(self, queue: MessageQueue, timestamp: Any) -> None:
         """To the first message stored at or after a time (ms since 1970, or datetime)."""
@@ -359,11 +322,13 @@ class PullConsumer(Member[PullConsumerParameters]):
     def offset_for_timestamp(self, queue: MessageQueue, timestamp: Any) -> int:
         """Offset of the first message stored at or after a time; the end when there is none."""
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-        return self._ask_offset(code, self._named(queue), timestamp=milliseconds(timestamp))
+        return self._ask_offset(
+            code, self._assigned.named(queue), timestamp=milliseconds(timestamp)
+        )
 
     def position(self, queue: MessageQueue) -> int:
         """Offset of the next message poll returns."""
-        found = self._of(queue)
+        found = self._assigned.of(queue)
         if found.pull_offset is None:
             self._pulls.put(found)
             self._pulls.wait_begun()
@@ -373,41 +338,16 @@ class PullConsumer(Member[PullConsumerParameters]):
 
     def committed(self, queue: MessageQueue) -> int | None:
         """Where the group goes on in this queue; None when it never committed."""
-        return self._commits.committed(self._named(queue))
+        return self._commits.committed(self._assigned.named(queue))
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Tells brokers how far the group is: by these offsets, or by what poll has returned so
         far. Returns when they have answered."""
-        if offsets is not None:
-            for each, offset in offsets.items():
-                self._commits.now(self._named(each), offset)
+        if offsets is None:
+            self._assigned.commit()
             return
-        with self._pulls.news:
-            self._settle_all()
-        for queue in list(self._queues.values()):
-            if queue.done >= 0 and queue.done != queue.committed:
-                self._commits.now(queue, queue.done)
-
-    def _settle_all(self) -> None:
-        self._pulls.settle()
-        for queue in self._queues.values():
-            queue.done = queue.position
-
-    def _auto_commit(self, puller: Puller) -> None:
-        pause_ms = max(self.parameters.auto_commit_interval_millis, COMMIT_MS_MIN)
-        self._commit_at = time.monotonic() + pause_ms / 1000
-        with puller.news:
-            self._settle_all()
-            queues = list(self._queues.values())
-        self._commits.soon(queues, wait=False)
-
-    def _named(self, queue: MessageQueue) -> PullQueue:
-        """The queue's state, or a fresh one for a queue of others."""
-        found = self._queues.get(queue)
-        if found is None:
-            subscription = Subscription.of(wrap(self.parameters.namespace, queue.topic))
-            found = PullQueue(queue, subscription.topic, subscription)
-        return found
+        for each, offset in offsets.items():
+            self._commits.now(self._assigned.named(each), offset)
 
     def _ask_offset(self, code: int, queue: PullQueue, **more: Any) -> int:
         return queue_offset(self.instance, code, queue.wire, **more)

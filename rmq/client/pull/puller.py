@@ -151,7 +151,7 @@ class Puller:
         if given.pull_batch_size > ORDINARY_BATCH:
             fields["maxMsgBytes"] = BULK_BYTES
         try:
-            address = self._instance.address_of(queue.queue.broker_name, any_id=True)
+            address = self._instance.routes.address_of(queue.queue.broker_name, any_id=True)
             self._instance.submit(
                 address, RequestCode.LITE_PULL_MESSAGE, fields, b"",
                 given.consumer_timeout_millis_when_suspend,

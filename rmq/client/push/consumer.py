@@ -182,7 +182,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         name = wrap(self.parameters.namespace, topic)
         self.subscriptions.pop(pop_retry_topic(self.group, name), None)
         if self.subscriptions.pop(name, None) is not None and self.is_open:
-            self.instance.heartbeat()
+            self.instance.heartbeats.send()
             self.sharing.rebalance()
 
     def assignment(self) -> list[MessageQueue]:

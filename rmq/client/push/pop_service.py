@@ -104,7 +104,7 @@ class PopService:
         fields = {**self.acks.fields(handle), "invisibleTime": delay_s * 1000}
         try:
             self._instance.submit(
-                self._instance.address_of(handle.broker_name),
+                self._instance.routes.address_of(handle.broker_name),
                 RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields, b"", self._timeout_ms, _changed,
             )  # fmt: skip
         except RmqError as error:

@@ -102,7 +102,7 @@ class PushPops:
             held_ms=BROKER_HOLDS_MS,
         )  # fmt: skip
         try:
-            address = self._instance.address_of(queue.wire.broker_name)
+            address = self._instance.routes.address_of(queue.wire.broker_name)
             self._instance.submit(
                 address, RequestCode.POP_MESSAGE, fields, b"", BROKER_HOLDS_MS + PATIENCE_MS,
                 functools.partial(self._popped, queue),

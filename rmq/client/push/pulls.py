@@ -114,7 +114,7 @@ class PushPulls:
             flag |= SUBSCRIPTION
             fields["subscription"] = subscription.text
         fields["sysFlag"] = flag
-        address = self._instance.address_of(queue.wire.broker_name, any_id=True)
+        address = self._instance.routes.address_of(queue.wire.broker_name, any_id=True)
         self._instance.submit(
             address, RequestCode.PULL_MESSAGE, fields, b"", PATIENCE_MS,
             functools.partial(self._pulled, queue, offset),
@@ -160,7 +160,7 @@ class PushPulls:
         with queue.lock:
             queue.pulling = False
         if isinstance(error, RemoteError) and error.code in UNKNOWN_HERE:
-            self._instance.heartbeat()
+            self._instance.heartbeats.send()
         self._later(queue, error, self.go_on)
 
     def _later(self, queue: ProcessQueue, error: Exception | None, function: object) -> None:

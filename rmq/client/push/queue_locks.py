@@ -36,7 +36,7 @@ class QueueLocks:
         found: dict[MessageQueue, bool] = {}
         for name, some in self._by_broker(queues).items():
             try:
-                address = self._instance.address_of(name)
+                address = self._instance.routes.address_of(name)
                 reply = self._instance.call(
                     address, RequestCode.LOCK_BATCH_MQ, {}, self._body(some), TIMEOUT_MS
                 )
@@ -51,7 +51,7 @@ class QueueLocks:
     def unlock(self, queues: Iterable[MessageQueue]) -> None:
         for name, some in self._by_broker(queues).items():
             try:
-                address = self._instance.address_of(name)
+                address = self._instance.routes.address_of(name)
                 code = RequestCode.UNLOCK_BATCH_MQ
                 self._instance.call(address, code, {}, self._body(some), TIMEOUT_MS)
             except RmqError as error:

@@ -63,7 +63,7 @@ class SendBack:
                 "unitMode": self._instance.parameters.unit_mode,
                 "maxReconsumeTimes": self._times_max, "bname": message.broker_name,
             }  # fmt: skip
-            address = self._instance.address_of(message.broker_name)
+            address = self._instance.routes.address_of(message.broker_name)
             code = RequestCode.CONSUMER_SEND_MSG_BACK
             self._instance.call(address, code, fields, b"", TIMEOUT_MS)
             return True
@@ -75,7 +75,7 @@ class SendBack:
         """A new message to the retry topic, through any broker that has it."""
         topic = RETRY + self._group
         try:
-            queues = self._instance.route(topic).writable()
+            queues = self._instance.routes.of(topic).writable()
             if not queues:
                 raise RouteError(17, f"{topic} has no queue")
             queue = queues[next(self._turns) % len(queues)]
@@ -87,7 +87,7 @@ class SendBack:
                 "k": self._instance.parameters.unit_mode, "l": self._times_max, "m": False,
                 "n": queue.broker_name,
             }  # fmt: skip
-            address = self._instance.address_of(queue.broker_name)
+            address = self._instance.routes.address_of(queue.broker_name)
             self._instance.call(
                 address, RequestCode.SEND_MESSAGE_V2, fields, message.stored_body, TIMEOUT_MS
             )

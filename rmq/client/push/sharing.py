@@ -81,15 +81,15 @@ class Sharing:
 
     def begin(self) -> None:
         instance = self._instance
-        instance.watch_routes(self._route_changed)
+        instance.routes.watch(self._route_changed)
         for topic in list(self._consumer.subscriptions):
-            instance.want_route(topic)
+            instance.routes.want(topic)
             try:
-                instance.route(topic)
+                instance.routes.of(topic)
             except RmqError as error:
                 if not topic.startswith(RETRY):
                     log.info("%s; its queues are read as soon as there are some", error)
-        instance.heartbeat(wait_ms=self._consumer.parameters.mq_client_api_timeout)
+        instance.heartbeats.send(wait_ms=self._consumer.parameters.mq_client_api_timeout)
         self._timers = [instance.timers.every(REBALANCE_MS, self.rebalance, chore=True)]
         if self._has_locks:
             self._timers.append(instance.timers.every(RENEW_MS, self.renew_locks, chore=True))
@@ -100,7 +100,7 @@ class Sharing:
         """No more changes."""
         for timer in self._timers:
             timer.cancel()
-        self._instance.unwatch_routes(self._route_changed)
+        self._instance.routes.unwatch(self._route_changed)
         with self._lock:
             self._ended = True
 
@@ -168,11 +168,11 @@ class Sharing:
 
     def _share(self, topic: str, subscription: Subscription) -> None:
         consumer, instance = self._consumer, self._instance
-        route = instance.known_route(topic) or instance.route(topic, refresh=True)
+        route = instance.routes.known(topic) or instance.routes.of(topic, refresh=True)
         queues = sorted(route.readable())
         share = self._of_broker(route) if self._asks_brokers else self._of_members(route, queues)
         if share is None:
-            instance.heartbeat()  # what there is stays until the broker knows us
+            instance.heartbeats.send()  # what there is stays until the broker knows us
             self._once_more(AGAIN_MS)
             return
         if self._asks_brokers and not topic.startswith(RETRY):

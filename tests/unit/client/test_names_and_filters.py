@@ -142,7 +142,7 @@ def test_a_wrong_expression_for_a_topic_of_later_is_told_by_the_pulls(
         consumer.subscribe("wrong-late", sql=WRONG)
         create(broker.namesrv_addr, "wrong-late")
         send(broker.namesrv_addr, [Message("wrong-late", "1")])
-        consumer.instance.refresh_routes()
+        consumer.instance.routes.refresh()
 
         def is_told() -> bool:
             try:

@@ -80,7 +80,7 @@ def test_what_is_pulled_ahead_has_bounds(broker: RunningBroker) -> None:
     send(broker, [Message("pull-bounds", f"{i}") for i in range(300)])
     with consumer_of(broker, "pull-bounds", pull_threshold_for_queue=40) as consumer:
         consumer.assign([queue])
-        state = consumer._of(queue)
+        state = consumer._assigned.of(queue)
         wait_until(lambda: state.count == 40)
         time.sleep(0.3)
         assert state.count == 40
@@ -99,7 +99,7 @@ def test_one_pull_brings_as_many_as_are_asked_for(broker: RunningBroker) -> None
             broker, f"pull-bulk-{batch}", pull_batch_size=batch, pull_threshold_for_queue=1
         ) as consumer:
             consumer.assign([queue])
-            state = consumer._of(queue)
+            state = consumer._assigned.of(queue)
             wait_until(lambda state=state: state.count > 0)
             assert state.count == brought
             assert bodies(gather(consumer, 300)) == list(range(300))
@@ -250,7 +250,7 @@ def test_paused_queues_give_nothing_until_they_are_resumed(broker: RunningBroker
     send(broker, [Message("pull-pause", f"{i}") for i in range(100)])
     with consumer_of(broker, "pull-pause") as consumer:
         consumer.assign(queues)
-        wait_until(lambda: consumer._of(queues[0]).count > 0)
+        wait_until(lambda: consumer._assigned.of(queues[0]).count > 0)
         consumer.pause(queues[0])
         assert consumer.paused() == [queues[0]]
         first = [each for _ in range(5) for each in consumer.poll(100)]

@@ -536,8 +536,8 @@ def test_one_client_has_one_consumer_of_a_group(broker: RunningBroker) -> None:
             consumer_of(address, "push-twice", print, instance_name="shared-by-two").start()
         with consumer_of(address, "push-thrice", print, instance_name="shared-by-two") as other:
             assert other.instance is one.instance
-        assert one.instance.consumer("push-twice") is one
-        assert one.instance.consumer("push-thrice") is None
+        assert one.instance.heartbeats.consumer("push-twice") is one
+        assert one.instance.heartbeats.consumer("push-thrice") is None
 
 
 def test_a_listener_may_give_a_message_up_at_once(broker: RunningBroker) -> None:

@@ -223,6 +223,10 @@ def test_a_silent_broker_is_waited_for_once_a_round() -> None:
     class Instance:
         asked: ClassVar[list[str]] = []
 
+        @property
+        def routes(self) -> Instance:
+            return self
+
         def address_of(self, name: str, *, any_id: bool) -> str:
             return name
 
@@ -250,8 +254,12 @@ def test_a_broker_that_came_back_does_not_know_all_members_yet() -> None:
 
     class Instance:
         client_id = "a"
-        returned_at = -math.inf
+        heartbeats: Any = SimpleNamespace(returned_at=-math.inf)
         ids: ClassVar[list[str]] = ["c", "a", "b"]
+
+        @property
+        def routes(self) -> Instance:
+            return self
 
         def address_of(self, name: str, *, any_id: bool) -> str:
             return name
@@ -266,7 +274,7 @@ def test_a_broker_that_came_back_does_not_know_all_members_yet() -> None:
     assert members.of(route) == (["a", "b", "c"], True)
     instance.ids = ["a", "b"]  # c has left
     assert members.of(route) == (["a", "b"], True)
-    instance.ids, instance.returned_at = ["b"], time.monotonic()
+    instance.ids, instance.heartbeats.returned_at = ["b"], time.monotonic()
     assert members.of(route) == (["b"], True)  # we are not known: heartbeats come first
     instance.ids = ["d", "a"]
     assert members.of(route) == (["a", "b", "d"], False)
@@ -275,7 +283,7 @@ def test_a_broker_that_came_back_does_not_know_all_members_yet() -> None:
     assert members.of(route) == (["a", "b", "d"], True)
     instance.ids = ["a"]
     assert members.of(route) == (["a", "b", "d"], False)
-    instance.returned_at -= RETURN_S
+    instance.heartbeats.returned_at -= RETURN_S
     assert members.of(route) == (["a"], True)
 
 

@@ -1,0 +1,151 @@
+"""Caller: requests to addresses, over the connections of one client's engine.
+
+    caller.call(address, code, fields, body)       # Reply with code SUCCESS, or RemoteError
+    caller.ask(address, code, fields, body)        # Reply, whatever its code
+    caller.submit(address, code, fields, body, timeout_ms, done)     # done(reply, error) later
+    caller.post(address, code, fields, body)       # one-way
+    caller.name_server_ask(code, fields)           # of the first name server that answers
+
+The hook (rpc_hook) sees every request before it is sent, and every answer. With TLS a connection is
+made here, by who needs it first; without it the engine makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cext.client.engine import Engine
+from cext.client.mailbox import Mailbox
+from cext.client.reply import Reply
+from cext.client.request import ONE_WAY, encode_request
+from rmq.client.connecting.name_servers import NameServerSource, split_address
+from rmq.client.hooks import RpcHook
+from rmq.client.parameters import ClientParameters
+from rmq.errors import ClosedError, UnreachableError
+from rmq.format.remoting import field_texts
+
+Fields = Mapping[str, Any] | None
+Done = Callable[[Reply | None, Exception | None], object]
+
+
+class Caller:
+    """Any thread may use it."""
+
+    def __init__(self, parameters: ClientParameters) -> None:
+        self.parameters = parameters
+        self.engine = Engine(parameters.mq_client_api_timeout)
+        self.callbacks = Mailbox(self.engine)
+        self.closed = False
+        self._name_servers = NameServerSource(parameters)
+        self._turn = 0
+        self._links: dict[str, int] = {}
+
+    def link(self, address: str) -> int:
+        """The engine's link to this address."""
+        number = self._links.get(address)
+        if number is None:
+            if self.closed:
+                raise ClosedError("the client is closed")
+            host, port = split_address(address)
+            number = self._links[address] = self.engine.link(host, port)
+        if self.parameters.use_tls and not self.engine.is_open(number):
+            from rmq.client.connecting.tls import dial
+
+            host, port = split_address(address)
+            self.engine.give(number, dial(host, port, self.parameters))
+        return number
+
+    def is_linked(self, address: str) -> bool:
+        """Whether there is an open connection to it."""
+        return address in self._links and self.engine.is_open(self._links[address])
+
+    def frame(
+        self, address: str, code: int, fields: Fields, body: bytes = b"", flag: int = 0
+    ) -> bytes:
+        """The request's bytes, as the hook wants them."""
+        hook = self.parameters.rpc_hook
+        given = dict(fields) if fields else {}
+        if hook is not None:
+            given = field_texts(given)
+            hook.before_request(address, int(code), given, body)
+        return encode_request(int(code), given, body, flag)
+
+    def ask(
+        self,
+        address: str,
+        code: int,
+        fields: Fields = None,
+        body: bytes = b"",
+        timeout_ms: int | None = None,
+    ) -> Reply:
+        """Waits for the answer, whatever its code."""
+        timeout_ms = self.parameters.mq_client_api_timeout if timeout_ms is None else timeout_ms
+        frame = self.frame(address, code, fields, body)
+        reply = self.engine.call(self.link(address), frame, timeout_ms)
+        if self.parameters.rpc_hook is not None:
+            given = field_texts(dict(fields or {}))
+            self.parameters.rpc_hook.after_response(address, int(code), given, reply)
+        return reply
+
+    def call(
+        self,
+        address: str,
+        code: int,
+        fields: Fields = None,
+        body: bytes = b"",
+        timeout_ms: int | None = None,
+    ) -> Reply:
+        """Waits for the answer; RemoteError when its code is not SUCCESS."""
+        return self.ask(address, code, fields, body, timeout_ms).check()
+
+    def submit(
+        self,
+        address: str,
+        code: int,
+        fields: Fields,
+        body: bytes,
+        timeout_ms: int,
+        done: Done,
+        mailbox: Mailbox | None = None,
+    ) -> None:
+        """done(reply, error) is told in a callback thread, or where `mailbox` is delivered."""
+        frame = self.frame(address, code, fields, body)
+        hook = self.parameters.rpc_hook
+        told = done if hook is None else _hooked(hook, address, int(code), fields, done)
+        self.engine.submit(self.link(address), frame, timeout_ms, mailbox or self.callbacks, told)
+
+    def post(self, address: str, code: int, fields: Fields, body: bytes = b"") -> None:
+        """One-way: no answer is wanted, and none is waited for."""
+        self.engine.post(self.link(address), self.frame(address, code, fields, body, ONE_WAY))
+
+    def name_server_ask(self, code: int, fields: Fields = None, body: bytes = b"") -> Reply:
+        """The answer of the first name server that gives one; they are asked in turn."""
+        addresses = self._name_servers.addresses()
+        failures = []
+        for i in range(len(addresses)):
+            address = addresses[(self._turn + i) % len(addresses)]
+            try:
+                reply = self.ask(address, code, fields, body)
+                self._turn = (self._turn + i) % len(addresses)
+                return reply
+            except UnreachableError as error:
+                failures.append(str(error))
+        raise UnreachableError("no name server answers: " + "; ".join(failures))
+
+    @property
+    def name_servers(self) -> list[str]:
+        return self._name_servers.addresses()
+
+
+def _hooked(hook: RpcHook, address: str, code: int, fields: Fields, done: Done) -> Done:
+    """The hook sees the answer first; what it raises is the request's end."""
+
+    def told(reply: Reply | None, error: Exception | None) -> None:
+        try:
+            hook.after_response(address, code, field_texts(dict(fields or {})), reply)
+        except Exception as problem:
+            reply, error = None, problem
+        done(reply, error)
+
+    return told

@@ -1,0 +1,171 @@
+"""Heartbeats: which producers and consumers a client has, and brokers that are told of them.
+
+    heartbeats.add_consumer(group, consumer)       # consumer.heartbeat_data() -> ConsumerData
+    heartbeats.send(wait_ms=3_000)                 # to the brokers of all topics in use
+    heartbeats.remove_consumer(group)              # brokers are told that it left
+
+A broker that was not known yet hears of us soon after its route was read, one whose connection was
+lost a second later; all of them every heartbeat_broker_interval (instance.py).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Protocol
+
+from cext.client.reply import Reply
+from rmq.client.connecting.broker_calls import answer_brokers
+from rmq.codes import RequestCode
+from rmq.errors import ClosedError, RmqError
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from rmq.client.connecting.instance import ClientInstance
+
+log = logging.getLogger("rmq.client")
+
+
+class Consumer(Protocol):
+    """What an instance asks of the consumers it knows."""
+
+    def heartbeat_data(self) -> dict[str, Any]:
+        """The ConsumerData of a heartbeat: groupName, consumeType, messageModel, .."""
+
+    def group_changed(self) -> None:
+        """Members came or went (a broker's request 40)."""
+
+    def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
+        """An operator sends the group elsewhere (220); topics as on the wire."""
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        """How far the queues of a topic are (221), of all topics when it is empty."""
+
+    def running_info(self) -> dict[str, Any]:
+        """Parts of a ConsumerRunningInfo (307)."""
+
+
+class Heartbeats:
+    """Of one client; any thread may use it."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+        self._lock = threading.Lock()
+        self._producers: dict[str, object] = {}
+        self._consumers: dict[str, Consumer] = {}
+        self._greeted: set[str] = set()
+        self._lost: set[str] = set()
+        self._greeting = False
+        self.returned_at = -math.inf  # when a broker that was lost last answered a heartbeat
+        instance.routes.watch(lambda topic, route: self._greet_new())
+
+    # ---- members
+
+    def add_producer(self, group: str, producer: object) -> None:
+        with self._lock:
+            if group in self._producers:
+                raise ClosedError(f"this client has a producer of group {group} already")
+            self._producers[group] = producer
+            self._greeted.clear()
+
+    def producer(self, group: str) -> object | None:
+        return self._producers.get(group)
+
+    def remove_producer(self, group: str) -> None:
+        if self._producers.pop(group, None) is not None:
+            self._leave({"producerGroup": group})
+
+    def add_consumer(self, group: str, consumer: Consumer) -> None:
+        with self._lock:
+            if group in self._consumers:
+                raise ClosedError(f"this client has a consumer of group {group} already")
+            self._consumers[group] = consumer
+            self._greeted.clear()
+        answer_brokers(self._instance)
+
+    def consumer(self, group: str) -> Consumer | None:
+        return self._consumers.get(group)
+
+    def remove_consumer(self, group: str) -> None:
+        if self._consumers.pop(group, None) is not None:
+            self._leave({"consumerGroup": group})
+
+    def _leave(self, fields: dict[str, str]) -> None:
+        instance = self._instance
+        for address in self._addresses():
+            if not instance.is_linked(address):
+                continue
+            try:
+                code = RequestCode.UNREGISTER_CLIENT
+                named = {"clientID": instance.client_id, **fields}
+                instance.ask(address, code, named, timeout_ms=1_000)
+            except RmqError as error:
+                log.debug("taking leave of %s: %s", address, error)
+
+    # ---- heartbeats
+
+    def _addresses(self) -> list[str]:
+        return self._instance.routes.addresses_in_use(replicas=bool(self._consumers))
+
+    def send(self, *, wait_ms: int = 0, only_new: bool = False) -> None:
+        """Tells the brokers of the topics in use who is here; wait_ms: until they answered."""
+        left = [each for each in self._addresses() if not only_new or each not in self._greeted]
+        if not left:
+            return
+        with self._lock:
+            producers = [{"groupName": group} for group in self._producers]
+            consumers = [each.heartbeat_data() for each in self._consumers.values()]
+        if not producers and not consumers:
+            return
+        body = fastjson.dumps(
+            {
+                "clientID": self._instance.client_id, "producerDataSet": producers,
+                "consumerDataSet": consumers, "heartbeatFingerprint": 0, "withoutSub": False,
+            }
+        )  # fmt: skip
+        waiting = threading.Semaphore(0)
+        timeout_ms = self._instance.parameters.mq_client_api_timeout
+        for address in left:
+            # bound here: the loop's name would be the last one's
+            def told(reply: Reply | None, error: Exception | None, address: str = address) -> None:
+                self._told(address, reply, error)
+                waiting.release()
+
+            self._instance.submit(address, RequestCode.HEART_BEAT, {}, body, timeout_ms, told)
+        until = time.monotonic() + wait_ms / 1000
+        for _ in left if wait_ms else []:
+            waiting.acquire(timeout=max(until - time.monotonic(), 0))
+
+    def _told(self, address: str, reply: Reply | None, error: Exception | None) -> None:
+        if error is None and reply is not None and reply.code == 0:
+            self._greeted.add(address)
+            if address in self._lost:
+                self._lost.discard(address)
+                self.returned_at = time.monotonic()
+        else:
+            log.info("heartbeat to %s: %s", address, error or reply)
+
+    def _greet_new(self) -> None:
+        """A broker that was not known yet hears of us soon, once for all that come together."""
+        if self._greeting or not (self._producers or self._consumers):
+            return
+        self._greeting = True
+
+        def greet() -> None:
+            self._greeting = False
+            self.send(only_new=True)
+
+        self._instance.timers.after(10, greet, chore=self._instance.parameters.use_tls)
+
+    def lost(self, address: str) -> None:
+        """The connection to this address has ended: who is there may have forgotten us."""
+        self._greeted.discard(address)
+        self._lost.add(address)
+        instance = self._instance
+        given = instance.parameters
+        if not instance.closed and given.enable_heartbeat_channel_event_listener \
+                and instance.routes.is_broker(address):  # fmt: skip
+            instance.timers.after(1_000, self.send, chore=given.use_tls)

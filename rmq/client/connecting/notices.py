@@ -1,0 +1,71 @@
+"""Notices: requests of brokers to this client, and connections that were lost.
+
+    notices.handle(40, function)                   # function(request, address) for each of them
+    notices.answer(address, request, body=b"...")  # nothing is sent when no answer is wanted
+
+They are told in the thread `rmq-notices`. What nobody handles is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cext.client.reply import Reply
+from cext.client.request import encode_answer
+from rmq.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from rmq.client.connecting.instance import ClientInstance
+
+log = logging.getLogger("rmq.client")
+
+Handler = Callable[[Reply, str], object]
+
+
+class Notices:
+    """Of one client."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+        self._handlers: dict[int, Handler] = {}
+
+    def handle(self, code: int, function: Handler) -> None:
+        """function(request, address) for each request of that code."""
+        self._handlers[int(code)] = function
+
+    def answer(
+        self,
+        address: str,
+        request: Reply,
+        code: int = 0,
+        fields: dict[str, Any] | None = None,
+        body: bytes = b"",
+        remark: str | None = None,
+    ) -> None:
+        """Answers a broker's request, unless it wants no answer. Any thread."""
+        if not request.is_one_way:
+            link = self._instance.link(address)
+            self._instance.engine.post(link, encode_answer(request, code, fields, body, remark))
+
+    def told(self, link: int, request: Reply | None, error: int) -> None:
+        """What the engine has to say: a request, or (None) that a connection has ended."""
+        address = self._instance.engine.link_name(link)
+        if request is None:
+            if not self._instance.closed:
+                why = os.strerror(error).lower() if error else "the peer closed it"
+                log.info("connection to %s lost (%s)", address, why)
+            self._instance.heartbeats.lost(address)
+            return
+        handler = self._handlers.get(request.code)
+        if handler is None:
+            code = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            self.answer(address, request, code, remark=f"request {request.code} is not for clients")
+            return
+        try:
+            handler(request, address)
+        except Exception as problem:
+            log.exception("request %d of %s", request.code, address)
+            self.answer(address, request, ResponseCode.SYSTEM_ERROR, remark=str(problem)[:1000])

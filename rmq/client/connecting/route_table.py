@@ -1,0 +1,136 @@
+"""RouteTable: where topics and brokers are, as name servers told last.
+
+table.of("orders")                       # Route; asked for once, then read again by refresh()
+table.address_of("broker-a")             # "10.0.0.7:10911", the master's
+table.want("orders")                     # refresh() looks for it, though there is none yet
+table.watch(watcher)                     # watcher(topic, route) after each change
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from rmq.client.connecting.caller import Caller
+from rmq.client.connecting.name_servers import split_address
+from rmq.client.connecting.routes import MASTER, BrokerEntry, Route, broker_entry, parse_route
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError, RmqError, RouteError
+from rmq.format import fastjson
+
+log = logging.getLogger("rmq.client")
+
+Watcher = Callable[[str, Route], object]
+
+
+class RouteTable:
+    """Of one client; any thread may use it."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._lock = threading.Lock()
+        self._routes: dict[str, Route] = {}
+        self._wanted: dict[str, None] = {}  # an ordered set
+        self._brokers: dict[str, BrokerEntry] = {}
+        self._watchers: list[Watcher] = []
+
+    # ---- topics
+
+    def of(self, topic: str, *, refresh: bool = False) -> Route:
+        """Where the topic lives; RouteError when no name server knows it."""
+        route = self._routes.get(topic)
+        if route is not None and not refresh:
+            return route
+        reply = self._caller.name_server_ask(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic, "acceptStandardJsonOnly": True}
+        )
+        if reply.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise RouteError(reply.code, reply.remark or f"topic {topic} has no route")
+        return self._take(parse_route(topic, reply.check().body))
+
+    def _take(self, route: Route) -> Route:
+        with self._lock:
+            before = self._routes.get(route.topic)
+            self._routes[route.topic] = route
+            self._brokers.update(route.brokers)
+        if before != route:
+            for watcher in list(self._watchers):
+                watcher(route.topic, route)
+        return route
+
+    def known(self, topic: str) -> Route | None:
+        """What was read last, without asking."""
+        return self._routes.get(topic)
+
+    def want(self, topic: str) -> None:
+        """Its route is looked for again and again, though there is none yet."""
+        self._wanted[topic] = None
+
+    def refresh(self) -> None:
+        """Reads the routes of all topics in use again."""
+        for topic in list({**self._routes, **self._wanted}):
+            try:
+                self.of(topic, refresh=True)
+            except RouteError:
+                pass  # gone, perhaps for a moment: the old route stays
+            except RmqError as error:
+                log.warning("route of %s: %s", topic, error)
+                return
+
+    def watch(self, watcher: Watcher) -> None:
+        """watcher(topic, route) after each change; in the thread that noticed it."""
+        self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    # ---- brokers
+
+    def brokers(self) -> dict[str, BrokerEntry]:
+        """All brokers the name servers know, by name."""
+        data = fastjson.loads_object(
+            self._caller.name_server_ask(RequestCode.GET_BROKER_CLUSTER_INFO).check().body
+        )
+        table = data.get("brokerAddrTable") or {}
+        found = {name: broker_entry({"brokerName": name} | row) for name, row in table.items()}
+        with self._lock:
+            self._brokers.update(found)
+        return found
+
+    def address_of(self, broker_name: str, broker_id: int = MASTER, *, any_id: bool = False) -> str:
+        """Where to reach this broker; any_id: another replica will do when that one is away."""
+        for known in (self._brokers.get, lambda name: self.brokers().get(name)):
+            entry = known(broker_name)
+            if entry is not None:
+                found = entry.addresses.get(broker_id)
+                if found is None and any_id:
+                    found = entry.any_address
+                if found is not None:
+                    return self._vip(found)
+        raise RemoteError(
+            ResponseCode.BROKER_NOT_EXIST, f"broker {broker_name} is not registered, or not alive"
+        )
+
+    def is_broker(self, address: str) -> bool:
+        """Whether a broker that is known has this address, as it registered it."""
+        return any(address in entry.addresses.values() for entry in list(self._brokers.values()))
+
+    def addresses_in_use(self, *, replicas: bool) -> list[str]:
+        """Those of the brokers of all topics in use: masters, or masters and replicas."""
+        with self._lock:
+            names = {name for route in self._routes.values() for name in route.brokers}
+            entries = [self._brokers[name] for name in sorted(names) if name in self._brokers]
+        return [
+            self._vip(address)
+            for entry in entries
+            for broker_id, address in sorted(entry.addresses.items())
+            if broker_id == MASTER or replicas
+        ]
+
+    def _vip(self, address: str) -> str:
+        if not self._caller.parameters.vip_channel_enabled:
+            return address
+        host, port = split_address(address)
+        return f"[{host}]:{port - 2}" if ":" in host else f"{host}:{port - 2}"

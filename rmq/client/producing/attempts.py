@@ -1,0 +1,123 @@
+"""Attempts: the tries of an asynchronous send, each on another broker where there is one.
+
+    attempts = Attempts(producer)
+    attempts.submit(target, message, callback, timeout_ms, done_before)
+    attempts.ended(...)            # True: it goes on elsewhere; False: the callback is to be told
+
+A send that a broker could not take, or that got no answer because its connection broke, is tried
+again; one that got no answer in time is not. A queue that the user chose is kept: NO_MORE attempts
+are behind such a send.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cext.client.message import Message
+from cext.client.result import SendResult
+from cext.client.sender import Target, monotonic_ms
+from rmq.errors import RemoteError, RequestTimeoutError, RmqError, UnreachableError
+
+if TYPE_CHECKING:
+    from rmq.client.producing.producer import Producer
+
+Told = Any  # a callback(result, error), a Future, a SendWaiter, or None
+TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 1500}
+NO_MORE = 255
+
+
+class Attempts:
+    """Of one producer; any thread."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    def may_retry(self, error: Exception) -> bool:
+        """Whether another broker may do better."""
+        if isinstance(error, RequestTimeoutError):
+            return self._producer.parameters.send_msg_max_timeout_per_request > 0
+        if isinstance(error, RemoteError):
+            return error.code in TRY_ELSEWHERE
+        return isinstance(error, UnreachableError)
+
+    def submit(
+        self, target: Target, message: Message, callback: Told, timeout_ms: float, attempts: int
+    ) -> None:
+        """One more try; `attempts` are behind it."""
+        producer = self._producer
+        body, sys_flag = producer.packer.pack(message.body)
+        if producer.direct:
+            gathered = sys_flag == 0 and attempts == 0
+            producer.submit_to(
+                target, message, body, sys_flag, callback, timeout_ms, attempts, None, gathered
+            )
+        else:
+            producer.hooked.submit(target, message, body, sys_flag, callback, timeout_ms, attempts)
+
+    def ended(
+        self,
+        target: Target,
+        message: Message,
+        callback: Told,
+        result: SendResult | None,
+        error: Exception | None,
+        attempts: int,
+        deadline_us: float,
+        late: bool,
+        ms: float,
+    ) -> bool:
+        """Notes how the broker did; True when the message is on its way to another one."""
+        targets = self._producer.targets
+        if attempts < NO_MORE:
+            targets.note(target, ms, error)
+        left = deadline_us / 1000 - monotonic_ms()
+        if left <= 0 or not self._goes_on(result, error, attempts, late):
+            return False
+        try:
+            following = targets.following(message.topic, target)
+            self.submit(following, message, callback, left, attempts + 1)
+        except RmqError:
+            return False
+        return True
+
+    def batch_ended(
+        self,
+        target: Target,
+        messages: list[Message],
+        callbacks: list[Told],
+        callback: Told,
+        results: list[SendResult] | None,
+        error: Exception | None,
+        attempts: int,
+        deadline_us: float,
+        late: bool,
+        ms: float,
+    ) -> None:
+        """The same for messages of one request; their callbacks are told, or they go on."""
+        producer = self._producer
+        if attempts < NO_MORE:
+            producer.targets.note(target, ms, error)
+        left = deadline_us / 1000 - monotonic_ms()
+        if left > 0 and self._goes_on(results[0] if results else None, error, attempts, late):
+            try:
+                following = producer.targets.following(messages[0].topic, target)
+                producer.submit_batch_to(
+                    following, messages, callbacks, callback, left, attempts + 1
+                )
+                return
+            except RmqError:
+                pass
+        if callback is not None:
+            producer.tell_callback(callback, results, error)
+        for i, each in enumerate(callbacks):
+            producer.tell_callback(each, None if results is None else results[i], error)
+
+    def _goes_on(
+        self, result: SendResult | None, error: Exception | None, attempts: int, late: bool
+    ) -> bool:
+        producer = self._producer
+        if attempts >= producer.retries or late or not producer.is_open:
+            return False
+        if error is None:
+            return producer.retries_not_stored and result is not None and not result.is_ok
+        return self.may_retry(error)

@@ -1,0 +1,98 @@
+"""HookedSends: sends whose header is a dict of fields, as hooks, TLS and tracing want it.
+
+    hooked = HookedSends(producer)
+    hooked.submit(target, message, body, sys_flag, callback, timeout_ms, attempts)
+    hooked.fields(target, message, sys_flag)           # the header, by letter
+
+Sends that want none of them never come here: cext/client/sender writes their frames.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from cext.client.mailbox import Mailbox
+from cext.client.message import Message, encoded_properties
+from cext.client.reply import Reply
+from cext.client.result import SendResult, send_result
+from cext.client.sender import Target, monotonic_ms
+from rmq.client.producing.attempts import Told
+from rmq.client.tracer import DELAYED, HALF, NORMAL, Tracer
+from rmq.codes import RequestCode
+from rmq.errors import RemoteError, RequestTimeoutError
+
+if TYPE_CHECKING:
+    from rmq.client.producing.producer import Producer
+
+
+class HookedSends:
+    """Of one producer; any thread."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self.tracer: Tracer | None = None  # with enable_trace
+
+    def fields(self, target: Target, message: Message, sys_flag: int) -> dict[str, Any]:
+        """The header of a single send, by letter."""
+        producer, given = self._producer, self._producer.parameters
+        return {
+            "a": producer.group, "b": target.topic, "c": given.create_topic_key,
+            "d": given.default_topic_queue_nums, "e": target.queue_id, "f": sys_flag,
+            "g": int(time.time() * 1000), "h": message.flag,
+            "i": encoded_properties(message).decode(), "j": 0, "k": given.unit_mode,
+            "m": False, "n": target.broker_name,
+        }  # fmt: skip
+
+    def submit(
+        self,
+        target: Target,
+        message: Message,
+        body: bytes,
+        sys_flag: int,
+        callback: Told,
+        timeout_ms: float,
+        attempts: int,
+        mailbox: Mailbox | None = None,
+    ) -> None:
+        """As Sender.submit_to; told in `mailbox`."""
+        producer = self._producer
+        until, began = monotonic_ms() + timeout_ms, monotonic_ms()
+        fields = self.fields(target, message, sys_flag)
+
+        def done(reply: Reply | None, error: Exception | None) -> None:
+            result: SendResult | None = None
+            if reply is not None:
+                if reply.code == 0 or 10 <= reply.code <= 12:
+                    result = send_result(reply, target.shown, target.broker_name, message)
+                else:
+                    error = RemoteError(reply.code, reply.remark or "no reason given")
+            took = monotonic_ms() - began
+            if self.tracer is not None:
+                self._trace(self.tracer, target, message, result, took)
+            late = isinstance(error, RequestTimeoutError)
+            if not producer.attempts.ended(target, message, callback, result, error, attempts,
+                                           until * 1000, late, took):  # fmt: skip
+                producer.tell_callback(callback, result, error)
+
+        producer.instance.submit(
+            target.address, RequestCode.SEND_MESSAGE_V2, fields, body, max(int(timeout_ms), 1),
+            done, mailbox or producer.mailbox,
+        )  # fmt: skip
+
+    def _trace(
+        self,
+        tracer: Tracer,
+        target: Target,
+        message: Message,
+        result: SendResult | None,
+        took: float,
+    ) -> None:
+        kind = HALF if message.get_property("TRAN_MSG") == "true" else NORMAL
+        if message.delay_level:
+            kind = DELAYED
+        tracer.sent(
+            self._producer.group, message, target.address, took,
+            result.offset_message_id if result else "", result is not None,
+            result.region_id if result else None, kind,
+        )  # fmt: skip

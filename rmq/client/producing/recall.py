@@ -1,0 +1,34 @@
+"""Recall: a message that waits for its time is taken back.
+
+    recall(producer, "reminders", result.recall_handle)      # its message id
+
+A handle is RocketMQ's: base64 of words, the third of which names the broker that has the message.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+from rmq.client.connecting.namespaces import wrap
+from rmq.codes import RequestCode
+from rmq.errors import MessageError
+
+if TYPE_CHECKING:
+    from rmq.client.producing.producer import Producer
+
+
+def recall(producer: Producer, topic: str, handle: str) -> str:
+    """RemoteError when the broker does not allow it, or it is too late."""
+    try:
+        words = base64.urlsafe_b64decode(handle).decode().split(" ")
+        broker_name = words[2]
+    except (ValueError, IndexError):
+        raise MessageError(f"not a recall handle: {handle[:80]!r}") from None
+    name = wrap(producer.parameters.namespace, topic)
+    fields = {"producerGroup": producer.group, "topic": name, "recallHandle": handle,
+              "bname": broker_name}  # fmt: skip
+    instance = producer.instance
+    address = instance.routes.address_of(broker_name)
+    reply = instance.call(address, RequestCode.RECALL_MESSAGE, fields)
+    return reply.fields.get("msgId", "")

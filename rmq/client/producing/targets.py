@@ -1,0 +1,193 @@
+"""Targets: to which queue of which broker a message is sent.
+
+    targets = Targets(producer)
+    targets.choose(message, queue, selector, arg, avoid)     # Target
+    targets.of("orders")                     # TopicQueues, all of them; looked for at first use
+
+In turn; by the message's sharding_key (equal keys, one queue); by `selector(queues, message, arg)`;
+or the `queue` given. A topic that is not there yet has the queues that it will be created with.
+Brokers that were slow or failed are left out for a while (send_latency_enable, faults.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import random
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cext.client.message import Message
+from cext.client.sender import Target, TopicQueues, check_topic
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import unwrap, wrap
+from rmq.client.connecting.routes import Route
+from rmq.client.connecting.timers import Timer
+from rmq.client.producing.faults import BrokerFaults
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import MessageError, RemoteError, RmqError, RouteError, UnreachableError
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from rmq.client.producing.producer import Producer
+
+log = logging.getLogger("rmq.client")
+
+Selector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
+
+
+class Targets:
+    """Of one producer; any thread."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self.faults = BrokerFaults()
+        self._turns = itertools.count(random.getrandbits(16))
+        self._probes: Timer | None = None
+
+    def watch(self, instance: ClientInstance) -> None:
+        """From now on changed routes are followed, and brokers left out are asked how they do."""
+        given = self._producer.parameters
+        instance.routes.watch(self._route_changed)
+        if given.start_detector_enable:
+            self._probes = instance.timers.every(
+                given.detect_interval, self._probe_avoided, chore=True
+            )
+
+    def unwatch(self, instance: ClientInstance) -> None:
+        if self._probes is not None:
+            self._probes.cancel()
+        instance.routes.unwatch(self._route_changed)
+
+    # ---- the queues of a topic
+
+    def of(self, topic: str) -> TopicQueues:
+        found = self._producer.topics.get(topic)
+        return found if found is not None else self.find(topic)
+
+    def find(self, topic: str) -> TopicQueues:
+        """Reads where the topic is, or will be when its first message comes."""
+        producer, given = self._producer, self._producer.parameters
+        instance = producer.instance
+        name = wrap(given.namespace, topic)
+        check_topic(name)
+        instance.routes.want(name)
+        try:
+            route = instance.routes.of(name)
+            queues = route.writable()
+        except RouteError as error:
+            try:
+                route = instance.routes.of(given.create_topic_key)
+            except RouteError:
+                raise error from None
+            counts = {each.broker_name: min(each.read_queues, given.default_topic_queue_nums)
+                      for each in route.entries}  # fmt: skip
+            queues = [each._replace(topic=name) for each in route.writable()
+                      if each.queue_id < counts[each.broker_name]]  # fmt: skip
+        if not queues:
+            raise RouteError(ResponseCode.NO_PERMISSION, f"no queue of {topic} is writable")
+        fields = {
+            "a": producer.group, "c": given.create_topic_key,
+            "d": given.default_topic_queue_nums, "k": given.unit_mode,
+        }  # fmt: skip
+        targets = []
+        for queue in queues:
+            address = instance.routes.address_of(queue.broker_name)
+            link = instance.link(address)
+            targets.append(
+                Target(producer, name, topic, queue.broker_name, address, queue.queue_id, link,
+                       fields)
+            )  # fmt: skip
+        found = TopicQueues(targets, route, next(self._turns) & 0xFFFF)
+        producer.topics[topic] = found
+        return found
+
+    def listed(self, topic: str) -> list[MessageQueue]:
+        """As the user names them."""
+        return [
+            MessageQueue(topic, each.broker_name, each.queue_id) for each in self.of(topic).targets
+        ]
+
+    def _route_changed(self, name: str, route: Route) -> None:
+        """Queues are made anew; what old ones have gathered is sent when its time has come."""
+        topic = unwrap(self._producer.parameters.namespace, name)
+        known = self._producer.topics.get(topic)
+        if known is not None and known.route != route:
+            try:
+                self.find(topic)
+            except RmqError as error:
+                log.warning("queues of %s: %s", topic, error)
+
+    def look_again(self, topic: str) -> None:
+        """After a failure that a changed route may explain."""
+        name = wrap(self._producer.parameters.namespace, topic)
+        with contextlib.suppress(RmqError):
+            self._producer.instance.routes.of(name, refresh=True)
+
+    # ---- one of them
+
+    def choose(
+        self,
+        message: Message,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+        avoid: str | None = None,
+    ) -> Target:
+        """`avoid`: a broker that has just failed."""
+        queues = self.of(message.topic)
+        key = message.sharding_key
+        if queue is None and selector is None and key is None:
+            return queues.choose(avoid, self._usable())
+        if queue is None and selector is not None:
+            queue = selector(self.listed(message.topic), message, arg)
+            if queue is None:
+                raise MessageError("the selector chose no queue")
+        if queue is not None:
+            _check_queue(queue, message)
+        if queue is None:
+            import mmh3
+
+            return queues.targets[mmh3.hash(key or "", signed=False) % len(queues.targets)]
+        for target in queues.targets:
+            if (target.broker_name, target.queue_id) == (queue.broker_name, queue.queue_id):
+                return target
+        raise RemoteError(
+            ResponseCode.INVALID_PARAMETER,
+            f"topic {message.topic} has no queue {queue.queue_id} on broker {queue.broker_name}",
+        )
+
+    def following(self, topic: str, target: Target) -> Target:
+        """Where a message goes that this target did not take: another broker, if there is one."""
+        return self.of(topic).choose(target.broker_name, self._usable())
+
+    # ---- brokers that do not do well
+
+    def _usable(self) -> Callable[[str], bool] | None:
+        return self.faults.is_usable if self._producer.tracks_latency else None
+
+    def note(self, target: Target, latency_ms: float, error: Exception | None) -> None:
+        """How the target's broker did: so long, and with this end."""
+        if self._producer.tracks_latency:
+            self.faults.note(target.broker_name, latency_ms, isinstance(error, UnreachableError))
+
+    def _probe_avoided(self) -> None:
+        instance = self._producer.instance
+        for name in self.faults.avoided():
+            try:
+                address = instance.routes.address_of(name)
+                instance.ask(
+                    address, RequestCode.GET_MAX_OFFSET, {"topic": "SELF_TEST_TOPIC", "queueId": 0},
+                    timeout_ms=self._producer.parameters.detect_timeout,
+                )  # fmt: skip
+                self.faults.forgive(name)
+            except RmqError:
+                continue
+
+
+def _check_queue(queue: Any, message: Message) -> None:
+    if not isinstance(queue, MessageQueue):
+        raise MessageError(f"a MessageQueue is wanted, one of queues(topic), not {queue!r}")
+    if queue.topic != message.topic:
+        raise MessageError(f"a message of topic {message.topic} for a queue of {queue.topic}")

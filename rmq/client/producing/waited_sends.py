@@ -1,0 +1,153 @@
+"""WaitedSends: sends whose caller waits for where the message was stored.
+
+    waited = WaitedSends(producer)
+    waited.send(message, body, sys_flag, timeout_ms, queue, selector, arg)     # SendResult
+    waited.send_batch(messages, timeout_ms, queue)         # in as few requests as may be
+
+Tries on other brokers (attempts.py says after what) share the time the caller gives; a queue that
+was chosen, by the user, a selector or a sharding key, is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from cext.client.message import Message
+from cext.client.result import SendResult
+from cext.client.sender import SendWaiter, Target, batch_item_bytes, may_gather, monotonic_ms
+from rmq.client.producing.attempts import NO_MORE
+from rmq.client.producing.targets import Selector
+from rmq.errors import MessageError, RemoteError, RmqError, UnreachableError
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from rmq.client.producing.producer import Producer
+
+
+class WaitedSends:
+    """Of one producer; any thread."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    def _until(self, timeout_ms: float | None) -> float:
+        return monotonic_ms() + (self._producer.timeout_ms if timeout_ms is None else timeout_ms)
+
+    # ---- one message
+
+    def send(
+        self,
+        message: Message,
+        body: bytes,
+        sys_flag: int,
+        timeout_ms: float | None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> SendResult:
+        """`body` is what goes over the wire, packed or not."""
+        producer = self._producer
+        targets, attempts = producer.targets, producer.attempts
+        until = self._until(timeout_ms)
+        fixed = queue is not None or selector is not None or message.sharding_key is not None
+        tries = 1 + (0 if fixed else producer.parameters.retry_times_when_send_failed)
+        avoid: str | None = None
+        stored: SendResult | None = None
+        failure: RmqError | None = None
+        for attempt in range(tries):
+            left = until - monotonic_ms()
+            if attempt and left <= 0:
+                break
+            target = targets.choose(message, queue, selector, arg, avoid)
+            began = monotonic_ms()
+            try:
+                result = self._once(target, message, body, sys_flag, left)
+            except (RemoteError, UnreachableError) as error:
+                targets.note(target, monotonic_ms() - began, error)
+                failure = error
+                if not attempts.may_retry(error) or attempt + 1 == tries:
+                    break
+                targets.look_again(message.topic)
+            else:
+                targets.note(target, monotonic_ms() - began, None)
+                if result.is_ok or not producer.retries_not_stored:
+                    return result
+                stored = result
+            avoid = target.broker_name
+        if stored is not None:
+            return stored
+        assert failure is not None
+        raise failure
+
+    def _once(
+        self, target: Target, message: Message, body: bytes, sys_flag: int, left_ms: float
+    ) -> SendResult:
+        producer = self._producer
+        limit = producer.parameters.send_msg_max_timeout_per_request
+        left_ms = max(min(left_ms, limit) if limit > 0 else left_ms, 1)
+        waiter, mailbox = SendWaiter(), producer.engine.own_mailbox()
+        submit = producer.submit_to if producer.direct else producer.hooked.submit
+        submit(target, message, body, sys_flag, waiter, left_ms, NO_MORE, mailbox)
+        result: SendResult = producer.await_send(waiter, mailbox)
+        return result
+
+    # ---- batches
+
+    def send_batch(
+        self, messages: list[Message], timeout_ms: float | None, queue: MessageQueue | None
+    ) -> list[SendResult]:
+        """One result each, in order. When a later part fails, the earlier ones are stored."""
+        for message in messages:
+            if message.topic != messages[0].topic or not may_gather(message):
+                raise MessageError(
+                    "a batch holds messages of one topic, none delayed or in a transaction, all "
+                    "with wait_store_msg_ok"
+                )
+        results: list[SendResult] = []
+        for part in self._parts(messages):
+            if len(part) == 1:
+                results.append(self._producer.send(part[0], timeout_ms=timeout_ms, queue=queue))
+            else:
+                results += self._send_part(part, timeout_ms, queue)
+        return results
+
+    def _parts(self, messages: list[Message]) -> Iterable[list[Message]]:
+        part: list[Message] = []
+        size = 0
+        for message in messages:
+            need = batch_item_bytes(message)
+            if part and size + need > self._producer.parameters.max_message_size:
+                yield part
+                part, size = [], 0
+            part.append(message)
+            size += need
+        if part:
+            yield part
+
+    def _send_part(
+        self, part: list[Message], timeout_ms: float | None, queue: MessageQueue | None
+    ) -> list[SendResult]:
+        producer, given = self._producer, self._producer.parameters
+        until = self._until(timeout_ms)
+        tries = 1 + (given.retry_times_when_send_failed if queue is None else 0)
+        avoid: str | None = None
+        for attempt in range(tries):
+            target = producer.targets.choose(part[0], queue, avoid=avoid)
+            waiter, mailbox = SendWaiter(), producer.engine.own_mailbox()
+            if given.use_tls:
+                producer.instance.link(target.address)  # dials
+            left = max(until - monotonic_ms(), 1)
+            if given.rpc_hook is not None:
+                return [producer.send(each, timeout_ms=left, queue=queue) for each in part]
+            producer.submit_batch_to(target, part, None, waiter, left, NO_MORE, mailbox)
+            try:
+                results: list[SendResult] = producer.await_send(waiter, mailbox)
+                return results
+            except (RemoteError, UnreachableError) as error:
+                last = attempt + 1 == tries or monotonic_ms() >= until
+                if last or not producer.attempts.may_retry(error):
+                    raise
+                avoid = target.broker_name
+                producer.targets.look_again(part[0].topic)
+        raise AssertionError("the last attempt returns or raises")

@@ -1,0 +1,130 @@
+"""Assignment: the queues a pull consumer reads now, and how far its group is in them.
+
+    assignment.change("orders", subscription, queues, pause_ms)      # these from now on
+    assignment.of(queue)                     # PullQueue; ConfigError when it is not read here
+    assignment.commit_in_time(); assignment.commit(); assignment.end(finished=True)
+
+`settle`: what poll has returned so far counts as dealt with.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+
+from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connecting.namespaces import wrap
+from rmq.client.consuming.subscription import Subscription
+from rmq.client.parameters import PullConsumerParameters
+from rmq.client.pull.commits import Commits
+from rmq.client.pull.pull_queue import PullQueue
+from rmq.client.pull.puller import Puller
+from rmq.errors import ConfigError
+from rmq.format.fastjson import MessageQueue
+
+log = logging.getLogger("rmq.client")
+
+COMMIT_MS_MIN = 1_000
+
+
+class Assignment:
+    """Of one consumer; its queues are changed by one thread at a time."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        parameters: PullConsumerParameters,
+        puller: Puller,
+        commits: Commits,
+    ) -> None:
+        self._instance = instance
+        self._given = parameters
+        self._puller = puller
+        self._commits = commits
+        self._commit_at = 0.0
+        self.queues: dict[MessageQueue, PullQueue] = {}
+
+    def all(self) -> list[PullQueue]:
+        """As they are at the moment."""
+        return list(self.queues.values())
+
+    def of(self, queue: MessageQueue) -> PullQueue:
+        found = self.queues.get(queue)
+        if found is None:
+            raise ConfigError(f"{queue} is not assigned to this consumer")
+        return found
+
+    def named(self, queue: MessageQueue) -> PullQueue:
+        """The queue's state, or a fresh one for a queue of others."""
+        found = self.queues.get(queue)
+        if found is None:
+            subscription = Subscription.of(wrap(self._given.namespace, queue.topic))
+            found = PullQueue(queue, subscription.topic, subscription)
+        return found
+
+    def change(
+        self, topic: str, subscription: Subscription | None, mine: list[MessageQueue], pause_ms: int
+    ) -> bool:
+        """These are the topic's queues from now on; whether that is news."""
+        wanted = set(mine)
+        puller = self._puller
+        gone: list[PullQueue] = []
+        new: list[PullQueue] = []
+        with puller.news:
+            for queue in self.all():
+                if queue.queue.topic == topic and (
+                    queue.queue not in wanted or queue.subscription is not subscription
+                ):
+                    puller.drop(queue)
+                    gone.append(self.queues.pop(queue.queue))
+            for each in mine:
+                if each not in self.queues:
+                    assert subscription is not None
+                    queue = PullQueue(each, subscription.topic, subscription)
+                    self.queues[each] = queue
+                    new.append(queue)
+        if self._given.auto_commit:
+            self._commits.soon(gone, wait=False)
+        for queue in new:
+            log.info("%s reads %s", self._instance.client_id, queue.queue)
+            if pause_ms:
+                self._instance.timers.after(pause_ms, functools.partial(puller.put, queue))
+            else:
+                puller.put(queue)
+        return bool(gone or new)
+
+    # ---- how far the group is
+
+    def _settle(self) -> None:
+        self._puller.settle()
+        for queue in self.queues.values():
+            queue.done = queue.position
+
+    def commit(self) -> None:
+        """What poll has returned so far; returns when brokers have answered."""
+        with self._puller.news:
+            self._settle()
+        for queue in self.all():
+            if queue.done >= 0 and queue.done != queue.committed:
+                self._commits.now(queue, queue.done)
+
+    def commit_in_time(self) -> None:
+        """With auto_commit and when it is due: the same, and nobody waits for the answers."""
+        now = time.monotonic()
+        if not self._given.auto_commit or now < self._commit_at:
+            return
+        pause_ms = max(self._given.auto_commit_interval_millis, COMMIT_MS_MIN)
+        self._commit_at = now + pause_ms / 1000
+        with self._puller.news:
+            self._settle()
+            queues = self.all()
+        self._commits.soon(queues, wait=False)
+
+    def end(self, *, finished: bool) -> None:
+        """Commits for the last time (with auto_commit); finished: the last poll's as well."""
+        with self._puller.news:
+            if finished:
+                self._settle()
+        if self._given.auto_commit:
+            self._commits.soon(self.queues.values(), wait=True)
