@@ -43,7 +43,8 @@ def make_targets() -> set[str]:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    with broker_process(tmp_path_factory.mktemp("readme")) as broker:
+    options = ["--set", "recallMessageEnable=true"]  # as the text says
+    with broker_process(tmp_path_factory.mktemp("readme"), options) as broker:
         yield {**os.environ, "NAMESRV_ADDR": broker.namesrv}
 
 
@@ -84,6 +85,16 @@ def test_commands_run_in_order_against_a_broker(environment: dict[str, str]) -> 
         assert done.returncode == 0, f"rmq {' '.join(arguments)}\n{done.stdout}{done.stderr}"
 
 
+# What blocks say that have these groups, besides a greeting.
+SAID = {
+    "readme-steps": str([f"hello from Python: {each}" for each in
+                         ("created", "created", "paid", "sent")]),
+    "readme-dead": "hello from Python tried at [0, 1, 2] of charges",
+    "readme-bargains": "['hello from Python for 50']",
+    "readme-payers": "['hello from Python 1', 'hello from Python 2']",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("text", blocks("python"))
 def test_python_blocks_run(text: str, environment: dict[str, str]) -> None:
     text = text.replace("127.0.0.1:9876", environment["NAMESRV_ADDR"])
@@ -92,6 +103,34 @@ def test_python_blocks_run(text: str, environment: dict[str, str]) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "hello from Python" in done.stdout
+    for group, said in SAID.items():
+        assert group not in text or said in done.stdout
+
+
+KINDS = {
+    "normal": r"producer\.send\(Message\([^)]*\)\)",
+    "asynchronous": r"send_async\(",
+    "one-way": r"send_oneway\(",
+    "batch": r"send_batch\(",
+    "ordered": r"sharding_key=.*consume_orderly=True",
+    "delayed by a level": r"delay_level=",
+    "timed": r"deliver_at=",
+    "recalled": r"producer\.recall\(",
+    "transactional": r"send_in_transaction\(",
+    "request and reply": r"producer\.reply\(.*producer\.request\(",
+    "broadcast": r'message_model="BROADCASTING"',
+    "filtered by tags": r'subscribe\("\w+", "\w+ \|\| \w+"\)',
+    "filtered by SQL92": r'^    consumer\.subscribe\("\w+", sql=',
+    "retried, and a dead letter": r"max_reconsume_times=2.*%DLQ%",
+    "popped": r"PopConsumer\(.*consumer\.ack\(",
+    "pulled": r"PullConsumer\(.*\.poll\(.*seek_to_begin\(",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_message_has_an_example_that_runs(kind: str) -> None:
+    pattern = re.compile(KINDS[kind], re.DOTALL | re.MULTILINE)
+    assert any(pattern.search(block) for block in blocks("python"))
 
 
 def test_java_block_talks_to_the_address_that_is_served() -> None:
