@@ -192,6 +192,25 @@ def test_a_batch_of_acks(popper: Popper) -> None:
     assert sorted(int(message.body) for message in popper.pop_until(2)) == [3, 9]
 
 
+def test_a_batch_of_acks_in_order(popper: Popper) -> None:
+    popper.send(*range(8))
+    fields = popper.pop(order="true", maxMsgNums=3, queueId=0).fields
+
+    def batch(bits: int, popped_ms: int = int(fields["popTime"])) -> int:
+        row = {
+            "c": popper.group, "t": popper.topic, "r": "0", "so": 0, "q": 0, "rq": 999,
+            "pt": popped_ms, "it": 60_000, "b": b64encode(bits.to_bytes(2, "little")).decode(),
+        }  # fmt: skip
+        body = fastjson.dumps({"brokerName": "broker-a", "acks": [row]})
+        return popper.ask(BATCH_ACK, body).code
+
+    assert batch(0b100011) == 13  # 5 is not of the batch 0, 1, 2; 0 and 1 count
+    assert batch(0b1000, int(fields["popTime"]) - 1) == 0  # another pop's: nothing happens
+    assert popper.pop(order="true", queueId=0).code == 210
+    assert batch(0b1000000101) == 0  # 0 again, 2, and 9, which is outside of the queue
+    assert bodies(popper.pop(order="true", queueId=0)) == [3, 4, 5, 6, 7]
+
+
 def test_notification_peek_and_polling_info(popper: Popper) -> None:
     popper.send(0)
     ask = popper.place(queueId=-1, pollTime=1000, bornTime=now_ms(), order="false")

@@ -2,7 +2,8 @@
 
     200051 ack               with the turn's others of its check point into the revive log
                              (pop_merge.pxd)
-    200151 batch ack         one record for all acks of a check point
+    200151 batch ack         one record for all acks of a check point; refused as a whole when one
+                             in order is, but all others count
     200053 change invisible  a new check point of the one message, and an ack of the old one
     popped in order          no records: the queue's block (pop_order.pxd) and the offset
 

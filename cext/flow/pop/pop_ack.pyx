@@ -153,6 +153,10 @@ cdef int change_in_order(ShardState s, Connection* c, const Header* h, Topic* to
 
 # ------------------------------------------------------------------- acks
 
+cdef int refuse_in_order(ShardState s, Connection* c, const Header* h) noexcept nogil:
+    return reply_error(s, c, h, MESSAGE_ILLEGAL, b"the offset is not of the batch that is out")
+
+
 cdef int accept_ack(ShardState s, Connection* c, const Header* h) noexcept nogil:
     cdef PopRequest r
     cdef ExtraInfo info
@@ -166,7 +170,7 @@ cdef int accept_ack(ShardState s, Connection* c, const Header* h) noexcept nogil
         if ack_in_order(s, topic, r.consumer_group.bytes, r.consumer_group.length, r.queue_id,
                         r.offset, info.pop_ms):
             return reply_error(s, c, h, SUCCESS, b"")
-        return reply_error(s, c, h, MESSAGE_ILLEGAL, b"the offset is not of the batch that is out")
+        return refuse_in_order(s, c, h)
     fill_entry(&e, &r, &info)
     e.invisible_ms = info.invisible_ms
     e.revive_queue = info.revive_queue
@@ -192,8 +196,9 @@ cdef Topic* batch_topic(ShardState s, const ReviveEntry* e, uint8_t* name,
     return <Topic*> name_map_find(&s.topics, name, length[0])
 
 
-cdef int append_batch(ShardState s, const ReviveEntry* given) noexcept nogil:
-    """All acks of one check point. OK also when none of its offsets is in the queue."""
+cdef int append_batch(ShardState s, const ReviveEntry* given, bint* illegal) noexcept nogil:
+    """All acks of one check point. OK also when none of its offsets is in the queue, or when some
+    that were popped in order are not of the batch that is out: `illegal` is set then."""
     cdef ReviveEntry e = given[0]
     cdef uint8_t name[NAME_MAX]
     cdef uint32_t name_length = 0
@@ -213,8 +218,9 @@ cdef int append_batch(ShardState s, const ReviveEntry* given) noexcept nogil:
         if not queue.min_offset <= e.start_offset + bits[i] <= queue.max_offset:
             continue
         if e.revive_queue == REVIVE_IN_ORDER:
-            ack_in_order(s, topic, e.group.bytes, e.group.length, e.queue_id,
-                         e.start_offset + bits[i], e.pop_ms)
+            if not ack_in_order(s, topic, e.group.bytes, e.group.length, e.queue_id,
+                                e.start_offset + bits[i], e.pop_ms):
+                illegal[0] = True
         else:
             e.list[e.listed] = e.start_offset + bits[i]
             e.listed += 1
@@ -230,7 +236,7 @@ cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
     cdef ReviveEntry e
     cdef AckReply to
     cdef uint32_t at = 0
-    cdef bint any_ack = False
+    cdef bint any_ack = False, illegal = False
     cdef int status
     if not make_place(s):
         return refuse(s, c, h, NOT_READY)
@@ -242,13 +248,15 @@ cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
             return reply_error(s, c, h, SYSTEM_ERROR, b"the body is no list of acks")
         any_ack = True
         e.broker_name = text_of(s.options.broker_name, s.options.broker_name_bytes)
-        status = append_batch(s, &e)
+        status = append_batch(s, &e, &illegal)
         if status == MALFORMED:
             return reply_error(s, c, h, SYSTEM_ERROR, b"the body has an ack that cannot be read")
         if status != OK:
             return refuse(s, c, h, status)
     if not any_ack:
         return reply_error(s, c, h, NO_MESSAGE, b"")
+    if illegal:
+        return refuse_in_order(s, c, h)         # all others count, whatever the answer is
     reply_to(&to, c, h)
     answer_safe(s, &to)
     return 0

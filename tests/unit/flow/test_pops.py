@@ -17,6 +17,7 @@ from support.popping import (
     POLLING,
     POP,
     REVIVE_LOG,
+    Popped,
     ack,
     ack_fields,
     change,
@@ -185,6 +186,42 @@ async def test_a_batch_of_acks_names_its_messages_by_bits(tmp_path: Path) -> Non
         assert "bAck" in tags
         assert (await client.call(BATCH_ACK, b'{"acks":[]}')).code == 208
         assert (await client.call(BATCH_ACK, b'{"acks":[{"t":]}')).code == 1
+
+
+def batch_of(*rows: tuple[Popped, str, list[int]]) -> bytes:
+    """A batch of acks: (any message of the pop, group, queue offsets) for each of its parts."""
+    acks = []
+    for one, group, offsets in rows:
+        start, popped_ms, invisible, revive, *_ = one.extra.split(" ")
+        bits = sum(1 << offset - int(start) for offset in offsets)
+        acks.append({
+            "c": group, "t": "t", "r": "0", "so": int(start), "q": 0, "rq": int(revive),
+            "pt": int(popped_ms), "it": int(invisible),
+            "b": b64encode(bits.to_bytes(8, "little")).decode(),
+        })  # fmt: skip
+    return fastjson.dumps({"brokerName": "broker-a", "acks": acks})
+
+
+@in_loop
+async def test_a_batch_of_which_one_in_order_is_refused_counts_but_for_that(tmp_path: Path) -> None:
+    async with served(tmp_path) as (_, client):
+        await fill(client, 8)
+        first, *_ = await pop(client, "g", "t", order="true", maxMsgNums=3)
+        other = await pop(client, "h", "t", maxMsgNums=2, invisibleTime=500)
+        # 5 is in the queue but not of the batch 0, 1, 2
+        body = batch_of((first, "g", [0, 1, 5]), (other[0], "h", [0, 1]))
+        assert (await client.call(BATCH_ACK, body)).code == 13
+        assert numbers(await pop_all(client, "h", "t", 6)) == [2, 3, 4, 5, 6, 7]
+        assert await pop(client, "h", "t", pollTime=800) == []  # 0 and 1 do not come again
+        # acknowledged before, 2 of the batch, and 50 outside of the queue, which nobody minds
+        assert (await client.call(BATCH_ACK, batch_of((first, "g", [0, 2, 50])))).code == 0
+        second, *_ = await pop(client, "g", "t", order="true", maxMsgNums=1)
+        assert int(second.body) == 3
+        # of another pop than the one that has the batch: nothing is refused, nothing counts
+        assert (await client.call(BATCH_ACK, batch_of((first, "g", [3])))).code == 0
+        assert await pop(client, "g", "t", order="true") == []
+        assert (await client.call(BATCH_ACK, batch_of((second, "g", [3])))).code == 0
+        assert numbers(await pop(client, "g", "t", order="true")) == [4, 5, 6, 7]
 
 
 @in_loop
