@@ -58,7 +58,6 @@ cdef class QueueStore(QueueTable):
     cdef bint pushed                    # jobs were pushed since the last wake
     cdef bint run_open                  # a run or its barrier is under way
     cdef bint failed_in_run             # its barrier will not count: something failed
-    cdef int64_t retry_count            # queues that wait to be handed over again after a failure
     cdef int64_t drops                  # deletions the writer has not finished
     cdef bint want_run                  # start one at the next turn whatever the time
     cdef Mark run_mark                  # what the barrier of the run will say
@@ -103,8 +102,9 @@ cdef class QueueStore(QueueTable):
     cdef void _begin_sync(self, int64_t now_ms) noexcept nogil
     cdef void _collect(self, int64_t log_durable) noexcept nogil
     cdef void _written(self, QueueJob* job) noexcept nogil
+    cdef void _retry(self, Queue* queue) noexcept nogil
     cdef void _trimmed(self, QueueJob* job) noexcept nogil
-    cdef void _barrier_done(self, QueueJob* job) noexcept nogil
+    cdef void _barrier_done(self) noexcept nogil
     cdef void _continue_run(self) noexcept nogil
     cdef void _continue_trim(self) noexcept nogil
     cdef void _send_checkpoint(self) noexcept nogil

@@ -6,7 +6,8 @@ writer thread and a job is done on the spot (recovery, tools and single-threaded
 
 A failed write leaves the units in memory: the queue waits until no job of it is under way, then all
 its units from persisted_offset on are handed over again by the next run. A barrier counts only when
-nothing failed and nothing waits, so persisted_log_offset never passes a unit that is not in a file.
+nothing failed before it and nothing waited, so persisted_log_offset never passes a unit that is not
+in a file.
 """
 import os
 
@@ -303,13 +304,16 @@ cdef class QueueStore(QueueTable):
         if job.kind == JOB_WRITE:
             self._written(job)
         elif job.kind == JOB_BARRIER:
-            self._barrier_done(job)
+            self._barrier_done()
         elif job.kind == JOB_TRIM:
             self._trimmed(job)
         elif job.kind == JOB_DROP:
             self.drops -= 1
             self._free_queue(queue)
-        if job.status != Status.OK and job.kind != JOB_BARRIER:
+            queue = NULL
+        if queue != NULL and queue.waits_for_retry and queue.in_flight == 0 and not queue.deleted:
+            self._retry(queue)
+        if job.status != Status.OK:
             self.counts.last_errno = job.error_number
         job.next_free = self.free_jobs
         self.free_jobs = job
@@ -321,9 +325,7 @@ cdef class QueueStore(QueueTable):
         if job.status != Status.OK:
             self.counts.write_failures += 1
             self.failed_in_run = True
-            if not queue.waits_for_retry:
-                queue.waits_for_retry = 1
-                self.retry_count += 1
+            queue.waits_for_retry = 1
         elif job.offset <= queue.persisted_offset < job.offset + job.count:
             self.counts.jobs_written += 1
             self.counts.units_persisted += job.offset + job.count - queue.persisted_offset
@@ -331,13 +333,14 @@ cdef class QueueStore(QueueTable):
             if not queue.has_file:
                 queue.has_file = 1
                 self.file_count += 1
-        if queue.waits_for_retry and queue.in_flight == 0:
-            queue.waits_for_retry = 0
-            self.retry_count -= 1
-            self.failed_in_run = True
-            queue.handed_offset = queue.persisted_offset
-            if not queue.dirty:
-                self.mark_dirty(queue)
+
+    cdef void _retry(self, Queue* queue) noexcept nogil:
+        """No job of the queue is under way any more, and a write of it failed."""
+        queue.waits_for_retry = 0
+        self.failed_in_run = True               # also when it failed before the run began
+        queue.handed_offset = queue.persisted_offset
+        if not queue.dirty:
+            self.mark_dirty(queue)
 
     cdef bint _hand_over(self, Queue* queue) noexcept nogil:
         cdef QueueJob* job
@@ -379,7 +382,7 @@ cdef class QueueStore(QueueTable):
                 and self.persisted_mark.log_offset == self.log_end):
             return
         self.want_run = False
-        self.failed_in_run = self.retry_count > 0
+        self.failed_in_run = False          # what waits for its retry says so before the barrier
         self.run = self.dirty
         self.run_count = self.dirty_count
         self.run_at = 0
@@ -407,9 +410,9 @@ cdef class QueueStore(QueueTable):
                 self.run_at += 1            # the barrier is out; _barrier_done closes the run
                 self._push(job)
 
-    cdef void _barrier_done(self, QueueJob* job) noexcept nogil:
+    cdef void _barrier_done(self) noexcept nogil:
         self.run_open = False
-        if job.status == Status.OK and not self.failed_in_run and self.retry_count == 0:
+        if not self.failed_in_run:
             self.persisted_mark = self.run_mark
             self.persisted_log_offset = self.run_mark.log_offset
             self.counts.last_errno = 0

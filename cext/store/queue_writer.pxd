@@ -7,15 +7,16 @@ The writer works strictly in order, so whoever sees a job come back knows that a
 finished too. It sleeps on an eventfd; the reactor rings it at most once a turn (writer_wake).
 
 A failed write is answered with its errno and tried again only when the reactor hands the same units
-over again (they are still in memory). A BARRIER after a failure comes back as failed: the log
-offset it carries does not become a safe restart point. Nothing is lost, because queue files are
-derived from the commit log.
+over again (they are still in memory). A BARRIER behind it does not count (queue_store.pyx): the
+log offset of its run does not become a safe restart point. Nothing is lost, because queue files
+are derived from the commit log.
 
 Beside the writer a second thread calls syncfs on the queue directory when asked (once a minute and
 at stop), so that a slow disk never holds up the writer.
 
 Example of one hand-over: WRITE a/0 units 50-99, WRITE b/3 units 7-9, BARRIER log offset 1,048,576;
-when the barrier returns OK, every message below 1,048,576 has its unit in a file.
+when the barrier is back and no write before it failed, every message below 1,048,576 has its unit
+in a file.
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
@@ -26,7 +27,7 @@ from cext.store.queue_files cimport QueueFiles, QueueName
 
 cdef enum JobKind:
     JOB_WRITE = 1       # units [offset, offset + count) of `queue`, the first in `chunk`
-    JOB_BARRIER = 2     # everything handed before is in files: OK without a failure since the last
+    JOB_BARRIER = 2     # nothing to do: when it comes back, all that was handed before it has
     JOB_CHECKPOINT = 3  # write `fields` to the checkpoint file
     JOB_TRIM = 4        # log starts at `log_offset`: delete old files, find the first unit kept
     JOB_DROP = 5        # remove all files of `queue`, which is out of the table
@@ -39,7 +40,7 @@ cdef struct QueueJob:
     const Chunk* chunk
     int64_t offset              # WRITE: first unit. TRIM: min_offset; out: the new one
     int64_t count               # WRITE: units. TRIM: persisted_offset, end of what is in files
-    int64_t log_offset          # BARRIER: all below is covered. TRIM: min offset of the log
+    int64_t log_offset          # TRIM: min offset of the log
     CheckpointFields fields     # CHECKPOINT
     QueueJob* next_free         # reactor's list of unused jobs
 
@@ -59,7 +60,6 @@ cdef class QueueWriter:
     cdef int64_t sync_done              # number of the newest sync finished (syncer)
     cdef int32_t sync_errno             # of the sync `sync_done`; 0 when it went well
     cdef QueueFiles files               # writer's own
-    cdef bint failed_since_barrier      # writer's own
     cdef int checkpoint_fd              # -1: no checkpoint file
     cdef int32_t writer_runs            # 1 while run_writer is in its loop
     cdef int32_t syncer_runs

@@ -151,11 +151,6 @@ cdef class QueueWriter:
             name = name_of(job.queue)
         if job.kind == JOB_WRITE:
             status = self.files.write_units(&name, job.chunk, job.offset, job.count)
-            if status != Status.OK:
-                self.failed_since_barrier = True
-        elif job.kind == JOB_BARRIER:
-            status = Status.IO_ERROR if self.failed_since_barrier else Status.OK
-            self.failed_since_barrier = False
         elif job.kind == JOB_CHECKPOINT:
             if self.checkpoint_fd >= 0:
                 status = checkpoint_write(self.checkpoint_fd, &job.fields)

@@ -15,6 +15,7 @@ import pytest
 from cext.base.status import Status
 from cext.store.checkpoint import decode_checkpoint
 from cext.store.queue_store import QueueStore
+from rmq.errors import StoreError
 
 UNIT = struct.Struct(">qiq")
 PER_FILE = 1000
@@ -226,6 +227,46 @@ def test_a_failed_write_is_tried_again_and_the_mark_waits_for_it(root):
         assert file_units(root, "U", 0)[:120] == records(120, 120)
     finally:
         store.stop()
+
+
+def test_a_write_that_failed_beside_another_job_is_tried_again_too(root):
+    store = make(root)
+    store.start()
+    try:
+        store.run_interval_ms = 0
+        (root / "T").write_text("in the way")
+        store.add(b"T", 0, records(0, 120))
+        store.drop(50 * RECORD)
+        store.run_turn(int(time.time() * 1000), 1 << 60)  # hands over the write and the trim
+        wait_until(store, lambda: store.counters()["write_failures"] > 0)
+        assert store.persisted_log_offset == 0
+        (root / "T").unlink()
+        wait_until(store, lambda: store.persisted_log_offset == store.log_end)
+        assert file_units(root, "T", 0)[50:120] == records(50, 70)
+    finally:
+        store.stop()
+
+
+def test_no_checkpoint_passes_a_write_that_failed(root, tmp_path):
+    path = tmp_path / "checkpoint"
+    store = make(root, checkpoint_path=os.fspath(path))
+    store.start()
+    try:
+        store.run_interval_ms = store.sync_interval_ms = 0
+        store.add(b"T", 0, records(0, 120))
+        wait_until(store, lambda: store.persisted_log_offset == 120 * RECORD)
+        (root / "U").write_text("in the way")
+        store.add(b"T", 0, records(120, 120))
+        store.add(b"U", 0, records(240, 1))
+        failures = store.counters()["write_failures"]
+        wait_until(store, lambda: store.counters()["write_failures"] >= failures + 3)
+        with pytest.raises(StoreError):
+            store.flush(2000, 1 << 60, 100)
+    finally:
+        store.stop()
+    values = decode_checkpoint(path.read_bytes())
+    assert values["persisted_offset"] == 120 * RECORD
+    assert values["synced_offset"] <= 120 * RECORD
 
 
 def test_tens_of_thousands_of_queues_hold_few_descriptors(root):
