@@ -215,6 +215,21 @@ def test_a_failed_fdatasync_is_never_repeated_and_durable_stays(
     assert (faults.seen(0), faults.hits(0)) == (1, 1), "not one sync after the one that failed"
 
 
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_nothing_is_durable_before_the_end_of_the_segment_before_it(directory, start, faults, mode):
+    """The end of a segment is often written in the turn that goes on with the next one: a sync of
+    the newest file would not do."""
+    worker = start(mode)
+    worker.prepared()
+    worker.append(60)
+    assert worker("flush")["durable"] == 60000
+    faults.fail("fdatasync", errno.EIO, path=f"commitlog/{0:020d}$")
+    assert worker.append(10)["written"] == SEGMENT_BYTES + 5000
+    answer = worker("flush") if mode == "async" else worker("wait")
+    assert (answer["durable"], faults.hits(0)) == (60000, 1)
+    assert answer["poison"] == ["fdatasync", errno.EIO, f"{directory}/{0:020d}", 60000]
+
+
 def test_a_flush_that_waits_is_told_of_the_poison(start, faults):
     worker = start("async")
     faults.fail("fdatasync", errno.EIO, path="commitlog/")
