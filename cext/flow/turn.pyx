@@ -52,6 +52,7 @@ from cext.flow.replying cimport (
     tell_event,
 )
 from cext.flow.pop.revive cimport revive_turn, revive_wait
+from cext.flow.tables.progress cimport commit_progress
 from cext.flow.delay.schedule cimport deliver_due, schedule_clock, schedule_wait
 from cext.flow.send.send_back cimport send_back
 from cext.flow.send.sends_away cimport forget_late_sends, give_send_away, send_is_back
@@ -79,6 +80,7 @@ cdef enum:
     SEND_MESSAGE_V2 = 310
     SEND_BATCH_MESSAGE = 320
     PULL_MESSAGE = 11
+    UPDATE_CONSUMER_OFFSET = 15
     LITE_PULL_MESSAGE = 361
     END_TRANSACTION = 37
     CONSUMER_SEND_MSG_BACK = 36
@@ -154,6 +156,8 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
             return give_send_away(s, c, &header, f)
     elif header.code == PULL_MESSAGE or header.code == LITE_PULL_MESSAGE:
         result = accept_pull(s, c, &header, f, resubmitted)
+    elif header.code == UPDATE_CONSUMER_OFFSET:
+        result = commit_progress(s, c, &header)
     elif header.code == END_TRANSACTION:
         return handle_end(s, c, &header, f, resubmitted)
     elif header.code == CONSUMER_SEND_MSG_BACK:

@@ -1,7 +1,8 @@
 """Consumer offsets: (topic, group, queue) -> next offset to consume.
 
-Pulls commit here on the hot path (sysFlag bit 0); the control thread answers 14 and 15 from here
-and writes consumerOffset.json from a copy every 5 s. The name is RocketMQ's: "topic@group".
+Pulls commit here on the hot path (sysFlag bit 0), and so do commits (15); the control thread
+answers 14 from here and writes consumerOffset.json from a copy every 5 s. The name is RocketMQ's:
+"topic@group".
 
 A reset by an operator moves the offset and marks it: until the group's next pull of that queue has
 been told to go there (offset_take_reset), what its consumers commit does not count. The mark is in

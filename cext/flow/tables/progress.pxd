@@ -1,0 +1,16 @@
+"""A group's progress as it is told apart from pulls: 15 UPDATE_CONSUMER_OFFSET.
+
+Every consumer of RocketMQ sends one every 5 s for each of its queues, mostly one-way. It counts at
+once (offset_table.pxd); the file has it some seconds later, as pulls' commits.
+
+A group or topic that the reactor does not know, a queue that the topic does not have, a field that
+is missing: control decides, and says what is wrong.
+
+Example: group g, topic t, queue 3, offset 128: "t@g" holds offsets[3] = 128.
+"""
+from cext.flow.shard_state cimport ShardState
+from cext.net.connection cimport Connection
+from cext.wire.header cimport Header
+
+# 0: done; 1: the control thread has to decide; -1: close the connection.
+cdef int commit_progress(ShardState s, Connection* c, const Header* h) noexcept nogil
