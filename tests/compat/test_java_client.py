@@ -136,6 +136,12 @@ def scenarios_of(client: str) -> list[str]:
     return SENDS_AND_PULLS + THE_REST + STRICT + types
 
 
+def only_rmq_can(client: str, scenario: str) -> bool:
+    """Pops with binary headers: RocketMQ's client cuts their codes to 16 bits, and its broker does
+    not know what is left (test_pops.py)."""
+    return client.endswith("binary") and scenario.startswith("pop_")
+
+
 CASES = [(client, scenario) for client in JAVA_CLIENTS for scenario in scenarios_of(client)]
 
 
@@ -187,9 +193,12 @@ def answers(
 def test_java_client_finds_what_it_expects(
     client: str,
     scenario: str,
+    kind: str,
     answers: Callable[[str, str], dict[str, Any]],
     record_testsuite_property: Callable[[str, object], None],
 ) -> None:
+    if kind == "apache" and only_rmq_can(client, scenario):
+        pytest.skip("RocketMQ cannot pop with binary headers")
     for name, value in answers(client, scenario).items():
         record_testsuite_property(f"{client} {scenario} {name}", value)
 
