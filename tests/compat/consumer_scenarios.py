@@ -1,4 +1,4 @@
-"""What our Python push consumers do against any broker, as plain values that can be compared.
+"""What our Python consumers do against any broker, as plain values that can be compared.
 
 As python_scenarios.py, whose tools it uses; test_python_consumers.py holds the values that rmq and
 Apache RocketMQ 5.5.0 both give.
@@ -23,6 +23,7 @@ from rmq import (
     MessageExt,
     PopConsumer,
     Producer,
+    PullConsumer,
     PushConsumer,
     RouteError,
 )
@@ -252,3 +253,87 @@ def popped(address: str, run: str) -> dict[str, Any]:
         == next(each.message_id for each in taken if each.body == b"7"),
         "rest": len(rest),
     }
+
+
+def polled(consumer: PullConsumer, count: int) -> list[MessageExt]:
+    found: list[MessageExt] = []
+    until = time.monotonic() + WAIT_S
+    while len(found) < count and time.monotonic() < until:
+        found += consumer.poll(500)
+    return found
+
+
+def puller(address: str, group: str) -> PullConsumer:
+    return PullConsumer(group, namesrv_addr=address, auto_commit=False,
+                        consume_from_where="CONSUME_FROM_FIRST_OFFSET")  # fmt: skip
+
+
+def pulled(address: str, run: str) -> dict[str, Any]:
+    """Members that pull share a topic, commit, and go on where the group was."""
+    with Admin(namesrv_addr=address) as admin:
+        topic = topic_of(admin, "pull", run, 2)
+        queues = admin.route(topic).readable()
+        group = f"pull-{run}"
+        send(address, topic, 40)
+        with puller(address, group) as one:
+            one.subscribe(topic)
+            first = polled(one, 40)
+            before = [one.committed(each) for each in queues]
+            one.commit()
+            after = [one.committed(each) for each in queues]
+            with puller(address, group) as two:
+                two.subscribe(topic)
+                wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues, WAIT_S)
+                shares = [len(each.assignment()) for each in (one, two)]
+        send(address, topic, 4)
+        with puller(address, group) as again:
+            again.subscribe(topic)
+            rest = polled(again, 4) + again.poll(1_000)
+        return {
+            "first": Counter(int(each.body) for each in first) == Counter(range(40)),
+            "in order": all(
+                [each.queue_offset for each in first if each.queue_id == queue] == [*range(20)]
+                for queue in range(2)
+            ),
+            "committed": (before, after, sum(admin.committed_offset(group, each) or 0
+                                             for each in queues)),
+            "shares": shares,
+            "rest": sorted(int(each.body) for each in rest),
+        }  # fmt: skip
+
+
+def sought(address: str, run: str) -> dict[str, Any]:
+    """Queues by hand: to an offset, a time, the ends; paused and resumed."""
+    with Admin(namesrv_addr=address) as admin:
+        topic = topic_of(admin, "seek", run)
+    send(address, topic, 10)
+    time.sleep(0.05)
+    moment = int(time.time() * 1000)
+    time.sleep(0.05)
+    send(address, topic, 10)
+    with puller(address, f"seek-{run}") as reader:
+        (queue,) = reader.queues(topic)
+        reader.assign([queue])
+
+        def offsets(count: int) -> list[int]:
+            return [each.queue_offset for each in polled(reader, count)]
+
+        everything = offsets(20)
+        reader.seek(queue, 17)
+        from_17 = offsets(3)
+        reader.seek_to_time(queue, moment)
+        from_then = (reader.position(queue), offsets(10))
+        reader.seek_to_begin(queue)
+        reader.pause(queue)
+        paused = (reader.paused() == [queue], len(reader.poll(1_000)))
+        reader.resume(queue)
+        from_begin = offsets(20)
+        reader.seek_to_end(queue)
+        at_end = (reader.position(queue), len(reader.poll(500)))
+        reader.commit({queue: 3})
+        committed = reader.committed(queue)
+    return {
+        "everything": everything == [*range(20)], "from 17": from_17,
+        "from then": from_then == (10, [*range(10, 20)]), "paused": paused,
+        "from begin": from_begin == [*range(20)], "at end": at_end, "committed": committed,
+    }  # fmt: skip

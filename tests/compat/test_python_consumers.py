@@ -1,4 +1,4 @@
-"""Our Python push consumers against rmq, and with --target=apache against Apache RocketMQ 5.5.0.
+"""Our Python consumers against rmq, and with --target=apache against Apache RocketMQ 5.5.0.
 
 The expected values are the same for both: what a Python user sees does not depend on the broker.
 """
@@ -41,4 +41,18 @@ def test_popped_messages_are_acknowledged_or_come_again(target: Target, session_
     assert scenarios.popped(target.name_server, session_id) == {
         "first": True, "again": ["7", "8"], "times": [0, 1, 1], "topics": {True}, "same id": True,
         "rest": 0,
+    }  # fmt: skip
+
+
+def test_members_that_pull_share_commit_and_go_on(target: Target, session_id: str) -> None:
+    assert scenarios.pulled(target.name_server, session_id) == {
+        "first": True, "in order": True, "committed": ([None, None], [20, 20], 40),
+        "shares": [1, 1], "rest": [0, 1, 2, 3],
+    }  # fmt: skip
+
+
+def test_queues_by_hand_are_read_from_anywhere(target: Target, session_id: str) -> None:
+    assert scenarios.sought(target.name_server, session_id) == {
+        "everything": True, "from 17": [17, 18, 19], "from then": True, "paused": (True, 0),
+        "from begin": True, "at end": (20, 0), "committed": 3,
     }  # fmt: skip
