@@ -7,13 +7,14 @@
 #
 # A batch is full at `rows_max` rows or when its memory reaches `bytes_wanted`: one record
 # may go beyond, so a batch holds at most bytes_wanted plus one record. Memory is given away with
-# each batch (block.pxd), never copied.
+# each batch (array.pxd), never copied.
 #
 # Example: columns (queueOffset, body), two records "ab", "" -> data 2 x int64; offsets 0 2 2, "ab".
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.arrow.block cimport Growing
+from cext.arrow.array cimport ArrowArray
+from cext.arrow.growing cimport Growing
 from cext.arrow.pairs cimport Pair
 from cext.store.record cimport RecordView
 
@@ -67,6 +68,7 @@ cdef struct Column:
 
 cdef class Columns:
     cdef Column* columns        # owned
+    cdef ArrowArray batch       # the last one, until it is imported
     cdef readonly int count
     cdef readonly int64_t rows
     cdef int64_t rows_max
@@ -90,6 +92,7 @@ cdef class Columns:
     # OK | POOL_EMPTY: no memory; the batch is unusable then.
     cdef int add(self, const Row* row) noexcept nogil
     cdef int _begin(self) noexcept nogil
+    cdef bint _give(self, Column* column, ArrowArray* out) noexcept nogil
     cdef bint _add_fixed(self, Column* column, const Row* row) noexcept nogil
     cdef bint _add_text(self, Column* column, const Row* row) noexcept nogil
     cdef bint _add_pairs(self, Column* column, const Row* row) noexcept nogil

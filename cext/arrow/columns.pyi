@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, final
+from typing import final
 
 class Field(IntEnum):
     TOPIC = 0
@@ -36,4 +36,4 @@ class Columns:
         cls, fields: Sequence[int], rows_max: int = 8192, bytes_wanted: int = 1 << 20
     ) -> Columns: ...
     def place(self, topic: str, broker_name: str, queue_id: int, partition: int) -> None: ...
-    def take(self) -> tuple[int, list[tuple[int, list[Any]]]]: ...
+    def hand_over(self) -> int: ...

@@ -3,14 +3,15 @@
     columns = Columns([Field.QUEUE_OFFSET, Field.BODY], rows_max=8192, bytes_wanted=1 << 20)
     columns.place("t", "broker-a", 3, 3)
     ...the decoder adds rows...
-    columns.take() -> (rows, [(nulls, [validity or None, data]), (nulls, [None, offsets, data])])
+    pa.RecordBatch._import_from_c(columns.hand_over(), schema)
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
-from cext.arrow.block cimport (
-    give, growing_append, growing_append_text, growing_free, growing_reserve,
+from cext.arrow.array cimport ArrowArray, array_free, array_give, array_open
+from cext.arrow.growing cimport (
+    Growing, growing_append, growing_append_text, growing_free, growing_reserve,
 )
 from cext.arrow.pairs cimport find_pair
 from cext.base.byteorder cimport load_i32, store_i64
@@ -116,6 +117,14 @@ cdef inline bint end_text(Column* column) noexcept nogil:
     return growing_append(&column.offsets, &end, 4)
 
 
+cdef bint give_text(ArrowArray* out, int64_t count, Growing* offsets, Growing* data) noexcept nogil:
+    if not array_open(out, count, 0, 3, 0):
+        return False
+    array_give(out, 1, offsets)
+    array_give(out, 2, data)
+    return True
+
+
 cdef class Columns:
     """One thread. The fields are fixed for its life; batches come one after another."""
 
@@ -144,6 +153,7 @@ cdef class Columns:
 
     def __dealloc__(self):
         cdef int i
+        array_free(&self.batch)
         if self.columns == NULL:
             return
         for i in range(self.count):
@@ -167,28 +177,42 @@ cdef class Columns:
         self.queue_id = queue_id
         self.partition = partition
 
-    def take(self):
-        """(rows, per column (nulls, buffers)) of the batch; the next one starts empty."""
-        cdef Column* column
+    def hand_over(self):
+        """The address of the batch as an ArrowArray of its columns, good until the next call: who
+        imports it owns the batch. The next one starts empty."""
         cdef int i
-        cdef int64_t rows = self.rows
-        out = []
-        for i in range(self.count):
-            column = &self.columns[i]
-            column.valid.size = <uint64_t> ((rows + 7) >> 3)
-            valid = give(&column.valid) if column.nulls else None
-            nulls = column.nulls
-            if column.width:
-                out.append((nulls, [valid, give(&column.data)]))
-            elif column.field == PROPERTIES:
-                out.append((nulls, [valid, give(&column.offsets), column.pair_count,
-                                    give(&column.name_offsets), give(&column.data),
-                                    give(&column.value_offsets), give(&column.values)]))
-            else:
-                out.append((nulls, [valid, give(&column.offsets), give(&column.data)]))
-        if self._begin() != Status.OK:
+        cdef bint good
+        array_free(&self.batch)             # nobody wanted the one before
+        with nogil:
+            good = array_open(&self.batch, self.rows, 0, 1, self.count)
+            for i in range(self.count):
+                good = good and self._give(&self.columns[i], self.batch.children[i])
+            good = good and self._begin() == Status.OK
+        if not good:
             raise MemoryError("no memory for columns")
-        return rows, out
+        return <size_t> &self.batch
+
+    cdef bint _give(self, Column* column, ArrowArray* out) noexcept nogil:
+        cdef bint has_pairs = column.field == PROPERTIES
+        cdef ArrowArray* pairs
+        if not array_open(out, self.rows, column.nulls, 2 if column.width or has_pairs else 3,
+                          1 if has_pairs else 0):
+            return False
+        if column.nulls > 0:
+            array_give(out, 0, &column.valid)
+        if column.width:
+            array_give(out, 1, &column.data)
+            return True
+        array_give(out, 1, &column.offsets)
+        if not has_pairs:
+            array_give(out, 2, &column.data)
+            return True
+        pairs = out.children[0]
+        return (array_open(pairs, column.pair_count, 0, 1, 2)
+                and give_text(pairs.children[0], column.pair_count, &column.name_offsets,
+                              &column.data)
+                and give_text(pairs.children[1], column.pair_count, &column.value_offsets,
+                              &column.values))
 
     cdef int _begin(self) noexcept nogil:
         cdef Column* column

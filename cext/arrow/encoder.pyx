@@ -14,7 +14,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memset
 
-from cext.arrow.block cimport Growing, growing_append, growing_free
+from cext.arrow.growing cimport Growing, growing_append, growing_free
 from cext.base.byteorder cimport store_u16, store_u32
 
 cdef enum:

@@ -1,7 +1,7 @@
 """A range of a commit log into columns. See log_reader.pxd.
 
     reader = LogReader(decoder, fd, segment_start, segment_bytes, start, end, decide)
-    while not reader.fill(): yield decoder.columns.take()
+    while not reader.fill(): yield maker.batch()
 
 Files are read with pread: a sector that cannot be read is an error with a name, and a file that a
 live broker makes shorter is a short read instead of a signal.

@@ -25,7 +25,13 @@ cpdef enum Outcome:
 
 cdef class Puller:
     cdef Decoder decoder
-    cdef object make_request    # (queue offset, opaque) -> bytes of one frame
+    cdef tuple parts            # of a request: what is before, between and behind its two numbers
+    cdef const char* before     # the same, borrowed
+    cdef const char* between
+    cdef const char* after
+    cdef uint8_t* request       # owned; room for one
+    cdef size_t request_bytes
+    cdef object sign            # (queue offset, opaque) -> bytes of one frame; None: not signed
     cdef object receive_into    # memoryview -> count, for TLS; None: recv on fd
     cdef object send_all        # bytes -> None, for TLS; None: send on fd
     cdef int fd
@@ -49,4 +55,6 @@ cdef class Puller:
     cdef int _receive(self) noexcept nogil
     cdef int _read_frame(self, Reply* out) noexcept nogil
     cdef int _ask(self, int64_t offset) except -100
+    cdef size_t _write_request(self, int64_t offset) noexcept nogil
+    cdef int _send(self, const uint8_t* at, size_t left) noexcept nogil
     cdef int _take_answer(self, const Reply* reply) except -100

@@ -28,12 +28,13 @@ class Puller:
         cls,
         decoder: Decoder,
         fd: int,
-        make_request: Callable[[int, int], bytes],
+        request: tuple[bytes, bytes, bytes],
         first_offset: int,
         end_offset: int,
         timeout_ms: int = 120_000,
         receive_into: Callable[[memoryview], int] | None = None,
         send_all: Callable[[bytes], None] | None = None,
+        sign: Callable[[int, int], bytes] | None = None,
     ) -> Puller: ...
     def fill(self) -> int: ...
     @property

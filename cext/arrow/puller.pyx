@@ -1,7 +1,7 @@
 """One queue of a broker, read by pulls. See puller.pxd.
 
-    puller = Puller(decoder, sock.fileno(), make_request, first, end)
-    while (outcome := puller.fill()) == FULL: yield decoder.columns.take()
+    puller = Puller(decoder, sock.fileno(), (before, between, after), first, end)
+    while (outcome := puller.fill()) == BATCH: yield maker.batch()
 
 Every length is compared with what is there before it is used; the largest frame taken is that of
 the protocol (16 MiB) and the buffer grows only to what the broker sends.
@@ -14,9 +14,12 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memmove
 
 from cext.arrow.decoder cimport Decoder
-from cext.base.byteorder cimport load_u32
+from cext.base.byteorder cimport load_u32, store_u32
 from cext.base.status cimport Status
 from cext.load.reply cimport Reply, read_reply, reply_number
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef extern from "<poll.h>" nogil:
     struct pollfd:
@@ -41,16 +44,26 @@ cdef enum:
     NOT_FOUND = 19
     RETRY = 20
     MOVED = 21
+    NUMBER_BYTES = 24
 
 
 cdef class Puller:
     """One thread, one queue; the connection is of no use to others while it lives."""
 
-    def __cinit__(self, Decoder decoder not None, int fd, make_request, int64_t first_offset,
-                  int64_t end_offset, int timeout_ms=120_000, receive_into=None, send_all=None):
+    def __cinit__(self, Decoder decoder not None, int fd, tuple request not None,
+                  int64_t first_offset, int64_t end_offset, int timeout_ms=120_000,
+                  receive_into=None, send_all=None, sign=None):
+        cdef bytes before, between, after
+        self.parts = request
+        before, between, after = request
+        self.before, self.between, self.after = before, between, after
+        self.request_bytes = sum(map(len, request)) + 8 + 2 * NUMBER_BYTES
+        self.request = <uint8_t*> malloc(self.request_bytes)
+        if self.request == NULL:
+            raise MemoryError("no memory for pulls")
         self.decoder = decoder
         self.fd = fd
-        self.make_request = make_request
+        self.sign = sign
         self.receive_into = receive_into
         self.send_all = send_all
         self.first_offset = self.next_offset = self.answer_next = first_offset
@@ -65,6 +78,7 @@ cdef class Puller:
 
     def __dealloc__(self):
         free(self.input)
+        free(self.request)
 
     def fill(self) -> int:
         """Decodes until the columns are full (BATCH) or something is to be told."""
@@ -147,34 +161,50 @@ cdef class Puller:
 
     cdef int _ask(self, int64_t offset) except -100:
         cdef bytes frame
-        cdef const char* at
-        cdef ssize_t sent
-        cdef size_t left
-        cdef pollfd waiting
+        cdef int status
         self.opaque = <int32_t> (self.answers % 1_000_000_000 + 1)
-        frame = self.make_request(offset, self.opaque)
+        if self.sign is None and self.send_all is None:
+            with nogil:
+                status = self._send(self.request, self._write_request(offset))
+            return status
+        if self.sign is None:
+            frame = (<const char*> self.request)[:self._write_request(offset)]
+        else:
+            frame = self.sign(offset, self.opaque)
         if self.send_all is not None:
             self.send_all(frame)
             return Status.OK
-        at = frame
-        left = len(frame)
-        with nogil:
-            while left > 0:
-                sent = send(self.fd, at, left, MSG_NOSIGNAL)
-                if sent >= 0:
-                    at += sent
-                    left -= <size_t> sent
-                    continue
-                self.error = errno
-                if self.error == EINTR:
-                    continue
-                if self.error != EAGAIN:
-                    break
-                waiting.fd = self.fd
-                waiting.events = POLLOUT
-                if poll(&waiting, 1, self.timeout_ms) == 0:
-                    self.error = ETIMEDOUT
-                    break
+        return self._send(<const uint8_t*> <const char*> frame, len(frame))
+
+    cdef size_t _write_request(self, int64_t offset) noexcept nogil:
+        """The frame with both numbers; how long it is."""
+        cdef char* text = <char*> self.request + 8
+        cdef uint32_t length = <uint32_t> snprintf(
+            text, self.request_bytes - 8, b"%s%lld%s%d%s", self.before,
+            <long long> offset, self.between, self.opaque, self.after)
+        store_u32(self.request, length + 4)
+        store_u32(self.request + 4, length)
+        return length + 8
+
+    cdef int _send(self, const uint8_t* at, size_t left) noexcept nogil:
+        cdef ssize_t sent
+        cdef pollfd waiting
+        while left > 0:
+            sent = send(self.fd, at, left, MSG_NOSIGNAL)
+            if sent >= 0:
+                at += sent
+                left -= <size_t> sent
+                continue
+            self.error = errno
+            if self.error == EINTR:
+                continue
+            if self.error != EAGAIN:
+                break
+            waiting.fd = self.fd
+            waiting.events = POLLOUT
+            if poll(&waiting, 1, self.timeout_ms) == 0:
+                self.error = ETIMEDOUT
+                break
         return Status.OK if left == 0 else Status.CLOSED
 
     cdef int _receive(self) noexcept nogil:

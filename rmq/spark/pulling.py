@@ -87,15 +87,15 @@ def read_pieces(
     freeze_once(plan.options)
     decoder = make_decoder(plan)
     columns = decoder.columns
-    maker = BatchMaker(plan.schema)
+    maker = BatchMaker(plan.schema, columns)
     known = dict(addresses)
     for piece in pieces:
         key = piece.key
         columns.place(key.topic, key.broker, key.queue_id, piece.number)
         for _ in _PieceReader(plan, piece, known, decoder).run():
-            yield maker.batch(*columns.take())
+            yield maker.batch()
     if columns.rows:
-        yield maker.batch(*columns.take())
+        yield maker.batch()
 
 
 class _PieceReader:
@@ -111,7 +111,7 @@ class _PieceReader:
         self._addresses = addresses
         self._decoder = decoder
         self._offset = piece.start
-        self._template = _request_template(plan, piece)
+        self._request = _request_parts(plan, piece)
         self._give_up = 0.0
         self._pause = FIRST_PAUSE
 
@@ -145,6 +145,7 @@ class _PieceReader:
             plan.options.poll_timeout_ms,
             link.socket.recv_into if tls else None,
             link.socket.sendall if tls else None,
+            self._sign if self._access.access_key is not None else None,
         )  # fmt: skip
         while True:
             outcome = puller.fill()
@@ -248,13 +249,10 @@ class _PieceReader:
             return kept
         return GuardedConnection(address, self._access)
 
-    def _request(self, offset: int, opaque: int) -> bytes:
-        """A pull: the template with two numbers; signed as a whole when there is an account."""
-        if self._access.access_key is not None:
-            fields = self._access.sign(_request_fields(self._plan, self._piece, offset))
-            text = _request_text(fields, opaque).encode()
-        else:
-            text = self._template % (offset, opaque)
+    def _sign(self, offset: int, opaque: int) -> bytes:
+        """A pull with an account's signature, which covers its numbers."""
+        fields = self._access.sign(_request_fields(self._plan, self._piece, offset))
+        text = _request_text(fields, opaque).encode()
         return (len(text) + 4).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text
 
 
@@ -289,13 +287,13 @@ def _request_text(fields: Mapping[str, str], opaque: int) -> str:
     )  # fmt: skip
 
 
-def _request_template(plan: ReadPlan, piece: Piece) -> bytes:
-    """The request's JSON with %d for the queue offset and the opaque number."""
+def _request_parts(plan: ReadPlan, piece: Piece) -> tuple[bytes, bytes, bytes]:
+    """The request's JSON before, between and behind the queue offset and the opaque number."""
     offset, opaque = 4_000_000_000_000_000_007, 2_000_000_011
-    text = _request_text(_request_fields(plan, piece, offset), opaque).replace("%", "%%")
-    text = text.replace(f'"{offset}"', '"%d"', 1)
-    before, _, after = text.rpartition(f'"opaque":{opaque}')
-    return f'{before}"opaque":%d{after}'.encode()
+    text = _request_text(_request_fields(plan, piece, offset), opaque).encode()
+    before, _, rest = text.partition(f'"{offset}"'.encode())
+    between, _, after = rest.rpartition(f'"opaque":{opaque}'.encode())
+    return before + b'"', b'"' + between + b'"opaque":', after
 
 
 def _is_alive(link: GuardedConnection) -> bool:

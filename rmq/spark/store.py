@@ -131,7 +131,7 @@ class StoreReader(DataSourceReader):
         plan, options = self._plan, self._options
         freeze_once(options)
         decoder = make_decoder(plan)
-        maker = BatchMaker(plan.schema)
+        maker = BatchMaker(plan.schema, decoder.columns)
         topics = Topics(options, self._starts, self._ends)
         for each in ranges:
             with Path(each.path).open("rb", buffering=0) as file:
@@ -152,9 +152,9 @@ class StoreReader(DataSourceReader):
                             " mode=permissive or mode=dropmalformed reads on"
                         ) from None
                     if not done:
-                        yield maker.batch(*decoder.columns.take())
+                        yield maker.batch()
         if decoder.columns.rows:
-            yield maker.batch(*decoder.columns.take())
+            yield maker.batch()
 
 
 class Topics:

@@ -28,13 +28,13 @@ class Reading:
         )
         self.columns.place("T", "broker-a", 3, 3)
         self.decoder = Decoder(self.columns, unpack=unpack_body, mode=mode, **settings)
-        self._maker = BatchMaker(schemas.arrow_schema(schema))
+        self._maker = BatchMaker(schemas.arrow_schema(schema), self.columns)
 
     def rows(self) -> list[dict]:
         return self.batch().to_pylist()
 
     def batch(self):
-        batch = self._maker.batch(*self.columns.take())
+        batch = self._maker.batch()
         batch.validate(full=True)
         return batch
 
@@ -195,6 +195,37 @@ def test_rows_without_bytes_fill_a_batch_by_their_numbers_and_are_no_nulls() -> 
     status, used, following = decoder.decode_bytes(records, 0)
     assert (status, following) == (Status.NOT_READY, 84)
     assert used == len(records) * 84 // 100
-    rows, taken = columns.take()
     schema = pa.schema([("queueOffset", pa.int64()), ("body", pa.binary())])
-    assert BatchMaker(schema).batch(rows, taken).to_pydict()["body"] == [b""] * 84
+    assert BatchMaker(schema, columns).batch().to_pydict()["body"] == [b""] * 84
+
+
+def test_a_batch_keeps_its_rows_while_later_ones_are_made_and_let_go() -> None:
+    reading = Reading()
+    kept = []
+    for first in range(0, 300, 3):
+        data = b"".join(
+            record(at, b"%d" % at * 50, properties=b"a\1%d\2" % at)
+            for at in range(first, first + 3)
+        )
+        assert reading.decoder.decode_bytes(data, 0)[0] == Status.OK
+        if first % 2:
+            reading.columns.hand_over()  # and nobody takes it
+        else:
+            kept.append(reading.batch())
+    parts = [batch.column("body").slice(1) for batch in kept]
+    keys = [batch.column("properties") for batch in kept]
+    del kept, reading
+    bodies = [body for part in parts for body in part.to_pylist()]
+    assert bodies == [
+        b"%d" % at * 50 for first in range(0, 300, 6) for at in (first + 1, first + 2)
+    ]
+    names = [dict(row)["a"] for column in keys for row in column.to_pylist()]
+    assert names == [str(at) for first in range(0, 300, 6) for at in range(first, first + 3)]
+
+
+def test_a_batch_of_other_columns_than_its_schema_is_refused() -> None:
+    columns = Columns([Field.QUEUE_OFFSET])
+    schema = pa.schema([("queueOffset", pa.int64()), ("body", pa.binary())])
+    with pytest.raises(pa.ArrowInvalid):
+        BatchMaker(schema, columns).batch()
+    assert BatchMaker(pa.schema([("queueOffset", pa.int64())]), columns).batch().num_rows == 0

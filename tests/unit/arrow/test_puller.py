@@ -11,11 +11,16 @@ from contextlib import contextmanager, suppress
 import pytest
 from support.stored_records import record
 
-from cext.arrow.columns import Columns, Field
-from cext.arrow.decoder import DamageMode, Decoder
-from cext.arrow.puller import Outcome, Puller
+pa = pytest.importorskip("pyarrow", reason="needs the extra: pip install -e .[spark]")
+
+from cext.arrow.columns import Columns, Field  # noqa: E402
+from cext.arrow.decoder import DamageMode, Decoder  # noqa: E402
+from cext.arrow.puller import Outcome, Puller  # noqa: E402
+from rmq.spark.batches import BatchMaker  # noqa: E402
 
 PATIENCE_MS = 120_000
+SCHEMA = pa.schema([("queueOffset", pa.int64()), ("body", pa.binary())])
+REQUEST = (b'{"queueOffset":"', b'","opaque":', b"}")
 
 
 def answer(body: bytes, following: int, opaque: int, code: int = 0) -> bytes:
@@ -25,10 +30,6 @@ def answer(body: bytes, following: int, opaque: int, code: int = 0) -> bytes:
         separators=(",", ":"),
     ).encode()  # fmt: skip
     return struct.pack(">II", len(header) + len(body) + 4, len(header)) + header + body
-
-
-def request(offset: int, opaque: int) -> bytes:
-    return struct.pack(">qi", offset, opaque)
 
 
 class Peer:
@@ -43,8 +44,11 @@ class Peer:
 
     def _serve(self) -> None:
         with suppress(OSError):
-            while wanted := self._theirs.recv(12, socket.MSG_WAITALL):
-                self._reply(self._theirs, *struct.unpack(">qi", wanted))
+            while lengths := self._theirs.recv(8, socket.MSG_WAITALL):
+                frame, text = struct.unpack(">II", lengths)
+                assert frame == text + 4
+                asked = json.loads(self._theirs.recv(text, socket.MSG_WAITALL))
+                self._reply(self._theirs, int(asked["queueOffset"]), asked["opaque"])
 
     def close(self) -> None:
         self.ours.close()
@@ -68,11 +72,8 @@ def decoder(mode: int = DamageMode.FAIL_FAST) -> Decoder:
 
 
 def taken(columns: Columns) -> list[tuple[int, bytes]]:
-    rows, ((_, (_, offsets)), (_, (_, ends, data))) = columns.take()
-    numbers = memoryview(offsets).cast("q").tolist()[:rows]
-    bounds = memoryview(ends).cast("i").tolist()
-    body = bytes(data)
-    return [(numbers[at], body[bounds[at] : bounds[at + 1]]) for at in range(rows)]
+    batch = BatchMaker(SCHEMA, columns).batch()
+    return list(zip(*batch.to_pydict().values(), strict=True))
 
 
 def everything(puller: Puller, columns: Columns) -> list[tuple[int, bytes]]:
@@ -103,7 +104,7 @@ def test_records_of_any_size_come_whole_however_the_answers_are_cut(cut: int) ->
 
     with peer(reply) as other:
         reading = decoder()
-        puller = Puller(reading, other.ours.fileno(), request, 0, len(records), PATIENCE_MS)
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 0, len(records), PATIENCE_MS)
         assert everything(puller, reading.columns) == list(enumerate(bodies))
 
 
@@ -119,7 +120,7 @@ def test_an_answer_that_breaks_off_leaves_the_messages_before_it() -> None:
 
     with peer(reply) as other:
         reading = decoder()
-        puller = Puller(reading, other.ours.fileno(), request, 0, 100, PATIENCE_MS)
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 0, 100, PATIENCE_MS)
         assert (puller.fill(), puller.next_offset, puller.error) == (Outcome.LOST, 50, 0)
         assert [offset for offset, _ in taken(reading.columns)] == list(range(50))
 
@@ -133,7 +134,7 @@ def test_behind_a_length_that_cannot_be_the_next_answer_goes_on() -> None:
 
     with peer(reply) as other:
         reading = decoder(DamageMode.DROP)
-        puller = Puller(reading, other.ours.fileno(), request, 0, 8, PATIENCE_MS)
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 0, 8, PATIENCE_MS)
         rows = everything(puller, reading.columns)
         assert [offset for offset, _ in rows] == [0, 1, 2, 5, 6, 7]
         assert reading.damaged == 1
@@ -146,7 +147,7 @@ def test_an_answer_to_somebody_else_is_thrown_away() -> None:
 
     with peer(reply) as other:
         reading = decoder()
-        puller = Puller(reading, other.ours.fileno(), request, 0, 3, PATIENCE_MS)
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 0, 3, PATIENCE_MS)
         assert everything(puller, reading.columns) == [(0, b"mine"), (1, b"mine"), (2, b"mine")]
 
 
@@ -158,7 +159,7 @@ def test_the_body_of_a_refusal_is_not_the_start_of_the_next_answer() -> None:
 
     with peer(reply) as other:
         reading = decoder()
-        puller = Puller(reading, other.ours.fileno(), request, 0, 1, PATIENCE_MS)
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 0, 1, PATIENCE_MS)
         assert (puller.fill(), puller.code) == (Outcome.REFUSED, 2)
         puller.seek(0)
         assert everything(puller, reading.columns) == [(0, b"later")]
@@ -167,6 +168,20 @@ def test_the_body_of_a_refusal_is_not_the_start_of_the_next_answer() -> None:
 def test_a_broker_that_says_nothing_is_given_up() -> None:
     with peer(lambda to, offset, opaque: to.sendall(answer(b"", 1, opaque)[:20])) as other:
         reading = decoder()
-        puller = Puller(reading, other.ours.fileno(), request, 0, 1, 50)
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 0, 1, 50)
         assert puller.fill() == Outcome.LOST
         assert puller.error != 0
+
+
+def test_what_is_signed_leaves_as_it_was_signed() -> None:
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        to.sendall(answer(record(offset - 1000, b"x"), offset - 999, opaque))
+
+    def sign(offset: int, opaque: int) -> bytes:
+        text = json.dumps({"queueOffset": str(offset + 1000), "opaque": opaque}).encode()
+        return struct.pack(">II", len(text) + 4, len(text)) + text
+
+    with peer(reply) as other:
+        reading = decoder()
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 0, 3, PATIENCE_MS, sign=sign)
+        assert everything(puller, reading.columns) == [(0, b"x"), (1, b"x"), (2, b"x")]

@@ -1,7 +1,6 @@
-"""Growing memory and the blocks it becomes. See block.pxd."""
-from cpython.buffer cimport PyBuffer_FillInfo
+"""Growing memory. See growing.pxd."""
 from libc.stdint cimport uint8_t, uint64_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
 
 cdef enum:
@@ -77,30 +76,3 @@ cdef bint growing_append_text(Growing* to, const uint8_t* bytes, uint64_t count)
         at += 1
         good = at
     return growing_append(to, bytes + good, count - good)
-
-
-cdef class Block:
-    """Bytes that nobody changes any more; memoryview(block) shows them."""
-
-    def __dealloc__(self):
-        free(self.bytes)
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, self.bytes, self.size, 1, flags)
-
-    def __len__(self):
-        return self.size
-
-
-cdef Block give(Growing* to):
-    cdef Block block = Block()
-    if to.bytes == NULL:            # a buffer of no bytes still has an address
-        block.bytes = <uint8_t*> malloc(8)
-        if block.bytes == NULL:
-            raise MemoryError("no memory for a column")
-    else:
-        block.bytes = to.bytes
-    block.size = <Py_ssize_t> to.size
-    to.bytes = NULL
-    to.size = to.capacity = 0
-    return block

@@ -1,11 +1,10 @@
-# Memory that grows while a column is built and is then given away as one buffer.
+# Memory that grows while a column is built and is then given away in one piece (array.pxd).
 #
-# A Growing is owned by whoever fills it. give() moves its memory into a Block, which exports it
-# to Python by the buffer protocol and frees it when the last view is gone, and leaves the Growing
-# empty; the next reserve takes fresh memory. malloc keeps freed pieces of this size at hand, so
-# steady reading takes no pages from the kernel.
+# A Growing is owned by whoever fills it. Who takes its memory frees it with free() and leaves the
+# Growing empty; the next reserve takes fresh memory. malloc keeps freed pieces of this size at
+# hand, so steady reading takes no pages from the kernel.
 #
-# Example: append "ab" and "c" to one, give() -> a Block of 3 bytes, the Growing is empty again.
+# Example: append "ab" and "c" to one: 3 bytes in use; given away, it is empty again.
 
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint64_t
@@ -30,10 +29,3 @@ cdef inline bint growing_append(Growing* to, const void* bytes, uint64_t count) 
 
 # The same for text: what is no UTF-8 becomes U+FFFD, a bad byte at a time, as Java decodes it.
 cdef bint growing_append_text(Growing* to, const uint8_t* bytes, uint64_t count) noexcept nogil
-
-cdef class Block:
-    cdef uint8_t* bytes         # owned
-    cdef Py_ssize_t size
-
-# With the GIL: the contents as a Block; `to` is empty afterwards.
-cdef Block give(Growing* to)

@@ -1,0 +1,51 @@
+# Grown memory handed over as Arrow arrays, by Arrow's C data interface: two structs' worth of
+# pointers, no object of Python for any buffer.
+#
+# An array is opened, its buffers and children are given, and it is then a matter of whoever imports
+# it: release() frees all that was given, from any thread, without the GIL. The importer may take a
+# child out and release it by itself.
+#
+# Example: open(out, 2 rows, 0 nulls, 3 buffers, 0 children), give offsets (0 2 2) and data ("ab"):
+# the binary array ["ab", ""].
+
+from libc.stdint cimport int64_t
+
+from cext.arrow.growing cimport Growing
+
+cdef extern from *:
+    """
+    #ifndef ARROW_C_DATA_INTERFACE
+    #define ARROW_C_DATA_INTERFACE
+    #include <stdint.h>
+    struct ArrowArray {
+        int64_t length;
+        int64_t null_count;
+        int64_t offset;
+        int64_t n_buffers;
+        int64_t n_children;
+        const void **buffers;
+        struct ArrowArray **children;
+        struct ArrowArray *dictionary;
+        void (*release)(struct ArrowArray *);
+        void *private_data;
+    };
+    #endif
+    """
+    struct ArrowArray:
+        int64_t length
+        int64_t null_count
+        int64_t offset
+        int64_t n_buffers
+        int64_t n_children
+        const void** buffers        # [0] is the validity; NULL: no row is null
+        ArrowArray** children
+        ArrowArray* dictionary
+        void (*release)(ArrowArray*) noexcept nogil     # NULL: nothing is held
+        void* private_data
+
+# All buffers NULL, the children zeros. False: no memory, nothing is held.
+cdef bint array_open(ArrowArray* out, int64_t length, int64_t nulls, int buffers,
+                     int children) noexcept nogil
+# Moves the memory into buffer `at`; `memory` is empty afterwards.
+cdef void array_give(ArrowArray* to, int at, Growing* memory) noexcept nogil
+cdef void array_free(ArrowArray* array) noexcept nogil      # nothing when nothing is held
