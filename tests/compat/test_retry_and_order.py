@@ -147,7 +147,7 @@ class Group:
             try:
                 while not stop.is_set():
                     end = self.sent + PORTION
-                    runner.run("ordered_send", first=self.sent, end=end, **self.arguments())
+                    runner.run("ordered_send", 300, first=self.sent, end=end, **self.arguments())
                     self.sent = end
             except BaseException as error:
                 failures.append(error)
@@ -158,7 +158,7 @@ class Group:
             yield
         finally:
             stop.set()
-            thread.join(90)
+            thread.join(300)
         assert not failures, failures[0]
         assert self.sent > 0
 

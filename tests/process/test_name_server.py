@@ -9,10 +9,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from support.calm_clock import calm_seconds
 from support.name_server import Client
 from support.sanitized import SANITIZED, SLOWNESS
 
@@ -51,10 +51,10 @@ def test_values_answered_for_survive_the_process(tmp_path: Path, end: signal.Sig
         status = Path(f"/proc/{process.pid}/status").read_text()
         resident_kib = int(status.split("VmRSS:")[1].split()[0])
         assert resident_kib < MEMORY_KIB_MAX
-        begun = time.monotonic()
+        begun = calm_seconds()
         os.kill(process.pid, end)
-        assert process.wait(10) == (0 if end != signal.SIGKILL else -end)
-        assert time.monotonic() - begun < 2 * SLOWNESS
+        assert process.wait(60) == (0 if end != signal.SIGKILL else -end)
+        assert calm_seconds() - begun < 2 * SLOWNESS
         process = start(tmp_path)
         assert asyncio.run(ask(101, namespace="N", key="k")) == {"value": end.name}
     finally:

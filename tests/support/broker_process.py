@@ -10,11 +10,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from support.calm_clock import calm_seconds
 
 READY = re.compile(
     r"is ready in [\d.]+ s: name server (?P<namesrv>\S+), broker \S+ at (?P<address>\S+),"
@@ -29,7 +30,7 @@ class BrokerProcess:
     namesrv: str
     address: str
     ready_line: str
-    ready_seconds: float  # from exec to the ready line, by this process' clock
+    ready_seconds: float  # from exec to the ready line, by calm_clock.py
     log_path: Path
     stop_seconds: float = field(default=0.0)
 
@@ -46,10 +47,10 @@ class BrokerProcess:
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Sends the signal and waits; the exit code."""
-        began = time.monotonic()
+        began = calm_seconds()
         self.process.send_signal(number)
         code = self.process.wait(30)
-        self.stop_seconds = time.monotonic() - began
+        self.stop_seconds = calm_seconds() - began
         return code
 
 
@@ -64,7 +65,7 @@ def start_broker(
     """Starts `rmq standalone` on directory/store and waits for its ready line."""
     store = directory / "store"
     log_path = directory / "broker.txt"
-    began = time.monotonic()
+    began = calm_seconds()
     with log_path.open("a") as log:
         process = subprocess.Popen(
             command(store, *options), stdout=subprocess.PIPE, stderr=log, text=True,
@@ -72,7 +73,7 @@ def start_broker(
         )  # fmt: skip
     assert process.stdout is not None
     line = process.stdout.readline()
-    ready_seconds = time.monotonic() - began
+    ready_seconds = calm_seconds() - began
     found = READY.search(line)
     if found is None:
         process.kill()

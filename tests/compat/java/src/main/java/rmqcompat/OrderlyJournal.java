@@ -89,7 +89,7 @@ final class OrderlyJournal {
         int keys = Integer.parseInt(context.argument("keys", "16"));
         String topic = own.topic("t");
         try {
-            long limit = System.currentTimeMillis() + 60000;
+            long limit = System.currentTimeMillis() + 240000; // a JVM may start slowly
             List<MessageQueue> queues = queuesOf(own, topic, limit);
             for (int i = first; i < end; i++) {
                 Message message = own.message(topic, "tag", i);
