@@ -114,6 +114,7 @@ def ours(expression: str, properties: dict[str, str]) -> str:
     return LETTERS[result]
 
 
+@pytest.mark.timeout(1800)  # computes: minutes on a busy machine
 def test_the_evaluator_agrees_with_apaches(
     java: Callable[[str], ScenarioRunner], tmp_path: Path
 ) -> None:
