@@ -138,10 +138,9 @@ cdef class ShardCalls:
         """Sends a whole frame (with its length bytes); dropped if the connection is gone."""
         self._post(SEND_FRAME, connection, frame)
 
-    def resubmit(self, uint64_t connection, bytes frame, bytes record=b""):
-        """Gives a frame (without its length bytes) to the hot path once more; `record`: the stored
-        one it speaks of, should that not be in memory."""
-        self._post(RESUBMIT, connection, len(frame).to_bytes(4, "big") + frame + record)
+    def resubmit(self, uint64_t connection, bytes frame):
+        """Gives a frame (without its length bytes) to the hot path once more."""
+        self._post(RESUBMIT, connection, len(frame).to_bytes(4, "big") + frame)
 
     def send_done(self, uint64_t connection):
         """A send that was handed over is answered or given back: its client may go on."""

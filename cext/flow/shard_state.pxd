@@ -10,6 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.latency cimport Latency
 from cext.flow.log.ack_queue cimport AckQueue
+from cext.flow.log.asked_state cimport Asked
 from cext.flow.send.check_table cimport CheckTable
 from cext.flow.control.control_link cimport ControlLink
 from cext.flow.delay.delay_level cimport RedirectBuffers, Schedule
@@ -135,8 +136,7 @@ cdef class ShardState:
     cdef TimerKeeper wall_keeper        # None without them
     cdef TimerKeeper steady_keeper
     cdef OpenHalves halves              # transactions
-    cdef const uint8_t* given_record    # borrowed: came with the request being handled, or NULL
-    cdef uint64_t given_bytes
+    cdef Asked asked                    # requests that wait for a record from the disk
     cdef Postponed postponed            # one-way requests to be tried again
     cdef Pops pops                      # consumers that pop
     cdef ReplyTable replies             # request-reply

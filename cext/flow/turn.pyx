@@ -8,6 +8,9 @@ from cext.base.atomics cimport load_acquire_i32
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
 from cext.flow.log.acknowledge cimport expire, settle
+from cext.flow.log.asked cimport ask_record, asked_begin, asked_end
+from cext.flow.log.asked_state cimport ASKED_RECORD_BYTES, AskedFrame
+from cext.flow.log.log_view cimport NEED_RECORD
 from cext.flow.control.control_link cimport (
     CALL,
     CLOSE,
@@ -109,9 +112,16 @@ cdef int handle_pop(ShardState s, Connection* c, const Header* h, const Frame* f
     return accept_change(s, c, h)
 
 
-cdef inline void postpone_frame(ShardState s, Connection* c, const Frame* f,
-                                bint resubmitted) noexcept nogil:
-    postpone(&s.postponed, s.net, c, f, resubmitted, s.given_record, s.given_bytes)
+cdef int ask_or_refuse(ShardState s, Connection* c, const Header* h, const Frame* f,
+                       bint resubmitted) noexcept nogil:
+    """After NEED_RECORD: the request comes again with the record."""
+    if ask_record(s, c, f, resubmitted):
+        return 0
+    if h.flag & FLAG_ONE_WAY:
+        return NOT_NOW
+    s.counters.busy_replies += 1
+    return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
+                       b"while: too many requests wait for messages from the disk")
 
 
 cdef int handle_end(ShardState s, Connection* c, const Header* h, const Frame* f,
@@ -122,8 +132,10 @@ cdef int handle_end(ShardState s, Connection* c, const Header* h, const Frame* f
         result = hand_to_control(s, c, h, f)
         if result == 0 and h.flag & FLAG_ONE_WAY and s.counters.control_requests == before:
             result = NOT_NOW
+    elif result == NEED_RECORD:
+        result = ask_or_refuse(s, c, h, f, resubmitted)
     if result == NOT_NOW:
-        postpone_frame(s, c, f, resubmitted)
+        postpone(&s.postponed, s.net, c, f, resubmitted)
         return 0
     return result
 
@@ -162,6 +174,8 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
         return handle_end(s, c, &header, f, resubmitted)
     elif header.code == CONSUMER_SEND_MSG_BACK:
         result = send_back(s, c, &header, resubmitted)
+        if result == NEED_RECORD:
+            result = min(ask_or_refuse(s, c, &header, f, resubmitted), 0)
     elif header.code == SEND_REPLY_MESSAGE or header.code == SEND_REPLY_MESSAGE_V2:
         result = push_reply(s, c, &header, f)
     else:
@@ -240,33 +254,41 @@ cdef void end_of_nobody(ShardState s, const Frame* f) noexcept nogil:
     """Its client is gone, the end of its transaction counts all the same."""
     cdef Connection nobody
     cdef Header header
+    cdef int result
     memset(&nobody, 0, sizeof(nobody))
     if (parse_header(f.header, f.header_bytes, f.serialize_type, &header) == OK
             and header.code == END_TRANSACTION and not header.flag & FLAG_RESPONSE):
         header.flag |= FLAG_ONE_WAY
-        if end_transaction(s, &nobody, &header, True) == NOT_NOW:
-            postpone_frame(s, &nobody, f, True)
+        result = end_transaction(s, &nobody, &header, True)
+        if result == NEED_RECORD:
+            result = ask_or_refuse(s, &nobody, &header, f, True)
+        if result == NOT_NOW:
+            postpone(&s.postponed, s.net, &nobody, f, True)
 
 
 cdef void take_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
                      bint resubmitted) noexcept nogil:
-    """A whole frame with its length, mostly one that control gives back, and the stored record that
-    it speaks of, if any."""
+    """A whole frame with its length."""
     cdef Connection* c = s.net.find(connection_id)
     cdef Frame frame
     if find_frame(bytes, length, <uint32_t> s.options.frame_max_bytes, &frame) != OK:
         if c != NULL:
             s.net.close_connection(c)
         return
-    if length > frame.total_bytes:
-        s.given_record = bytes + frame.total_bytes
-        s.given_bytes = length - frame.total_bytes
     if c == NULL:
         end_of_nobody(s, &frame)
     elif handle_frame(s, c, &frame, resubmitted) < 0:
         s.net.close_connection(c)
-    s.given_record = NULL
-    s.given_bytes = 0
+
+
+cdef void take_asked(ShardState s) noexcept nogil:
+    """Requests whose record has come from the disk."""
+    cdef AskedFrame* frame = asked_begin(s)
+    while frame != NULL:
+        take_again(s, frame.connection_id, frame.data + ASKED_RECORD_BYTES, frame.frame_bytes,
+                   frame.resubmitted)
+        asked_end(s, frame)
+        frame = asked_begin(s)
 
 
 cdef void try_postponed(ShardState s) noexcept nogil:
@@ -276,8 +298,7 @@ cdef void try_postponed(ShardState s) noexcept nogil:
         frame = postponed_next(&s.postponed)
         if frame == NULL:
             return
-        take_again(s, frame.connection_id, frame.data, frame.frame_bytes + frame.record_bytes,
-                   frame.resubmitted)
+        take_again(s, frame.connection_id, frame.data, frame.frame_bytes, frame.resubmitted)
         refusals += postponed_tried(&s.postponed, s.net)
         tries += 1
 
@@ -312,7 +333,7 @@ cdef void run_control(ShardState s) noexcept nogil:
 
 cdef int32_t next_timeout(ShardState s) noexcept nogil:
     """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
-    if s.ready != NULL or s.net.dirty_first != NULL:
+    if s.ready != NULL or s.net.dirty_first != NULL or s.asked.read_count > 0:
         return 0
     if s.postponed.first != NULL:
         return 1
@@ -401,6 +422,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
         run_control(s)
     if s.postponed.first != NULL:
         try_postponed(s)
+    take_asked(s)
     if s.net.unread_count(UNREAD_SHARE) > 0 and spsc_is_empty(&s.link.to_control):
         s.net.go_on_reading_all(UNREAD_SHARE)
     merge_turn(s)
@@ -439,7 +461,8 @@ cdef inline void write_pops(ShardState s) noexcept nogil:
 
 cdef bint is_drained(ShardState s) noexcept nogil:
     return (s.postponed.first == NULL and s.await_durable.head == s.await_durable.tail
-            and s.reading_count == 0 and s.ready == NULL and s.net.dirty_first == NULL
+            and s.reading_count == 0 and s.asked.count == 0 and s.ready == NULL
+            and s.net.dirty_first == NULL
             and (s.log.marks.written == s.log.marks.appended or s.log.poisoned()))
 
 

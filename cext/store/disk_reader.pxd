@@ -5,6 +5,9 @@
 # after the other without gaps. Neighbours in the log are fetched by one pread. With `check` each
 # record is parsed, its position compared and its body CRC computed here, off the reactor.
 #
+# A record whose size nobody knows is asked for alone (READ_RECORD): its first bytes say how long it
+# is; where that is more than the buffer holds, the answer is TOO_LARGE with its size.
+#
 # A segment dropped while a job reads it is seen by the reader (min_offset is compared after the
 # read) and answered NOT_FOUND; descriptors are opened per job, so no removed file keeps its space.
 #
@@ -26,10 +29,12 @@ cdef enum:
     READ_RECORDS_MAX = 64
     READERS_MAX = 8
     READ_JOBS_MAX = 256         # waiting or done but not collected, for each reader
+    READ_FIRST = 4096           # of a record whose size is not known; no buffer for it is smaller
 
 cdef enum ReadKind:
     READ_LOG = 0                # records of the commit log
     READ_FILE = 1               # bytes offsets[0], sizes[0] of `path`
+    READ_RECORD = 2             # the record of the commit log at offsets[0]; out: sizes[0]
 
 cdef struct ReadJob:
     int32_t kind                # ReadKind

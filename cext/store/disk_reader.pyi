@@ -16,4 +16,5 @@ class DiskReader:
         check: bool = True,
         path: bytes | None = None,
         timeout_s: float = 10.0,
+        unsized: bool = False,
     ) -> tuple[int, int, bytes]: ...

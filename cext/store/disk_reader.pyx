@@ -15,12 +15,13 @@ from libc.string cimport memset
 
 from cext.base.atomics cimport (
     exchange_i32, fence, load_acquire_i32, load_acquire_i64, store_release_i32)
+from cext.base.byteorder cimport load_u32
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport (
     close_file, event_drain, event_open, event_signal, event_wait, open_file, read_at)
 from cext.memory.spsc_ring cimport spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push
-from cext.store.record cimport RecordView, record_parse
+from cext.store.record cimport RECORD_BYTES_MIN, RecordView, record_parse
 from cext.store.segment cimport segment_open
 
 from rmq.errors import StoreError
@@ -136,6 +137,57 @@ cdef int read_records(ReaderThread* reader, ReadJob* job, OpenSegment* open) noe
     return Status.OK
 
 
+cdef int read_part(ReaderThread* reader, ReadJob* job, const OpenSegment* open,
+                   uint32_t end) noexcept nogil:
+    """Reads the record's bytes up to `end`, from done_bytes on."""
+    cdef int error
+    cdef int64_t size = <int64_t> end - job.done_bytes
+    reader.reads += 1
+    if read_at(open.fd, job.buffer + job.done_bytes, size,
+               job.offsets[0] - open.start + job.done_bytes, &error) != size:
+        return Status.IO_ERROR
+    job.done_bytes = end
+    return Status.OK
+
+
+cdef int read_unsized(ReaderThread* reader, ReadJob* job, OpenSegment* open) noexcept nogil:
+    """One record, known by where it begins."""
+    cdef LogLink* link = reader.link
+    cdef RecordView view
+    cdef int64_t offset = job.offsets[0]
+    cdef int64_t start = offset - offset % link.segment_bytes
+    cdef int64_t end = load_acquire_i64(&link.marks.written)
+    cdef int status
+    if offset < load_acquire_i64(&link.min_offset):
+        return Status.NOT_FOUND
+    if end > start + link.segment_bytes:
+        end = start + link.segment_bytes
+    if offset + RECORD_BYTES_MIN > end:
+        return Status.CORRUPT
+    status = use_segment(link, open, start)
+    if status == Status.OK:
+        status = read_part(reader, job, open, <uint32_t> (
+            READ_FIRST if end - offset > READ_FIRST else end - offset))
+    if status != Status.OK:
+        return status
+    job.sizes[0] = load_u32(job.buffer)
+    if job.sizes[0] < RECORD_BYTES_MIN or offset + job.sizes[0] > end:
+        status = Status.CORRUPT
+    elif job.sizes[0] > job.capacity:
+        status = Status.TOO_LARGE
+    elif job.sizes[0] > job.done_bytes:
+        status = read_part(reader, job, open, job.sizes[0])
+    if offset < load_acquire_i64(&link.min_offset):
+        return Status.NOT_FOUND     # dropped meanwhile: may be another segment's bytes
+    if status == Status.OK and (
+            record_parse(job.buffer, job.sizes[0], offset, True, &view) != Status.OK
+            or view.total_bytes != job.sizes[0]):
+        status = Status.CORRUPT
+    job.done_bytes = job.sizes[0] if status == Status.OK else 0
+    job.done_count = status == Status.OK
+    return status
+
+
 cdef int read_file(ReaderThread* reader, ReadJob* job) noexcept nogil:
     cdef int error
     cdef int64_t got
@@ -165,6 +217,9 @@ cdef void do_job(ReaderThread* reader, ReadJob* job) noexcept nogil:
         job.status = Status.CLOSED
     elif job.kind == READ_FILE:
         job.status = read_file(reader, job)
+    elif job.kind == READ_RECORD:
+        job.status = read_unsized(reader, job, &open)
+        close_file(open.fd)
     else:
         job.status = read_records(reader, job, &open)
         close_file(open.fd)
@@ -195,6 +250,8 @@ cdef bint is_well_formed(const ReadJob* job) noexcept nogil:
         return False
     if job.kind == READ_FILE:
         return job.count == 1 and job.path != NULL and job.offsets[0] >= 0
+    if job.kind == READ_RECORD:
+        return job.count == 1 and job.offsets[0] >= 0 and job.capacity >= READ_FIRST
     for i in range(job.count):
         if job.offsets[i] < 0 or job.sizes[i] == 0:
             return False
@@ -298,13 +355,13 @@ cdef class DiskReader:
     # ---- for tests -----------------------------------------------------------------------------
 
     def read_for_tests(self, list wanted, uint32_t capacity, bint check=True, bytes path=None,
-                       double timeout_s=10.0) -> tuple:
+                       double timeout_s=10.0, bint unsized=False) -> tuple:
         """Submits one job [(offset, size), ...] and waits: (status, done_count, bytes)."""
         cdef ReadJob* job = <ReadJob*>calloc(1, sizeof(ReadJob))
         cdef uint8_t* buffer = <uint8_t*>calloc(1, capacity + 1)
         cdef ReadJob* done = NULL
         cdef int status
-        job.kind = READ_LOG if path is None else READ_FILE
+        job.kind = READ_RECORD if unsized else READ_LOG if path is None else READ_FILE
         job.count = len(wanted)
         for i, (offset, size) in enumerate(wanted[:READ_RECORDS_MAX]):
             job.offsets[i] = offset

@@ -34,7 +34,6 @@ class Request:
     connection: Connection
     command: Command
     frame: bytes  # as it came, without the length bytes; for core.resubmit
-    record: bytes = b""  # of the log, read for the hot path; goes back with the frame
     began: float = field(default_factory=time.monotonic)
 
     @property

@@ -1,16 +1,15 @@
-"""36 CONSUMER_SEND_MSG_BACK that the reactor could not do: what it misses is made or read here.
+"""36 CONSUMER_SEND_MSG_BACK that the reactor could not do: what it misses is made here.
 
 The copy itself is the reactor's work (cext/flow/send/send_back.pxd). It hands a request over when
-it does not know the group or its retry or dead letter topic, when the message is not in memory,
-and when the broker takes no sends. Checks and their order are RocketMQ's:
+it does not know the group or its retry or dead letter topic, and when the broker takes no sends.
+Checks and their order are RocketMQ's:
 
     1   group unknown and not to be made                                  26
     2   broker not writable                                               16
     3   the group has no retry queues: dropped                            0
     4   no message starts at the offset                                   1
 
-Then the topics exist and the frame goes back together with the record; the reactor never hands the
-same frame over twice.
+Then the topics exist and the frame goes back; the reactor never hands the same frame over twice.
 
 Example: the first failed message of group g makes %RETRY%g; one that failed too often, %DLQ%g.
 """
@@ -61,7 +60,7 @@ async def send_back(broker: "Broker", request: Request) -> Reply:
     broker.groups.tell_core(group.name)
     # The group's name as it is, should the client have escaped it.
     command.fields = {**command.fields, "group": group.name}
-    broker.core.resubmit(request.connection.number, encode(command)[4:], record)
+    broker.core.resubmit(request.connection.number, encode(command)[4:])
     return None
 
 

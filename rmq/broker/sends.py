@@ -147,7 +147,7 @@ class TopicCreations:
             try:
                 if failure is not None:
                     raise failure
-                broker.core.resubmit(request.connection.number, request.frame, request.record)
+                broker.core.resubmit(request.connection.number, request.frame)
                 future.set_result(None)
             except Exception as error:
                 future.set_exception(error)

@@ -1,10 +1,9 @@
 """Transactions that nobody ended: producers are asked, again and again, then they are set aside.
 
 Half messages, their ends and the questions are the reactor's (cext/flow/send/transaction.pxd,
-check_backs.pxd); here is what the rules are, and what is not ordinary: a record that is not in
-memory, a transaction to be given up. Every
-transactionCheckInterval (30 s) this looks at the half messages that are still open and older than
-transactionTimeOut (6 s), or than their own CHECK_IMMUNITY_TIME_IN_SECONDS:
+check_backs.pxd); here is when and by what rules, and what becomes of those that are given up. Every
+transactionCheckInterval (30 s) the reactor looks at the half messages that are still open and older
+than transactionTimeOut (6 s), or than their own CHECK_IMMUNITY_TIME_IN_SECONDS:
 
     checked fewer than transactionCheckMax (15) times
         stored anew at the end of the half queue with TRANSACTION_CHECK_TIMES + 1, the old one
@@ -24,7 +23,6 @@ op message "17," is written, and the producer is asked about 90.
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
@@ -34,17 +32,16 @@ from rmq.broker.delays import HOST_FLAGS
 from rmq.broker.queue_reader import Entry
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.topic_config import QUEUES_MAX, TopicConfig
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.message import (
     StoredMessage,
     decode_message,
     decode_message_id,
     encode_host,
-    encode_message,
     encode_properties,
 )
-from rmq.format.remoting import Command, encode, field_texts
+from rmq.format.remoting import encode
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
@@ -58,7 +55,8 @@ SET_ASIDE_MAX = 65_536  # given up transactions that a late commit finds; the ol
 PASS_S = 60.0  # longest look at the open ones
 PATIENCE_S = 0.5  # for producers that have not read what they were asked, and for the log
 PAUSE_S = 0.002  # before the reactor is asked again
-LOG_FULL = 2  # what hinders it, in words of cext/flow/send/check_backs.pxd
+# What hinders it, in words of cext/flow/send/check_backs.pxd.
+NOT_HINDERED, PRODUCERS_FULL, LOG_FULL, RECORDS_AWAY = range(4)
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 OFFSET_DIGITS_MAX = 19
@@ -170,10 +168,9 @@ class Transactions:
             at, done, lonely, hindrance, left = self._broker.core.check_halves(at, maximum, rules)
             asked, unasked = asked + done, unasked + lonely
             for offset in left:
-                if await self._look(offset, began_ms):
-                    asked += 1
+                await self._give_up(offset)
                 await asyncio.sleep(0)
-            if at != before or not hindrance:
+            if at != before or hindrance in (NOT_HINDERED, RECORDS_AWAY):
                 moved = loop.time()
             elif hindrance == LOG_FULL and loop.time() - moved > PATIENCE_S:
                 break
@@ -202,32 +199,13 @@ class Transactions:
             if core.query_offset(GROUP.encode(), topic.encode(), 0) != offset:
                 core.commit_offset(GROUP.encode(), topic.encode(), 0, offset)
 
-    async def _look(self, offset: int, began_ms: int) -> bool:
-        """Whether the half message was stored anew and its producer asked."""
-        broker = self._broker
+    async def _give_up(self, offset: int) -> None:
+        """The half message was asked about too often, or is too old or damaged."""
         message = self._half(offset)
         if message is None:
-            broker.core.end_halves([offset], 1)
-            return False
-        settings, age_ms = broker.settings, now_ms() - message.born_timestamp_ms
-        properties = message.properties
-        times = _number(properties.get(CHECK_TIMES, ""), 0)
-        if times >= settings.transactionCheckMax or age_ms > settings.fileReservedTime * 3_600_000:
+            self._broker.core.end_halves([offset], 1)
+        else:
             await self._set_aside(offset, message)
-            return False
-        immune_ms = _number(properties.get(IMMUNITY, ""), -1) * 1000
-        if immune_ms < 0:
-            immune_ms = settings.transactionTimeOut
-        if message.store_timestamp_ms >= began_ms or 0 <= age_ms <= immune_ms:
-            return False
-        properties[CHECK_TIMES] = str(times + 1)
-        physical_offset, queue_offset = self._store(names.HALF_TOPIC, message, properties)
-        if not broker.core.move_half(
-            offset, message.physical_offset, queue_offset, physical_offset
-        ):
-            return False  # its producer was quicker
-        self._ask(message, properties, physical_offset, queue_offset)
-        return True
 
     def _half(self, offset: int) -> StoredMessage | None:
         """The half message, or None when it cannot be read (any more)."""
@@ -271,61 +249,13 @@ class Transactions:
                   properties.get("UNIQ_KEY"), properties.get("PGROUP"), topic.name,
                   properties.get(CHECK_TIMES, "0"))  # fmt: skip
 
-    def _ask(
-        self,
-        message: StoredMessage,
-        properties: dict[str, str],
-        physical_offset: int,
-        queue_offset: int,
-    ) -> None:
-        """39 to any connected producer of the group, with the place of the new half message."""
-        group = properties.get("PGROUP", "")
-        clients = self._broker.producers.clients(group)
-        if not clients:
-            log.warning("no producer of group %.200s is connected to be asked", group)
-            return
-        queue_id = _number(properties.get("REAL_QID", ""), 0)
-        half = StoredMessage(
-            topic=properties.get("REAL_TOPIC", ""),
-            queue_id=queue_id,
-            body=message.body,
-            properties_bytes=encode_properties(properties),
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            queue_offset=queue_offset,
-            physical_offset=physical_offset,
-            born_timestamp_ms=message.born_timestamp_ms,
-            born_host=message.born_host,
-            store_timestamp_ms=message.store_timestamp_ms,
-            store_host=message.store_host,
-            reconsume_times=message.reconsume_times,
-        )
-        command = Command(
-            code=RequestCode.CHECK_TRANSACTION_STATE,
-            fields=field_texts(
-                {
-                    "topic": names.HALF_TOPIC,
-                    "tranStateTableOffset": queue_offset,
-                    "commitLogOffset": physical_offset,
-                    "msgId": properties.get("UNIQ_KEY", ""),
-                    "transactionId": properties.get("UNIQ_KEY", ""),
-                    "offsetMsgId": half.message_id,
-                    "bname": self._broker.settings.brokerName,
-                }
-            ),
-            body=encode_message(half),
-        )
-        self._broker.client_calls.one_way(random.choice(clients).connection, command)
-
 
 def end_transaction(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
-    """37 that the reactor could not end: the half record is on the disk, its topic is gone, or it
-    was given up before."""
+    """37 that the reactor could not end: its topic is gone, or it was given up before."""
     offset = request.command.int_field("commitLogOffset", minimum=0)
     record = broker.core.read_record(offset)
     if record is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
-    request.record = record
     message, _ = decode_message(record)
     topic = message.properties.get("REAL_TOPIC", "")
     queues = _number(message.properties.get("REAL_QID", ""), 0) + 1
@@ -338,7 +268,7 @@ def end_transaction(broker: "Broker", request: Request) -> Reply | Awaitable[Rep
     if topic not in broker.topics or topic in broker.creations:
         return broker.creations.wait(broker, request, TopicConfig(topic, queues, queues))
     broker.topics.tell_core(topic)
-    broker.core.resubmit(request.connection.number, request.frame, request.record)
+    broker.core.resubmit(request.connection.number, request.frame)
     return None
 
 

@@ -137,7 +137,7 @@ class FakeCore:
         else:
             self.clients_told.pop(client_id, None)
 
-    def resubmit(self, connection: int, frame: bytes, record: bytes = b"") -> None:
+    def resubmit(self, connection: int, frame: bytes) -> None:
         self.resubmitted.append((connection, decode(frame)))
 
     def send_done(self, connection: int) -> None:
@@ -395,7 +395,7 @@ class FakeCore:
     def check_halves(
         self, after: int, end: int, rules: tuple[int, int, int, int, bool]
     ) -> tuple[int, int, int, int, list[int]]:
-        """Nothing is ordinary to it: all is control's."""
+        """All are to be given up."""
         _, following, halves = self.open_halves(after, 256)
         return following, 0, 0, 0, [offset for offset in halves if offset < end]
 

@@ -23,7 +23,7 @@ clock is set to 13:00:04: it is delivered at 13:00:10.123.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from cext.store.disk_reader cimport ReadJob
+from cext.flow.log.fetch_state cimport RecordFetch
 from cext.store.timer_heap cimport TimerHeap, TimerKey
 from cext.store.timer_position cimport PositionFile, TimerPosition
 
@@ -32,7 +32,6 @@ cdef enum:
     CLOCK_WALL = 0
     CLOCK_STEADY = 1
     HEAP_ENTRIES = 262144           # of each clock: 6 MiB
-    TIMER_PATH_BYTES = 4160
 
 # Messages that were recalled and are not due yet, or were a second ago: hashes of topic and key.
 cdef struct RecalledKey:
@@ -54,14 +53,6 @@ cdef struct TimerClock:
     int64_t parked_count
     int64_t unsealed                # fed since the last seal: in no file yet, unless delivered
 
-# The one read of the disk that is under way, for feeding or for delivering.
-cdef struct TimerFetch:
-    bint busy                       # a disk reader owns `read` and `buffer`
-    uint8_t* buffer                 # owned jumbo buffer while busy or while records are in it
-    ReadJob read
-    int64_t unreadable              # log offset of a record the disk does not give; -1
-    char path[TIMER_PATH_BYTES]
-
 cdef struct Timers:
     bint enabled                    # timerWheelEnable
     bint started                    # control has said so
@@ -78,7 +69,7 @@ cdef struct Timers:
     int64_t last_seal_ms            # monotonic
     uint64_t done_seen              # counters at the newest position
     bint file_failed                # told once
-    TimerFetch fetch
+    RecordFetch fetch               # for feeding or for delivering
     # Settings.
     int64_t max_delay_ms            # timerMaxDelaySec
     int64_t precision_ms            # timerPrecisionMs, of TIMER_OUT_MS
@@ -88,4 +79,3 @@ cdef struct Timers:
     uint64_t recalled
     uint64_t rolled
     uint64_t dropped
-    uint64_t fetches

@@ -16,7 +16,7 @@ from cext.flow.delay.recalled cimport recall_add, recall_has
 from cext.flow.replying cimport tell_event
 from cext.flow.delay.timer cimport TimerClock
 from cext.flow.delay.timer_feed cimport timer_due, timer_parse, timer_queue
-from cext.flow.delay.timer_fetch cimport FETCH_RECORDS, timer_fetch, timer_find
+from cext.flow.log.record_fetch cimport FETCH_RECORDS, record_fetch, record_find
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue, QueueEntry
@@ -204,13 +204,13 @@ cdef void fetch(ShardState s, const TimerClock* clock) noexcept nogil:
         if i >= clock.heap.count or n == FETCH_RECORDS:
             break
         entry = &clock.heap.entries[i]
-        if entry.key.due_ms <= clock.now_ms and timer_find(
-                s, timer_offset(entry), entry.size, &at, &checked) == NOT_READY:
+        if entry.key.due_ms <= clock.now_ms and record_find(
+                s, &s.timers.fetch, timer_offset(entry), entry.size, &at, &checked) == NOT_READY:
             offsets[n] = timer_offset(entry)
             sizes[n] = entry.size
             n += 1
     if n > 0:
-        timer_fetch(s, offsets, sizes, n)
+        record_fetch(s, &s.timers.fetch, offsets, sizes, n)
 
 
 cdef int deliver_clock(ShardState s, int32_t number, const TimerKey* bound, int32_t* messages,
@@ -229,7 +229,8 @@ cdef int deliver_clock(ShardState s, int32_t number, const TimerKey* bound, int3
         if key_same(&entry.key, &clock.last):
             timer_heap_pop(&clock.heap)
             continue
-        status = timer_find(s, timer_offset(&entry), entry.size, &at, &checked)
+        status = record_find(s, &s.timers.fetch, timer_offset(&entry), entry.size, &at,
+                             &checked)
         if status == NOT_READY:
             fetch(s, clock)
             return NOT_READY

@@ -12,11 +12,11 @@ from cext.flow.delay.timer cimport (
     TimerClock,
     Timers,
 )
-from cext.flow.delay.timer_fetch cimport (
+from cext.flow.log.record_fetch cimport (
     FETCH_RECORDS,
-    timer_fetch,
-    timer_fetch_entries,
-    timer_find,
+    record_fetch,
+    record_fetch_entries,
+    record_find,
 )
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
@@ -136,7 +136,7 @@ cdef void fetch(ShardState s, const QueueEntry* entries, int32_t count) noexcept
             offsets[n] = entries[i].physical_offset
             sizes[n] = entries[i].size
             n += 1
-    timer_fetch(s, offsets, sizes, n)
+    record_fetch(s, &s.timers.fetch, offsets, sizes, n)
 
 
 cdef bint has_room(ShardState s) noexcept nogil:
@@ -166,7 +166,7 @@ cdef bint timer_feed(ShardState s) noexcept nogil:
             return True
         count = s.queues.read(queue, x.fed, ENTRIES_AT_ONCE, entries)
         if count == ABSENT:
-            timer_fetch_entries(s, queue, x.fed)
+            record_fetch_entries(s, &x.fetch, queue, x.fed)
             return False
         if count <= 0:
             tell_event(s, NULL, b"an entry of rmq_sys_wheel_timer cannot be read and is passed")
@@ -177,7 +177,8 @@ cdef bint timer_feed(ShardState s) noexcept nogil:
             if not has_room(s):
                 return False
             if entries[n].size > 0:
-                status = timer_find(s, entries[n].physical_offset, entries[n].size, &at, &checked)
+                status = record_find(s, &x.fetch, entries[n].physical_offset,
+                                     entries[n].size, &at, &checked)
                 if status == NOT_READY:
                     fetch(s, &entries[n], count - n)
                     return False

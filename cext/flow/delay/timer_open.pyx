@@ -226,7 +226,7 @@ cdef dict timer_counters(ShardState s):
             late_ms = max(late_ms, x.clocks[i].now_ms - x.clocks[i].heap.entries[0].key.due_ms)
     out |= {"timers_late_ms": late_ms, "timers_delivered": x.delivered,
             "timers_recalled": x.recalled, "timers_rolled": x.rolled,
-            "timers_dropped": x.dropped, "timers_fetches": x.fetches,
+            "timers_dropped": x.dropped, "timers_fetches": x.fetch.fetches,
             "timers_fed": x.fed, "timers_ready": int(x.ready),
             "timers_before_ms": x.position.before[CLOCK_WALL].due_ms}
     if x.started:

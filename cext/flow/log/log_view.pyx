@@ -7,11 +7,13 @@ from cext.store.record cimport RECORD_BYTES_MIN, record_parse
 
 
 cdef int view_given(ShardState s, int64_t offset, RecordView* view) noexcept nogil:
-    """The record that came with the request, if it is this one."""
-    if s.given_record == NULL or record_parse(s.given_record, s.given_bytes, offset, True,
-                                              view) != OK:
+    """The record that has been read for the request, if it is this one."""
+    if s.asked.given != offset:
+        s.asked.wanted = offset
         return ABSENT
-    return OK if view.total_bytes == s.given_bytes else CORRUPT
+    if s.asked.given_status != OK:
+        return s.asked.given_status
+    return record_parse(s.asked.bytes, s.asked.byte_count, offset, False, view)
 
 
 cdef int view_record(ShardState s, int64_t offset, RecordView* view) noexcept nogil:

@@ -41,18 +41,19 @@ from cext.flow.replying cimport (
     reply_error_to,
     tell_event,
 )
+from cext.flow.log.asked cimport asked_read
+from cext.flow.log.record_fetch cimport record_fetch_done
 from cext.flow.pop.revive cimport revive_read_done
 from cext.flow.control.rpc_times cimport rpc_record
 from cext.flow.delay.schedule cimport schedule_read_done
 from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
-from cext.flow.delay.timer_fetch cimport timer_read_done
 from cext.flow.tables.topic_table cimport PERM_READ, Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO, UNREAD_UNSENT
 from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
-from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORDS_MAX, ReadJob
+from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORD, READ_RECORDS_MAX, ReadJob
 from cext.store.outside_address cimport is_outside_address
 from cext.store.record cimport RecordView, record_parse
 from cext.wire.pull_request cimport PullRequest, read_pull_request
@@ -614,8 +615,13 @@ cdef void collect_reads(ShardState s) noexcept nogil:
         if (<ReadJob*> done).owner == <void*> &s.schedule:
             schedule_read_done(s)
         elif (<ReadJob*> done).owner == <void*> &s.timers.fetch:
-            timer_read_done(s)
+            record_fetch_done(s, &s.timers.fetch)
+            s.timers.look_ms = 0
+        elif (<ReadJob*> done).owner == <void*> &s.checks.fetch:
+            record_fetch_done(s, &s.checks.fetch)
         elif (<ReadJob*> done).owner == <void*> &s.pops:
             revive_read_done(s)
+        elif (<ReadJob*> done).kind == READ_RECORD:
+            asked_read(s, <ReadJob*> done)
         else:
             finish_read(s, <PullJob*> (<ReadJob*> done).owner)

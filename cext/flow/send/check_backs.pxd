@@ -10,8 +10,9 @@ half messages, and does for each that is open and old enough:
 
 A call is bounded by messages looked at, stored and their bytes, so that sends of the same turn wait
 no longer than for a large batch. It ends with a write; the questions leave at the end of the turn.
-Control is handed what is not ordinary: a record that is not in memory or damaged, a transaction to
-be given up, properties that are no numbers.
+A call also ends at a record that is not in memory: a disk reader fetches it and those behind it
+(record_fetch.pxd), and control comes again. Control is handed what is to be given up: a record that
+is damaged or names no place to go, a transaction that was checked too often or is too old.
 
 A producer that does not read what it is asked is not asked more: the call ends there, and control
 comes again, or says that such ones be left for later.
@@ -34,6 +35,7 @@ cdef enum Hindrance:                # why a call ended before its bounds
     NOT_HINDERED = 0
     PRODUCERS_FULL = 1              # they have not read what they were asked
     LOG_FULL = 2                    # the log takes nothing now
+    RECORDS_AWAY = 3                # they come from the disk
 
 cdef struct CheckRules:
     int64_t began_ms                # stored since: it is not to be asked about in this round

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcmp, memcpy
 
-from cext.base.status cimport OK, POOL_EMPTY
+from cext.base.status cimport ABSENT, NOT_READY, OK, POOL_EMPTY
 from cext.flow.log.append cimport (
     Appended,
     Message,
@@ -14,7 +14,13 @@ from cext.flow.log.append cimport (
 )
 from cext.flow.send.check_table cimport check_table_next, check_table_put
 from cext.flow.log.dispatch cimport write_and_dispatch
-from cext.flow.log.log_view cimport view_record
+from cext.flow.log.record_fetch cimport (
+    FETCH_RECORDS,
+    record_fetch,
+    record_fetch_end,
+    record_fetch_entries,
+    record_find,
+)
 from cext.flow.send.open_halves cimport HalfMove, half_is_ended
 from cext.flow.send.pushing cimport push_out, push_room
 from cext.flow.tables.topic_table cimport Topic, topic_queue
@@ -28,6 +34,7 @@ from cext.store.record cimport (
     RecordView,
     record_bytes,
     record_finish,
+    record_parse,
     record_start,
 )
 from cext.store.record_crc cimport record_crc_strip
@@ -47,12 +54,14 @@ cdef enum:
     SECONDS_MAX = 1000000000        # of an immunity time
     TIMES_BYTES_MAX = 64            # TRANSACTION_CHECK_TIMES and its number
     OPAQUE_MASK = 0x3FFFFFFF
+    FETCH_AHEAD_MAX = 1024          # half messages, ended ones included
 
 cdef enum Outcome:
     ASKED
     UNASKED                         # stored anew, but no producer was there
     LEFT                            # too young, or left for a later round
-    CONTROLS                        # not ordinary
+    CONTROLS                        # to be given up
+    AWAY                            # not now: its record is on the disk, RECORDS_AWAY
     FULL                            # not now: its producers, PRODUCERS_FULL
     STUCK                           # not now: the log
 
@@ -65,31 +74,66 @@ cdef struct Half:                   # an open half message as it is stored
 
 # ------------------------------------------------------------------- what is asked about
 
-cdef bint number_of(const RecordView* view, const char* name, int64_t absent,
-                    int64_t* out) noexcept nogil:
-    """A property as a number that is not negative; False: it is something else."""
+cdef int64_t number_of(const RecordView* view, const char* name, int64_t otherwise) noexcept nogil:
+    """A property as a number that is not negative."""
     cdef Text text
-    out[0] = absent
-    if not find_property(view.properties, view.properties_bytes, name, &text):
-        return True
-    return text_i64(&text, out) == OK and out[0] >= 0
+    cdef int64_t number = 0
+    if (not find_property(view.properties, view.properties_bytes, name, &text)
+            or text_i64(&text, &number) != OK or number < 0):
+        return otherwise
+    return number
 
 
-cdef bint read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexcept nogil:
-    """False: it is not in memory, or not as half messages are."""
+cdef void fetch_from(ShardState s, Queue* queue, int64_t offset) noexcept nogil:
+    """Has the records of the next open half messages fetched."""
+    cdef int64_t offsets[FETCH_RECORDS]
+    cdef int32_t sizes[FETCH_RECORDS]
+    cdef QueueEntry entry
+    cdef int64_t end = min(queue.max_offset, offset + FETCH_AHEAD_MAX)
+    cdef int32_t n = 0
+    while offset < end and n < FETCH_RECORDS:
+        if not half_is_ended(&s.halves, offset):
+            if s.queues.read(queue, offset, 1, &entry) != 1 or entry.size <= 0:
+                break
+            offsets[n] = entry.physical_offset
+            sizes[n] = entry.size
+            n += 1
+        offset += 1
+    record_fetch(s, &s.checks.fetch, offsets, sizes, n)
+
+
+cdef int read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexcept nogil:
+    """ASKED: it may be asked about. AWAY, or CONTROLS: it is not as half messages are."""
     cdef QueueEntry entry
     cdef RecordView* view = &half.view
-    if s.queues.read(queue, offset, 1, &entry) != 1 or entry.size <= 0:
-        return False
-    if (view_record(s, entry.physical_offset, view) != OK or view.queue_offset != offset
+    cdef const uint8_t* at = NULL
+    cdef bint checked = False
+    cdef int status
+    if s.checks.fetch.busy:
+        return AWAY                         # no round ends before its last fetch
+    status = s.queues.read(queue, offset, 1, &entry)
+    if status == ABSENT:
+        record_fetch_entries(s, &s.checks.fetch, queue, offset)
+        return AWAY
+    if status != 1 or entry.size <= 0:
+        return CONTROLS
+    status = record_find(s, &s.checks.fetch, entry.physical_offset, entry.size, &at, &checked)
+    if status == NOT_READY:
+        fetch_from(s, queue, offset)
+        return AWAY
+    if (status != OK
+            or record_parse(at, entry.size, entry.physical_offset, not checked, view) != OK
+            or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset
             or view.topic_bytes != 24 or memcmp(view.topic, b"RMQ_SYS_TRANS_HALF_TOPIC", 24) != 0
-            or scan_properties(view.properties, view.properties_bytes, &half.found) != OK
-            or not number_of(view, b"TRANSACTION_CHECK_TIMES", 0, &half.times)):
-        return False
-    return (half.found.producer_group.bytes != NULL and half.found.real_topic.bytes != NULL
+            or scan_properties(view.properties, view.properties_bytes, &half.found) != OK):
+        return CONTROLS
+    half.times = number_of(view, b"TRANSACTION_CHECK_TIMES", 0)
+    if (half.found.producer_group.bytes != NULL and half.found.real_topic.bytes != NULL
             and 0 < half.found.real_topic.length <= TOPIC_BYTES_MAX
             and text_i32(&half.found.real_queue_id, &half.real_queue_id) == OK
-            and half.real_queue_id >= 0 and view.born_timestamp_ms >= 0)
+            and half.real_queue_id >= 0 and view.born_timestamp_ms >= 0):
+        return ASKED
+    return CONTROLS
 
 
 cdef int is_due(ShardState s, const CheckRules* rules, const Half* half) noexcept nogil:
@@ -97,10 +141,9 @@ cdef int is_due(ShardState s, const CheckRules* rules, const Half* half) noexcep
     cdef int64_t age_ms = s.wall_ms - half.view.born_timestamp_ms
     cdef int64_t immune_s
     if half.times >= rules.times_max or age_ms > rules.age_max_ms:
-        return CONTROLS                     # it is given up
-    if not number_of(&half.view, b"CHECK_IMMUNITY_TIME_IN_SECONDS", -1, &immune_s) \
-            or immune_s > SECONDS_MAX:
         return CONTROLS
+    immune_s = min(number_of(&half.view, b"CHECK_IMMUNITY_TIME_IN_SECONDS", -1),
+                   <int64_t> SECONDS_MAX)
     if half.view.store_timestamp_ms >= rules.began_ms:
         return LEFT
     return LEFT if 0 <= age_ms <= (
@@ -185,8 +228,8 @@ cdef int check_half(ShardState s, const CheckRules* rules, Topic* topic, Queue* 
     cdef Connection* to
     cdef uint64_t to_id = 0
     cdef bint full = False
-    cdef int outcome = CONTROLS
-    if read_half(s, queue, offset, &half):
+    cdef int outcome = read_half(s, queue, offset, &half)
+    if outcome == ASKED:
         outcome = is_due(s, rules, &half)
     if outcome != ASKED:
         return outcome
@@ -239,8 +282,9 @@ cdef void check_halves(ShardState s, const CheckRules* rules, Topic* topic, Queu
         pinned = s.log.pinned_low
         outcome = check_half(s, rules, topic, queue, x.results[0], &bytes)
         s.log.unpin(pinned)
-        if outcome == FULL or outcome == STUCK:
-            x.results[3] = PRODUCERS_FULL if outcome == FULL else LOG_FULL
+        if outcome == FULL or outcome == STUCK or outcome == AWAY:
+            x.results[3] = (PRODUCERS_FULL if outcome == FULL else
+                            LOG_FULL if outcome == STUCK else RECORDS_AWAY)
             return
         if outcome == ASKED:
             x.results[1] += 1
@@ -272,6 +316,8 @@ cdef void call_check_halves(ShardState s, Arguments* x) noexcept nogil:
         x.results[3] = LOG_FULL
         return
     check_halves(s, &rules, topic, queue, min(x.numbers[1], queue.max_offset), x)
+    if x.results[3] != RECORDS_AWAY:
+        record_fetch_end(s, &s.checks.fetch)
     if x.results[1] + x.results[2] > 0 and write_and_dispatch(s) != OK:
         x.results[3] = LOG_FULL
 

@@ -15,6 +15,7 @@ from cext.memory.name_map cimport (
 
 
 cdef int check_table_open(CheckTable* table) noexcept nogil:
+    table.fetch.unreadable = -1
     return name_map_open(&table.groups)
 
 

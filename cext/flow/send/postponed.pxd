@@ -1,7 +1,7 @@
 """One-way requests that cannot be done at the moment: nobody would hear that they were refused.
 
     end of a transaction, one-way, while the log takes nothing (its next file is not ready, the
-    broker starts), or while too much waits for control
+    broker starts), or while too much waits for control or for the disk
         -> kept, tried again in the next turns, POSTPONED_MS at most
         -> its connection is not read meanwhile (UNREAD_POSTPONED): so what is kept of one client is
            what one receive brought
@@ -34,8 +34,7 @@ cdef struct PostponedFrame:
     int64_t deadline_ms         # monotonic
     bint resubmitted            # control has helped with it already
     uint64_t frame_bytes
-    uint64_t record_bytes       # of the stored record that came with it
-    uint8_t data[0]             # the whole frame, then the record
+    uint8_t data[0]             # the whole frame
 
 cdef struct Postponed:
     PostponedFrame* first       # owned
@@ -48,8 +47,8 @@ cdef struct Postponed:
     uint64_t dropped
 
 # Keeps a frame; the one being tried is kept as it is.
-cdef void postpone(Postponed* p, Reactor net, Connection* c, const Frame* f, bint resubmitted,
-                   const uint8_t* record, uint64_t record_bytes) noexcept nogil
+cdef void postpone(Postponed* p, Reactor net, Connection* c, const Frame* f,
+                   bint resubmitted) noexcept nogil
 # Takes out the first one to be tried, or NULL; postponed_tried() must follow. The second says
 # whether it was refused.
 cdef PostponedFrame* postponed_next(Postponed* p) noexcept nogil

@@ -12,17 +12,17 @@ cdef void put_last(Postponed* p, PostponedFrame* frame) noexcept nogil:
     else:
         p.first = frame
     p.last = frame
-    p.bytes += frame.frame_bytes + frame.record_bytes
+    p.bytes += frame.frame_bytes
 
 
-cdef void postpone(Postponed* p, Reactor net, Connection* c, const Frame* f, bint resubmitted,
-                   const uint8_t* record, uint64_t record_bytes) noexcept nogil:
+cdef void postpone(Postponed* p, Reactor net, Connection* c, const Frame* f,
+                   bint resubmitted) noexcept nogil:
     cdef PostponedFrame* frame = NULL
     p.refused = True
     if p.current != NULL:
         return
-    if net.now_ms >= p.keep_ms and p.bytes + f.total_bytes + record_bytes <= POSTPONED_BYTES:
-        frame = <PostponedFrame*> malloc(sizeof(PostponedFrame) + f.total_bytes + record_bytes)
+    if net.now_ms >= p.keep_ms and p.bytes + f.total_bytes <= POSTPONED_BYTES:
+        frame = <PostponedFrame*> malloc(sizeof(PostponedFrame) + f.total_bytes)
     if frame == NULL:
         p.dropped += 1
         return
@@ -30,10 +30,7 @@ cdef void postpone(Postponed* p, Reactor net, Connection* c, const Frame* f, bin
     frame.deadline_ms = net.now_ms + POSTPONED_MS
     frame.resubmitted = resubmitted
     frame.frame_bytes = f.total_bytes
-    frame.record_bytes = record_bytes
     memcpy(frame.data, f.header - 8, f.total_bytes)     # from the four length bytes on
-    if record_bytes > 0:
-        memcpy(frame.data + f.total_bytes, record, record_bytes)
     put_last(p, frame)
     p.count += 1
     if c.id != 0:
@@ -48,7 +45,7 @@ cdef PostponedFrame* postponed_next(Postponed* p) noexcept nogil:
     p.first = frame.next
     if p.first == NULL:
         p.last = NULL
-    p.bytes -= frame.frame_bytes + frame.record_bytes
+    p.bytes -= frame.frame_bytes
     p.current = frame
     p.refused = False
     return frame

@@ -10,8 +10,9 @@ The copy has the body, tags, keys, flag and born fields of the source. RETRY_TOP
 topic, ORIGIN_MESSAGE_ID its first id; WAIT is false, DELAY the level (0 among the dead letters).
 The answer leaves when the copy is written: a killed broker has it, still waiting or delivered.
 
-A group, topic or record that is not at hand: the frame goes to control, which makes or reads it and
-gives the frame back. Sends to %RETRY% that are to become dead letters are control's work too.
+A record that is not in memory is fetched first (asked.pxd). A group or topic that is not there: the
+frame goes to control, which makes it and gives the frame back. Sends to %RETRY% that are to become
+dead letters are control's work too.
 
 Example: the first failure in group g gives reconsume times 1, level 3: 10 s later the consumer gets
 the message from %RETRY%g.
@@ -22,7 +23,7 @@ from cext.net.connection cimport Connection
 from cext.wire.header cimport Header
 from cext.wire.send_request cimport SendRequest
 
-# 0: taken or refused; 1: the control thread has to help; -1: close the connection.
+# 0: taken or refused; 1: the control thread has to help; NEED_RECORD; -1: close the connection.
 cdef int send_back(ShardState s, Connection* c, const Header* h, bint resubmitted) noexcept nogil
 # Whether a send to this %RETRY% topic may go there; else the control thread decides.
 cdef bint may_retry(ShardState s, const Header* h, const SendRequest* r,

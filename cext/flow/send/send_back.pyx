@@ -14,7 +14,7 @@ from cext.flow.log.append cimport (
 )
 from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.tables.group_table cimport Group, group_find
-from cext.flow.log.log_view cimport view_record
+from cext.flow.log.log_view cimport NEED_RECORD, view_record
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     NO_PERMISSION,
@@ -180,7 +180,9 @@ cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack*
     cdef int32_t queue_id = 0, level = 0, times_max = group.retry_times_max
     cdef int bytes, status = view_record(s, r.log_offset, &view)
     if status == ABSENT:
-        return refuse_back(s, c, h, NOT_READY) if resubmitted else 1
+        return NEED_RECORD
+    if status == NOT_READY:
+        return refuse_back(s, c, h, NOT_READY)
     if status != OK:
         snprintf(remark, sizeof(remark), b"no message starts at offset %lld of the commit log",
                  <long long> r.log_offset)

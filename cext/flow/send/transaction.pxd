@@ -13,10 +13,9 @@ ended before has no second effect.
 A commit of what was given up after too many checks still counts: control stores the half message
 anew and gives the frame back with its new place.
 
-A half record that is not in memory, or a topic that is not there: the frame goes to control, which
-reads the record or makes the topic and gives the frame back with the record. Check backs, put backs
-and what is given up after too many checks are control's work too (rmq/broker/transactions.py). A
-half message that was stored anew for a check back is found by its old place too (open_halves.pxd).
+A half record that is not in memory is fetched first (asked.pxd). A topic that is not there: the
+frame goes to control, which makes it and gives the frame back. A half message that was stored anew
+for a check back is found by its old place too (open_halves.pxd).
 
 Producers end transactions one-way and hear no refusal: an end that the log cannot take at the
 moment is tried again (postponed.pxd).
@@ -29,7 +28,7 @@ from cext.net.connection cimport Connection
 from cext.wire.header cimport Header
 
 # 0: done or refused; 1: the control thread has to help; 2: not now, and nobody would hear of it;
-# -1: close the connection.
+# NEED_RECORD; -1: close the connection.
 cdef int end_transaction(ShardState s, Connection* c, const Header* h,
                          bint resubmitted) noexcept nogil
 # Before the turn's write: the turn's ops become op messages.

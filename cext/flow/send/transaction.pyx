@@ -14,7 +14,7 @@ from cext.flow.log.append cimport (
     record_bytes_max,
 )
 from cext.flow.log.dispatch cimport write_and_dispatch
-from cext.flow.log.log_view cimport view_record
+from cext.flow.log.log_view cimport NEED_RECORD, view_record
 from cext.flow.send.open_halves cimport (
     OP_BODY_BYTES,
     OP_BYTES_MAX,
@@ -243,7 +243,9 @@ cdef int end_half_message(ShardState s, Connection* c, const Header* h, const En
     cdef const char* fault
     cdef int status = view_record(s, e.log_offset, &view)
     if status == ABSENT:
-        return refuse_end(s, c, h, NOT_READY) if resubmitted else 1
+        return NEED_RECORD
+    if status == NOT_READY:
+        return refuse_end(s, c, h, NOT_READY)
     fault = b"Find prepared transaction message failed"
     if status == OK:
         fault = fault_of(s, e, &view, &found)

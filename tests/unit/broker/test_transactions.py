@@ -1,4 +1,4 @@
-"""Control's part of transactions, on a made-up core: what is asked, put back, set aside."""
+"""Control's part of transactions, on a made-up core: what is read at the start and set aside."""
 
 import time
 from pathlib import Path
@@ -43,7 +43,7 @@ async def test_op_messages_say_at_the_start_what_is_ended(tmp_path: Path) -> Non
         assert core.ops == []
         core.end_halves([1], 0)
         await broker.transactions.check()
-        assert group_offset(core, HALF) == 6  # the last one was put back as number 6
+        assert group_offset(core, HALF) == 6  # the last one was given up
         assert group_offset(core, OP) == 5
     assert core.first_half == 6
 
@@ -59,53 +59,18 @@ async def test_offsets_beyond_the_queues_are_not_believed(tmp_path: Path) -> Non
 
 
 @in_loop
-async def test_only_what_is_old_enough_is_asked_about(tmp_path: Path) -> None:
-    core = FakeCore()
-    async with control(tmp_path, core) as broker:
-        client = core.client()
-        producers = {"clientID": "p", "consumerDataSet": [],
-                     "producerDataSet": [{"groupName": "P"}]}  # fmt: skip
-        await client.call(34, fastjson.dumps(producers))
-        half(core, 5.0)
-        half(core, 7.0)
-        half(core, 60.0, b"CHECK_IMMUNITY_TIME_IN_SECONDS\00190\2")
-        half(core, 60.0, b"CHECK_IMMUNITY_TIME_IN_SECONDS\00130\2")
-        half(core, 60.0, b"CHECK_IMMUNITY_TIME_IN_SECONDS\1soon\2")
-        await broker.transactions.check()
-        assert core.ended_halves == {1, 3, 4}
-        assert core.ops == [1, 3, 4]
-        asked = client.requests(39)
-        assert [request.fields["tranStateTableOffset"] for request in asked] == ["5", "6", "7"]
-        assert group_offset(core, HALF) == 0
-
-
-@in_loop
-async def test_a_half_message_ended_while_it_is_put_back_is_not_asked_about(tmp_path: Path) -> None:
+async def test_what_the_reactor_gives_up_is_set_aside(tmp_path: Path) -> None:
     core = FakeCore()
     async with control(tmp_path, core) as broker:
         half(core)
-        append = core.append
-
-        def slow_append(*arguments: Any) -> tuple[int, int]:
-            core.end_halves([0], 0)  # the producer's own end comes first
-            return append(*arguments)
-
-        core.append = slow_append  # type: ignore[method-assign]
+        half(core, more=b"TRANSACTION_CHECK_TIMES\00115\2")
         await broker.transactions.check()
+        aside = core.queues[b"TRANS_CHECK_MAX_TIME_TOPIC", 0]
+        assert len(aside) == 2
+        assert len(core.queues[HALF.encode(), 0]) == 2
         assert core.ended_halves == {0, 1}
-
-
-@in_loop
-async def test_what_is_too_old_or_asked_too_often_is_set_aside(tmp_path: Path) -> None:
-    core = FakeCore()
-    async with control(tmp_path, core, fileReservedTime=2) as broker:
-        half(core, 60, b"TRANSACTION_CHECK_TIMES\00115\2")
-        half(core, 3 * 3600)
-        half(core, 60, b"TRANSACTION_CHECK_TIMES\00114\2")
-        await broker.transactions.check()
-        assert len(core.queues[b"TRANS_CHECK_MAX_TIME_TOPIC", 0]) == 2
-        assert len(core.queues[HALF.encode(), 0]) == 4
-        assert core.ended_halves == {0, 1, 2}
+        assert core.ops == [0, 1]
+        assert core.options["transactions_set_aside"] == 1  # both have the same unique key
 
 
 @in_loop

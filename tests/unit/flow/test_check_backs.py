@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.shard import OPENED, REQUEST, Client, Shard, bodies, pull, request, send
+from support.page_cache import drop_page_cache
+from support.shard import MIB, OPENED, REQUEST, Client, Shard, bodies, pull, request, send
 
 from rmq.config import load_properties
 from rmq.format.message import StoredMessage, decode_message
@@ -19,6 +20,7 @@ MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02TAGS\x01a\x02"
 AFTER_ALL = 1 << 50  # ms: every half message was stored before
 RULES = {"began_ms": AFTER_ALL, "young_ms": 0, "times_max": 15, "age_max_ms": AFTER_ALL}
 TIMES = "TRANSACTION_CHECK_TIMES"
+RECORDS_AWAY = 3
 
 Checked = tuple[int, int, int, int, list[int]]
 
@@ -129,16 +131,54 @@ def test_who_is_young_or_was_stored_meanwhile_is_left_alone(shard: Shard) -> Non
     assert [asked(client)[0].fields["tranStateTableOffset"] for _ in range(3)] == ["3", "4", "5"]
 
 
-def test_what_is_not_ordinary_is_controls(shard: Shard) -> None:
+def test_what_is_to_be_given_up_is_controls(shard: Shard) -> None:
     _, number = producer(shard)
     shard.core.put_producers(b"P", [number])
-    for seconds in ("x", "-1", "9999999999", "1"):
+    for seconds in ("x", "-1", "", "1"):  # what is no number counts as not there
         send_half(shard, more=f"CHECK_IMMUNITY_TIME_IN_SECONDS\x01{seconds}\x02")
-    assert check(shard, times_max=0) == (4, 0, 0, 0, [0, 1, 2, 3])
-    assert check(shard, times_max=1) == (4, 1, 0, 0, [0, 1, 2])
-    assert check(shard, times_max=1) == (5, 0, 0, 0, [0, 1, 2, 4])  # often enough
-    assert check(shard, age_max_ms=1) == (5, 0, 0, 0, [0, 1, 2, 4])  # too old
-    assert open_ones(shard) == [0, 1, 2, 4]
+    send_half(shard, more=f"{TIMES}\x01often\x02")
+    assert check(shard, times_max=0) == (5, 0, 0, 0, [0, 1, 2, 3, 4])
+    assert check(shard, times_max=1) == (5, 5, 0, 0, [])
+    assert check(shard, times_max=1) == (10, 0, 0, 0, [5, 6, 7, 8, 9])  # often enough
+    assert check(shard, age_max_ms=1) == (10, 0, 0, 0, [5, 6, 7, 8, 9])  # too old
+    assert open_ones(shard) == [5, 6, 7, 8, 9]
+
+
+def test_half_messages_on_the_disk_are_fetched_and_asked_about_like_others(tmp_path: Path) -> None:
+    small = {"segment_bytes": 16 * MIB, "ring_bytes": 4 * MIB, "record_max_bytes": MIB}
+    with Shard(tmp_path, **small) as first:
+        for topic in ("t", HALF, OP):
+            first.topic(topic)
+        first.core.start_transactions(0, 1)
+        send_half(first, bytes(300), count=200)
+        client = first.connect()
+        for _ in range(60):
+            first.until(lambda _: client.ask(send("t", bytes(MIB // 2))).code == 0)
+    drop_page_cache(tmp_path)
+    with Shard(tmp_path, **small) as shard:
+        for topic in ("t", HALF, OP):
+            shard.topic(topic)
+        shard.core.start_transactions(0, 1)
+        shard.core.end_halves([3, 77], 1)
+        client, number = producer(shard)
+        shard.core.put_producers(b"P", [number])
+        at = done = fetched = 0
+        end = time.monotonic() + 30
+        while at < 200:
+            assert time.monotonic() < end
+            at, asked_about, unasked, hindrance, left = shard.core.check_halves(
+                at, 200, (AFTER_ALL, 0, 15, AFTER_ALL, False)
+            )
+            assert (unasked, left) == (0, [])
+            assert hindrance in (0, RECORDS_AWAY)
+            done += asked_about
+            fetched += hindrance == RECORDS_AWAY
+            time.sleep(0.001)
+        assert fetched > 0
+        assert done == 198
+        assert open_ones(shard) == list(range(200, 398))
+        places = {asked(client)[0].fields["tranStateTableOffset"] for _ in range(198)}
+        assert places == {str(place) for place in range(200, 398)}
 
 
 def test_the_connections_of_a_group_are_asked_in_turn_and_those_that_are_gone_not(

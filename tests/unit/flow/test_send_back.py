@@ -7,6 +7,7 @@ from typing import Any
 from support.broker_client import BrokerClient
 from support.live_broker import entries, records, served
 from support.name_server import in_loop
+from support.page_cache import drop_page_cache
 from support.waiting import until
 
 from rmq.broker.broker import Broker
@@ -292,3 +293,27 @@ async def test_resets_of_one_group_and_queue_leave_others_alone(tmp_path: Path) 
             assert (await client.pull(group, "t", queue, offset=1)).code == 19
         assert (await client.pull("g", "t", 1, offset=1)).code == 21
         assert (await client.pull("g", "t", 1, offset=1)).code == 19
+
+
+@in_loop
+async def test_what_is_sent_back_late_comes_from_the_disk_without_control(tmp_path: Path) -> None:
+    async with served(tmp_path, messageDelayLevel=LEVELS) as (broker, client):
+        source = await source_of(broker, client)
+        assert (await client.call(36, **asks(source))).code == 0
+        filled = 0
+        while filled < 40:
+            code = (await client.send("fill", b"\0" * (1 << 20))).code
+            assert code in (0, 2)  # 2: the next log file is not ready yet, on a busy disk
+            filled += code == 0
+    drop_page_cache(tmp_path)
+    async with served(tmp_path, messageDelayLevel=LEVELS) as (broker, client):
+        before = control_requests(broker)
+        level = broker.core.stats()["records_asked"]
+        reply = await client.call(36, **asks(source, delayLevel=4))
+        assert reply.code == 0, reply.remark
+        assert broker.core.stats()["records_asked"] == level + 1
+        assert (await client.call(36, **asks(source, offset=source.physical_offset + 4))).code == 1
+        assert control_requests(broker) == before
+        (waiting,) = records(broker, SCHEDULE, 3)
+        assert (waiting.body, waiting.reconsume_times) == (b"job", 1)
+        assert waiting.properties["ORIGIN_MESSAGE_ID"] == source.message_id

@@ -1,7 +1,7 @@
 """Ends of transactions that cannot be done at once: producers send them one-way, so none is lost.
 
-The test is the control thread here: it has the requests that the reactor hands over, and decides
-when they come back.
+The test is the control thread here: it says when transactions are loaded, and sees what the reactor
+hands over.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
         def shard(started: bool = True, **options: Any) -> Shard:
             made = stack.enter_context(Shard(tmp_path, **{**SMALL, **options}))
-            for topic in ("t", HALF, OP):
+            for topic in ("t", "t2", HALF, OP):
                 made.topic(topic)
             made.group("g", "t")
             if started:
@@ -61,83 +61,75 @@ def committed(shard: Shard) -> list[bytes]:
     return bodies(shard.connect().ask(pull("g", "t")))
 
 
-@pytest.fixture
-def forgotten(make: Make, tmp_path: Path) -> tuple[Shard, tuple[int, int]]:
-    """A shard with an open half message that is in no memory, and its place."""
+def forgotten(make: Make, directory: Path, *bodies: bytes) -> tuple[Shard, list[tuple[int, int]]]:
+    """A shard with open half messages that are in no memory, and their places."""
     first = make()
-    half = send_half(first)
+    halves = [send_half(first, body) for body in bodies]
     client = first.connect()
     for _ in range(60):
-        first.until(lambda _: client.ask(send("t", bytes(MIB // 2))).code == 0)
+        first.until(lambda _: client.ask(send("t2", bytes(MIB // 2))).code == 0)
     first.stop()
-    drop_page_cache(tmp_path)
-    second = make()
-    second.topic("t2")
-    return second, half
+    drop_page_cache(directory)
+    return make(), halves
 
 
-def ended(shard: Shard) -> None:
-    shard.until(lambda counters: counters["transactions_committed"] == 1)
+def ended(shard: Shard, count: int = 1) -> None:
+    shard.until(lambda counters: counters["transactions_committed"] == count)
 
 
-def test_a_half_record_given_back_with_its_end_needs_no_page_cache(
-    forgotten: tuple[Shard, tuple[int, int]], tmp_path: Path
+@pytest.mark.parametrize("size", [5, 9_000, 600_000])
+@pytest.mark.parametrize("one_way", [True, False])
+def test_the_end_of_a_half_message_on_the_disk_is_no_work_of_control(
+    make: Make, tmp_path: Path, size: int, one_way: bool
 ) -> None:
-    shard, half = forgotten
-    shard.connect().put(end(half))
-    ((number, frame),) = shard.reports(REQUEST)
-    record = shard.core.read_record(half[1])
-    assert record is not None
-    drop_page_cache(tmp_path)
-    shard.core.resubmit(number, frame, record)
+    shard, (half,) = forgotten(make, tmp_path, bytes(range(250)) * (size // 250) or b"order")
+    client = shard.connect()
+    client.put(end(half, one_way=one_way, opaque=7))
     ended(shard)
-    assert shard.core.stats()["postponed"] == 0
+    if not one_way:
+        assert (reply := client.reply()).opaque == 7
+        assert reply.code == 0
+    assert shard.taken(REQUEST) == []
+    counters = shard.core.stats()
+    assert (counters["records_asked"], counters["postponed"]) == (1, 0)
     assert shard.core.open_halves(0, 9)[2] == []
+    assert client.ask(end(half, one_way=False)).code == 0
+    assert shard.core.stats()["transactions_repeated"] == 1
+    (body,) = committed(shard)
+    assert len(body) == len(bytes(range(250)) * (size // 250) or b"order")
 
 
-def test_a_half_record_that_leaves_memory_again_is_waited_for(
-    forgotten: tuple[Shard, tuple[int, int]], tmp_path: Path
+def test_many_ends_of_what_is_on_the_disk_all_count(make: Make, tmp_path: Path) -> None:
+    """More than may wait for the disk at once: the others are tried again."""
+    shard, halves = forgotten(make, tmp_path, *[b"%d" % n for n in range(400)])
+    client = shard.connect()
+    client.put(b"".join(map(end, halves)), send("t", b"behind them", 9))
+    assert client.reply().opaque == 9
+    ended(shard, 400)
+    counters = shard.core.stats()
+    assert counters["records_asked"] > 0
+    assert (counters["postponed_dropped"], counters["unread_postponed"]) == (0, 0)
+    assert shard.taken(REQUEST) == []
+
+
+@pytest.mark.parametrize("beside", [1, 8, -1])
+def test_where_no_half_message_begins_on_the_disk_nothing_ends(
+    make: Make, tmp_path: Path, beside: int
 ) -> None:
-    """Control's own reading may have been in vain: the end is kept until the record is there."""
-    shard, half = forgotten
+    shard, halves = forgotten(make, tmp_path, b"first", b"second")
+    client = shard.connect()
+    wrong = (halves[1][0], halves[1][1] + beside)
+    assert client.ask(end(wrong, one_way=False)).code == 1
+    assert shard.core.stats()["records_asked"] == 1
+    assert client.ask(end((0, halves[1][1]), one_way=False)).code == 1  # another's place
+    assert shard.core.open_halves(0, 9)[2] == [0, 1]
+
+
+def test_the_end_of_a_client_that_is_gone_counts(make: Make, tmp_path: Path) -> None:
+    shard, (half,) = forgotten(make, tmp_path, b"order")
     client = shard.connect()
     client.put(end(half))
-    ((number, frame),) = shard.reports(REQUEST)
-    drop_page_cache(tmp_path)
-    shard.core.resubmit(number, frame)
-    shard.until(lambda counters: counters["postponed"] == 1)
-    client.put(send("t2", b"behind it", 9))
-    assert client.is_silent()  # what comes behind waits in the socket
-    assert shard.core.stats()["transactions_committed"] == 0
-    assert shard.core.read_record(half[1]) is not None
-    ended(shard)
-    assert client.reply().opaque == 9
-    counters = shard.core.stats()
-    assert (counters["postponed_dropped"], counters["unread_postponed"]) == (0, 0)
-
-
-@pytest.mark.parametrize("given", [b"x" * 300, bytes(300), b""])
-def test_what_is_no_such_record_is_not_taken_for_one(
-    forgotten: tuple[Shard, tuple[int, int]], tmp_path: Path, given: bytes
-) -> None:
-    shard, half = forgotten
-    shard.connect().put(end(half, one_way=False))
-    ((number, frame),) = shard.reports(REQUEST)
-    drop_page_cache(tmp_path)
-    shard.core.resubmit(number, frame, given)
-    assert shard.clients[-1].reply().code == 2
-    assert shard.core.open_halves(0, 9)[2] == [0]
-
-
-def test_the_end_of_a_client_that_is_gone_counts(
-    forgotten: tuple[Shard, tuple[int, int]],
-) -> None:
-    shard, half = forgotten
-    shard.connect().put(end(half))
-    ((number, frame),) = shard.reports(REQUEST)
-    shard.clients[-1].close()
-    shard.until(lambda counters: counters["connections"] == 0)
-    shard.core.resubmit(number, frame, shard.core.read_record(half[1]) or b"")
+    client.close()
     ended(shard)
 
 

@@ -413,6 +413,26 @@ def test_scattered_records_arrive_in_the_order_asked_for(filled):
     )
 
 
+@pytest.mark.parametrize("size", [200, 4096, 8000])
+def test_a_record_is_read_whole_by_where_it_begins(log, size):
+    written = fill(log, 2, size)
+    readers = DiskReader(log, threads=1)
+    readers.start()
+    try:
+        for offset, data in (written[0], written[3], written[-1]):
+            got = readers.read_for_tests([(offset, 1)], 8192, unsized=True)
+            assert got == (Status.OK, 1, data)
+            for wrong in (offset + 1, offset + 50, offset + 4, log.watermarks()["written"] - 5):
+                status = readers.read_for_tests([(wrong, 1)], 8192, unsized=True)[0]
+                assert status in (Status.CORRUPT, Status.TOO_LARGE)
+        if size > 4096:
+            got = readers.read_for_tests([(written[0][0], 1)], 4096, unsized=True)
+            assert got == (Status.TOO_LARGE, 0, b"")
+        assert readers.read_for_tests([(0, 1)], 4095, unsized=True)[0] == Status.MALFORMED
+    finally:
+        readers.stop()
+
+
 def test_a_full_buffer_ends_a_job_early_and_one_that_holds_nothing_is_too_large(filled):
     _, written, readers = filled
     wanted = [(o, len(d)) for o, d in written[:5]]

@@ -1,8 +1,8 @@
-"""Records that are not in memory. See timer_fetch.pxd."""
+"""Records that are not in memory. See record_fetch.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK
-from cext.flow.delay.timer cimport TIMER_PATH_BYTES, TimerFetch
+from cext.flow.log.fetch_state cimport FETCH_PATH_BYTES
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.store.consume_queue cimport UNIT_BYTES
 from cext.store.disk_reader cimport READ_FILE, READ_LOG
@@ -11,16 +11,14 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 
-cdef void release(ShardState s) noexcept nogil:
-    cdef TimerFetch* x = &s.timers.fetch
+cdef void record_fetch_end(ShardState s, RecordFetch* x) noexcept nogil:
     if x.buffer != NULL and not x.busy:
         buffer_pool_release(&s.net.jumbo_pool, x.buffer)
         x.buffer = NULL
 
 
-cdef int timer_find(ShardState s, int64_t offset, int32_t size, const uint8_t** at,
-                    bint* checked) noexcept nogil:
-    cdef TimerFetch* x = &s.timers.fetch
+cdef int record_find(ShardState s, RecordFetch* x, int64_t offset, int32_t size, const uint8_t** at,
+                     bint* checked) noexcept nogil:
     cdef uint32_t behind = 0
     cdef int32_t i
     cdef int status
@@ -35,13 +33,12 @@ cdef int timer_find(ShardState s, int64_t offset, int32_t size, const uint8_t** 
     checked[0] = status == OK and (at[0] >= s.log.ring.base
                                    and at[0] < s.log.ring.base + 2 * s.log.ring.size)
     if status != ABSENT:
-        release(s)
+        record_fetch_end(s, x)
         return status
     return CORRUPT if x.unreadable == offset else NOT_READY
 
 
-cdef void submit(ShardState s, int32_t kind) noexcept nogil:
-    cdef TimerFetch* x = &s.timers.fetch
+cdef void submit(ShardState s, RecordFetch* x, int32_t kind) noexcept nogil:
     if x.buffer == NULL:
         x.buffer = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
     if x.buffer == NULL:
@@ -53,16 +50,15 @@ cdef void submit(ShardState s, int32_t kind) noexcept nogil:
     x.read.capacity = <uint32_t> s.net.jumbo_bytes
     x.read.done_count = 0
     if s.readers.submit(&x.read) != OK:
-        release(s)
+        record_fetch_end(s, x)
         return
     x.busy = True
-    s.timers.fetches += 1
+    x.fetches += 1
     s.reading_count += 1
 
 
-cdef void timer_fetch(ShardState s, const int64_t* offsets, const int32_t* sizes,
-                      int32_t count) noexcept nogil:
-    cdef TimerFetch* x = &s.timers.fetch
+cdef void record_fetch(ShardState s, RecordFetch* x, const int64_t* offsets, const int32_t* sizes,
+                       int32_t count) noexcept nogil:
     cdef uint64_t bytes = 0
     cdef int32_t i
     if x.busy:
@@ -76,33 +72,31 @@ cdef void timer_fetch(ShardState s, const int64_t* offsets, const int32_t* sizes
         bytes += sizes[i]
         x.read.count += 1
     if x.read.count > 0:
-        submit(s, READ_LOG)
+        submit(s, x, READ_LOG)
     else:
         x.unreadable = offsets[0]               # larger than any buffer
 
 
-cdef void timer_fetch_entries(ShardState s, const Queue* queue, int64_t offset) noexcept nogil:
-    cdef TimerFetch* x = &s.timers.fetch
+cdef void record_fetch_entries(ShardState s, RecordFetch* x, const Queue* queue,
+                               int64_t offset) noexcept nogil:
     cdef int64_t per_file = s.queues.entries_per_file
     cdef int64_t file = offset // per_file
     if x.busy:
         return
-    snprintf(x.path, TIMER_PATH_BYTES, b"%s/%s/%d/%020lld", s.queues.reader_files.directory,
+    snprintf(x.path, FETCH_PATH_BYTES, b"%s/%s/%d/%020lld", s.queues.reader_files.directory,
              queue.topic, queue.queue_id, <long long> (file * per_file * UNIT_BYTES))
     x.read.path = x.path
     x.read.count = 1
     x.read.offsets[0] = (offset - file * per_file) * UNIT_BYTES
     x.read.sizes[0] = FETCH_RECORDS * UNIT_BYTES
-    submit(s, READ_FILE)
+    submit(s, x, READ_FILE)
 
 
-cdef void timer_read_done(ShardState s) noexcept nogil:
-    cdef TimerFetch* x = &s.timers.fetch
+cdef void record_fetch_done(ShardState s, RecordFetch* x) noexcept nogil:
     x.busy = False
     s.reading_count -= 1
-    s.timers.look_ms = 0
     if x.read.kind == READ_LOG and x.read.done_count > 0:
         return
     x.unreadable = x.read.offsets[0] if x.read.kind == READ_LOG else -1
     x.read.done_count = 0
-    release(s)
+    record_fetch_end(s, x)

@@ -1,0 +1,29 @@
+"""Requests that wait for a record from the disk (asked.pxd), and the record that one is given."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from cext.store.disk_reader cimport ReadJob
+
+cdef enum:
+    ASKED_MAX = 128
+    ASKED_RECORD_BYTES = 8192       # of a record, without a jumbo buffer
+
+cdef struct AskedFrame:
+    ReadJob read
+    uint64_t connection_id
+    bint resubmitted                # control has helped with it already
+    uint8_t* jumbo                  # owned, or NULL
+    uint64_t frame_bytes
+    uint8_t data[0]                 # ASKED_RECORD_BYTES for the record, then the whole frame
+
+cdef struct Asked:
+    AskedFrame* frames[ASKED_MAX]   # owned; the first `count` are under way
+    int32_t count
+    AskedFrame* read[ASKED_MAX]     # of these, whose record has been read, oldest first
+    int32_t read_count
+    uint64_t records                # ever asked for
+    # What a handler finds (log_view.pxd).
+    int64_t wanted                  # NEED_RECORD: where the record begins
+    int64_t given                   # the record that has been read for this request, or -1
+    int given_status                # OK, CORRUPT: there is none, NOT_READY: no buffer for it
+    const uint8_t* bytes            # of it
+    uint64_t byte_count
