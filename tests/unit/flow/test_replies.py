@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.shard import MIB, OPENED, REQUEST, Client, Shard, messages, pull, request, send
+from support.shard import CLOSED, MIB, OPENED, REQUEST, Client, Shard, messages, pull, request, send
 
 from rmq.format.message import decode_properties
 from rmq.format.remoting import ROCKETMQ, Command, encode
@@ -103,6 +103,34 @@ def test_a_producer_may_refuse_leave_or_answer_for_another(shard: Shard) -> None
     assert (reply.opaque, reply.code) == (3, 1)
     assert "its connection is closed" in (reply.remark or "")
     assert len(stored(shard)) == 3
+
+
+def test_who_cannot_be_told_for_want_of_a_buffer_is_closed_once_at_the_end_of_the_turn(
+    tmp_path: Path,
+) -> None:
+    """One buffer for all replies, and a consumer that answers itself: its second answer of a turn
+    finds none, and neither does the word that it could not be pushed. What was queued before goes
+    out, then the connection ends."""
+    fields = {**LONG, "properties": PROPERTIES.replace("asker@1", "self@1")}
+    both = b"".join(request(324, n, bytes(9000), **fields) for n in (1, 2))
+    with Shard(tmp_path, reply_buffers=1) as shard:
+        shard.topic(TOPIC)
+        closed = 0
+        for _ in range(20):  # the two may come in two turns, which then have room for each
+            client = asker(shard, "self@1")
+            client.put(both)
+            assert (client.reply().code, shard.core.stats()["replies_pushed"]) == (326, 0)
+            try:
+                assert client.reply().code == 326
+                client.close()
+            except EOFError:
+                closed += 1
+            shard.until(lambda counters: counters["connections"] == 0)
+            shard.reports(CLOSED)
+        assert closed > 0
+        assert shard.core.stats()["replies_failed"] == 40
+        assert shard.core.pools()["reply"][2] == 0
+        assert shard.connect().ask(send(TOPIC, b"served")).code == 0
 
 
 def test_a_consumer_that_leaves_is_forgotten(shard: Shard) -> None:
