@@ -637,7 +637,7 @@ cdef class Engine:
         cdef Mailbox mailbox = self.own_mailbox()
         self.submit(link, frame, timeout_ms, mailbox, waiter)
         while not waiter.done:
-            mailbox.tell(mailbox.take(monotonic_us() + 100_000))
+            mailbox.tell(mailbox.take(monotonic_us() + WAIT_US))
             PyErr_CheckSignals()
         if waiter.error is not None:
             raise waiter.error

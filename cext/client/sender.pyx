@@ -619,7 +619,7 @@ cdef class Sender:
     def await_send(self, SendWaiter waiter not None, Mailbox mailbox not None):
         """Delivers `mailbox` until the waiter's send has ended; its result, or its error raised."""
         while not waiter.done:
-            mailbox.tell(mailbox.take(monotonic_us() + 100_000))
+            mailbox.tell(mailbox.take(monotonic_us() + WAIT_US))
             PyErr_CheckSignals()
         if waiter.error is not None:
             raise waiter.error
