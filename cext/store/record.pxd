@@ -107,6 +107,30 @@ cdef struct RecordView:
     const uint8_t* properties
     uint32_t properties_bytes
 
+# Any thread. What is to be written to make that record again; the caller changes what differs.
+# The properties are not among them: they are written after record_start().
+cdef inline RecordFields fields_of_record(const RecordView* view) noexcept nogil:
+    cdef RecordFields fields
+    fields.queue_id = view.queue_id
+    fields.flag = view.flag
+    fields.queue_offset = view.queue_offset
+    fields.physical_offset = view.physical_offset
+    fields.sys_flag = view.sys_flag
+    fields.born_timestamp_ms = view.born_timestamp_ms
+    fields.born_host = view.born_host
+    fields.born_host_bytes = view.born_host_bytes
+    fields.store_timestamp_ms = view.store_timestamp_ms
+    fields.store_host = view.store_host
+    fields.store_host_bytes = view.store_host_bytes
+    fields.reconsume_times = view.reconsume_times
+    fields.prepared_offset = view.prepared_offset
+    fields.body = view.body
+    fields.body_bytes = view.body_bytes
+    fields.body_crc = view.body_crc
+    fields.topic = view.topic
+    fields.topic_bytes = view.topic_bytes
+    return fields
+
 # Any thread. Size of the record these three texts make: what to reserve.
 cdef inline uint32_t record_bytes(uint32_t born_host_bytes, uint32_t store_host_bytes,
                                   uint32_t body_bytes, uint32_t topic_bytes,

@@ -6,6 +6,7 @@ from cext.base.status cimport OK
 from cext.store.record cimport (
     RecordFields,
     RecordView,
+    fields_of_record,
     record_finish,
     record_parse,
     record_start,
@@ -37,22 +38,7 @@ cdef uint32_t rewrite_record(const uint8_t* at, uint32_t size, const Topic* topi
             or view.properties_bytes + info_bytes + 16 > PROPERTIES_BYTES_MAX):
         memcpy(out, at, size)
         return size
-    fields.queue_id = view.queue_id
-    fields.flag = view.flag
-    fields.queue_offset = view.queue_offset
-    fields.physical_offset = view.physical_offset
-    fields.sys_flag = view.sys_flag
-    fields.born_timestamp_ms = view.born_timestamp_ms
-    fields.born_host = view.born_host
-    fields.born_host_bytes = view.born_host_bytes
-    fields.store_timestamp_ms = view.store_timestamp_ms
-    fields.store_host = view.store_host
-    fields.store_host_bytes = view.store_host_bytes
-    fields.reconsume_times = view.reconsume_times
-    fields.prepared_offset = view.prepared_offset
-    fields.body = view.body
-    fields.body_bytes = view.body_bytes
-    fields.body_crc = view.body_crc
+    fields = fields_of_record(&view)
     fields.topic = topic.name
     fields.topic_bytes = topic.name_length
     length_at = record_start(out, &fields)

@@ -32,6 +32,7 @@ from cext.store.record cimport (
     TOPIC_BYTES_MAX,
     RecordFields,
     RecordView,
+    fields_of_record,
     record_bytes,
     record_finish,
     record_parse,
@@ -155,25 +156,12 @@ cdef int is_due(ShardState s, const CheckRules* rules, const Half* half) noexcep
 cdef uint32_t write_real(uint8_t* at, const Half* half, const Text* properties,
                          const Appended* a) noexcept nogil:
     """The half message as a record of its real topic, at its new place."""
-    cdef RecordFields fields
-    cdef const RecordView* view = &half.view
+    cdef RecordFields fields = fields_of_record(&half.view)
     cdef uint8_t* length_at
     fields.queue_id = half.real_queue_id
-    fields.flag = view.flag
     fields.queue_offset = a.queue_offset
     fields.physical_offset = a.physical_offset
-    fields.sys_flag = view.sys_flag
-    fields.born_timestamp_ms = view.born_timestamp_ms
-    fields.born_host = view.born_host
-    fields.born_host_bytes = view.born_host_bytes
-    fields.store_timestamp_ms = view.store_timestamp_ms
-    fields.store_host = view.store_host
-    fields.store_host_bytes = view.store_host_bytes
-    fields.reconsume_times = view.reconsume_times
     fields.prepared_offset = 0
-    fields.body = view.body
-    fields.body_bytes = view.body_bytes
-    fields.body_crc = view.body_crc
     fields.topic = half.found.real_topic.bytes
     fields.topic_bytes = half.found.real_topic.length
     length_at = record_start(at, &fields)
