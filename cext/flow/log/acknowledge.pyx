@@ -7,8 +7,9 @@ from libc.stdint cimport uint64_t
 from libc.string cimport strlen
 
 from cext.base.clock cimport monotonic_us
-from cext.flow.log.ack_queue cimport ack_queue_first, ack_queue_pop
 from cext.flow.delay.recall_handle cimport HANDLE_BYTES_MAX, write_recall_handle
+from cext.flow.log.ack_queue cimport ack_queue_first, ack_queue_pop
+from cext.flow.pushing cimport push_out
 from cext.flow.replying cimport (
     FLUSH_DISK_TIMEOUT,
     SERVICE_NOT_AVAILABLE,
@@ -17,7 +18,7 @@ from cext.flow.replying cimport (
 )
 from cext.flow.control.rpc_times cimport rpc_record
 from cext.memory.buffer_pool cimport buffer_pool_release
-from cext.net.connection cimport IN_JUMBO, IN_JUMBO_HEAD, Connection
+from cext.net.connection cimport Connection
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.replies cimport SendReply, send_reply_bytes_max, write_send_reply
 from cext.wire.text cimport text_of
@@ -42,13 +43,9 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
         drop_early_reply(s, ack)
         return
     if ack.early_reply != NULL and code == SUCCESS:
-        if s.net.add_owned(c, ack.early_reply, ack.early_reply_bytes, ack.early_reply,
-                           IN_JUMBO_HEAD if ack.early_reply_bytes <= s.net.jumbo_pool.keep_bytes
-                           else IN_JUMBO):
-            ack.early_reply = NULL
-            return
-        drop_early_reply(s, ack)
-        s.net.close_connection(c)
+        if not push_out(s, c, ack.early_reply, ack.early_reply_bytes, ack.early_reply):
+            s.net.close_connection(c)
+        ack.early_reply = NULL
         return
     drop_early_reply(s, ack)
     if ack.only_code:

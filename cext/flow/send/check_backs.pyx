@@ -22,7 +22,7 @@ from cext.flow.log.record_fetch cimport (
     record_find,
 )
 from cext.flow.send.open_halves cimport HalfMove, half_is_ended
-from cext.flow.send.pushing cimport push_out, push_room
+from cext.flow.pushing cimport push_out, push_room
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.send.transaction cimport move_half
 from cext.memory.name_map cimport name_map_find

@@ -6,7 +6,7 @@ from cext.base.clock cimport monotonic_us
 from cext.base.status cimport OK
 from cext.flow.log.append cimport Appended, Message, append_message, make_room, record_bytes_max
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
-from cext.flow.send.pushing cimport push_out, push_room
+from cext.flow.pushing cimport push_out, push_room
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     SUCCESS,

@@ -1,7 +1,8 @@
-"""A request of the broker to a client, written straight into its connection: room, then out.
+"""Bytes written straight into a connection's way out: room, then out.
 
-A request of ordinary size lies in the connection's reply buffer, a large one in a jumbo buffer of
-its own. Between the two calls nothing else may be queued for the connection.
+For a request of the broker to a client, and for an answer made before its ack. What is of
+ordinary size lies in the connection's reply buffer, what is large in a jumbo buffer of its own.
+Between the two calls nothing else may be queued for the connection.
 
 Example: at = push_room(s, to, 700, &block); 650 bytes written; push_out(s, to, at, 650, block).
 
