@@ -15,6 +15,7 @@ from cext.memory.name_map cimport NameEntry, name_map_next
 from cext.net.connection cimport (
     UNREAD_AWAY,
     UNREAD_POSTPONED,
+    UNREAD_ROOM,
     UNREAD_SHARE,
     UNREAD_UNSENT,
 )
@@ -54,6 +55,7 @@ cdef dict client_counters(ShardState s):
         "unread_share": s.net.unread_count(UNREAD_SHARE),
         "unread_away": s.net.unread_count(UNREAD_AWAY),
         "unread_postponed": s.net.unread_count(UNREAD_POSTPONED),
+        "unread_room": s.net.unread_count(UNREAD_ROOM),
     }
 
 

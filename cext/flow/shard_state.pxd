@@ -137,6 +137,8 @@ cdef class ShardState:
     cdef TimerKeeper steady_keeper
     cdef OpenHalves halves              # transactions
     cdef Asked asked                    # requests that wait for a record from the disk
+    cdef bint room_holds                # connections that send are to be left unread (room_wait)
+    cdef int64_t room_since_ms          # monotonic; the log is nearly full since then, 0: it is not
     cdef Postponed postponed            # one-way requests to be tried again
     cdef Pops pops                      # consumers that pop
     cdef ReplyTable replies             # request-reply

@@ -57,13 +57,14 @@ from cext.flow.replying cimport (
 from cext.flow.pop.revive cimport revive_turn, revive_wait
 from cext.flow.tables.progress cimport commit_progress
 from cext.flow.delay.schedule cimport deliver_due, schedule_clock, schedule_wait
+from cext.flow.send.room_wait cimport room_turn
 from cext.flow.send.send_back cimport send_back
 from cext.flow.send.sends_away cimport forget_late_sends, give_send_away, send_is_back
 from cext.flow.delay.timer_turn cimport timer_deliver, timer_wait, timer_written
 from cext.flow.send.transaction cimport end_transaction, write_ops
 from cext.flow.trouble cimport tell_troubles
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
-from cext.net.connection cimport ON_HEAP, UNREAD_SHARE, Connection
+from cext.net.connection cimport ON_HEAP, UNREAD_ROOM, UNREAD_SHARE, Connection
 from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
@@ -335,7 +336,7 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
     """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
     if s.ready != NULL or s.net.dirty_first != NULL or s.asked.read_count > 0:
         return 0
-    if s.postponed.first != NULL:
+    if s.postponed.first != NULL or s.net.unread_count(UNREAD_ROOM) > 0:
         return 1
     if s.net.unread_count(UNREAD_SHARE) > 0:
         return timer_wait(s, schedule_wait(s, CATCH_UP_MS))
@@ -416,6 +417,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     s.stalled_ms = s.write_us // 1000
     s.write_us = 0
     s.log.holds_flusher = s.options.sync_flush
+    room_turn(s)
     s.net.receive_ready()
     woken = gather(s)
     if woken or not spsc_is_empty(&s.link.to_reactor):

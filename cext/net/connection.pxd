@@ -35,7 +35,8 @@ cdef enum Unread:                   # bits of Connection.unread
     UNREAD_SHARE = 2                # it has more than its share of what waits for control
     UNREAD_AWAY = 4                 # control has a send of it, whose order is kept
     UNREAD_POSTPONED = 8            # one-way requests of it could not be done yet
-    UNREAD_REASONS = 4
+    UNREAD_ROOM = 16                # it sends, and the log's next segment is on its way
+    UNREAD_REASONS = 5
 
 cdef struct ReplyBuffer:            # lies at the start of a pool buffer; data follows
     uint32_t used                   # bytes of data written

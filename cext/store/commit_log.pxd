@@ -73,6 +73,8 @@ cdef class CommitLog:
     # A refusal changes nothing; ask again later. Nothing else of this class but commit() or another
     # reserve() may be called between a reserve() and its commit().
     cdef uint8_t* reserve(self, uint32_t max_bytes, int* status) noexcept nogil
+    # The active segment is nearly full and the next one is on its way: who can wait had better.
+    cdef bint nearly_full(self) noexcept nogil
     # The reserved bytes are a record now (or several): bytes <= max_bytes of the last reserve().
     cdef void commit(self, uint32_t bytes) noexcept nogil
     # One pwrite of [written, appended) and 8 zero bytes behind it, so that a recycled segment never
@@ -125,6 +127,8 @@ cdef class CommitLog:
     cpdef int set_end(self, int64_t end, bint zero_rest=*) except -1
 
     cdef uint8_t* reserve_slowly(self, uint32_t max_bytes, int* status) noexcept nogil
+    # Whether the next segment can be entered: OK | NOT_READY | NO_SPACE.
+    cdef int next_segment(self) noexcept nogil
     cdef int roll(self) noexcept nogil
     cdef void hand_over(self) noexcept nogil
     cdef int write_range(self, int64_t end, int64_t mark, uint32_t terminator) noexcept nogil

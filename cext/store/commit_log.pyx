@@ -58,6 +58,8 @@ cdef enum:
     PATH_MAX = 4096 + 64
     CLAIM_PART = 16                 # of the ring: claimed at once
     AHEAD_PART = 4                  # of ahead_bytes: a write as large is not followed by zeros
+    NEARLY_FULL_PART = 4            # of a segment, ...
+    NEARLY_FULL_BYTES = 16777216    # ... or so much: what 64 connections may have sent already
 
 OPERATIONS = {1: "pwrite", 2: "fdatasync", 3: "fsync of the directory"}
 SEGMENT_NAME = re.compile(r"\d{20}")
@@ -184,20 +186,30 @@ cdef class CommitLog:
         self.reserved -= bytes
         self.marks.appended += bytes
 
-    cdef int roll(self) noexcept nogil:
-        """Finishes the active segment and goes to the next one, if that is prepared."""
-        cdef int64_t end = self.active_end
-        cdef int status
-        if load_acquire_i64(&self.link.ready_start) != end:
+    cdef bint nearly_full(self) noexcept nogil:
+        cdef int64_t low = min(self.segment_bytes // NEARLY_FULL_PART, <int64_t>NEARLY_FULL_BYTES)
+        return (self.marks.appended + low > self.active_end and self.opened
+                and self.next_segment() == Status.NOT_READY and not log_is_poisoned(&self.link))
+
+    cdef int next_segment(self) noexcept nogil:
+        if load_acquire_i64(&self.link.ready_start) != self.active_end:
             if load_acquire_i32(&self.link.prepare_status) == Status.NO_SPACE:
                 return Status.NO_SPACE
             return Status.NOT_READY
-        # Before anything is changed: room for the hand-over to the flusher.
+        # There has to be room for the hand-over of the active one, too.
         if self.link.handles_pushed - load_acquire_u64(&self.link.handles_popped) >= HANDLES_MAX:
             return Status.NOT_READY
         if self.pooled and (self.link.commit_pushed - load_acquire_u64(&self.link.commit_popped)
                             >= HANDLES_MAX):
             return Status.NOT_READY
+        return Status.OK
+
+    cdef int roll(self) noexcept nogil:
+        """Finishes the active segment and goes to the next one, if that is prepared."""
+        cdef int64_t end = self.active_end
+        cdef int status = self.next_segment()       # before anything is changed
+        if status != Status.OK:
+            return status
         record_write_blank(mirror_ring_at(&self.ring, <uint64_t>self.marks.appended),
                            <uint32_t>(end - self.marks.appended))
         self.marks.appended += TERMINATOR_BYTES

@@ -49,6 +49,7 @@ from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.trouble cimport poison_remark, tell_troubles
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
+from cext.net.connection cimport UNREAD_ROOM
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RECORD_FIXED_BYTES_MAX
 from cext.wire.batch cimport BatchMessage, batch_next
@@ -443,6 +444,8 @@ cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
         return 1
     if s.options.fast_failure and s.stalled_ms >= s.options.send_wait_ms and not resubmitted:
         return refuse_late(s, c, h)
+    if s.room_holds:
+        s.net.stop_reading(c, UNREAD_ROOM)      # this one still has room
     # Of tens of thousands of queues this one is seldom in the cache: let it come meanwhile.
     if 0 <= r.queue_id < topic.queue_slots:
         prefetch(topic.queues[r.queue_id])

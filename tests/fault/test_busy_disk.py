@@ -1,0 +1,90 @@
+"""Goal: a disk that makes the log's next file slowly slows the senders down and refuses none of
+them; what lasts is refused; who only reads does not wait.
+
+Method: a broker process behind the fault shim, whose fsync of a new file sleeps; clients that send
+faster than files come. Cannot prove: how long a real disk takes.
+"""
+
+import asyncio
+import signal
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from support.broker_client import BrokerClient
+from support.broker_process import BrokerProcess, broker_process
+from support.faults import Faults
+
+SEGMENT = 4 << 20
+BUSY_MS = 800
+OPTIONS = [
+    "--set", f"mappedFileSizeCommitLog={SEGMENT}",
+    "--set", f"osPageCacheBusyTimeOutMills={BUSY_MS}",
+]  # fmt: skip
+SPARE = "commitlog.spare/"
+BODY = b"x" * 8192
+BURST = 16
+SENDERS = 3
+NOT_READY = "the next commit log file is not ready yet"
+SUCCESS, SYSTEM_BUSY = 0, 2
+
+
+async def send_many(port: int, queue: int, segments: float, told: Counter[tuple[int, str]]) -> None:
+    """Sends that much by one connection, BURST messages under way, and counts the answers."""
+    async with BrokerClient(port, f"sender@{queue}") as client:
+        for _ in range(int(segments * SEGMENT) // (BURST * len(BODY))):
+            with client.in_one_write():
+                sent = [client.post_send("busy", BODY, queue) for _ in range(BURST)]
+            for opaque in sent:
+                reply = await client.reply(opaque)
+                told[reply.code, reply.remark or ""] += 1
+
+
+def run_with(broker: BrokerProcess, work: Callable[[BrokerClient], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with BrokerClient(broker.port) as client:
+            assert (await client.send("busy", b"first")).code == SUCCESS
+            await work(client)
+
+    asyncio.run(run())
+
+
+def test_senders_wait_for_the_next_file_and_are_not_refused(tmp_path: Path, faults: Faults) -> None:
+    told: Counter[tuple[int, str]] = Counter()
+
+    async def work(client: BrokerClient) -> None:
+        faults.sleep("fsync", 300_000, path=SPARE)
+        await asyncio.gather(*(send_many(broker.port, q, 2.5, told) for q in range(SENDERS)))
+
+    with broker_process(tmp_path, OPTIONS, faults.environment()) as broker:
+        run_with(broker, work)
+        assert faults.hits(0) >= 6
+        assert set(told) == {(SUCCESS, "")}, told
+        assert broker.stop() == 0
+
+
+def test_what_lasts_is_refused_and_who_reads_does_not_wait(tmp_path: Path, faults: Faults) -> None:
+    told: Counter[tuple[int, str]] = Counter()
+
+    def refused() -> list[str]:
+        return [remark for code, remark in told if code == SYSTEM_BUSY]
+
+    async def work(client: BrokerClient) -> None:
+        await client.heartbeat("readers", "busy")
+        faults.sleep("fsync", 30_000_000, path=SPARE, count=1)
+        senders = [asyncio.create_task(send_many(broker.port, q, 1, told)) for q in range(SENDERS)]
+        reads = 0
+        while not refused():
+            assert (await client.pull("readers", "busy")).code == SUCCESS
+            reads += 1
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*senders)
+        assert reads > 10
+
+    with broker_process(tmp_path, OPTIONS, faults.environment()) as broker:
+        began = time.monotonic()
+        run_with(broker, work)
+        assert all(NOT_READY in remark for remark in refused()), told
+        assert time.monotonic() - began > BUSY_MS / 1000
+        broker.stop(signal.SIGKILL)  # the file that is waited for would hold it up
