@@ -6,8 +6,8 @@
 #     validity      one bit a row, kept for every column, handed over only when a row is null
 #
 # A batch is full at `rows_max` rows or when its memory reaches `bytes_wanted`: one record
-# may go beyond, so a batch holds at most bytes_wanted plus one record. Memory is given away with
-# each batch (array.pxd), never copied.
+# may go beyond, so a batch holds at most bytes_wanted plus one record, which may be a batch of very
+# many messages itself. Memory is given away with each batch (array.pxd), never copied.
 #
 # Example: columns (queueOffset, body), two records "ab", "" -> data 2 x int64; offsets 0 2 2, "ab".
 
@@ -72,6 +72,7 @@ cdef class Columns:
     cdef readonly int count
     cdef readonly int64_t rows
     cdef int64_t rows_max
+    cdef int64_t rows_room      # rows that have a validity bit
     cdef uint64_t bytes_wanted
     cdef uint64_t bytes_used    # of this batch so far
     cdef uint64_t row_bytes     # of a row without its text and bytes
@@ -86,6 +87,7 @@ cdef class Columns:
     cdef int32_t queue_id
     cdef int32_t partition
 
+    cdef bint _double_room(self) noexcept nogil
     cdef inline bint is_full(self) noexcept nogil:
         return self.rows >= self.rows_max or self.bytes_used >= self.bytes_wanted
 

@@ -5,7 +5,7 @@
     ...the decoder adds rows...
     pa.RecordBatch._import_from_c(columns.hand_over(), schema)
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
@@ -112,9 +112,10 @@ cdef bint set_null(Column* column, int64_t row) noexcept nogil:
     return True
 
 
-cdef inline bint end_text(Column* column) noexcept nogil:
-    cdef int32_t end = <int32_t> column.data.size
-    return growing_append(&column.offsets, &end, 4)
+cdef inline bint append_end(Growing* offsets, uint64_t size) noexcept nogil:
+    """False also for what no offset can say."""
+    cdef int32_t end = <int32_t> size
+    return size <= INT32_MAX and growing_append(offsets, &end, 4)
 
 
 cdef bint give_text(ArrowArray* out, int64_t count, Growing* offsets, Growing* data) noexcept nogil:
@@ -221,6 +222,7 @@ cdef class Columns:
         cdef int i
         cdef bint good = True
         self.rows = 0
+        self.rows_room = <int64_t> (bits << 3)
         self.bytes_used = 0
         for i in range(self.count):
             column = &self.columns[i]
@@ -242,10 +244,23 @@ cdef class Columns:
                 good = good and growing_append(&column.value_offsets, &zero, 4)
         return Status.OK if good else Status.POOL_EMPTY
 
+    cdef bint _double_room(self) noexcept nogil:
+        """Validity bits for the rows of a record that goes far beyond rows_max."""
+        cdef uint64_t bits = <uint64_t> self.rows_room >> 3
+        cdef int i
+        for i in range(self.count):
+            if not growing_reserve(&self.columns[i].valid, 2 * bits):
+                return False
+            memset(self.columns[i].valid.bytes + bits, 0xFF, bits)
+        self.rows_room *= 2
+        return True
+
     cdef int add(self, const Row* row) noexcept nogil:
         cdef Column* column
         cdef int i
         cdef uint64_t before
+        if self.rows == self.rows_room and not self._double_room():
+            return Status.POOL_EMPTY
         for i in range(self.count):
             column = &self.columns[i]
             if column.width:
@@ -256,7 +271,8 @@ cdef class Columns:
             if column.field == PROPERTIES:
                 if not self._add_pairs(column, row):
                     return Status.POOL_EMPTY
-            elif not self._add_text(column, row) or not end_text(column):
+            elif not self._add_text(column, row) or not append_end(
+                    &column.offsets, column.data.size):
                 return Status.POOL_EMPTY
             self.bytes_used += column.data.size + column.values.size - before
         self.rows += 1
@@ -323,7 +339,6 @@ cdef class Columns:
 
     cdef bint _add_pairs(self, Column* column, const Row* row) noexcept nogil:
         cdef uint32_t i
-        cdef int32_t end
         if row.view == NULL:
             set_null(column, self.rows)
         else:
@@ -334,12 +349,9 @@ cdef class Columns:
                 if not growing_append_text(&column.values, row.pairs[i].value,
                                            row.pairs[i].value_bytes):
                     return False
-                end = <int32_t> column.data.size
-                if not growing_append(&column.name_offsets, &end, 4):
+                if not append_end(&column.name_offsets, column.data.size):
                     return False
-                end = <int32_t> column.values.size
-                if not growing_append(&column.value_offsets, &end, 4):
+                if not append_end(&column.value_offsets, column.values.size):
                     return False
             column.pair_count += row.pair_count
-        end = <int32_t> column.pair_count
-        return growing_append(&column.offsets, &end, 4)
+        return append_end(&column.offsets, <uint64_t> column.pair_count)

@@ -206,12 +206,18 @@ cdef class LogReader:
                 self.position = self.end
                 return Status.OK
             elif status == Status.NOT_READY or status == Status.CORRUPT:
+                status = Status.OK
+                if self.started and view.problem == BAD_BODY_CRC:
+                    status = self._take_damage(&view)       # the search moves the view's bytes
+                    if status != Status.OK:
+                        return status
                 found = self.find_record(self.position + (1 if self.started else 0), self.end)
                 if found < -1:
                     return <int> found
-                status = Status.OK
-                if self.started and (found >= 0 or view.problem == BAD_BODY_CRC):
+                if self.started and found >= 0 and view.problem != BAD_BODY_CRC:
                     status = self._take_damage(&view)
+                    if status != Status.OK:
+                        return status
                 self.position = found if found >= 0 else self.end
                 self.started = True
             if status != Status.OK:

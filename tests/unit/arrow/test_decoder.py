@@ -117,6 +117,18 @@ def test_a_batch_stored_as_one_record_is_unfolded() -> None:
     assert row["_corrupt"] == "a batch whose messages do not add up"
 
 
+def test_a_batch_of_many_more_messages_than_rows_fit_is_unfolded_whole() -> None:
+    batch = (inner(b"", b"TAGS\1a\2") + inner(b"", b"")) * 5000
+    reading = Reading(rows_max=8)
+    for _ in range(2):  # the columns are used again
+        for data in (record(5, batch, flags=0xC0), record(7)):
+            assert reading.decoder.decode_bytes(data, 0)[0] == Status.OK
+            rows = reading.rows()
+            assert [row["tags"] for row in rows] == (
+                ["a", None] * 5000 if len(rows) > 1 else [None]
+            )
+
+
 def test_damage_is_a_row_nothing_or_the_end() -> None:
     good, bad = record(0), bytearray(record(1))
     bad[90] ^= 0x10
