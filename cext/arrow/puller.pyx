@@ -172,7 +172,11 @@ cdef class Puller:
         else:
             frame = self.sign(offset, self.opaque)
         if self.send_all is not None:
-            self.send_all(frame)
+            try:
+                self.send_all(frame)
+            except OSError as error:
+                self.error = error.errno or ETIMEDOUT
+                return Status.CLOSED
             return Status.OK
         return self._send(<const uint8_t*> <const char*> frame, len(frame))
 
