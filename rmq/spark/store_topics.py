@@ -4,8 +4,10 @@
 
 A topic that has queue files or is configured is there, with or without messages. A store that
 names its topics so is believed, and its log not gone through for another one: that may have been
-deleted and still be in the log, where subscribePattern finds it, but is more often misspelt. A copy
-of a log alone names nothing: it is gone through, until all that are asked for are found.
+deleted and still be in the log, where subscribePattern finds it, but is more often misspelt. The
+log is gone through, until all that are asked for are found, where nothing else can tell: in a copy
+of a log alone, in a store whose queues are in RocksDB, and for a topic of the system's (retries,
+dead letters), which no pattern finds.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def check_topics(asked: Iterable[str], roots: Sequence[Path], ranges: Sequence[R
     for root in roots:
         named = known_topics(root)
         found |= named
-        if not named:
+        if not named or in_rocksdb(root) or any(map(is_system, missing - found)):
             bare.add(root / "commitlog")
     for each in ranges:
         if missing <= found:
@@ -67,13 +69,19 @@ def check_topics(asked: Iterable[str], roots: Sequence[Path], ranges: Sequence[R
 def known_topics(root: Path) -> set[str]:
     """Those with queue files, and those in the configuration where it can be read."""
     folder = root / "consumequeue"
-    found = {each.name for each in folder.iterdir()} if folder.is_dir() else set()
+    found = {each.name for each in folder.glob("*/")} if folder.is_dir() else set()
     try:
         table = json.loads((root / "config" / "topics.json").read_bytes())["topicConfigTable"]
         found.update(map(str, table))
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return found
+
+
+def in_rocksdb(root: Path) -> bool:
+    """Apache's storeType=defaultRocksDB: the files in consumequeue/ are the database's, and a
+    topics.json is from before it or an export."""
+    return (root / "consumequeue" / "CURRENT").is_file()
 
 
 def logged_topics(part: Range) -> set[str]:

@@ -43,6 +43,28 @@ def test_a_store_that_names_its_topics_is_believed_without_its_log(tmp_path: Pat
         check_topics({"order"}, [tmp_path], [unreadable(tmp_path)])
 
 
+@pytest.mark.parametrize("stale", [False, True])
+def test_a_store_with_queues_in_rocksdb_does_not_name_its_topics(
+    tmp_path: Path, stale: bool
+) -> None:
+    part = log_of(tmp_path, b"orders")
+    (tmp_path / "consumequeue").mkdir()
+    for name in ("CURRENT", "000012.sst"):
+        (tmp_path / "consumequeue" / name).touch()
+    if stale:
+        (tmp_path / "config").mkdir()
+        table = {"topicConfigTable": {"payments": {}}}
+        (tmp_path / "config" / "topics.json").write_text(json.dumps(table))
+    check_topics({"orders"}, [tmp_path], [part])
+    with pytest.raises(OptionError, match="there are orders"):
+        check_topics({"order"}, [tmp_path], [part])
+
+
+def test_a_deleted_topic_of_the_systems_is_looked_for_in_the_log(tmp_path: Path) -> None:
+    (tmp_path / "consumequeue" / "orders").mkdir(parents=True)
+    check_topics({"%DLQ%billing"}, [tmp_path], [log_of(tmp_path, b"%DLQ%billing")])
+
+
 def test_a_bare_log_is_read_and_those_of_stores_that_name_topics_are_not(tmp_path: Path) -> None:
     told, bare = tmp_path / "told", tmp_path / "bare"
     (told / "consumequeue" / "orders").mkdir(parents=True)
