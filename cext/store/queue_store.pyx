@@ -454,6 +454,9 @@ cdef class QueueStore(QueueTable):
         cdef QueueJob* job
         while self.trim_at < limit:
             queue = self.queues[self.trim_at]
+            # A job of it behind the next barrier would let that count without the repeated write.
+            if queue != NULL and queue.waits_for_retry:
+                return
             # min == max: its files were trimmed when it became so.
             if queue != NULL and queue.min_offset < queue.max_offset:
                 job = self._take_job(JOB_TRIM, queue)

@@ -247,6 +247,26 @@ def test_a_write_that_failed_beside_another_job_is_tried_again_too(root):
         store.stop()
 
 
+def test_trims_beside_a_failed_write_do_not_hide_it(root):
+    store = make(root)
+    store.start()
+    try:
+        store.run_interval_ms = 0
+        (root / "T").write_text("in the way")
+        store.add(b"T", 0, records(0, 120))
+        for number in range(300):
+            store.drop(number // 10 * RECORD)
+            store.run_turn(int(time.time() * 1000), 1 << 60)
+            store.wait_for_writer(1)
+            assert store.persisted_log_offset == 0
+        assert store.counters()["write_failures"] > 1
+        (root / "T").unlink()
+        wait_until(store, lambda: store.persisted_log_offset == store.log_end)
+        assert file_units(root, "T", 0)[29:120] == records(29, 91)
+    finally:
+        store.stop()
+
+
 def test_no_checkpoint_passes_a_write_that_failed(root, tmp_path):
     path = tmp_path / "checkpoint"
     store = make(root, checkpoint_path=os.fspath(path))
