@@ -422,9 +422,9 @@ cdef void run_turn(ShardState s) noexcept nogil:
     woken = gather(s)
     if woken or not spsc_is_empty(&s.link.to_reactor):
         run_control(s)
-    if s.postponed.first != NULL:
-        try_postponed(s)
     take_asked(s)
+    if s.postponed.first != NULL:
+        try_postponed(s)                    # behind it: they may wait for its places
     if s.net.unread_count(UNREAD_SHARE) > 0 and spsc_is_empty(&s.link.to_control):
         s.net.go_on_reading_all(UNREAD_SHARE)
     merge_turn(s)

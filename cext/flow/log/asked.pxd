@@ -5,11 +5,12 @@
 
 So the end of an old transaction and what a consumer sends back late wait for the disk as pulls of
 old messages do, and nobody else waits. A record that is not to be had is told to the handler as
-damaged. The client may be gone meanwhile; the end of a transaction counts all the same.
+damaged. The client may be gone meanwhile; the end of a transaction counts all the same, unless the
+transaction was given up before: then control would have to help.
 
-At most ASKED_MAX are under way; who comes then is refused, or postponed if nobody would hear of
-it. They are malloc'd, with room for a record of ordinary size; a larger one is read into a jumbo
-buffer.
+At most ASKED_MAX are under way, half of them of one client, with ASKED_BYTES; who comes then is
+refused, or postponed if nobody would hear of it. They are malloc'd, with room for a record of
+ordinary size, and once more for a larger one: it is the disk that they wait for.
 
 Example: 36 with offset 4096, which is on the disk: 100 us later the copy is stored and answered.
 """

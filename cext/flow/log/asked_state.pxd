@@ -5,13 +5,15 @@ from cext.store.disk_reader cimport ReadJob
 
 cdef enum:
     ASKED_MAX = 128
-    ASKED_RECORD_BYTES = 8192       # of a record, without a jumbo buffer
+    ASKED_RECORD_BYTES = 8192       # of a record, without more memory for it
+    ASKED_BYTES = 33554432          # of frames and large records in all
 
 cdef struct AskedFrame:
     ReadJob read
     uint64_t connection_id
     bint resubmitted                # control has helped with it already
-    uint8_t* jumbo                  # owned, or NULL
+    uint8_t* large                  # owned: for a record that `data` has no room for, or NULL
+    uint64_t held_bytes             # of the frame, and of `large`
     uint64_t frame_bytes
     uint8_t data[0]                 # ASKED_RECORD_BYTES for the record, then the whole frame
 
@@ -20,10 +22,11 @@ cdef struct Asked:
     int32_t count
     AskedFrame* read[ASKED_MAX]     # of these, whose record has been read, oldest first
     int32_t read_count
+    uint64_t held_bytes             # of all of them
     uint64_t records                # ever asked for
     # What a handler finds (log_view.pxd).
     int64_t wanted                  # NEED_RECORD: where the record begins
     int64_t given                   # the record that has been read for this request, or -1
-    int given_status                # OK, CORRUPT: there is none, NOT_READY: no buffer for it
+    int given_status                # OK, CORRUPT: there is none, NOT_READY: no memory for it
     const uint8_t* bytes            # of it
     uint64_t byte_count
