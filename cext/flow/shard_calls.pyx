@@ -472,19 +472,6 @@ cdef class ShardCalls:
         self._call(<CallFn> call_end_halves, &x)
         return x.results[0]
 
-    def move_half(self, int64_t offset, int64_t log_offset, int64_t to_offset,
-                  int64_t to_log_offset):
-        """The half message was stored anew: ends it, and has a late end of it count for the copy.
-        False: it had been ended in the meantime, and the copy is ended."""
-        cdef Arguments x
-        names(&x, b"", b"")
-        x.numbers[0] = offset
-        x.numbers[1] = log_offset
-        x.numbers[2] = to_offset
-        x.numbers[3] = to_log_offset
-        self._call(<CallFn> call_move_half, &x)
-        return x.results[0] != 0
-
     def open_halves(self, int64_t after, int32_t limit):
         """(everything below is ended, where to go on, offsets of open half messages)."""
         cdef Arguments x

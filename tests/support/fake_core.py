@@ -377,12 +377,6 @@ class FakeCore:
             self.first_half += 1
         return fresh
 
-    def move_half(self, offset: int, log_offset: int, to_offset: int, to_log_offset: int) -> bool:
-        if self.end_halves([offset], 1):
-            return True
-        self.end_halves([to_offset], 1)
-        return False
-
     def open_halves(self, after: int, limit: int) -> tuple[int, int, list[int]]:
         after = max(after, self.first_half)
         end = len(self.queues.get((b"RMQ_SYS_TRANS_HALF_TOPIC", 0), []))

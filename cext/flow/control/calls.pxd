@@ -49,6 +49,5 @@ cdef void call_set_delay_levels(ShardState s, Arguments* x) noexcept nogil
 cdef void call_delay_offsets(ShardState s, Arguments* x) noexcept nogil
 cdef void call_start_transactions(ShardState s, Arguments* x) noexcept nogil
 cdef void call_end_halves(ShardState s, Arguments* x) noexcept nogil
-cdef void call_move_half(ShardState s, Arguments* x) noexcept nogil
 cdef void call_open_halves(ShardState s, Arguments* x) noexcept nogil
 cdef void call_drop_segment(ShardState s, Arguments* x) noexcept nogil

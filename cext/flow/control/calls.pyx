@@ -22,12 +22,12 @@ from cext.flow.tables.offset_table cimport (
     offset_reset,
     offsets_remove,
 )
-from cext.flow.send.open_halves cimport HalfMove, half_end, half_is_ended
+from cext.flow.send.open_halves cimport half_end, half_is_ended
 from cext.flow.delay.schedule cimport schedule_open
 from cext.flow.shard_state cimport TEXT_MAX
 from cext.flow.tables.sql_filter cimport SqlFilter, expression_put, sql_filter_make
 from cext.flow.tables.topic_table cimport Topic, topic_put, topic_queue, topic_remove
-from cext.flow.send.transaction cimport end_half, move_half
+from cext.flow.send.transaction cimport end_half
 from cext.memory.name_map cimport NameEntry, name_map_find, name_map_next
 from cext.store.consume_queue cimport (
     UNIT_BYTES,
@@ -346,18 +346,6 @@ cdef void call_end_halves(ShardState s, Arguments* x) noexcept nogil:
         elif end_half(s, offsets[i]) != OK:
             break
         x.results[0] += 1
-
-
-cdef void call_move_half(ShardState s, Arguments* x) noexcept nogil:
-    """numbers: offset in the half queue and log offset of a half message, the same of its new copy.
-    results[0]: it was open; 0: it had been ended, and the copy is ended now."""
-    cdef HalfMove move
-    move.offset = x.numbers[0]
-    move.log_offset = x.numbers[1]
-    move.to_offset = x.numbers[2]
-    move.to_log_offset = x.numbers[3]
-    x.results[0] = move_half(s, &move)
-    x.status = OK
 
 
 cdef void call_open_halves(ShardState s, Arguments* x) noexcept nogil:

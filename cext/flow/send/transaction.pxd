@@ -35,6 +35,5 @@ cdef int end_transaction(ShardState s, Connection* c, const Header* h,
 cdef void write_ops(ShardState s) noexcept nogil
 # The half is ended without a request: control stored it elsewhere. An op entry says so.
 cdef int end_half(ShardState s, int64_t offset) noexcept nogil
-# The same for one that control stored anew as another half message. False: it had been ended in the
-# meantime, and the other one is ended.
-cdef bint move_half(ShardState s, const HalfMove* move) noexcept nogil
+# An open one was stored anew as another half message: a late end of it counts for that one.
+cdef void move_half(ShardState s, const HalfMove* move) noexcept nogil

@@ -163,14 +163,10 @@ cdef int end_half(ShardState s, int64_t offset) noexcept nogil:
     return OK
 
 
-cdef bint move_half(ShardState s, const HalfMove* move) noexcept nogil:
-    cdef bint open = not half_is_ended(&s.halves, move.offset)
-    cdef int64_t ended = move.offset if open else move.to_offset
-    if open:
-        half_note_move(&s.halves, move)
-    note_op(s, ended)                       # if it does not fit, a crash means one check more
-    half_end(&s.halves, ended)
-    return open
+cdef void move_half(ShardState s, const HalfMove* move) noexcept nogil:
+    half_note_move(&s.halves, move)
+    note_op(s, move.offset)                 # if it does not fit, a crash means one check more
+    half_end(&s.halves, move.offset)
 
 
 # ------------------------------------------------------------------- the request
