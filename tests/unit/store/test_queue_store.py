@@ -8,6 +8,7 @@ failing disk beyond what an unwritable directory shows, and the order of things 
 import os
 import struct
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,15 @@ def root(tmp_path):
 
 def make(root, pool_chunks=4096, **more):
     return QueueStore(os.fspath(root), entries_per_file=PER_FILE, pool_chunks=pool_chunks, **more)
+
+
+@contextmanager
+def running(store):
+    store.start()
+    try:
+        yield
+    finally:
+        store.stop()
 
 
 def records(first, count, start=0, tag=7):
@@ -90,8 +100,7 @@ def test_flush_writes_units_as_rocketmq_does_into_files_of_exact_length(root):
 
 def test_threads_persist_everything_and_the_mark_follows(root):
     store = make(root)
-    store.start()
-    try:
+    with running(store):
         everything = {}
         for number in range(50):
             key = (b"T%d" % (number % 5), number // 5)
@@ -104,14 +113,11 @@ def test_threads_persist_everything_and_the_mark_follows(root):
             assert file_units(root, topic.decode(), queue_id)[: len(entries)] == entries
         assert store.counters()["write_failures"] == 0
         assert store.counters()["queues_with_files"] == 50
-    finally:
-        store.stop()
 
 
 def test_partial_tails_are_handed_over_again_when_they_grow(root):
     store = make(root)
-    store.start()
-    try:
+    with running(store):
         store.run_interval_ms = 0
         entries = []
         for step in range(40):
@@ -120,8 +126,6 @@ def test_partial_tails_are_handed_over_again_when_they_grow(root):
             entries += more
             wait_until(store, lambda: store.persisted_log_offset == store.log_end)
             assert file_units(root, "T", 0)[: len(entries)] == entries
-    finally:
-        store.stop()
 
 
 def test_reads_below_memory_come_from_the_file(root):
@@ -212,8 +216,7 @@ def test_without_a_disk_a_full_pool_refuses_and_goes_on_when_it_is_back(root):
 
 def test_a_failed_write_is_tried_again_and_the_mark_waits_for_it(root):
     store = make(root)
-    store.start()
-    try:
+    with running(store):
         store.run_interval_ms = 0
         (root / "T").write_text("in the way")
         store.add(b"T", 0, records(0, 120))
@@ -225,14 +228,11 @@ def test_a_failed_write_is_tried_again_and_the_mark_waits_for_it(root):
         wait_until(store, lambda: store.persisted_log_offset == store.log_end)
         assert file_units(root, "T", 0)[:120] == records(0, 120)
         assert file_units(root, "U", 0)[:120] == records(120, 120)
-    finally:
-        store.stop()
 
 
 def test_a_write_that_failed_beside_another_job_is_tried_again_too(root):
     store = make(root)
-    store.start()
-    try:
+    with running(store):
         store.run_interval_ms = 0
         (root / "T").write_text("in the way")
         store.add(b"T", 0, records(0, 120))
@@ -243,14 +243,11 @@ def test_a_write_that_failed_beside_another_job_is_tried_again_too(root):
         (root / "T").unlink()
         wait_until(store, lambda: store.persisted_log_offset == store.log_end)
         assert file_units(root, "T", 0)[50:120] == records(50, 70)
-    finally:
-        store.stop()
 
 
 def test_trims_beside_a_failed_write_do_not_hide_it(root):
     store = make(root)
-    store.start()
-    try:
+    with running(store):
         store.run_interval_ms = 0
         (root / "T").write_text("in the way")
         store.add(b"T", 0, records(0, 120))
@@ -263,15 +260,12 @@ def test_trims_beside_a_failed_write_do_not_hide_it(root):
         (root / "T").unlink()
         wait_until(store, lambda: store.persisted_log_offset == store.log_end)
         assert file_units(root, "T", 0)[29:120] == records(29, 91)
-    finally:
-        store.stop()
 
 
 def test_no_checkpoint_passes_a_write_that_failed(root, tmp_path):
     path = tmp_path / "checkpoint"
     store = make(root, checkpoint_path=os.fspath(path))
-    store.start()
-    try:
+    with running(store):
         store.run_interval_ms = store.sync_interval_ms = 0
         store.add(b"T", 0, records(0, 120))
         wait_until(store, lambda: store.persisted_log_offset == 120 * RECORD)
@@ -282,8 +276,6 @@ def test_no_checkpoint_passes_a_write_that_failed(root, tmp_path):
         wait_until(store, lambda: store.counters()["write_failures"] >= failures + 3)
         with pytest.raises(StoreError):
             store.flush(2000, 1 << 60, 100)
-    finally:
-        store.stop()
     values = decode_checkpoint(path.read_bytes())
     assert values["persisted_offset"] == 120 * RECORD
     assert values["synced_offset"] <= 120 * RECORD
@@ -350,8 +342,7 @@ def test_dropping_the_start_of_the_log_moves_min_and_deletes_files(root):
 
 def test_dropping_works_while_the_writer_runs(root):
     store = make(root)
-    store.start()
-    try:
+    with running(store):
         for number in range(300):
             store.add(b"T", number, records(number * 10, 10))
         store.flush(1000, 1 << 60)
@@ -360,14 +351,11 @@ def test_dropping_works_while_the_writer_runs(root):
             store, lambda: store.snapshot(b"T", 149)[0] == 10 and store.snapshot(b"T", 150)[0] == 5
         )
         assert store.snapshot(b"T", 151)[0] == 0
-    finally:
-        store.stop()
 
 
 def test_a_deleted_topic_leaves_no_file_and_may_come_back(root):
     store = make(root)
-    store.start()
-    try:
+    with running(store):
         for number in range(4):
             store.add(b"T", number, records(number * 10, 10))
         store.add(b"TT", 0, records(40, 10))
@@ -384,14 +372,11 @@ def test_a_deleted_topic_leaves_no_file_and_may_come_back(root):
         assert store.remove_topic(b"NONE") == 0
         assert read_all(store, b"TT", 0, 0, 10) == records(40, 10)
         assert sorted(store.queue_names()) == [(b"TT", 0)]
-    finally:
-        store.stop()
 
 
 def test_deleting_in_the_middle_of_a_run_is_harmless(root):
     store = make(root)
-    store.start()
-    try:
+    with running(store):
         for number in range(1000):
             store.add(b"T%d" % (number % 2), number // 2, records(number, 1))
         store.run_interval_ms = 0
@@ -400,8 +385,6 @@ def test_deleting_in_the_middle_of_a_run_is_harmless(root):
         wait_until(store, lambda: store.persisted_log_offset == store.log_end)
         wait_until(store, lambda: not (root / "T1").exists())
         assert len(list((root / "T0").iterdir())) == 500
-    finally:
-        store.stop()
 
 
 def test_snapshot_has_the_units_that_no_file_has(root):
@@ -419,12 +402,9 @@ def test_snapshot_has_the_units_that_no_file_has(root):
 def test_the_checkpoint_carries_the_marks(root, tmp_path):
     path = tmp_path / "checkpoint"
     store = make(root, checkpoint_path=os.fspath(path))
-    store.start()
-    try:
+    with running(store):
         store.add(b"T", 0, records(0, 100))
         store.flush(123_456, 1 << 60)
-    finally:
-        store.stop()
     page = path.read_bytes()
     assert len(page) == 4096
     values = decode_checkpoint(page)
@@ -439,8 +419,7 @@ def test_the_checkpoint_carries_the_marks(root, tmp_path):
 def test_the_log_must_be_durable_before_the_checkpoint_says_synced(root, tmp_path):
     path = tmp_path / "checkpoint"
     store = make(root, checkpoint_path=os.fspath(path))
-    store.start()
-    try:
+    with running(store):
         store.sync_interval_ms = 0
         store.run_interval_ms = 0
         store.add(b"T", 0, records(0, 100))
@@ -450,8 +429,6 @@ def test_the_log_must_be_durable_before_the_checkpoint_says_synced(root, tmp_pat
             store.wait_for_writer(20)
         assert store.synced_log_offset == 0
         wait_until(store, lambda: store.synced_log_offset == 100 * RECORD, 100 * RECORD)
-    finally:
-        store.stop()
 
 
 def test_a_fuller_model_run_agrees_with_plain_lists(root):
@@ -459,10 +436,9 @@ def test_a_fuller_model_run_agrees_with_plain_lists(root):
 
     choice = random.Random(20261121)
     store = make(root, pool_chunks=300)
-    store.start()
     model: dict[tuple[bytes, int], list] = {}
     log = 0
-    try:
+    with running(store):
         store.run_interval_ms = 0
         for step in range(3000):
             key = (b"T%d" % choice.randrange(4), choice.randrange(12))
@@ -483,8 +459,6 @@ def test_a_fuller_model_run_agrees_with_plain_lists(root):
                 store.remove_topic(key[0])
                 model = {k: v for k, v in model.items() if k[0] != key[0]}
         store.flush(1 << 40, 1 << 60)
-    finally:
-        store.stop()
     for (topic, queue_id), entries in model.items():
         assert file_units(root, topic.decode(), queue_id)[: len(entries)] == entries
     assert {Path(root, t.decode(), str(q)).exists() for t, q in model} == {True}
