@@ -141,19 +141,25 @@ def test_ends_that_come_before_the_transactions_are_loaded_wait(make: Make) -> N
     halves = [send_half(first, b"%d" % n) for n in range(300)]
     first.stop()
     second = make(started=False)
-    producer, other = second.connect(), second.connect()
-    producer.put(*map(end, halves), send("t", b"answered all the same", 5))
+    # What comes after an end that waits is left unread, so each of these must be one read.
+    producers = [second.connect() for _ in range(10)]
+    for n, producer in enumerate(producers):
+        behind = send("t", b"answered all the same", 5)
+        producer.put(*map(end, halves[n * 30 : n * 30 + 30]), behind)
     second.until(lambda counters: counters["postponed"] == 300)
-    assert second.core.stats()["unread_postponed"] == 1
-    assert producer.reply().opaque == 5  # it came with them
-    producer.put(send("t", b"x", 6))
-    assert producer.is_silent()
+    assert second.core.stats()["unread_postponed"] == 10
+    for producer in producers:
+        assert producer.reply().opaque == 5  # it came with them
+        producer.put(send("t", b"x", 6))
+    assert producers[0].is_silent()
+    assert all(producer.is_silent(0) for producer in producers)
+    other = second.connect()
     assert other.ask(send("t", b"x", 1)).code == 0
     other.put(end((300, 1)))
     other.reset()
     second.core.start_transactions(0, 1)
     second.until(lambda counters: counters["transactions_committed"] == 300)
-    assert producer.reply().opaque == 6
+    assert [producer.reply().opaque for producer in producers] == [6] * 10
     counters = second.core.stats()
     assert (counters["postponed_dropped"], counters["unread_postponed"]) == (0, 0)
     assert second.core.open_halves(0, 9)[0] == 300
