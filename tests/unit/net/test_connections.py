@@ -111,10 +111,9 @@ def test_a_client_that_does_not_read_is_not_read_and_harms_nobody(tmp_path: Path
         count = 100  # 80 MB of replies, were they all made
         deaf.put(*(pull("g", "t", 0, n) for n in range(count)))
         shard.until(lambda counters: counters["socket_stalls"] > 0)
-        before = shard.core.stats()["sent_bytes"]
         for n in range(50):
             assert other.ask(send("t", b"x", n)).code == 0
-        assert shard.core.stats()["sent_bytes"] - before < 2 * MIB
+        assert shard.core.stats()["sent_bytes"] < 16 * MIB  # what the kernel holds is some MiB
         # It reads again: all that it asked for comes, each answer once, none cut or mixed up.
         found = deaf.replies(count)
         assert sorted(found) == list(range(count))
