@@ -77,7 +77,7 @@ cdef struct Counters:
     uint64_t turns
     uint64_t write_outs
     uint64_t sent_back              # by consumers, to come again
-    uint64_t dead_letters           # by consumers, for the last time
+    uint64_t dead_letters           # sent back, or by clients to their retry topic, once too often
     uint64_t tail_full              # appends refused because the ring or store pool was full
     uint64_t sizes[SIZE_BUCKETS]    # records by the number of bits of their size
     int64_t tail_high               # most bytes ever between `written` and `appended`

@@ -10,7 +10,8 @@ each:
 `!` is required. Whether the body is a batch is said by `m` / batch, not by the code.
 
 Example: {"a":"PG","b":"T","c":"TBW102","d":"4","e":"0","f":"0","g":"1700000000000","h":"0"} ->
-queue_id 0, max_reconsume_times -1, properties absent. Without "e": MISSING_FIELD, bad_field "e".
+queue_id 0, has_max_reconsume_times False, properties absent. Without "e": MISSING_FIELD and
+bad_field "e".
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -29,7 +30,8 @@ cdef struct SendRequest:
     int32_t sys_flag               # message bits, as sent
     int32_t flag                   # the user's own
     int32_t reconsume_times        # 0 when absent
-    int32_t max_reconsume_times    # -1 when absent
+    bint has_max_reconsume_times   # else the group's own counts
+    int32_t max_reconsume_times    # any number; 0 when absent
     bint unit_mode
     bint batch
     const char* bad_field          # with any status but OK: the field, spelled as the client would

@@ -84,7 +84,7 @@ cdef int read_send_request(const Header* header, SendRequest* out) noexcept nogi
     cdef const Text* slots[SLOTS_OF_SEND]
     cdef int bad
     out.reconsume_times = 0
-    out.max_reconsume_times = -1
+    out.max_reconsume_times = 0
     if spells_names_out(header.code):
         sort_into_slots(&long_names, header, slots, SLOTS_OF_SEND)
     else:
@@ -101,6 +101,7 @@ cdef int read_send_request(const Header* header, SendRequest* out) noexcept nogi
     out.topic = slots[1][0]
     out.default_topic = slots[2][0]
     out.properties = slots[8][0] if slots[8] != NULL else text_of(NULL, 0)
+    out.has_max_reconsume_times = slots[11] != NULL
     out.unit_mode = slots[10] != NULL and text_is_true(slots[10])
     out.batch = slots[12] != NULL and text_is_true(slots[12])
     return Status.OK
@@ -135,7 +136,8 @@ def read(bytes data not None, uint8_t serialize_type) -> dict[str, object]:
         "sys_flag": request.sys_flag,
         "flag": request.flag,
         "reconsume_times": request.reconsume_times,
-        "max_reconsume_times": request.max_reconsume_times,
+        "max_reconsume_times": request.max_reconsume_times if request.has_max_reconsume_times
+        else None,
         "unit_mode": bool(request.unit_mode),
         "batch": bool(request.batch),
     }

@@ -1,9 +1,9 @@
 """Handlers of sends that the reactor handed over: 10, 310, 320.
 
-The reactor hands over what goes to a topic it does not know, and to a %RETRY% topic what came too
-often or belongs to a group that consumes in order. The checks are RocketMQ's, in its order. When
-none fails the reactor is told what it did not know and gets the frame back (core.resubmit); it
-never hands the same frame over twice.
+The reactor hands over what goes to a topic it does not know: its own, or the dead letters of its
+group (cext/flow/send/dead_letter.pxd). The checks are RocketMQ's, in its order. When none fails the
+reactor is told what it did not know and gets the frame back (core.resubmit); it never hands the
+same frame over twice.
 
     1   before startAcceptSendRequestTimeStamp                          1
     2   broker not writable and the topic is ordered                    16
@@ -12,12 +12,13 @@ never hands the same frame over twice.
     5   topic unknown: create it like defaultTopic, or as retry topic   17
     6   queueId beyond the topic's queues                               29
     7   %RETRY%group: group unknown                                     26
-                      reconsumed too often, or group is orderly -> to %DLQ%group instead
     8   batch: retry topic, delayed, transactional, long topic          13
     9   no body, body or properties too long                            13
     10  transaction messages while rejectTransactionMessage is set      16
+    11  %RETRY%group: reconsumed too often, or the group is orderly
+                      -> %DLQ%group is there; it has no permission      16
 
-Sends that wait for their topic's creation are given back in the order of their arrival.
+Sends that wait for a topic's creation are given back in the order of their arrival.
 
 Example: 310 {b: "new", c: "TBW102", d: "4", e: "3", ..} creates "new" with 4 queues and goes back;
 with e "4" it is answered with 29, and the topic is not created.
@@ -30,11 +31,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmq.broker import names
+from rmq.broker.groups import GroupConfig
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.topic_config import PERM_READ, PERM_WRITE, TopicConfig
 from rmq.codes import RequestCode, ResponseCode
-from rmq.format.message import decode_properties, encode_properties
-from rmq.format.remoting import Command, encode
+from rmq.format.message import decode_properties
+from rmq.format.remoting import Command
 from rmq.format.store_files import SYS_FLAGS_KNOWN
 
 if TYPE_CHECKING:
@@ -102,7 +104,8 @@ class SendHeader:
             reconsume_times_max=command.int_field(
                 spelling(command, "maxReconsumeTimes"), None, *_I32
             ),
-            batch=command.bool_field(spelling(command, "batch"), False),
+            batch=command.code == RequestCode.SEND_BATCH_MESSAGE
+            or command.bool_field(spelling(command, "batch"), False),
         )
 
 
@@ -111,29 +114,41 @@ def spelling(command: Command, name: str) -> str:
     return name if command.code in _LONG_NAMES else _SHORT[name]
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    request: Request
+    done: asyncio.Future[Reply]
+    rest: tuple[TopicConfig, ...]  # to be created afterwards
+
+
 class TopicCreations:
-    """Sends that wait for their topic. Owned by the control thread."""
+    """Sends that wait for their topics. Owned by the control thread."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[tuple[Request, asyncio.Future[Reply]]]] = {}
+        self._waiting: dict[str, list[_Waiting]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __contains__(self, topic: str) -> bool:
         return topic in self._waiting
 
-    def wait(self, broker: "Broker", request: Request, config: TopicConfig) -> Awaitable[Reply]:
-        """Queues the send behind the creation of its topic, which starts when it is the first."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Reply] = loop.create_future()
+    def wait(
+        self, broker: "Broker", request: Request, config: TopicConfig, *rest: TopicConfig
+    ) -> Awaitable[Reply]:
+        """Queues the send behind the creation of its topic, which starts when it is the first; and
+        then behind that of the others."""
+        done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._queue(broker, config, _Waiting(request, done, rest))
+        return done
+
+    def _queue(self, broker: "Broker", config: TopicConfig, send: _Waiting) -> None:
         waiting = self._waiting.get(config.name)
-        if waiting is None:
-            self._waiting[config.name] = [(request, future)]
-            task = loop.create_task(self._create(broker, config))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        else:
-            waiting.append((request, future))
-        return future
+        if waiting is not None:
+            waiting.append(send)
+            return
+        self._waiting[config.name] = [send]
+        task = asyncio.get_running_loop().create_task(self._create(broker, config))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _create(self, broker: "Broker", config: TopicConfig) -> None:
         failure: Exception | None = None
@@ -141,16 +156,20 @@ class TopicCreations:
             await broker.topics.create(config)
         except Exception as error:
             failure = error
-        for request, future in self._waiting.pop(config.name):
-            if future.done():  # answered already: too many were waiting
+        for send in self._waiting.pop(config.name):
+            if send.done.done():  # answered already: too many were waiting
                 continue
             try:
                 if failure is not None:
                     raise failure
-                broker.core.resubmit(request.connection.number, request.frame)
-                future.set_result(None)
+                if send.rest:
+                    following = _Waiting(send.request, send.done, send.rest[1:])
+                    self._queue(broker, send.rest[0], following)
+                    continue
+                broker.core.resubmit(send.request.connection.number, send.request.frame)
+                send.done.set_result(None)
             except Exception as error:
-                future.set_exception(error)
+                send.done.set_exception(error)
 
 
 def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
@@ -167,7 +186,6 @@ def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
     if retry:
         group = broker.groups.require(header.topic.removeprefix(names.RETRY_PREFIX))
     config = broker.topics.get(header.topic)
-    known = config is not None and header.topic not in broker.creations
     if config is None:
         config = (
             TopicConfig(header.topic, group.retry_queues, group.retry_queues)
@@ -182,14 +200,25 @@ def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
             f"queueId {header.queue_id} is illegal: topic[{header.topic}] has "
             f"{config.read_queues} read and {config.write_queues} write queues",
         )
-    if group is not None and _is_dead(broker, command, header, group.name, group.retry_times_max):
-        return _to_dead_letters(broker, request, header, group.name)
     _check_message(broker, command, header)
-    if not known:
-        return broker.creations.wait(broker, request, config)
-    broker.topics.tell_core(header.topic)
+    topics = [config]
+    if group is not None:
+        if _is_dead(broker, command, header, group):
+            topics.append(_dead_letters(broker, group.name))
+        broker.groups.tell_core(group.name)
+        broker.locks.tell_core(group.name)
+    missing = [each for each in topics if not _is_made(broker, each.name)]
+    for each in topics:
+        if each not in missing:
+            broker.topics.tell_core(each.name)
+    if missing:
+        return broker.creations.wait(broker, request, *missing)
     broker.core.resubmit(request.connection.number, request.frame)
     return None
+
+
+def _is_made(broker: "Broker", topic: str) -> bool:
+    return topic in broker.topics and topic not in broker.creations
 
 
 def check_broker(broker: "Broker", header: SendHeader) -> None:
@@ -247,29 +276,17 @@ def _check_message(broker: "Broker", command: Command, header: SendHeader) -> No
         )
 
 
-def _is_dead(
-    broker: "Broker", command: Command, header: SendHeader, group: str, times_max: int
-) -> bool:
+def _is_dead(broker: "Broker", command: Command, header: SendHeader, group: GroupConfig) -> bool:
     """Whether a send to %RETRY%group belongs to the dead letters."""
+    times_max = group.retry_times_max
     if command.version >= VERSION_RECONSUME and header.reconsume_times_max is not None:
         times_max = header.reconsume_times_max
-    return header.reconsume_times > times_max or broker.locks.held_by_anyone(group)
+    return header.reconsume_times > times_max or broker.locks.held_by_anyone(group.name)
 
 
-async def _to_dead_letters(
-    broker: "Broker", request: Request, header: SendHeader, group: str
-) -> Reply:
-    """The same send, to queue 0 of %DLQ%group and without its delay; the reactor answers it."""
-    topic = await broker.topics.create_dead_letter(group)
+def _dead_letters(broker: "Broker", group: str) -> TopicConfig:
+    """The group's %DLQ% topic, as it is or is to be."""
+    topic = broker.topics.dead_letter(group)
     if not topic.perm & (PERM_READ | PERM_WRITE):
         raise Refusal(ResponseCode.NO_PERMISSION, f"topic[{topic.name}] takes no messages")
-    command = request.command
-    kept = {name: value for name, value in header.found().items() if name != "DELAY"}
-    command.fields = {
-        **command.fields,
-        spelling(command, "topic"): topic.name,
-        spelling(command, "queueId"): "0",
-        spelling(command, "properties"): encode_properties(kept).decode(),
-    }
-    broker.core.resubmit(request.connection.number, encode(command)[4:])
-    return None
+    return topic

@@ -220,8 +220,13 @@ class TopicTable:
             TopicConfig(names.retry_topic(group), queues, queues, _READ_WRITE, sys_flag=flag)
         )
 
+    def dead_letter(self, group: str) -> TopicConfig:
+        """The topic of the group's dead letters, as it is or is to be created."""
+        name = names.dlq_topic(group)
+        return self._topics.get(name) or TopicConfig(name, 1, 1, _READ_WRITE)
+
     async def create_dead_letter(self, group: str) -> TopicConfig:
-        return await self.create(TopicConfig(names.dlq_topic(group), 1, 1, _READ_WRITE))
+        return await self.create(self.dead_letter(group))
 
     def mark_ordered(self, ordered: Iterable[str]) -> None:
         """Takes over which topics the name server calls ordered; it never unmarks one."""

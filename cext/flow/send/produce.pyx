@@ -24,6 +24,7 @@ from cext.flow.log.append cimport (
 )
 from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.delay.recall_handle cimport has_recall_handle
+from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
 from cext.flow.send.redirect cimport (
     NO_TRANSACTION,
     NOT_STARTED,
@@ -43,7 +44,6 @@ from cext.flow.replying cimport (
     SYSTEM_ERROR,
     reply_error,
 )
-from cext.flow.send.send_back cimport may_retry
 from cext.flow.shard_state cimport BATCH_IDS_BYTES, DISPATCH_MAX
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.trouble cimport poison_remark, tell_troubles
@@ -202,7 +202,8 @@ cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h
 
 
 cdef int produce_single(ShardState s, Connection* c, const Header* h, const Frame* f,
-                        const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
+                        const SendRequest* r, Topic* topic, Queue* queue,
+                        bint dead) noexcept nogil:
     cdef Message m
     cdef Appended a
     cdef AckQueue* acks
@@ -239,6 +240,7 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
         status = append_redirected(s, topic, queue, &m, False, &a)
     if status != OK:
         return refuse_status(s, c, h, status)
+    s.counters.dead_letters += dead
     if one_way:
         return 0
     acks = &s.await_durable if s.options.sync_flush and a.properties.wait_store_ok \
@@ -428,19 +430,24 @@ cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
                  bint resubmitted) noexcept nogil:
     cdef SendRequest r
     cdef Topic* topic
+    cdef Topic* dead = NULL             # where a send to a retry topic goes instead
     cdef Queue* queue
     cdef char remark[256]
+    cdef bint batch, known
     cdef int checked
     if read_send_request(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the send's field %s is missing or not a number",
                  r.bad_field)
         return refuse(s, c, h, SYSTEM_ERROR, remark)
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
-    if topic == NULL or (topic.is_retry and not resubmitted
-                         and not may_retry(s, h, &r, topic)):
+    batch = r.batch or h.code == SEND_BATCH_MESSAGE
+    known = topic != NULL
+    if known and topic.is_retry and not batch:
+        known = find_dead_letters(s, h, &r, topic, resubmitted, &dead)
+    if not known:
         if resubmitted:
-            return refuse(s, c, h, SYSTEM_ERROR, b"the topic was deleted while the message was on "
-                          b"its way; send again")
+            return refuse(s, c, h, SYSTEM_ERROR, b"the topic or its group was deleted or changed "
+                          b"while the message was on its way; send again")
         return 1
     if s.options.fast_failure and s.stalled_ms >= s.options.send_wait_ms and not resubmitted:
         return refuse_late(s, c, h)
@@ -450,12 +457,20 @@ cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
     if 0 <= r.queue_id < topic.queue_slots:
         prefetch(topic.queues[r.queue_id])
     checked = check_send(s, c, h, f, &r, topic)
+    if checked == 1 and dead != NULL:
+        topic = dead
+        r.queue_id = 0
+        checked = check_send(s, c, h, f, &r, topic)
     if checked != 1:
         return checked
     queue = topic_queue(topic, s.queues,
                         r.queue_id if r.queue_id >= 0 else choose_queue(s, topic))
     if queue == NULL:
         return refuse(s, c, h, SYSTEM_ERROR, b"no memory for the topic's queue")
-    if r.batch or h.code == SEND_BATCH_MESSAGE:
+    if batch:
         return produce_batch(s, c, h, f, &r, topic, queue)
-    return produce_single(s, c, h, f, &r, topic, queue)
+    if dead != NULL:
+        checked = leave_delay_out(s, &r.properties)
+        if checked != OK:
+            return refuse_status(s, c, h, checked)
+    return produce_single(s, c, h, f, &r, topic, queue, dead != NULL)

@@ -3,28 +3,22 @@
     36 CONSUMER_SEND_MSG_BACK   offset -> the stored message -> a copy, reconsume times + 1, to
         %RETRY%group, after delay level delayLevel (0: the group's own, else 3 + times so far)
         %DLQ%group, at once, when it came maxReconsumeTimes times already or delayLevel < 0
-    a send to %RETRY%group      what clients do when 36 fails: an ordinary send, as long as it did
-                                not come too often and nobody consumes the group in order
+
+Dead letters, and sends that clients make themselves when 36 fails: dead_letter.pxd.
 
 The copy has the body, tags, keys, flag and born fields of the source. RETRY_TOPIC names its first
 topic, ORIGIN_MESSAGE_ID its first id; WAIT is false, DELAY the level (0 among the dead letters).
 The answer leaves when the copy is written: a killed broker has it, still waiting or delivered.
 
 A record that is not in memory is fetched first (asked.pxd). A group or topic that is not there: the
-frame goes to control, which makes it and gives the frame back. Sends to %RETRY% that are to become
-dead letters are control's work too.
+frame goes to control, which makes it and gives the frame back.
 
 Example: the first failure in group g gives reconsume times 1, level 3: 10 s later the consumer gets
 the message from %RETRY%g.
 """
 from cext.flow.shard_state cimport ShardState
-from cext.flow.tables.topic_table cimport Topic
 from cext.net.connection cimport Connection
 from cext.wire.header cimport Header
-from cext.wire.send_request cimport SendRequest
 
 # 0: taken or refused; 1: the control thread has to help; NEED_RECORD; -1: close the connection.
 cdef int send_back(ShardState s, Connection* c, const Header* h, bint resubmitted) noexcept nogil
-# Whether a send to this %RETRY% topic may go there; else the control thread decides.
-cdef bint may_retry(ShardState s, const Header* h, const SendRequest* r,
-                    const Topic* topic) noexcept nogil

@@ -1,6 +1,6 @@
 """Messages that come again. See send_back.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from cext.base.status cimport ABSENT, CORRUPT, NO_SPACE, NOT_READY, OK, POISONED, RING_FULL
 from cext.flow.log.ack_queue cimport PendingAck, ack_queue_push, ack_queue_reserve
@@ -24,7 +24,13 @@ from cext.flow.replying cimport (
     SYSTEM_ERROR,
     reply_error,
 )
-from cext.flow.tables.topic_table cimport PERM_WRITE, topic_queue
+from cext.flow.send.dead_letter cimport (
+    DEAD_PREFIX_BYTES,
+    RETRY_PREFIX_BYTES,
+    retries_max,
+    topic_of_group,
+)
+from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RecordView
@@ -44,9 +50,6 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
-    NAME_MAX = 256                  # a topic's
-    PREFIX_BYTES = 7                # %RETRY%
-    VERSION_RECONSUME = 121         # V3_4_9: from here on a request's maxReconsumeTimes counts
     FIRST_LEVEL = 3
     ADDED_BYTES_MAX = 900           # two topics of 255, an id of 56, numbers and the names
 
@@ -59,17 +62,6 @@ LEFT_OUT[3] = "REAL_TOPIC"
 LEFT_OUT[4] = "REAL_QID"
 LEFT_OUT[5] = "DELAY"
 LEFT_OUT[6] = "WAIT"
-
-
-cdef Topic* topic_of(ShardState s, const char* prefix, uint32_t prefix_bytes,
-                     const SendBack* r) noexcept nogil:
-    """The group's retry or dead letter topic, or NULL."""
-    cdef uint8_t name[NAME_MAX]
-    if prefix_bytes + r.group.length > NAME_MAX:
-        return NULL
-    memcpy(name, prefix, prefix_bytes)
-    memcpy(name + prefix_bytes, r.group.bytes, r.group.length)
-    return <Topic*> name_map_find(&s.topics, name, prefix_bytes + r.group.length)
 
 
 cdef int32_t level_of(ShardState s, const Group* group, int32_t asked,
@@ -177,7 +169,7 @@ cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack*
     cdef RecordView view
     cdef char remark[128]
     cdef Topic* target
-    cdef int32_t queue_id = 0, level = 0, times_max = group.retry_times_max
+    cdef int32_t queue_id = 0, level = 0
     cdef int bytes, status = view_record(s, r.log_offset, &view)
     if status == ABSENT:
         return NEED_RECORD
@@ -187,10 +179,9 @@ cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack*
         snprintf(remark, sizeof(remark), b"no message starts at offset %lld of the commit log",
                  <long long> r.log_offset)
         return reply_error(s, c, h, SYSTEM_ERROR, remark)
-    if h.version >= VERSION_RECONSUME and r.has_max_times:
-        times_max = r.max_times
-    if view.reconsume_times >= times_max or r.delay_level < 0:
-        target = topic_of(s, b"%DLQ%", 5, r)
+    if (r.delay_level < 0
+            or view.reconsume_times >= retries_max(group, h, r.has_max_times, r.max_times)):
+        target = topic_of_group(s, b"%DLQ%", DEAD_PREFIX_BYTES, r.group.bytes, r.group.length)
         if target == NULL:
             return refuse_back(s, c, h, NOT_READY) if resubmitted else 1
     else:
@@ -229,7 +220,7 @@ cdef int send_back(ShardState s, Connection* c, const Header* h, bint resubmitte
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
         return reply_error(s, c, h, SYSTEM_ERROR, remark)
     group = group_find(&s.groups, r.group.bytes, r.group.length)
-    retry = topic_of(s, b"%RETRY%", PREFIX_BYTES, &r)
+    retry = topic_of_group(s, b"%RETRY%", RETRY_PREFIX_BYTES, r.group.bytes, r.group.length)
     if (group == NULL or not group.retries_known or r.group.escaped
             or not s.options.broker_permission & PERM_WRITE
             or (retry == NULL and group.retry_queues > 0)):
@@ -247,16 +238,3 @@ cdef int send_back(ShardState s, Connection* c, const Header* h, bint resubmitte
         s.refuse_reason[s.refuse_reason_bytes] = 0
         return reply_error(s, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.refuse_reason)
     return copy_back(s, c, h, &r, group, retry, resubmitted)
-
-
-cdef bint may_retry(ShardState s, const Header* h, const SendRequest* r,
-                    const Topic* topic) noexcept nogil:
-    cdef int32_t times_max
-    cdef Group* group = group_find(&s.groups, topic.name + PREFIX_BYTES,
-                                   topic.name_length - PREFIX_BYTES)
-    if group == NULL or not group.retries_known or s.now_ms < group.locked_until_ms:
-        return False
-    times_max = group.retry_times_max
-    if h.version >= VERSION_RECONSUME and r.max_reconsume_times != -1:
-        times_max = r.max_reconsume_times
-    return r.reconsume_times <= times_max

@@ -44,7 +44,7 @@ cdef struct Topic:
     bint order
     bint removed
     bint refuses_sends      # a system topic that clients may not send to (wire.md 3.5)
-    bint is_retry           # %RETRY%group: its group says who may send to it (send_back.pxd)
+    bint is_retry           # %RETRY%group: its group says what comes again (dead_letter.pxd)
     int32_t queue_slots     # length of `queues`
     Queue** queues          # owned array; NULL until a queue is first used
     void* pop_waiting       # list of PopPair (pull_job.pxd): whose consumers pop from the topic

@@ -12,6 +12,7 @@ from rmq.broker.groups import GroupConfig
 from rmq.broker.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format.fastjson import MessageQueue
+from rmq.format.remoting import field_texts
 
 LONG = {
     "producerGroup": "p", "topic": "new", "defaultTopic": "TBW102", "defaultTopicQueueNums": 4,
@@ -174,26 +175,100 @@ async def test_batches_are_not_retried_nor_delayed(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_a_retry_goes_to_its_topic_or_to_the_dead_letters(tmp_path: Path) -> None:
+async def test_a_retry_has_its_topic_made_and_a_dead_one_that_of_the_dead_letters(
+    tmp_path: Path,
+) -> None:
+    """Where it goes is the reactor's to say: it gets the frame back as it was."""
     async with control(tmp_path) as broker:
         client = broker.core.client()
         await broker.groups.update(GroupConfig("g", retry_times_max=2))
+        retry = {**SHORT, "b": "%RETRY%g", "i": "KEYS\x01k\x02DELAY\x013\x02"}
+        for number, (times, topics) in enumerate([
+            ({"j": 2}, {b"%RETRY%g": (1, 1, 6, 0)}),
+            ({"j": 3, "l": 16}, {b"%RETRY%g": (1, 1, 6, 0)}),  # the client's own limit counts
+            ({"j": 3}, {b"%RETRY%g": (1, 1, 6, 0), b"%DLQ%g": (1, 1, 6, 0)}),
+            ({"j": 0, "l": -1}, {b"%RETRY%g": (1, 1, 6, 0), b"%DLQ%g": (1, 1, 6, 0)}),
+        ]):  # fmt: skip
+            broker.core.topics.clear()
+            broker.core.groups.clear()
+            broker.core.retries.clear()
+            client.put(310, b"x", **retry, **times)
+            await back(broker, client, number + 1)
+            assert broker.core.topics == topics
+            assert broker.core.retries[b"g"][:2] == (1, 2)
+            given = client.given_back()[number]
+            assert {**given.fields, **field_texts({**retry, **times})} == given.fields
+
+
+@in_loop
+async def test_the_first_dead_letter_of_a_group_has_both_topics_on_disk(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
         retry = {**SHORT, "b": "%RETRY%g"}
-        client.put(310, b"x", **retry, j=2)
-        await back(broker, client)
-        assert broker.core.topics[b"%RETRY%g"] == (1, 1, 6, 0)
-        assert client.given_back()[0].fields["b"] == "%RETRY%g"
-        properties = "KEYS\x01k\x02DELAY\x013\x02"
-        client.put(310, b"x", **{**retry, "i": properties}, j=3)
-        await back(broker, client, 2)
-        dead = client.given_back()[1]
-        assert dead.fields["b"] == "%DLQ%g"
-        assert dead.fields["e"] == "0"
-        assert dead.fields["i"] == "KEYS\x01k\x02"
-        assert broker.core.topics[b"%DLQ%g"] == (1, 1, 6, 0)
-        client.put(310, b"x", **retry, j=3, l=16)  # the client's own limit counts
-        await back(broker, client, 3)
-        assert client.given_back()[2].fields["b"] == "%RETRY%g"
+        sends = [{"j": 17}, {"j": 1}, {"j": 17}, {"j": 2}]
+        opaques = [client.put(310, b"x", **retry, **times) for times in sends]
+        await back(broker, client, 4)
+        text = (tmp_path / "config" / "topics.json").read_bytes()
+        assert b'"%RETRY%g"' in text and b'"%DLQ%g"' in text
+        order = [command.opaque for command in client.given_back()]
+        assert sorted(order) == opaques
+        assert order.index(opaques[0]) < order.index(opaques[2])
+        assert order.index(opaques[1]) < order.index(opaques[3])
+
+
+@in_loop
+async def test_dead_letters_that_cannot_be_saved_are_refused(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        await broker.groups.update(GroupConfig("g"))
+        await broker.topics.create_retry("g", 1, False)
+        made = broker.topics.create
+
+        async def fails(topic: TopicConfig) -> TopicConfig:
+            if topic.name.startswith("%DLQ%"):
+                raise StoreError("topics.json cannot be written: disk full")
+            return await made(topic)
+
+        broker.topics.create = fails
+        reply = await broker.core.client().call(310, b"x", **{**SHORT, "b": "%RETRY%g"}, j=17)
+        assert (reply.code, broker.core.resubmitted) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "body", "code"),
+    [
+        ({}, b"x", 16),  # its topic has no permission
+        ({"e": 1}, b"x", 29),
+        ({"m": True}, b"x", 13),
+        ({}, b"", 13),
+        ({"f": 1 << 11}, b"x", 13),
+        ({"j": "x"}, b"x", 1),
+        ({"l": 1 << 31}, b"x", 1),
+    ],
+)
+def test_wrong_dead_letters_are_refused(
+    tmp_path: Path, change: dict[str, object], body: bytes, code: int
+) -> None:
+    @in_loop
+    async def run() -> None:
+        async with control(tmp_path) as broker:
+            await broker.groups.update(GroupConfig("g"))
+            if code == 16:
+                await broker.topics.create(TopicConfig("%DLQ%g", 1, 1, 0))
+            fields = {**SHORT, "b": "%RETRY%g", "j": 17, **change}
+            reply = await broker.core.client().call(310, body, **fields)
+            assert reply.code == code, reply.remark
+            assert broker.core.resubmitted == []
+            assert (b"%DLQ%g" in broker.core.topics) == (code == 16)
+
+    run()
+
+
+@in_loop
+async def test_a_batch_of_320_is_one_whatever_its_fields_say(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        await broker.groups.update(GroupConfig("g"))
+        reply = await broker.core.client().call(320, b"x", **{**SHORT, "b": "%RETRY%g"}, j=17)
+        assert (reply.code, b"%DLQ%g" in broker.core.topics) == (13, False)
 
 
 @in_loop
@@ -201,9 +276,11 @@ async def test_failures_of_orderly_consumers_are_dead_at_once(tmp_path: Path) ->
     async with control(tmp_path) as broker:
         client = broker.core.client()
         broker.locks.lock("g", [MessageQueue("t", "broker-a", 0)], "c1")
+        broker.core.group_locks.clear()  # it may not have known the group then
         client.put(310, b"x", **{**SHORT, "b": "%RETRY%g"}, j=0)
         await back(broker, client)
-        assert client.given_back()[0].fields["b"] == "%DLQ%g"
+        assert b"%DLQ%g" in broker.core.topics
+        assert broker.core.group_locks[b"g"] > 50_000
 
 
 @in_loop

@@ -208,6 +208,7 @@ async def test_clients_that_send_their_own_retries_need_no_control_thread(tmp_pa
 async def test_own_retries_that_came_too_often_are_dead(tmp_path: Path) -> None:
     async with served(tmp_path, messageDelayLevel=LEVELS) as (broker, client):
         await client.heartbeat("g", "t")
+        before = control_requests(broker)
         marks = "DELAY\x014\x02TAGS\x01a\x02"
         assert (await client.send("%RETRY%g", b"by client", 0, j=4, l=3, i=marks)).code == 0
         assert (await client.send("%RETRY%g", b"by group", 0, j=17, i=marks)).code == 0
@@ -217,7 +218,43 @@ async def test_own_retries_that_came_too_often_are_dead(tmp_path: Path) -> None:
             (b"by client", 4), (b"by group", 17),
         ]  # fmt: skip
         assert all(each.properties["TAGS"] == "a" for each in dead)
+        assert not any("DELAY" in each.properties for each in dead)
+        assert [code for _, _, code in entries(broker, "%DLQ%g")] == [tags_code("a")] * 2
         assert records(broker, SCHEDULE, 3) == []
+        # The first had its topic made.
+        assert (control_requests(broker), broker.core.stats()["dead_letters"]) == (before + 1, 2)
+        await broker.topics.delete("%DLQ%g")
+        assert (await client.send("%RETRY%g", b"made anew", 0, j=17)).code == 0
+        assert [each.body for each in records(broker, "%DLQ%g")][-1] == b"made anew"
+
+
+@in_loop
+async def test_the_first_dead_letter_of_a_group_has_its_topics_made(tmp_path: Path) -> None:
+    async with served(tmp_path, messageDelayLevel=LEVELS) as (broker, client):
+        await broker.groups.update(GroupConfig("g", retry_times_max=2, retry_queues=2))
+        sends = [client.post_send("%RETRY%g", b"%d" % n, 1, j=n % 4) for n in range(40)]
+        assert {(await client.reply(opaque)).code for opaque in sends} == {0}
+        assert [each.body for each in records(broker, "%DLQ%g")] == [
+            b"%d" % n for n in range(40) if n % 4 == 3
+        ]
+        assert sorted(each.body for each in records(broker, "%RETRY%g", 1)) == sorted(
+            b"%d" % n for n in range(40) if n % 4 != 3
+        )
+        before = control_requests(broker)
+        assert (await client.send("%RETRY%g", b"later", 1, j=3)).code == 0
+        assert control_requests(broker) == before
+
+
+@in_loop
+async def test_timed_dead_letters_wait_for_their_time(tmp_path: Path) -> None:
+    async with served(tmp_path, timerPrecisionMs=100) as (broker, client):
+        await client.heartbeat("g", "t")
+        marks = "TIMER_DELAY_MS\x01700\x02DELAY\x013\x02"
+        assert (await client.send("%RETRY%g", b"first", 0, j=17)).code == 0
+        assert (await client.send("%RETRY%g", b"timed", 0, j=17, i=marks)).code == 0
+        await until(lambda: len(records(broker, "%DLQ%g")) == 2)
+        timed = records(broker, "%DLQ%g")[1]
+        assert (timed.body, timed.reconsume_times) == (b"timed", 17)
 
 
 @in_loop

@@ -38,7 +38,7 @@ def test_required_fields_alone_are_enough() -> None:
             "status": OK, "producer_group": b"pg", "topic": b"Orders", "default_topic": b"TBW102",
             "properties": None, "born_timestamp_ms": 1700000000123, "default_topic_queue_nums": 4,
             "queue_id": 0, "sys_flag": 0, "flag": 0, "reconsume_times": 0,
-            "max_reconsume_times": -1, "unit_mode": False, "batch": False,
+            "max_reconsume_times": None, "unit_mode": False, "batch": False,
         }  # fmt: skip
 
 

@@ -1,0 +1,44 @@
+"""Dead letters: what came too often goes to queue 0 of %DLQ%group, and comes no more by itself.
+
+    36 CONSUMER_SEND_MSG_BACK   it came maxReconsumeTimes times already, or delayLevel < 0: a copy
+                                of the stored message (send_back.pxd)
+    a send to %RETRY%group      what clients do when 36 fails: its reconsume times are above
+                                maxReconsumeTimes, or clients of the group hold locks of queues,
+                                so that it consumes in order: the message itself, without DELAY
+
+maxReconsumeTimes is the request's, of clients that know the field, else the group's. All else of a
+send is checked and stored as that of any other (produce.pxd), delayed by other marks than DELAY or
+half as it may be; a batch never goes to a retry topic. Control makes a group or topic that is not
+there and gives the frame back.
+
+Example: group g allows 16 tries; a send to %RETRY%g with reconsumeTimes 17 is stored in %DLQ%g, one
+with 16 in %RETRY%g.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+
+from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.group_table cimport Group
+from cext.flow.tables.topic_table cimport Topic
+from cext.wire.header cimport Header
+from cext.wire.send_request cimport SendRequest
+from cext.wire.text cimport Text
+
+cdef enum:
+    RETRY_PREFIX_BYTES = 7          # %RETRY%
+    DEAD_PREFIX_BYTES = 5           # %DLQ%
+    VERSION_RECONSUME = 121         # V3_4_9: from here on a request's maxReconsumeTimes counts
+
+# How often a message of the group comes again; `asked`: the request says `times`.
+cdef inline int32_t retries_max(const Group* group, const Header* h, bint asked,
+                                int32_t times) noexcept nogil:
+    return times if asked and h.version >= VERSION_RECONSUME else group.retry_times_max
+
+# The topic of a group that has this prefix, or NULL.
+cdef Topic* topic_of_group(ShardState s, const char* prefix, uint32_t prefix_bytes,
+                           const uint8_t* group, uint32_t group_bytes) noexcept nogil
+# Whether all is known that says where this send to a %RETRY% topic goes; else control has to help.
+# dead: the group's %DLQ% topic, NULL when the message may come again.
+cdef bint find_dead_letters(ShardState s, const Header* h, const SendRequest* r,
+                            const Topic* retry, bint resubmitted, Topic** dead) noexcept nogil
+# Properties of a send without DELAY, in s.redirect.after. OK | MALFORMED | TOO_LARGE.
+cdef int leave_delay_out(ShardState s, Text* properties) noexcept nogil
