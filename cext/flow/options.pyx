@@ -31,6 +31,8 @@ cdef int options_read(Options* options, dict given) except -1:
     options.property_filter = given["property_filter"]
     options.filter_retries = given["filter_retries"]
     options.store_replies = given["store_replies"]
+    options.recalls = given["recalls"]
+    options.recalls_from_ms = given["recalls_from_ms"]
     if len(region) > TEXT_MAX or len(extra) > sizeof(options.extra_properties):
         raise ConfigError("regionId and brokerClusterName together are too long")
     options.broker_name_bytes = min(len(broker_name), TEXT_MAX)
@@ -77,6 +79,8 @@ cdef int options_set(Options* options, str name, int64_t value) except -1:
         options.filter_retries = value != 0
     elif name == "store_replies":
         options.store_replies = value != 0
+    elif name == "recalls":
+        options.recalls = value != 0
     else:
         raise KeyError(name)
     return 0

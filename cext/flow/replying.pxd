@@ -23,6 +23,7 @@ cdef enum ResponseCode:
     NO_MESSAGE = 208
     POLLING_FULL = 209
     POLLING_TIMEOUT = 210
+    ILLEGAL_OPERATION = 604
 
 cdef enum HeaderFlag:
     FLAG_RESPONSE = 1

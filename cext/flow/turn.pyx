@@ -56,6 +56,7 @@ from cext.flow.replying cimport (
 )
 from cext.flow.pop.revive cimport revive_turn, revive_wait
 from cext.flow.tables.progress cimport commit_progress
+from cext.flow.delay.recall cimport recall
 from cext.flow.delay.schedule cimport deliver_due, schedule_clock, schedule_wait
 from cext.flow.send.room_wait cimport room_turn
 from cext.flow.send.send_back cimport send_back
@@ -90,6 +91,7 @@ cdef enum:
     CONSUMER_SEND_MSG_BACK = 36
     SEND_REPLY_MESSAGE = 324
     SEND_REPLY_MESSAGE_V2 = 325
+    RECALL_MESSAGE = 370
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
     GATHER_PASSES_MAX = 64      # before a sync
     CATCH_UP_MS = 2             # how often the control thread is looked at that clients wait for
@@ -179,6 +181,8 @@ cdef int handle_frame(ShardState s, Connection* c, const Frame* f, bint resubmit
             result = min(ask_or_refuse(s, c, &header, f, resubmitted), 0)
     elif header.code == SEND_REPLY_MESSAGE or header.code == SEND_REPLY_MESSAGE_V2:
         result = push_reply(s, c, &header, f)
+    elif header.code == RECALL_MESSAGE:
+        result = recall(s, c, &header, resubmitted)
     else:
         result = handle_pop(s, c, &header, f, resubmitted)
     if result == 1:

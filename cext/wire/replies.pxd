@@ -114,6 +114,9 @@ cdef uint32_t write_notification_reply(uint8_t* out, int32_t opaque, uint8_t ser
 cdef uint32_t write_polling_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
                                   int64_t waiting) noexcept nogil
 cdef uint32_t write_send_reply(uint8_t* out, const SendReply* reply) noexcept nogil
+# The answer to a recall (370): the key of the message that is recalled.
+cdef uint32_t write_recall_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
+                                 const Text* key, const Text* region) noexcept nogil
 cdef uint32_t write_pull_reply_header(uint8_t* out, const PullReply* reply) noexcept nogil
 
 # Also the plain success without fields: code 0, remark with bytes NULL.
@@ -126,6 +129,11 @@ cdef inline uint64_t send_reply_bytes_max(const SendReply* reply) noexcept nogil
     return SEND_REPLY_FIXED_BYTES + 6 * (
         <uint64_t>reply.remark.length + reply.message_ids.length
         + reply.transaction_id.length + reply.region.length + reply.recall_handle.length)
+
+
+cdef inline uint32_t recall_reply_bytes_max(const Text* key, const Text* region) noexcept nogil:
+    """The same for write_recall_reply."""
+    return SEND_REPLY_FIXED_BYTES + 6 * (key.length + region.length)
 
 
 cdef inline uint64_t pushed_reply_bytes_max(const PushedReplyFields* fields) noexcept nogil:

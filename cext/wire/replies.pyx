@@ -231,6 +231,16 @@ cdef uint32_t write_send_reply(uint8_t* out, const SendReply* reply) noexcept no
     return end(&writer, 0)
 
 
+cdef uint32_t write_recall_reply(uint8_t* out, int32_t opaque, uint8_t serialize_type,
+                                 const Text* key, const Text* region) noexcept nogil:
+    cdef Writer writer
+    cdef Text remark = text_of(NULL, 0)
+    begin(&writer, out, serialize_type, 0, opaque, &remark)
+    put_text_field(&writer, b"msgId", key)
+    put_text_field(&writer, b"MSG_REGION", region)
+    return end(&writer, 0)
+
+
 cdef uint32_t write_pull_reply_header(uint8_t* out, const PullReply* reply) noexcept nogil:
     cdef Writer writer
     cdef Text remark = cut(&reply.remark, PULL_REMARK_BYTES_MAX)

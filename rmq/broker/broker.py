@@ -70,6 +70,7 @@ CORE_OPTIONS = {
     "maxTransferCountOnMessageInDisk": "disk_max_messages",
     "maxTransferCountOnMessageInMemory": "pull_max_messages",
     "osPageCacheBusyTimeOutMills": "page_cache_busy_ms",
+    "recallMessageEnable": "recalls",
     "rejectTransactionMessage": "reject_transactions",
     "storeReplyMessageEnable": "store_replies",
     "shortPollingTimeMills": "short_polling_ms",

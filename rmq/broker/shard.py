@@ -104,6 +104,8 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "property_filter": settings.enablePropertyFilter,
         "filter_retries": settings.filterSupportRetry,
         "store_replies": settings.storeReplyMessageEnable,
+        "recalls": settings.recallMessageEnable,
+        "recalls_from_ms": settings.startAcceptSendRequestTimeStamp,
         **_pop_options(settings),
         "extra_properties": _extra_properties(settings),
         "node": -1,

@@ -1,19 +1,21 @@
 """Recall handles. See recall_handle.pxd."""
-from libc.stdint cimport int64_t, uint8_t, uint32_t
-from libc.string cimport memcmp, memcpy
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memchr, memcmp, memcpy
 
 from cext.base.byteorder cimport load_u32
-from cext.base.status cimport OK
+from cext.base.status cimport MALFORMED, OK
 from cext.store.record cimport RECORD_BYTES_MIN, RecordView, record_parse
-from cext.wire.base64url cimport base64url
+from cext.wire.base64url cimport base64url, base64url_read
 from cext.wire.properties cimport SendProperties, scan_properties
-from cext.wire.text cimport Text, text_i64, text_of
+from cext.wire.text cimport Text, text_copy, text_i64, text_of
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
     PLAIN_BYTES_MAX = 700       # makes 936 in base64
+    DIGITS_MAX = 15             # of a time
+    BLANK = 32
 
 
 cdef bint has_recall_handle(const Appended* a) noexcept nogil:
@@ -25,7 +27,7 @@ cdef bint has_recall_handle(const Appended* a) noexcept nogil:
 
 cdef uint32_t put(uint8_t* out, uint32_t length, const Text* text) noexcept nogil:
     memcpy(out + length, text.bytes, text.length)
-    out[length + text.length] = 32          # a blank
+    out[length + text.length] = BLANK
     return length + text.length + 1
 
 
@@ -55,3 +57,42 @@ cdef uint32_t write_recall_handle(ShardState s, int64_t offset, uint8_t* out) no
     length += <uint32_t> snprintf(<char*> plain + length, 24, b"%lld ", <long long> (out_ms + 1))
     memcpy(plain + length, found.uniq_key.bytes, found.uniq_key.length)
     return base64url(plain, length + found.uniq_key.length, out)
+
+
+cdef Text next_item(const uint8_t** at, const uint8_t* end) noexcept nogil:
+    """Up to the next blank, or to the end; bytes NULL: there is none."""
+    cdef const uint8_t* begin = at[0]
+    cdef const uint8_t* stop
+    if begin == NULL:
+        return text_of(NULL, 0)
+    stop = <const uint8_t*> memchr(begin, BLANK, end - begin)
+    at[0] = stop + 1 if stop != NULL else NULL
+    return text_of(begin, <uint32_t> ((stop if stop != NULL else end) - begin))
+
+
+cdef int read_recall_handle(const Text* text, RecallHandle* out) noexcept nogil:
+    cdef const uint8_t* at = out.plain
+    cdef int32_t length = text_copy(text, out.plain, HANDLE_READ_MAX) \
+        if text.bytes != NULL else 0
+    cdef Text version, time
+    if length < 0:
+        return MALFORMED
+    length = base64url_read(out.plain, length, out.plain)
+    if length < 0:
+        return MALFORMED
+    version = next_item(&at, out.plain + length)
+    out.topic = next_item(&at, out.plain + length)
+    out.broker = next_item(&at, out.plain + length)
+    time = next_item(&at, out.plain + length)
+    out.key = next_item(&at, out.plain + length)
+    if version.length != 2 or memcmp(version.bytes, b"v1", 2) != 0 or out.key.length == 0:
+        return MALFORMED
+    # They become properties, and these end so.
+    if (memchr(out.key.bytes, 1, out.key.length) != NULL
+            or memchr(out.key.bytes, 2, out.key.length) != NULL):
+        return MALFORMED
+    out.deliver_ms = 0
+    if (not 0 < time.length <= DIGITS_MAX or not c"0" <= time.bytes[0] <= c"9"
+            or text_i64(&time, &out.deliver_ms) != OK):
+        out.deliver_ms = 0
+    return OK

@@ -12,7 +12,12 @@ from cext.memory.arena cimport Arena
 from cext.net.connection cimport Connection
 
 cdef enum:
-    UNIQ_KEY_MAX = 64           # bytes of the message's UNIQ_KEY given back as transactionId
+    UNIQ_KEY_MAX = 64           # bytes of the message's UNIQ_KEY given back
+
+cdef enum Answer:
+    ANSWER_SEND = 0             # where the message is
+    ANSWER_CODE = 1             # a code and a remark: the request was not a send
+    ANSWER_RECALL = 2           # the key of the message that is recalled
 
 cdef struct PendingAck:
     int64_t end                 # log offset behind the (last) record
@@ -21,14 +26,14 @@ cdef struct PendingAck:
     int64_t deadline_ms         # monotonic; after it FLUSH_DISK_TIMEOUT is answered
     Connection* connection      # borrowed; compare connection_id with connection.id before use
     uint64_t connection_id
-    uint8_t* early_reply        # batch only: jumbo buffer with the ready reply, or NULL
+    uint8_t* early_reply        # of a batch or a long key: jumbo buffer with the ready reply
     uint32_t early_reply_bytes
     int32_t opaque
     int32_t queue_id
     int32_t version             # of the requester
     uint8_t serialize_type
     uint8_t uniq_key_bytes
-    uint8_t only_code           # the reply is a code and a remark: the request was not a send
+    uint8_t answer              # Answer
     uint8_t has_recall_handle   # a timed message: the reply says how to recall it
     uint8_t uniq_key[UNIQ_KEY_MAX]
     uint16_t request_code

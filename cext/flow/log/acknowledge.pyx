@@ -8,7 +8,12 @@ from libc.string cimport strlen
 
 from cext.base.clock cimport monotonic_us
 from cext.flow.delay.recall_handle cimport HANDLE_BYTES_MAX, write_recall_handle
-from cext.flow.log.ack_queue cimport ack_queue_first, ack_queue_pop
+from cext.flow.log.ack_queue cimport (
+    ANSWER_CODE,
+    ANSWER_RECALL,
+    ack_queue_first,
+    ack_queue_pop,
+)
 from cext.flow.pushing cimport push_out
 from cext.flow.replying cimport (
     FLUSH_DISK_TIMEOUT,
@@ -20,14 +25,29 @@ from cext.flow.control.rpc_times cimport rpc_record
 from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.net.connection cimport Connection
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
-from cext.wire.replies cimport SendReply, send_reply_bytes_max, write_send_reply
-from cext.wire.text cimport text_of
+from cext.wire.replies cimport (
+    SendReply,
+    recall_reply_bytes_max,
+    send_reply_bytes_max,
+    write_recall_reply,
+    write_send_reply,
+)
+from cext.wire.text cimport Text, text_of
 
 
 cdef void drop_early_reply(ShardState s, PendingAck* ack) noexcept nogil:
     if ack.early_reply != NULL:
         buffer_pool_release(&s.net.jumbo_pool, ack.early_reply)
         ack.early_reply = NULL
+
+
+cdef void answer_recall(ShardState s, PendingAck* ack) noexcept nogil:
+    cdef Text key = text_of(ack.uniq_key, ack.uniq_key_bytes)
+    cdef Text region = text_of(s.options.region, s.options.region_bytes)
+    cdef uint8_t* at = s.net.reserve_reply(ack.connection, recall_reply_bytes_max(&key, &region))
+    if at == NULL or not s.net.commit_reply(ack.connection, write_recall_reply(
+            at, ack.opaque, ack.serialize_type, &key, &region)):
+        s.net.close_connection(ack.connection)
 
 
 cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
@@ -42,13 +62,18 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
     if c.id != ack.connection_id:
         drop_early_reply(s, ack)
         return
+    if ack.answer == ANSWER_RECALL:
+        code = SUCCESS                  # RocketMQ's, too, when it is not synced in time
     if ack.early_reply != NULL and code == SUCCESS:
         if not push_out(s, c, ack.early_reply, ack.early_reply_bytes, ack.early_reply):
             s.net.close_connection(c)
         ack.early_reply = NULL
         return
     drop_early_reply(s, ack)
-    if ack.only_code:
+    if ack.answer == ANSWER_RECALL:
+        answer_recall(s, ack)
+        return
+    if ack.answer == ANSWER_CODE:
         if remark == NULL:
             remark = b""
         if reply_error_to(s, c, ack.opaque, ack.serialize_type, code, remark) < 0:

@@ -3,7 +3,13 @@ from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from cext.base.status cimport NOT_FOUND, NOT_READY, OK
-from cext.flow.log.ack_queue cimport AckQueue, PendingAck, ack_queue_push, ack_queue_reserve
+from cext.flow.log.ack_queue cimport (
+    ANSWER_CODE,
+    AckQueue,
+    PendingAck,
+    ack_queue_push,
+    ack_queue_reserve,
+)
 from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.pop.pop_flight cimport flight_end
 from cext.flow.pop.pop_table cimport MERGED_ACKS, MERGED_NAMES_BYTES, MERGED_PLACES, MergedAck
@@ -58,7 +64,7 @@ cdef void answer_safe(ShardState s, const AckReply* r) noexcept nogil:
     ack.request_code = r.request_code
     ack.serialize_type = r.serialize_type
     ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
-    ack.only_code = True
+    ack.answer = ANSWER_CODE
     ack.end = s.log.marks.appended
     ack_queue_push(waiting(s))
 

@@ -5,6 +5,7 @@ from libc.string cimport memcpy, memset
 
 from cext.base.status cimport IO_ERROR, MALFORMED, NO_SPACE, NOT_READY, OK, POISONED, TOO_LARGE
 from cext.flow.log.ack_queue cimport (
+    ANSWER_SEND,
     UNIQ_KEY_MAX,
     AckQueue,
     PendingAck,
@@ -22,7 +23,7 @@ from cext.flow.log.append cimport (
     make_room,
     record_bytes_max,
 )
-from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.log.dispatch cimport reserve_ack
 from cext.flow.delay.recall_handle cimport has_recall_handle
 from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
 from cext.flow.send.redirect cimport (
@@ -170,13 +171,6 @@ cdef int32_t choose_queue(ShardState s, Topic* topic) noexcept nogil:
     return <int32_t> (s.random % <uint32_t> (topic.write_queues if topic.write_queues > 0 else 1))
 
 
-cdef PendingAck* reserve_ack(ShardState s, AckQueue* queue) noexcept nogil:
-    cdef PendingAck* ack = ack_queue_reserve(queue)
-    if ack == NULL and write_and_dispatch(s) == OK:
-        ack = ack_queue_reserve(queue)          # settled: there is room, unless it waits for syncs
-    return ack
-
-
 cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h,
                    const Appended* a, int32_t queue_id) noexcept nogil:
     cdef uint32_t n = a.properties.uniq_key.length
@@ -192,7 +186,7 @@ cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h
     ack.request_code = <uint16_t> h.code
     ack.serialize_type = h.serialize_type
     ack.early_reply = NULL
-    ack.only_code = False
+    ack.answer = ANSWER_SEND
     ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
     ack.uniq_key_bytes = 0
     ack.has_recall_handle = has_recall_handle(a)

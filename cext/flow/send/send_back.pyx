@@ -3,7 +3,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from cext.base.status cimport ABSENT, CORRUPT, NO_SPACE, NOT_READY, OK, POISONED, RING_FULL
-from cext.flow.log.ack_queue cimport PendingAck, ack_queue_push, ack_queue_reserve
+from cext.flow.log.ack_queue cimport (
+    ANSWER_CODE,
+    PendingAck,
+    ack_queue_push,
+    ack_queue_reserve,
+)
 from cext.flow.log.append cimport (
     Appended,
     Message,
@@ -12,7 +17,7 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.log.dispatch cimport reserve_ack
 from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.log.log_view cimport NEED_RECORD, view_record
 from cext.flow.replying cimport (
@@ -158,7 +163,7 @@ cdef int acknowledge_back(ShardState s, Connection* c, const Header* h) noexcept
     ack.request_code = <uint16_t> h.code
     ack.serialize_type = h.serialize_type
     ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
-    ack.only_code = True
+    ack.answer = ANSWER_CODE
     ack.end = s.log.marks.appended
     ack_queue_push(&s.await_written)
     return 0
@@ -195,8 +200,7 @@ cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack*
         queue_id = <int32_t> (s.random % <uint32_t> group.retry_queues)
         if queue_id >= retry.write_queues:
             queue_id = 0
-    if not h.flag & FLAG_ONE_WAY and ack_queue_reserve(&s.await_written) == NULL and (
-            write_and_dispatch(s) != OK or ack_queue_reserve(&s.await_written) == NULL):
+    if not h.flag & FLAG_ONE_WAY and reserve_ack(s, &s.await_written) == NULL:
         return refuse_back(s, c, h, NOT_READY)
     bytes = write_properties(s, &view, retry, queue_id, level)
     if bytes < 0:

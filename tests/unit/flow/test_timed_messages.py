@@ -197,6 +197,7 @@ async def test_a_recall_that_cannot_be_is_refused_in_apaches_words(tmp_path: Pat
                 604, "recall failed, timestamp invalid")  # fmt: skip
         assert (await refusal("t", handle("v1", "t", name, soon, "U")))[0] == 0
         broker.settings.set("recallMessageEnable", "false")
+        broker.settings_changed(["recallMessageEnable"])
         assert await refusal("t", handle("v1", "t", name, soon, "U")) == (
             16, "recall failed, operation is forbidden")  # fmt: skip
 

@@ -1,0 +1,161 @@
+"""Recalls. See recall.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
+from libc.string cimport memchr, memcmp, memcpy, memset
+
+from cext.base.clock cimport wall_ms
+from cext.base.status cimport MALFORMED, OK
+from cext.flow.delay.delay_level cimport REDIRECT_BYTES
+from cext.flow.delay.recall_handle cimport RecallHandle, read_recall_handle
+from cext.flow.log.ack_queue cimport (
+    ANSWER_RECALL,
+    UNIQ_KEY_MAX,
+    AckQueue,
+    PendingAck,
+    ack_queue_push,
+    ack_queue_reserve,
+)
+from cext.flow.log.append cimport Appended, Message
+from cext.flow.log.dispatch cimport reserve_ack
+from cext.flow.replying cimport (
+    FLAG_ONE_WAY,
+    ILLEGAL_OPERATION,
+    SYSTEM_ERROR,
+    TOPIC_NOT_EXIST,
+    reply_error,
+)
+from cext.flow.send.redirect cimport append_redirected
+from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
+from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue
+from cext.wire.properties cimport PROPERTIES_BYTES_MAX, append_number, append_property
+from cext.wire.recall_request cimport RecallRequest, read_recall_request
+from cext.wire.replies cimport write_recall_reply
+from cext.wire.text cimport Text, text_copy, text_of
+
+cdef const char* FAILED = b"recall failed, execute error"
+
+
+cdef inline bint is_text(const Text* text, const uint8_t* bytes, uint32_t length) noexcept nogil:
+    return text.length == length and memcmp(text.bytes, bytes, length) == 0
+
+
+cdef int write_properties(ShardState s, const RecallRequest* r, const Topic* topic,
+                          const RecallHandle* handle, int64_t born_ms) noexcept nogil:
+    """Properties of what is stored, in s.redirect.after: their length, or MALFORMED."""
+    cdef uint8_t* out = s.redirect.after
+    cdef uint8_t* group = s.redirect.before
+    cdef uint32_t bytes = 18
+    cdef int32_t group_bytes = 0
+    if r.producer_group.bytes != NULL:
+        group_bytes = text_copy(&r.producer_group, group, REDIRECT_BYTES)
+    if (not 0 <= group_bytes <= PROPERTIES_BYTES_MAX or memchr(group, 1, group_bytes) != NULL
+            or memchr(group, 2, group_bytes) != NULL):
+        return MALFORMED
+    memcpy(out, b"TIMER_DEL_UNIQKEY\x01", 18)
+    memcpy(out + bytes, topic.name, topic.name_length)
+    bytes += topic.name_length
+    out[bytes] = c"+"
+    memcpy(out + bytes + 1, handle.key.bytes, handle.key.length)
+    bytes += 1 + handle.key.length
+    out[bytes] = 2
+    bytes += 1
+    bytes += append_property(out + bytes, b"UNIQ_KEY", 8, handle.key.bytes, handle.key.length)
+    bytes += append_number(out + bytes, b"TIMER_DELIVER_MS", 16, handle.deliver_ms)
+    bytes += append_number(out + bytes, b"BORN_TIMESTAMP", 14, born_ms)
+    if group_bytes > 0:
+        bytes += append_property(out + bytes, b"PGROUP", 6, group, group_bytes)
+    bytes += append_property(out + bytes, b"TAGS", 4, <const uint8_t*> b"_RECALL_TAG_", 12)
+    return <int> bytes
+
+
+cdef void acknowledge_recall(ShardState s, AckQueue* acks, Connection* c, const Header* h,
+                             const Text* key, uint8_t* early) noexcept nogil:
+    """After reserve_ack(). `early`: a jumbo buffer for the answer when the key is long."""
+    cdef PendingAck* ack = ack_queue_reserve(acks)
+    cdef Text region = text_of(s.options.region, s.options.region_bytes)
+    memset(ack, 0, sizeof(PendingAck))
+    ack.connection = c
+    ack.connection_id = c.id if c.id != 0 else <uint64_t> -1
+    ack.opaque = h.opaque
+    ack.version = h.version
+    ack.request_code = <uint16_t> h.code
+    ack.serialize_type = h.serialize_type
+    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
+    ack.answer = ANSWER_RECALL
+    ack.end = s.log.marks.appended
+    if early != NULL:
+        ack.early_reply = early
+        ack.early_reply_bytes = write_recall_reply(early, h.opaque, h.serialize_type, key, &region)
+    else:
+        memcpy(ack.uniq_key, key.bytes, key.length)
+        ack.uniq_key_bytes = <uint8_t> key.length
+    ack_queue_push(acks)
+
+
+cdef int store_recall(ShardState s, Connection* c, const Header* h, const RecallRequest* r,
+                      Topic* topic, const RecallHandle* handle) noexcept nogil:
+    cdef Message m
+    cdef Appended appended
+    cdef AckQueue* acks = &s.await_durable if s.options.sync_flush else &s.await_written
+    cdef Queue* queue = topic_queue(topic, s.queues, 0)
+    cdef uint8_t* early = NULL
+    cdef int status
+    memset(&m, 0, sizeof(Message))
+    m.born_timestamp_ms = wall_ms()
+    status = write_properties(s, r, topic, handle, m.born_timestamp_ms)
+    if status < 0:
+        return reply_error(s, c, h, ILLEGAL_OPERATION, b"recall handle is invalid")
+    m.properties = text_of(s.redirect.after, status)
+    m.body = <const uint8_t*> b"0"
+    m.body_bytes = 1
+    m.born_host = c.address
+    m.born_host_bytes = c.address_bytes
+    if queue == NULL or not s.writable:
+        return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
+    if not h.flag & FLAG_ONE_WAY:
+        if reserve_ack(s, acks) == NULL:
+            return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
+        if handle.key.length > UNIQ_KEY_MAX:
+            early = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
+            if early == NULL:
+                return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
+    status = append_redirected(s, topic, queue, &m, False, &appended)
+    if status != OK:
+        if early != NULL:
+            buffer_pool_release(&s.net.jumbo_pool, early)
+        return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
+    if not h.flag & FLAG_ONE_WAY:
+        acknowledge_recall(s, acks, c, h, &handle.key, early)
+    return 0
+
+
+cdef int recall(ShardState s, Connection* c, const Header* h, bint resubmitted) noexcept nogil:
+    cdef RecallRequest r
+    cdef RecallHandle handle
+    cdef Topic* topic
+    cdef char remark[160]
+    cdef int64_t left_ms
+    if read_recall_request(h, &r) != OK:
+        snprintf(remark, sizeof(remark), b"the field %s is missing", r.bad_field)
+        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+    topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
+    if not resubmitted and (topic == NULL or not s.options.recalls
+                            or not s.options.broker_permission & PERM_WRITE
+                            or wall_ms() < s.options.recalls_from_ms):
+        return 1
+    if topic == NULL:
+        return reply_error(s, c, h, TOPIC_NOT_EXIST, b"recall failed, the topic was deleted while "
+                           b"the request was on its way")
+    if read_recall_handle(&r.handle, &handle) != OK:
+        return reply_error(s, c, h, ILLEGAL_OPERATION, b"recall handle is invalid")
+    if not is_text(&handle.topic, topic.name, topic.name_length):
+        return reply_error(s, c, h, ILLEGAL_OPERATION, b"recall failed, topic not match")
+    if not is_text(&handle.broker, s.options.broker_name, s.options.broker_name_bytes):
+        return reply_error(s, c, h, ILLEGAL_OPERATION,
+                           b"recall failed, broker service not available")
+    left_ms = handle.deliver_ms - (wall_ms() + s.schedule.skew_ms)
+    if not 0 < left_ms < s.timers.max_delay_ms:
+        return reply_error(s, c, h, ILLEGAL_OPERATION, b"recall failed, timestamp invalid")
+    return store_recall(s, c, h, &r, topic, &handle)
