@@ -104,6 +104,38 @@ def test_plain_json_is_written_as_json_and_read_back(value: Any) -> None:
         assert loads(written) == without_none(value) or b"$ref" in written
 
 
+@given(PLAIN)
+def test_plain_json_means_the_same_within_fastjsons_text(value: Any) -> None:
+    alone = json.dumps(value)
+    for escaped in (alone, json.dumps(value, ensure_ascii=False)):
+        with suppress(ProtocolError):  # a generated {"$ref": ..} may name nothing
+            found = loads(f'{{0:{escaped},{{"brokerName":"b","queueId":3,"topic":"t"}}:{escaped}}}')
+            wanted = {"0": value, MessageQueue("t", "b", 3): value}
+            assert found == wanted or '"$ref"' in escaped
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{0:{"a":"}","b":"{"}}', {"0": {"a": "}", "b": "{"}}),
+        ('{0:{"a":1,}}', {"0": {"a": 1}}),
+        ('{0:{"a":\'}\'}}', {"0": {"a": "}"}}),
+        ('{0:{"a":1,b:2}}', {"0": {"a": 1, "b": 2}}),
+        ('{0:{"a":"\\ud83d"}}', {"0": {"a": "?"}}),
+        ('{0:{"a":9L}}', {"0": {"a": 9}}),
+    ],
+)
+def test_objects_that_only_begin_as_json_are_read(text: str, value: Any) -> None:
+    assert loads(text) == value
+
+
+@given(st.lists(st.builds(MessageQueue, TEXT, TEXT, st.integers(0, 2**31)), max_size=4))
+def test_queues_as_keys_come_back(queues: list[MessageQueue]) -> None:
+    table = {queue: {"offset": at} for at, queue in enumerate(queues)}
+    assert loads(message_queue_map(table)) == table
+    assert dumps([queue.members() for queue in queues]) == dumps(queues)
+
+
 @given(st.text(st.sampled_from("{}[]:,\"'\\ut0123abn$ref.-e"), max_size=60))
 def test_garbage_ends_in_protocol_error(text: str) -> None:
     with suppress(ProtocolError):
