@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rmq.codes import RequestCode
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import RemoteError
 from rmq.spark.access import Access
 from rmq.spark.offsets import QueueKey
 
 
 def commit_offsets(access: Access, group: str, offsets: Mapping[QueueKey, int]) -> None:
     """Every queue's next offset at the broker that owns it; RmqError when one does not take it."""
+    rows: dict[str, list[dict[str, object]]] = {}
+    for key, offset in offsets.items():
+        rows.setdefault(key.broker, []).append(
+            {
+                "consumerGroup": group, "topic": key.topic, "queueId": key.queue_id,
+                "commitOffset": offset,
+            }
+        )  # fmt: skip
     with access.cluster() as cluster:
-        for key, offset in offsets.items():
-            cluster.broker(key.broker).call(
-                RequestCode.UPDATE_CONSUMER_OFFSET,
-                {
-                    "consumerGroup": group, "topic": key.topic, "queueId": key.queue_id,
-                    "commitOffset": offset,
-                },
-            )  # fmt: skip
+        for broker, mine in rows.items():
+            for reply in cluster.broker(broker).ask_all(RequestCode.UPDATE_CONSUMER_OFFSET, mine):
+                if reply.code != ResponseCode.SUCCESS:
+                    raise RemoteError(reply.code, reply.remark or "no reason given")

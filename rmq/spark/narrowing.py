@@ -88,12 +88,16 @@ class Narrowing:
                 continue
             start = max(start, self.lowest.get("QUEUE_OFFSET", 0))
             end = min(end, self.highest.get("QUEUE_OFFSET", end) + 1)
-            if start < end and "STORE_TIMESTAMP" in self.lowest:
-                start = max(start, view.first_at(key, self.lowest["STORE_TIMESTAMP"]))
-            if start < end and "STORE_TIMESTAMP" in self.highest:
-                end = min(end, view.first_at(key, self.highest["STORE_TIMESTAMP"] + 1))
             if start < end:
                 found[key] = (start, end)
+        if "STORE_TIMESTAMP" in self.lowest:
+            firsts = view.first_at(found, self.lowest["STORE_TIMESTAMP"])
+            found = {key: (max(start, firsts[key]), end) for key, (start, end) in found.items()
+                     if firsts[key] < end}  # fmt: skip
+        if "STORE_TIMESTAMP" in self.highest:
+            lasts = view.first_at(found, self.highest["STORE_TIMESTAMP"] + 1)
+            found = {key: (start, min(end, lasts[key])) for key, (start, end) in found.items()
+                     if start < lasts[key]}  # fmt: skip
         return found
 
     def _wants(self, key: QueueKey, number: int) -> bool:

@@ -42,6 +42,12 @@ class Bound:
         """What the JSON says of the queue; None when it does not name it."""
         return self.values.get(key, self.values.get(key._replace(broker="")))
 
+    def time_of(self, key: QueueKey) -> int | None:
+        """The time at which the bound is in this queue; None when it is no time."""
+        if self.kind == "time":
+            return self.time_ms
+        return self.value(key) if self.kind == "times" else None
+
 
 def start_of(options: Options) -> Bound:
     strict = options.starting_offsets_by_timestamp_strategy == "error"

@@ -4,10 +4,13 @@
     view.find() -> {QueueKey: Ends(first, last)}
     view.resolve(bound, ends) -> {QueueKey: offset}
 
-Used where plans are made, by one thread. A question that nobody answers is put again, with a fresh
-look at the name server: fetchOffset.numRetries times at once, then for planTimeoutMs (a stream that
-runs: pollTimeoutMs). So a plan outlives the restart of a broker, or of a name server that does not
-know its brokers yet. A topic that is unknown while brokers are registered is an error at once.
+Used where plans are made, by one thread. Times, groups and sizes are asked about queue by queue, of
+each broker in one go, and never about queues that are empty.
+
+A question that nobody answers is put again, with a fresh look at the name server:
+fetchOffset.numRetries times at once, then for planTimeoutMs (a stream that runs: pollTimeoutMs). So
+a plan outlives the restart of a broker, or of a name server that does not know its brokers yet. A
+topic that is unknown while brokers are registered is an error at once.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rmq.client.blocking.admin import topic_queues
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.message import decode_messages
+from rmq.format.remoting import Command
 from rmq.spark.access import Access, GuardedCluster
 from rmq.spark.columns import PARTITIONS_PER_BROKER
 from rmq.spark.offsets import EARLIEST, LATEST, Bound, QueueKey, parse_assign
@@ -96,6 +100,24 @@ class Queues:
                 time.sleep(min(pause, self.patience_ms / 1000))
                 pause = min(pause * 2, LAST_PAUSE)
 
+    def ask_each(
+        self, code: int, fields: Mapping[QueueKey, Mapping[str, Any]]
+    ) -> dict[QueueKey, Command]:
+        """The answers about many queues, whatever their codes but those in AWAY."""
+        found: dict[QueueKey, Command] = {}
+
+        def question(cluster: GuardedCluster) -> None:
+            for name in dict.fromkeys(key.broker for key in fields if key not in found):
+                keys = [key for key in fields if key.broker == name and key not in found]
+                replies = cluster.broker(name).ask_all(code, [fields[key] for key in keys])
+                for key, reply in zip(keys, replies, strict=True):
+                    if reply.code in AWAY:
+                        raise RemoteError(reply.code, reply.remark or "no reason given")
+                    found[key] = reply
+
+        self.ask(question)
+        return {key: found[key] for key in fields}
+
     def topics(self, cluster: GuardedCluster) -> list[str]:
         """The topics that are read; with a pattern those there are now."""
         if self._assigned is not None:
@@ -157,7 +179,12 @@ class Queues:
     def resolve(self, bound: Bound, ends: Mapping[QueueKey, Ends]) -> dict[QueueKey, int]:
         """The offset at which the bound is, for every queue."""
         self._check_named(bound, ends)
-        return {key: self._offset(bound, key, each) for key, each in ends.items()}
+        if bound.kind == "group":
+            return self._committed(ends)
+        times = {key: time for key in ends if (time := bound.time_of(key)) is not None}
+        found = self._at_times(bound, ends, times)
+        return {key: found[key] if key in found else self._offset(bound, key, each)
+                for key, each in ends.items()}  # fmt: skip
 
     def _check_named(self, bound: Bound, ends: Mapping[QueueKey, Ends]) -> None:
         for key in bound.values:
@@ -178,15 +205,9 @@ class Queues:
             return ends.first
         if bound.kind == "latest":
             return ends.last
-        if bound.kind == "group":
-            return self._committed(key, ends)
-        if bound.kind == "time":
-            return self._at_time(bound, key, ends, bound.time_ms)
         value = bound.value(key)
         if value is None:
             return default
-        if bound.kind == "times":
-            return self._at_time(bound, key, ends, value)
         if value in (EARLIEST, LATEST):
             return ends.first if value == EARLIEST else ends.last
         return self._inside(bound, key, ends, value)
@@ -201,71 +222,74 @@ class Queues:
         log.warning("%s; the nearest is taken", text)
         return min(max(value, ends.first), ends.last)
 
-    def _committed(self, key: QueueKey, ends: Ends) -> int:
-        fields = {"consumerGroup": self._options.group, "topic": key.topic, "queueId": key.queue_id}
-        try:
-            reply = self.ask(lambda cluster: cluster.broker(key.broker).call(
-                RequestCode.QUERY_CONSUMER_OFFSET, fields))  # fmt: skip
-        except RemoteError as error:
-            if error.code != ResponseCode.QUERY_NOT_FOUND:
-                raise
-            return ends.first
-        return _clamped(reply.int_field("offset"), ends)
+    def _committed(self, ends: Mapping[QueueKey, Ends]) -> dict[QueueKey, int]:
+        found = {key: each.last for key, each in ends.items()}
+        fields = {
+            key: {"consumerGroup": self._options.group, "topic": key.topic, "queueId": key.queue_id}
+            for key, each in ends.items()
+            if each.first < each.last
+        }
+        for key, reply in self.ask_each(RequestCode.QUERY_CONSUMER_OFFSET, fields).items():
+            if reply.code == ResponseCode.QUERY_NOT_FOUND:
+                found[key] = ends[key].first
+            else:
+                found[key] = _clamped(_offset_in(reply), ends[key])
+        return found
 
-    def _at_time(self, bound: Bound, key: QueueKey, ends: Ends, time_ms: int) -> int:
-        if ends.first >= ends.last:
-            return ends.last
-        fields = {"topic": key.topic, "queueId": key.queue_id, "timestamp": time_ms}
-        reply = self.ask(lambda cluster: cluster.broker(key.broker).call(
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields))  # fmt: skip
-        offset = _clamped(reply.int_field("offset"), ends)
+    def _at_times(
+        self, bound: Bound, ends: Mapping[QueueKey, Ends], times: Mapping[QueueKey, int]
+    ) -> dict[QueueKey, int]:
+        """The offset at the time of each queue in `times`."""
+        found = {key: ends[key].last for key in times}
+        fields = {
+            key: {"topic": key.topic, "queueId": key.queue_id, "timestamp": time_ms}
+            for key, time_ms in times.items()
+            if ends[key].first < ends[key].last
+        }
+        for key, reply in self.ask_each(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields).items():
+            found[key] = _clamped(_offset_in(reply), ends[key])
         # Brokers answer the last offset when nothing is that young: the one before tells.
-        if offset >= ends.last - 1 and self._stored_ms(key, ends.last - 1) < time_ms:
+        doubtful = {key: ends[key].last - 1 for key in fields if found[key] >= ends[key].last - 1}
+        for key, sample in self.samples(doubtful, 1).items():
+            if not sample or sample[0][1] >= times[key]:
+                continue
             if bound.strict and bound.option.startswith("starting"):
                 raise OptionError(
-                    f"option {bound.option}: {describe(key)} has nothing stored at {time_ms} or"
+                    f"option {bound.option}: {describe(key)} has nothing stored at {times[key]} or"
                     " later; startingOffsetsByTimestampStrategy=latest starts at its end"
                 )
-            return ends.last
-        return offset
+            found[key] = ends[key].last
+        return found
 
-    def first_at(self, key: QueueKey, time_ms: int) -> int:
-        """The first offset stored then or later; the queue's end when there is none."""
-        fields = {"topic": key.topic, "queueId": key.queue_id}
+    def first_at(self, keys: Iterable[QueueKey], time_ms: int) -> dict[QueueKey, int]:
+        """The first offset of each queue stored then or later; its end when there is none."""
+        fields = {key: {"topic": key.topic, "queueId": key.queue_id} for key in keys}
+        firsts = self.ask_each(RequestCode.GET_MIN_OFFSET, fields)
+        lasts = self.ask_each(RequestCode.GET_MAX_OFFSET, fields)
+        ends = {key: Ends(_offset_in(firsts[key]), _offset_in(lasts[key])) for key in fields}
+        bound = Bound("time", time_ms=time_ms, strict=False)
+        return self._at_times(bound, ends, dict.fromkeys(fields, time_ms))
 
-        def asked(code: int) -> int:
-            reply = self.ask(lambda cluster: cluster.broker(key.broker).call(code, fields))
-            return int(reply.int_field("offset"))
-
-        ends = Ends(asked(RequestCode.GET_MIN_OFFSET), asked(RequestCode.GET_MAX_OFFSET))
-        return self._at_time(Bound("time", time_ms=time_ms, strict=False), key, ends, time_ms)
-
-    def _stored_ms(self, key: QueueKey, offset: int) -> int:
-        found = self.sample(key, offset, 1)
-        return found[0][1] if found else 1 << 62
-
-    def sample(self, key: QueueKey, offset: int, count: int = SAMPLE) -> list[tuple[int, int]]:
-        """(bytes, stored ms) of some messages from `offset` on."""
+    def samples(
+        self, offsets: Mapping[QueueKey, int], count: int = SAMPLE
+    ) -> dict[QueueKey, list[tuple[int, int]]]:
+        """(bytes, stored ms) of some messages of each queue, from its offset on."""
         fields = {
-            "consumerGroup": PULL_GROUP, "topic": key.topic, "queueId": key.queue_id,
-            "queueOffset": offset, "maxMsgNums": count, "sysFlag": 4, "commitOffset": 0,
-            "suspendTimeoutMillis": 0, "subVersion": 0, "subscription": "*",
-            "expressionType": "TAG",
+            key: {
+                "consumerGroup": PULL_GROUP, "topic": key.topic, "queueId": key.queue_id,
+                "queueOffset": offset, "maxMsgNums": count, "sysFlag": 4, "commitOffset": 0,
+                "suspendTimeoutMillis": 0, "subVersion": 0, "subscription": "*",
+                "expressionType": "TAG",
+            }
+            for key, offset in offsets.items()
         }  # fmt: skip
-        reply = self.ask(lambda cluster: cluster.broker(key.broker).ask(
-            RequestCode.PULL_MESSAGE, fields))  # fmt: skip
-        if reply.code != ResponseCode.SUCCESS:
-            return []
-        found = list(decode_messages(reply.body, check_crc=False))
-        return [(len(reply.body) // len(found), each.store_timestamp_ms) for each in found]
+        replies = self.ask_each(RequestCode.PULL_MESSAGE, fields)
+        return {key: _sizes_and_times(reply) for key, reply in replies.items()}
 
     def row_bytes(self, ranges: Mapping[QueueKey, tuple[int, int]]) -> dict[QueueKey, int]:
-        """About how many bytes a message of each queue has, by a look at its first ones."""
-        found = {}
-        for key, (start, _) in ranges.items():
-            sample = self.sample(key, start)
-            found[key] = sample[0][0] if sample else 1024
-        return found
+        """About how many bytes a message of each range has, by a look at its first ones."""
+        starts = {key: start for key, (start, end) in ranges.items() if start < end}
+        return {key: found[0][0] if found else 1024 for key, found in self.samples(starts).items()}
 
     def addresses(self) -> dict[str, str]:
         """Broker name -> address of its master."""
@@ -292,3 +316,16 @@ def _clamped(offset: int, ends: Ends) -> int:
 
 def describe(key: QueueKey) -> str:
     return f"queue {key.queue_id} of topic {key.topic} on {key.broker}"
+
+
+def _offset_in(reply: Command) -> int:
+    if reply.code != ResponseCode.SUCCESS:
+        raise RemoteError(reply.code, reply.remark or "no reason given")
+    return int(reply.int_field("offset"))
+
+
+def _sizes_and_times(reply: Command) -> list[tuple[int, int]]:
+    if reply.code != ResponseCode.SUCCESS:
+        return []
+    found = list(decode_messages(reply.body, check_crc=False))
+    return [(len(reply.body) // len(found), each.store_timestamp_ms) for each in found]

@@ -5,8 +5,9 @@
 
 `call` waits for its answer and raises RemoteError when the code is not SUCCESS. `submit` and
 `receive` are the two halves for callers with several requests under way: answers come in any order
-and are told apart by their opaque number. Requests that the peer sends us (a broker's notices to
-consumers) are dropped: nobody here registers as a consumer.
+and are told apart by their opaque number. `ask_all` is that for many requests of one kind. Requests
+that the peer sends us (a broker's notices to consumers) are dropped: nobody here registers as a
+consumer.
 
 Times are in seconds. Failures of the network are UnreachableError, and close the connection.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
@@ -24,6 +25,7 @@ from rmq.format.remoting import Command
 
 CONNECT_TIMEOUT = 3.0
 CALL_TIMEOUT = 5.0
+UNDER_WAY = 64  # requests of ask_all() at a time: no peer has to keep more for us
 _READ_BYTES = 256 << 10
 
 
@@ -87,12 +89,32 @@ class Connection:
         while True:
             reply = self.receive(deadline - time.monotonic())
             if reply is None:
-                self.close()
-                raise UnreachableError(
-                    f"{self.address}: no answer to request {int(code)} within {timeout:g} s"
-                )
+                raise self._silent(code, timeout)
             if reply.opaque == opaque:
                 return reply
+
+    def ask_all(
+        self, code: int, rows: Sequence[Mapping[str, Any]], timeout: float = CALL_TIMEOUT
+    ) -> list[Command]:
+        """The answers to all rows, in their order, whatever their codes.
+
+        `timeout` is for the next answer to come, whichever it is.
+        """
+        waiting: dict[int, int] = {}
+        answers: dict[int, Command] = {}
+        asked, deadline = 0, time.monotonic() + timeout
+        while len(answers) < len(rows):
+            while asked < len(rows) and len(waiting) < UNDER_WAY:
+                waiting[self.submit(code, rows[asked])] = asked
+                asked += 1
+            reply = self.receive(deadline - time.monotonic())
+            if reply is None:
+                raise self._silent(code, timeout)
+            at = waiting.pop(reply.opaque, None)
+            if at is not None:
+                answers[at] = reply
+                deadline = time.monotonic() + timeout
+        return [answers[at] for at in range(len(rows))]
 
     def submit(self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b"") -> int:
         """Sends a request without waiting; the opaque number of its answer."""
@@ -121,6 +143,12 @@ class Connection:
                     return None
             elif command.is_response:
                 return command
+
+    def _silent(self, code: int, timeout: float) -> UnreachableError:
+        self.close()
+        return UnreachableError(
+            f"{self.address}: no answer to request {int(code)} within {timeout:g} s"
+        )
 
     def _take_frame(self) -> Command | None:
         if len(self._buffer) < 4:

@@ -23,6 +23,39 @@ def test_answer_is_matched_by_opaque_and_requests_of_the_peer_are_dropped() -> N
         assert connection.call(28).remark == "right"
 
 
+def test_many_answers_come_in_the_order_of_their_questions_whatever_theirs() -> None:
+    """Held back until 60 have been asked, which a caller that waits for each would never do."""
+    held: list[bytes] = []
+
+    def answer(request: Command) -> bytes | None:
+        number = request.int_field("n")
+        held.insert(0, remoting.encode(request.reply(number % 3, str(number))))
+        if len(held) < 60:
+            return None
+        together = b"".join(held)
+        held.clear()
+        return together
+
+    with ScriptedPeer({15: answer}) as peer, Connection(peer.address) as connection:
+        replies = connection.ask_all(15, [{"n": number} for number in range(180)])
+        assert [int(reply.remark or "") for reply in replies] == list(range(180))
+        assert [reply.code for reply in replies] == [number % 3 for number in range(180)]
+        assert connection.ask_all(15, []) == []
+
+
+def test_one_answer_of_many_that_does_not_come_is_silence() -> None:
+    def answer(request: Command) -> Command | None:
+        return None if request.int_field("n") == 7 else request.reply(0)
+
+    with (
+        ScriptedPeer({15: answer}) as peer,
+        Connection(peer.address) as connection,
+        pytest.raises(UnreachableError, match="no answer to request 15 within"),
+    ):
+        connection.ask_all(15, [{"n": number} for number in range(9)], timeout=0.2)
+    assert connection.fileno() < 0
+
+
 def test_other_codes_than_success_are_remote_errors() -> None:
     with (
         ScriptedPeer({105: lambda request: request.reply(17, "no route")}) as peer,

@@ -1,0 +1,155 @@
+"""What a plan asks the brokers: the same for any number of empty queues, and each broker at once.
+
+Method: the plan is made in this process, the way Spark's worker makes it, and what its connections
+send is written down. Cannot prove: what Spark itself does per partition; there are none to be had
+for an empty queue, which is shown too.
+"""
+
+import datetime
+import time
+from collections import Counter
+
+import pytest
+from pyspark.sql.datasource import Filter, GreaterThanOrEqual, LessThan
+from support.broker_process import BrokerProcess
+from support.spark_topics import fill, make
+
+from rmq import Admin
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
+from rmq.spark.access import Access
+from rmq.spark.committing import commit_offsets
+from rmq.spark.offsets import QueueKey
+from rmq.spark.options import read_options
+from rmq.spark.planning import QueuePieces
+from rmq.spark.source import PushdownReader, RmqDataSource, RmqReader
+from rmq.spark.stream import RmqStreamReader
+
+FULL = {0: [b"a", b"b", b"c"], 1: [b"d"]}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The codes of all requests that this process sends."""
+    codes: list[int] = []
+    submit = Connection.submit
+
+    def noted(self: Connection, code: int, fields: object = None, body: bytes = b"") -> int:
+        codes.append(int(code))
+        return submit(self, code, fields, body)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Connection, "submit", noted)
+    return codes
+
+
+def topics(broker: BrokerProcess, topic: str) -> tuple[str, str]:
+    """Two with the same messages; the second one has 60 empty queues more."""
+    for name in (few := f"{topic}-few"), (many := f"{topic}-many"):
+        fill(broker, name, FULL)
+    make(broker, many, 62)
+    return few, many
+
+
+def plan(
+    broker: BrokerProcess, topic: str, *filters: Filter, **options: object
+) -> list[tuple[int, int, int]]:
+    """(queue, start, end) of every piece; no task is without one."""
+    given = {"nameserver": broker.namesrv, "topic": topic}
+    source = RmqDataSource({**given, **{name: str(value) for name, value in options.items()}})
+    reader = source.reader(source.schema())
+    assert isinstance(reader, RmqReader)
+    if filters:
+        assert isinstance(reader, PushdownReader)
+        assert list(reader.pushFilters(list(filters))) == list(filters)
+    tasks = reader.partitions()
+    assert all(isinstance(task, QueuePieces) and task.pieces for task in tasks)
+    return [(piece.key.queue_id, piece.start, piece.end) for task in tasks
+            for piece in task.pieces]  # type: ignore[attr-defined]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [(0, 0, 3), (1, 0, 1)]),
+        ({"startingTimestamp": 1}, [(0, 0, 3), (1, 0, 1)]),
+        ({"endingTimestamp": 1 << 42}, [(0, 0, 3), (1, 0, 1)]),
+        ({"startingOffsets": "group", "group": "g-of-nobody"}, [(0, 0, 3), (1, 0, 1)]),
+        ({"maxBytesPerPartition": "1m"}, [(0, 0, 3), (1, 0, 1)]),
+        ({"startingOffsets": '{"T":{"broker-a":{"0":2}}}'}, [(0, 2, 3), (1, 0, 1)]),
+    ],
+    ids=["plain", "start-time", "end-time", "group", "bytes", "offsets"],
+)
+def test_empty_queues_make_neither_questions_nor_tasks(
+    broker: BrokerProcess, topic: str, asked: list[int], options: dict[str, object], expected
+) -> None:
+    questions = {}
+    for name in topics(broker, topic):
+        asked.clear()
+        given = {key: value.replace("T", name) if isinstance(value, str) else value
+                 for key, value in options.items()}  # fmt: skip
+        assert plan(broker, name, **given) == expected
+        questions[name] = Counter(asked)
+    few, many = questions.values()
+    assert few == many
+    assert few[RequestCode.GET_TOPIC_STATS_INFO] == 1
+
+
+def test_a_stream_asks_nothing_about_queues_without_news(
+    broker: BrokerProcess, topic: str, asked: list[int]
+) -> None:
+    questions = {}
+    for name in topics(broker, topic):
+        options = read_options(
+            {"nameserver": broker.namesrv, "topic": name, "startingOffsets": "earliest",
+             "maxBytesPerTrigger": "1m", "maxBytesPerPartition": "1m"}, streaming=True,
+        )  # fmt: skip
+        reader = RmqStreamReader(options, RmqDataSource({}).schema())
+        asked.clear()
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        tasks = reader.partitions(start, end)
+        assert sum(piece.end - piece.start for task in tasks for piece in task.pieces) == 4
+        assert len(tasks) == 2
+        assert len(end[name]["broker-a"]) == (2 if name.endswith("few") else 62)
+        questions[name] = Counter(asked)
+        reader.stop()
+    few, many = questions.values()
+    assert few == many
+
+
+def test_offsets_of_many_queues_are_told_and_found_again(
+    broker: BrokerProcess, topic: str, asked: list[int]
+) -> None:
+    """More queues than requests are under way at a time, each with an offset of its own."""
+    fill(broker, topic, {queue: [b"x"] * 3 for queue in range(0, 150, 2)})
+    offsets = {QueueKey(topic, "broker-a", queue): queue // 2 % 4 for queue in range(0, 150, 2)}
+    group = f"{topic}-group"
+    with Admin(namesrv_addr=broker.namesrv) as admin:
+        admin.create_group(group)
+    asked.clear()
+    commit_offsets(Access(broker.namesrv), group, offsets)
+    assert Counter(asked)[RequestCode.UPDATE_CONSUMER_OFFSET] == 75
+    found = plan(broker, topic, startingOffsets="group", group=group)
+    wanted = [(key.queue_id, told, 3) for key, told in offsets.items() if told < 3]
+    assert sorted(found) == wanted
+
+
+def test_times_are_found_in_every_queue(broker: BrokerProcess, topic: str) -> None:
+    fill(broker, topic, {queue: [b"old"] * (1 + queue % 3) for queue in range(0, 80, 2)})
+    time.sleep(0.01)
+    middle = int(time.time() * 1000)
+    time.sleep(0.01)
+    fill(broker, topic, {queue: [b"new"] for queue in range(0, 80, 4)})
+    make(broker, topic, 80)  # fill() has made it smaller
+    found = plan(broker, topic, startingTimestamp=middle,
+                 startingOffsetsByTimestampStrategy="latest")  # fmt: skip
+    assert sorted(found) == [(queue, 1 + queue % 3, 2 + queue % 3) for queue in range(0, 80, 4)]
+    found = plan(broker, topic, endingTimestamp=middle)
+    assert sorted(found) == [(queue, 0, 1 + queue % 3) for queue in range(0, 80, 2)]
+    moment = datetime.datetime.fromtimestamp(middle / 1000, datetime.timezone.utc)
+    later = GreaterThanOrEqual(("storeTimestamp",), moment)
+    assert sorted(plan(broker, topic, later, pushdown="true")) == [
+        (queue, 1 + queue % 3, 2 + queue % 3) for queue in range(0, 80, 4)
+    ]
+    earlier = LessThan(("storeTimestamp",), moment)
+    assert sorted(plan(broker, topic, earlier, pushdown="true")) == sorted(found)
