@@ -27,8 +27,7 @@ def unconsumed(broker: Broker) -> dict[str, int]:
         groups = offsets.get(name) or {"": {}}
         for group, consumed in groups.items():
             waiting = 0
-            for queue_id in range(topic.queues):
-                first, end = broker.queues.range(name, queue_id)
+            for queue_id, (first, end) in enumerate(broker.queues.ranges(name, topic.queues)):
                 waiting += max(0, end - max(first, consumed.get(queue_id, 0)))
             if waiting:
                 found[f"{name}@{group}"] = waiting

@@ -7,7 +7,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport store_release_u64
-from cext.base.status cimport OK, raise_status
+from cext.base.status cimport NOT_FOUND, OK, raise_status
 from cext.flow.control.calls cimport *
 from cext.flow.send.check_backs cimport call_check_halves, call_put_producers
 from cext.flow.control.control_link cimport (
@@ -334,6 +334,26 @@ cdef class ShardCalls:
         if self._call(<CallFn> call_queue_range, &x) != OK:
             return None
         return x.results[0], x.results[1]
+
+    def queue_ranges(self, bytes topic, int32_t count):
+        """[(min, max offset)] of the queues from 0 on; (0, 0) of one that holds nothing yet, and of
+        all of a topic that is unknown. A bounded number of queues per turn."""
+        cdef Arguments x
+        cdef int64_t first
+        cdef int64_t status
+        out = []
+        for first in range(0, count, RANGES_MAX):
+            names(&x, topic, b"")
+            x.numbers[0] = first
+            x.numbers[1] = min(<int64_t> RANGES_MAX, count - first)
+            status = self._call(<CallFn> call_queue_ranges, &x)
+            if status == NOT_FOUND:
+                out += [(0, 0)] * x.numbers[1]
+                continue
+            raise_status(<int> status, f"ranges of {topic!r}")
+            numbers = take_numbers(&x)
+            out += zip(numbers[::2], numbers[1::2])
+        return out
 
     def queue_snapshot(self, bytes topic, int32_t queue_id):
         """(min, max, first offset in memory, 20-byte units from there on), or None."""

@@ -30,8 +30,7 @@ TPS_S = 60  # rates are of the last minute, from the first question about a topi
 def get_topic_stats(broker: "Broker", request: Request) -> Reply:
     topic = broker.topics.require(request.command.require("topic"))
     table: dict[MessageQueue, Any] = {}
-    for queue_id in range(topic.queues):
-        minimum, maximum = broker.queues.range(topic.name, queue_id)
+    for queue_id, (minimum, maximum) in enumerate(broker.queues.ranges(topic.name, topic.queues)):
         last = 0
         if maximum > minimum and queue_id < TIMES_MAX:
             last = max(0, broker.queues.store_time_at(topic.name, queue_id, maximum - 1))
@@ -144,10 +143,10 @@ def _group_offsets(
     broker: "Broker", offsets: dict[int, int], topic: TopicConfig, queues: int
 ) -> dict[MessageQueue, dict[str, int]]:
     table = {}
-    for queue_id in range(queues):
+    for queue_id, (_, end) in enumerate(broker.queues.ranges(topic.name, queues)):
         consumed = max(0, offsets.get(queue_id, 0))
         row = {
-            "brokerOffset": broker.queues.range(topic.name, queue_id)[1],
+            "brokerOffset": end,
             "consumerOffset": consumed,
             "pullOffset": consumed,
             "lastTimestamp": 0,

@@ -231,6 +231,9 @@ class FakeCore:
             return None
         return self.queue_minimum.get((topic, queue_id), 0), len(entries)
 
+    def queue_ranges(self, topic: bytes, count: int) -> list[tuple[int, int]]:
+        return [self.queue_range(topic, queue_id) or (0, 0) for queue_id in range(count)]
+
     def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None:
         found = self.queue_range(topic, queue_id)
         if found is None:

@@ -9,6 +9,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.flow.tables.group_table cimport Subscription
 from cext.flow.shard_state cimport ShardState
 
+cdef enum:
+    RANGES_MAX = 1024           # queues that call_queue_ranges looks at
+
 cdef struct Arguments:
     const uint8_t* a            # borrowed; a name, mostly a topic
     uint32_t a_bytes
@@ -40,6 +43,7 @@ cdef void call_query_offset(ShardState s, Arguments* x) noexcept nogil
 cdef void call_copy_offsets(ShardState s, Arguments* x) noexcept nogil
 cdef void call_remove_offsets(ShardState s, Arguments* x) noexcept nogil
 cdef void call_queue_range(ShardState s, Arguments* x) noexcept nogil
+cdef void call_queue_ranges(ShardState s, Arguments* x) noexcept nogil
 cdef void call_queue_snapshot(ShardState s, Arguments* x) noexcept nogil
 cdef void call_topic_stats(ShardState s, Arguments* x) noexcept nogil
 cdef void call_append(ShardState s, Arguments* x) noexcept nogil

@@ -1,5 +1,5 @@
 """What the control thread may have the reactor do. See calls.pxd."""
-from libc.stdlib cimport malloc
+from libc.stdlib cimport calloc, malloc
 from libc.string cimport memcpy
 
 from cext.base.status cimport MALFORMED, NOT_FOUND, OK, POOL_EMPTY
@@ -38,6 +38,7 @@ from cext.store.consume_queue cimport (
 from cext.wire.text cimport text_of
 
 cdef enum:
+    QUEUE_ID_MAX = 0x7fffffff
     LOOKS_MAX = 65536               # half messages looked at in one call
 
 
@@ -207,6 +208,33 @@ cdef void call_queue_range(ShardState s, Arguments* x) noexcept nogil:
     if queue != NULL:
         x.results[0] = queue.min_offset
         x.results[1] = queue.max_offset
+
+
+cdef void call_queue_ranges(ShardState s, Arguments* x) noexcept nogil:
+    """a: topic; numbers: first queue id, count. block: min and max offset of each as i64, two zeros
+    of one that holds nothing yet, which is not made for that."""
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, x.a, x.a_bytes)
+    cdef int64_t first = x.numbers[0], count = x.numbers[1], i
+    cdef Queue* queue
+    if topic == NULL or count < 0 or count > RANGES_MAX:
+        x.status = NOT_FOUND
+        return
+    if first < 0 or first > QUEUE_ID_MAX - count:
+        x.status = NOT_FOUND
+        return
+    x.block = <uint8_t*> calloc(count + 1, 16)
+    if x.block == NULL:
+        x.status = POOL_EMPTY
+        return
+    for i in range(first, first + count):
+        queue = topic.queues[i] if i < topic.queue_slots else NULL
+        if queue == NULL:
+            queue = s.queues.find_queue(<const char*> topic.name, topic.name_length, <int32_t> i)
+        if queue != NULL:
+            memcpy(x.block + 16 * (i - first), &queue.min_offset, 8)
+            memcpy(x.block + 16 * (i - first) + 8, &queue.max_offset, 8)
+    x.block_bytes = 16 * count
+    x.status = OK
 
 
 cdef void call_queue_snapshot(ShardState s, Arguments* x) noexcept nogil:

@@ -161,6 +161,27 @@ def test_calls_are_not_held_up_by_traffic_nor_the_other_way_round(shard: Shard) 
     assert len(calls) > 30 and calls == sorted(calls) and calls[-1] <= 3000
 
 
+def test_the_ends_of_all_queues_of_a_topic_come_together(tmp_path: Path) -> None:
+    """3000 queues are more than one call of the reactor looks at; after a restart nothing has asked
+    for any of them yet."""
+    full = {0: 2, 5: 1, 1023: 1, 1024: 3, 2999: 1}
+    wanted = [(0, full.get(queue_id, 0)) for queue_id in range(3000)]
+    with Shard(tmp_path) as shard:
+        shard.topic("t", 3000, 3000)
+        client = shard.connect()
+        for queue_id, count in full.items():
+            for _ in range(count):
+                assert client.ask(send("t", b"x", queue=queue_id)).code == 0
+        assert shard.core.queue_ranges(b"t", 3000) == wanted
+        assert shard.core.queue_ranges(b"t", 7) == wanted[:7]
+        assert shard.core.queue_ranges(b"t", 0) == []
+        assert shard.core.queue_ranges(b"unknown", 1025) == [(0, 0)] * 1025
+    with Shard(tmp_path) as shard:
+        shard.topic("t", 3000, 3000)
+        assert shard.core.queue_ranges(b"t", 3001) == [*wanted, (0, 0)]
+        assert [shard.core.queue_range(b"t", each) for each in (5, 1024)] == [(0, 1), (0, 3)]
+
+
 def test_a_stop_answers_what_is_under_way_and_the_next_start_finds_it(tmp_path: Path) -> None:
     with Shard(tmp_path, sync_flush=True) as shard:
         shard.topic("t")
