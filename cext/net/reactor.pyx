@@ -264,6 +264,7 @@ cdef class Reactor:
     cdef void receive(self, Connection* c) noexcept nogil:
         """One recv; hands over whole frames in place and keeps what is left of the last one."""
         cdef uint8_t* base
+        cdef uint8_t* jumbo = c.jumbo
         cdef uint64_t room, available, needed = 0
         cdef int64_t used
         cdef ssize_t got
@@ -294,9 +295,14 @@ cdef class Reactor:
             base += c.skip_bytes
             available -= c.skip_bytes
             c.skip_bytes = 0
+        # Whoever closes the connection meanwhile must not give away the frame that is looked at.
+        c.jumbo = NULL
         used = self.on_bytes(self.owner, c, base, available, &needed)
-        if c.id == 0:
-            return                          # closed by what it asked for
+        if c.id == 0:                       # closed by what it asked for
+            if jumbo != NULL:
+                buffer_pool_release(&self.jumbo_pool, jumbo)
+            return
+        c.jumbo = jumbo
         if used < 0 or <uint64_t> used > available:
             # What was asked before the bad frame is still answered; nothing more is read.
             c.closing = True
