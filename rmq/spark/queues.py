@@ -5,7 +5,7 @@
     view.resolve(bound, ends) -> {QueueKey: offset}
 
 Used where plans are made, by one thread. Times, groups and sizes are asked about queue by queue, of
-each broker in one go, and never about queues that are empty.
+a broker many in one go, and never about queues that are empty.
 
 A question that nobody answers is put again, with a fresh look at the name server:
 fetchOffset.numRetries times at once, then for planTimeoutMs (a stream that runs: pollTimeoutMs). So
@@ -44,6 +44,8 @@ BROKER_UNKNOWN = 211  # the code of rmq.client.blocking.cluster for a broker wit
 # Of brokers that start, stop or have too much to do; the last of those without an address.
 AWAY = {ResponseCode.SYSTEM_BUSY, 14, BROKER_UNKNOWN}
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
+AT_ONCE = 64  # queues that are asked about in one go
+SAMPLED_AT_ONCE = 16  # replies with messages: one may have the largest there is
 Answer = TypeVar("Answer")
 
 
@@ -101,21 +103,36 @@ class Queues:
                 pause = min(pause * 2, LAST_PAUSE)
 
     def ask_each(
-        self, code: int, fields: Mapping[QueueKey, Mapping[str, Any]]
-    ) -> dict[QueueKey, Command]:
-        """The answers about many queues, whatever their codes but those in AWAY."""
-        found: dict[QueueKey, Command] = {}
+        self,
+        code: int,
+        fields: Mapping[QueueKey, Mapping[str, Any]],
+        read: Callable[[Command], Answer],
+        at_once: int = AT_ONCE,
+    ) -> dict[QueueKey, Answer]:
+        """What `read` makes of the answers about many queues, whatever their codes but AWAY's.
 
-        def question(cluster: GuardedCluster) -> None:
-            for name in dict.fromkeys(key.broker for key in fields if key not in found):
-                keys = [key for key in fields if key.broker == name and key not in found]
-                replies = cluster.broker(name).ask_all(code, [fields[key] for key in keys])
-                for key, reply in zip(keys, replies, strict=True):
-                    if reply.code in AWAY:
-                        raise RemoteError(reply.code, reply.remark or "no reason given")
-                    found[key] = reply
+        `at_once` are asked together, waited for as one question, and asked no more when answered.
+        """
+        found: dict[QueueKey, Answer] = {}
 
-        self.ask(question)
+        def question(cluster: GuardedCluster, some: Iterable[QueueKey]) -> None:
+            keys = [key for key in some if key not in found]
+            away = None
+            broker = cluster.broker(keys[0].broker)
+            for key, reply in zip(
+                keys, broker.ask_all(code, [fields[key] for key in keys]), strict=True
+            ):
+                if reply.code in AWAY:
+                    away = RemoteError(reply.code, reply.remark or "no reason given")
+                else:
+                    found[key] = read(reply)
+            if away is not None:
+                raise away
+
+        for name in dict.fromkeys(key.broker for key in fields):
+            mine = [key for key in fields if key.broker == name]
+            for at in range(0, len(mine), at_once):
+                self.ask(partial(question, some=mine[at : at + at_once]))
         return {key: found[key] for key in fields}
 
     def topics(self, cluster: GuardedCluster) -> list[str]:
@@ -229,11 +246,9 @@ class Queues:
             for key, each in ends.items()
             if each.first < each.last
         }
-        for key, reply in self.ask_each(RequestCode.QUERY_CONSUMER_OFFSET, fields).items():
-            if reply.code == ResponseCode.QUERY_NOT_FOUND:
-                found[key] = ends[key].first
-            else:
-                found[key] = _clamped(_offset_in(reply), ends[key])
+        offsets = self.ask_each(RequestCode.QUERY_CONSUMER_OFFSET, fields, _committed_in)
+        for key, offset in offsets.items():
+            found[key] = ends[key].first if offset is None else _clamped(offset, ends[key])
         return found
 
     def _at_times(
@@ -246,8 +261,8 @@ class Queues:
             for key, time_ms in times.items()
             if ends[key].first < ends[key].last
         }
-        for key, reply in self.ask_each(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields).items():
-            found[key] = _clamped(_offset_in(reply), ends[key])
+        offsets = self.ask_each(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields, _offset_in)
+        found |= {key: _clamped(offset, ends[key]) for key, offset in offsets.items()}
         # Brokers answer the last offset when nothing is that young: the one before tells.
         doubtful = {key: ends[key].last - 1 for key in fields if found[key] >= ends[key].last - 1}
         for key, sample in self.samples(doubtful, 1).items():
@@ -264,9 +279,9 @@ class Queues:
     def first_at(self, keys: Iterable[QueueKey], time_ms: int) -> dict[QueueKey, int]:
         """The first offset of each queue stored then or later; its end when there is none."""
         fields = {key: {"topic": key.topic, "queueId": key.queue_id} for key in keys}
-        firsts = self.ask_each(RequestCode.GET_MIN_OFFSET, fields)
-        lasts = self.ask_each(RequestCode.GET_MAX_OFFSET, fields)
-        ends = {key: Ends(_offset_in(firsts[key]), _offset_in(lasts[key])) for key in fields}
+        firsts = self.ask_each(RequestCode.GET_MIN_OFFSET, fields, _offset_in)
+        lasts = self.ask_each(RequestCode.GET_MAX_OFFSET, fields, _offset_in)
+        ends = {key: Ends(firsts[key], lasts[key]) for key in fields}
         bound = Bound("time", time_ms=time_ms, strict=False)
         return self._at_times(bound, ends, dict.fromkeys(fields, time_ms))
 
@@ -283,8 +298,7 @@ class Queues:
             }
             for key, offset in offsets.items()
         }  # fmt: skip
-        replies = self.ask_each(RequestCode.PULL_MESSAGE, fields)
-        return {key: _sizes_and_times(reply) for key, reply in replies.items()}
+        return self.ask_each(RequestCode.PULL_MESSAGE, fields, _sizes_and_times, SAMPLED_AT_ONCE)
 
     def row_bytes(self, ranges: Mapping[QueueKey, tuple[int, int]]) -> dict[QueueKey, int]:
         """About how many bytes a message of each range has, by a look at its first ones."""
@@ -322,6 +336,11 @@ def _offset_in(reply: Command) -> int:
     if reply.code != ResponseCode.SUCCESS:
         raise RemoteError(reply.code, reply.remark or "no reason given")
     return int(reply.int_field("offset"))
+
+
+def _committed_in(reply: Command) -> int | None:
+    """None: the group has no offset there."""
+    return None if reply.code == ResponseCode.QUERY_NOT_FOUND else _offset_in(reply)
 
 
 def _sizes_and_times(reply: Command) -> list[tuple[int, int]]:

@@ -17,11 +17,14 @@ from support.spark_topics import fill, make
 from rmq import Admin
 from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
+from rmq.errors import UnreachableError
+from rmq.format.remoting import Command
 from rmq.spark.access import Access
 from rmq.spark.committing import commit_offsets
-from rmq.spark.offsets import QueueKey
+from rmq.spark.offsets import Bound, QueueKey
 from rmq.spark.options import read_options
 from rmq.spark.planning import QueuePieces
+from rmq.spark.queues import Queues
 from rmq.spark.source import PushdownReader, RmqDataSource, RmqReader
 from rmq.spark.stream import RmqStreamReader
 
@@ -153,3 +156,38 @@ def test_times_are_found_in_every_queue(broker: BrokerProcess, topic: str) -> No
     ]
     earlier = LessThan(("storeTimestamp",), moment)
     assert sorted(plan(broker, topic, earlier, pushdown="true")) == sorted(found)
+
+
+def test_what_a_busy_broker_answers_is_not_asked_again(
+    broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every fifth question is refused once, and once a connection is lost in the middle."""
+    fill(broker, topic, {queue: [b"x"] * 3 for queue in range(150)})
+    asked: Counter[int] = Counter()
+    ask_all = Connection.ask_all
+
+    def busy(self: Connection, code: int, rows: list[dict[str, int]]) -> list[Command]:
+        assert len(rows) <= (16 if code == RequestCode.PULL_MESSAGE else 64)
+        asked.update(row["queueId"] for row in rows)
+        if asked[96] == 1 and any(row["queueId"] == 96 for row in rows):
+            self.close()
+            raise UnreachableError("lost")
+        replies = ask_all(self, code, rows)
+        return [reply if row["queueId"] % 5 or asked[row["queueId"]] > 1 else reply.reply(2)
+                for row, reply in zip(rows, replies, strict=True)]  # fmt: skip
+
+    monkeypatch.setattr(Connection, "ask_all", busy)
+    options = read_options({"nameserver": broker.namesrv, "topic": topic}, streaming=False)
+    queues = Queues(options)
+    ends = queues.find()
+    for question in (
+        lambda: queues.row_bytes({key: tuple(each) for key, each in ends.items()}),
+        lambda: queues.resolve(Bound("time", time_ms=1, option="startingTimestamp"), ends),
+    ):
+        asked.clear()
+        assert len(question()) == 150
+        again = {queue for queue, times in asked.items() if times > 1}
+        assert set(range(0, 150, 5)) | {96} <= again
+        assert len(again - set(range(0, 150, 5))) < 64  # those that were lost with it
+        assert max(asked.values()) == 2
+    queues.close()
