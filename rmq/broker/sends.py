@@ -1,9 +1,10 @@
 """Handlers of sends that the reactor handed over: 10, 310, 320.
 
 The reactor hands over what goes to a topic it does not know: its own, or the dead letters of its
-group (cext/flow/send/dead_letter.pxd). The checks are RocketMQ's, in its order. When none fails the
-reactor is told what it did not know and gets the frame back (core.resubmit); it never hands the
-same frame over twice.
+group (cext/flow/send/dead_letter.pxd); what goes to a retry topic of a group it does not know; and
+what steps 1 and 2 may refuse. The checks are RocketMQ's, in its order. When none fails the reactor
+is told what it did not know and gets the frame back (core.resubmit); it never hands the same frame
+over twice.
 
     1   before startAcceptSendRequestTimeStamp                          1
     2   broker not writable and the topic is ordered                    16
@@ -218,7 +219,9 @@ def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
 
 
 def _is_made(broker: "Broker", topic: str) -> bool:
-    return topic in broker.topics and topic not in broker.creations
+    """Whether topics.json has it, too: after a failed write it has not, and that is waited for."""
+    topics = broker.topics
+    return topic in topics and topic not in broker.creations and not topics.behind
 
 
 def check_broker(broker: "Broker", header: SendHeader) -> None:

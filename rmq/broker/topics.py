@@ -63,6 +63,11 @@ class TopicTable:
 
     # ---- reading
 
+    @property
+    def behind(self) -> bool:
+        """Whether the file does not hold all of the table."""
+        return self._saver.behind
+
     def get(self, name: str) -> TopicConfig | None:
         return self._topics.get(name)
 

@@ -1,6 +1,7 @@
 """Sends the reactor handed over: refused with RocketMQ's codes, or given back when all is well."""
 
-import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from support.name_server import in_loop
 from rmq.broker.broker import Broker
 from rmq.broker.groups import GroupConfig
 from rmq.broker.topic_config import TopicConfig
-from rmq.errors import StoreError
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import field_texts
 
@@ -19,6 +19,14 @@ LONG = {
     "queueId": 0, "sysFlag": 0, "bornTimestamp": 1, "flag": 0, "properties": "",
 }  # fmt: skip
 SHORT = {"a": "p", "b": "new", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": ""}
+
+
+@contextmanager
+def not_saved(directory: Path) -> Iterator[None]:
+    """topics.json cannot be written: a directory is in the way."""
+    (way := directory / "config" / "topics.json.tmp").mkdir()
+    yield
+    way.rmdir()
 
 
 async def back(broker: Broker, client: FakeClient, count: int = 1) -> None:
@@ -151,17 +159,17 @@ async def test_nothing_is_created_when_that_is_switched_off(tmp_path: Path) -> N
 @in_loop
 async def test_a_topic_that_cannot_be_saved_fails_its_sends(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
-
-        async def fails(topic: TopicConfig) -> TopicConfig:
-            await asyncio.sleep(0)
-            raise StoreError("topics.json cannot be written: disk full")
-
-        broker.topics.create = fails
-        client = broker.core.client()
-        opaques = [client.put(10, b"x", **LONG) for _ in range(3)]
-        await broker.core.until(lambda: all(client.reply_to(o) for o in opaques))
-        assert client.reply_to(opaques[2]).code == 1  # type: ignore[union-attr]
-        assert broker.core.resubmitted == []
+        with not_saved(tmp_path):
+            client = broker.core.client()
+            opaques = [client.put(10, b"x", **LONG) for _ in range(3)]
+            await broker.core.until(lambda: all(client.reply_to(o) for o in opaques))
+            assert client.reply_to(opaques[2]).code == 1  # type: ignore[union-attr]
+            assert (await client.call(10, b"x", **LONG)).code == 1  # nor those that come later
+            assert broker.core.resubmitted == []
+            assert b"new" not in broker.core.topics
+        client.put(10, b"x", **LONG)
+        await back(broker, client)
+        assert b'"new"' in (tmp_path / "config" / "topics.json").read_bytes()
 
 
 @in_loop
@@ -221,16 +229,12 @@ async def test_dead_letters_that_cannot_be_saved_are_refused(tmp_path: Path) -> 
     async with control(tmp_path) as broker:
         await broker.groups.update(GroupConfig("g"))
         await broker.topics.create_retry("g", 1, False)
-        made = broker.topics.create
-
-        async def fails(topic: TopicConfig) -> TopicConfig:
-            if topic.name.startswith("%DLQ%"):
-                raise StoreError("topics.json cannot be written: disk full")
-            return await made(topic)
-
-        broker.topics.create = fails
-        reply = await broker.core.client().call(310, b"x", **{**SHORT, "b": "%RETRY%g"}, j=17)
-        assert (reply.code, broker.core.resubmitted) == (1, [])
+        with not_saved(tmp_path):
+            for _ in range(2):
+                client = broker.core.client()
+                reply = await client.call(310, b"x", **{**SHORT, "b": "%RETRY%g"}, j=17)
+                assert (reply.code, broker.core.resubmitted) == (1, [])
+                assert b"%DLQ%g" not in broker.core.topics
 
 
 @pytest.mark.parametrize(
