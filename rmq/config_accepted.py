@@ -20,7 +20,6 @@ ackMessageThreadPoolNums=16
 ackThreadPoolQueueCapacity=100000
 adminBrokerThreadPoolNums=16
 adminBrokerThreadPoolQueueCapacity=10000
-allowRecallWhenBrokerNotWriteable=true
 appendAckAsync=false
 appendCkAsync=false
 asyncSendEnable=true

@@ -166,6 +166,7 @@ BROKER: tuple[Setting, ...] = (
     _int("timerPrecisionMs", 1000, 1, 1000),
     _int("timerRollWindowSlot", 172_800, 1),
     _bool("recallMessageEnable", False, run_time=True),
+    _bool("allowRecallWhenBrokerNotWriteable", True, run_time=True),
     # --- key index; whatever it lacks after a crash is made anew (messageIndexSafe, always)
     _bool("messageIndexEnable", True),
     # A change removes the index files; they are made anew from the log.

@@ -33,7 +33,7 @@ cdef struct Options:
     bint filter_retries             # filterSupportRetry
     bint store_replies              # storeReplyMessageEnable
     bint recalls                    # recallMessageEnable
-    int64_t recalls_from_ms         # startAcceptSendRequestTimeStamp
+    int64_t sends_from_ms           # startAcceptSendRequestTimeStamp
     uint8_t store_host[20]          # brokerIP1 + listenPort as a record holds them
     uint32_t store_host_bytes
     uint8_t region[TEXT_MAX]        # value of MSG_REGION

@@ -32,7 +32,7 @@ cdef int options_read(Options* options, dict given) except -1:
     options.filter_retries = given["filter_retries"]
     options.store_replies = given["store_replies"]
     options.recalls = given["recalls"]
-    options.recalls_from_ms = given["recalls_from_ms"]
+    options.sends_from_ms = given["sends_from_ms"]
     if len(region) > TEXT_MAX or len(extra) > sizeof(options.extra_properties):
         raise ConfigError("regionId and brokerClusterName together are too long")
     options.broker_name_bytes = min(len(broker_name), TEXT_MAX)

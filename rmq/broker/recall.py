@@ -4,7 +4,8 @@ A recall is the reactor's work (cext/flow/delay/recall.pxd). It hands one over w
 know the topic, and while recalls are not to be taken. The checks are RocketMQ's, in its order:
 
     1   recallMessageEnable is false, as it is by default               16
-    2   before startAcceptSendRequestTimeStamp, broker not writable     14
+    2   before startAcceptSendRequestTimeStamp; broker not writable
+        and allowRecallWhenBrokerNotWriteable is false                  14
     3   topic unknown                                                   17
 
 When none fails the frame goes back; the reactor never hands the same frame over twice, and judges
@@ -27,10 +28,8 @@ def recall(broker: "Broker", request: Request) -> Reply:
     topic = command.require("topic")
     if not settings.recallMessageEnable:
         raise Refusal(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
-    if (
-        time.time() * 1000 < settings.startAcceptSendRequestTimeStamp
-        or not settings.brokerPermission & PERM_WRITE
-    ):
+    writable = settings.brokerPermission & PERM_WRITE or settings.allowRecallWhenBrokerNotWriteable
+    if time.time() * 1000 < settings.startAcceptSendRequestTimeStamp or not writable:
         raise Refusal(
             ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed, broker service not available"
         )

@@ -105,7 +105,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "filter_retries": settings.filterSupportRetry,
         "store_replies": settings.storeReplyMessageEnable,
         "recalls": settings.recallMessageEnable,
-        "recalls_from_ms": settings.startAcceptSendRequestTimeStamp,
+        "sends_from_ms": settings.startAcceptSendRequestTimeStamp,
         **_pop_options(settings),
         "extra_properties": _extra_properties(settings),
         "node": -1,

@@ -28,6 +28,7 @@ from cext.flow.send.redirect cimport append_redirected
 from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
+from cext.net.connection cimport UNREAD_ROOM
 from cext.store.consume_queue cimport Queue
 from cext.wire.properties cimport PROPERTIES_BYTES_MAX, append_number, append_property
 from cext.wire.recall_request cimport RecallRequest, read_recall_request
@@ -114,6 +115,8 @@ cdef int store_recall(ShardState s, Connection* c, const Header* h, const Recall
     m.born_host_bytes = c.address_bytes
     if queue == NULL or not s.writable:
         return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
+    if s.room_holds:
+        s.net.stop_reading(c, UNREAD_ROOM)      # as with sends
     if not h.flag & FLAG_ONE_WAY:
         if reserve_ack(s, acks) == NULL:
             return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
@@ -143,7 +146,7 @@ cdef int recall(ShardState s, Connection* c, const Header* h, bint resubmitted) 
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
     if not resubmitted and (topic == NULL or not s.options.recalls
                             or not s.options.broker_permission & PERM_WRITE
-                            or wall_ms() < s.options.recalls_from_ms):
+                            or wall_ms() < s.options.sends_from_ms):
         return 1
     if topic == NULL:
         return reply_error(s, c, h, TOPIC_NOT_EXIST, b"recall failed, the topic was deleted while "

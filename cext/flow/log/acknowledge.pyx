@@ -146,7 +146,8 @@ cdef void refuse_all(ShardState s, AckQueue* queue, const char* remark) noexcept
 cdef void expire(ShardState s, AckQueue* queue) noexcept nogil:
     cdef PendingAck* ack = ack_queue_first(queue)
     while ack != NULL and ack.deadline_ms <= s.now_ms:
-        rpc_record(&s.rpc, ack.request_code, FLUSH_DISK_TIMEOUT, False,
+        rpc_record(&s.rpc, ack.request_code,
+                   SUCCESS if ack.answer == ANSWER_RECALL else FLUSH_DISK_TIMEOUT, False,
                    s.now_ms - arrived_ms(s, ack), 1)
         answer_ack(s, ack, FLUSH_DISK_TIMEOUT,
                    b"stored, but not synced to disk within syncFlushTimeout")

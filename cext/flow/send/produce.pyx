@@ -46,7 +46,7 @@ from cext.flow.replying cimport (
     reply_error,
 )
 from cext.flow.shard_state cimport BATCH_IDS_BYTES, DISPATCH_MAX
-from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
 from cext.flow.trouble cimport poison_remark, tell_troubles
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
@@ -390,7 +390,7 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
 
 cdef int check_send(ShardState s, Connection* c, const Header* h, const Frame* f,
                     const SendRequest* r, Topic* topic) noexcept nogil:
-    """The checks of wire.md 3.5 in their order; 1 when all pass, else the refusal's result."""
+    """The checks of a known topic in RocketMQ's order: 1 when all pass, else what refusing gave."""
     cdef char remark[256]
     if topic.refuses_sends:
         snprintf(remark, sizeof(remark), b"Sending message to topic[%.128s] is forbidden.",
@@ -443,6 +443,9 @@ cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
             return refuse(s, c, h, SYSTEM_ERROR, b"the topic or its group was deleted or changed "
                           b"while the message was on its way; send again")
         return 1
+    if not resubmitted and (s.wall_ms < s.options.sends_from_ms or
+                            (topic.order and not s.options.broker_permission & PERM_WRITE)):
+        return 1                                # control says why
     if s.options.fast_failure and s.stalled_ms >= s.options.send_wait_ms and not resubmitted:
         return refuse_late(s, c, h)
     if s.room_holds:

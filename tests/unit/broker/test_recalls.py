@@ -15,7 +15,11 @@ FIELDS = {"producerGroup": "P", "topic": "t", "recallHandle": "no matter what"}
     ("settings", "topic", "code", "says"),
     [
         ({}, "t", 16, "recall failed, operation is forbidden"),
-        ({"recallMessageEnable": True, "brokerPermission": 4}, "t", 14, "service not available"),
+        (
+            {"recallMessageEnable": True, "brokerPermission": 4,
+             "allowRecallWhenBrokerNotWriteable": False},
+            "t", 14, "recall failed, broker service not available",
+        ),
         (
             {"recallMessageEnable": True, "startAcceptSendRequestTimeStamp": 1 << 60},
             "t", 14, "recall failed, broker service not available",

@@ -230,6 +230,8 @@ async def test_control_says_when_recalls_are_taken(tmp_path: Path) -> None:
         assert await answer("u") == (17, "recall failed, the topic[u] not exist")
         broker.settings.set("brokerPermission", "4")
         broker.settings_changed(["brokerPermission"])
+        assert await answer() == (0, None)
+        broker.settings.set("allowRecallWhenBrokerNotWriteable", "false")
         assert await answer() == (14, "recall failed, broker service not available")
         broker.settings.set("brokerPermission", "6")
         broker.settings_changed(["brokerPermission"])
@@ -237,7 +239,7 @@ async def test_control_says_when_recalls_are_taken(tmp_path: Path) -> None:
         broker.settings.set("recallMessageEnable", "false")
         broker.settings_changed(["recallMessageEnable"])
         assert await answer() == (16, "recall failed, operation is forbidden")
-        assert len(records(broker, TIMER)) == 2
+        assert len(records(broker, TIMER)) == 3
 
 
 @in_loop
@@ -305,7 +307,7 @@ def test_a_recall_given_back_too_early_is_refused_and_not_handed_over_again(
 
 
 def test_recalls_go_to_control_until_sends_are_accepted(tmp_path: Path) -> None:
-    with Shard(tmp_path, recalls=True, recalls_from_ms=now_ms() + 3_600_000) as shard:
+    with Shard(tmp_path, recalls=True, sends_from_ms=now_ms() + 3_600_000) as shard:
         shard.topic("t")
         client = shard.connect()
         client.put(request(370, 8, topic="t", recallHandle="!!"))

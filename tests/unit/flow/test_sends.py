@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
+from support.live_broker import served
+from support.name_server import in_loop
 from support.shard import (
     MIB,
     REQUEST,
@@ -19,7 +21,10 @@ from support.shard import (
     send_batch,
 )
 
+from rmq.broker.topic_config import TopicConfig
 from rmq.format.remoting import JSON, ROCKETMQ, decode
+
+SEND = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": ""}
 
 
 @pytest.mark.parametrize("kind", [JSON, ROCKETMQ])
@@ -298,3 +303,30 @@ def test_a_send_that_control_loses_holds_its_client_back_for_seconds_only(shard:
     client.put(send("t", b"b", 2))
     assert client.is_silent(1.0)
     assert client.reply().opaque == 2
+
+
+@in_loop
+async def test_before_its_time_a_broker_takes_no_sends_and_says_so(tmp_path: Path) -> None:
+    begins = int(time.time() * 1000) + 3_600_000
+    async with served(tmp_path, startAcceptSendRequestTimeStamp=begins) as (broker, client):
+        await broker.topics.create(TopicConfig("t", 1, 1))
+        reply = await client.call(310, b"x", **SEND)
+        assert (reply.code, reply.remark) == (
+            1, "this broker takes sends only from its startAcceptSendRequestTimeStamp on",
+        )  # fmt: skip
+        assert broker.core.stats()["messages_in"] == 0
+
+
+@in_loop
+async def test_without_write_permission_a_broker_takes_no_sends_to_ordered_topics(
+    tmp_path: Path,
+) -> None:
+    async with served(tmp_path) as (broker, client):
+        await broker.topics.create(TopicConfig("t", 1, 1, order=True))
+        await broker.topics.create(TopicConfig("u", 1, 1))
+        assert (await client.call(310, b"x", **SEND)).code == 0
+        broker.settings.set("brokerPermission", "4")
+        broker.settings_changed(["brokerPermission"])
+        assert (await client.call(310, b"x", **SEND)).code == 16
+        assert (await client.call(310, b"x", **{**SEND, "b": "u"})).code == 0
+        assert broker.core.stats()["messages_in"] == 2
