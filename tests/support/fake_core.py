@@ -16,6 +16,7 @@ import itertools
 import os
 import struct
 import time
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -85,6 +86,8 @@ class FakeCore:
         self.index_failure = ""
         self.index_found: list[tuple[int, str, list[bytes], int, int]] = []
         self._index_fd = os.eventfd(0, os.EFD_NONBLOCK)
+        for fd in (self.control_fd, self._index_fd):
+            weakref.finalize(self, os.close, fd)
         self.index_questions: list[tuple[bytes, bytes, int, int, int, int]] = []
         self._numbers = itertools.count(1)
         self._arrived = asyncio.Event()

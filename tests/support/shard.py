@@ -44,6 +44,13 @@ SMALL = {
 }
 
 
+def readable(fd: int, seconds: float) -> bool:
+    """Waits for it; whatever the number of the descriptor, unlike select()."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 class Client:
     """One connection: bytes out, commands in, nothing in between."""
 
@@ -86,7 +93,7 @@ class Client:
 
     def is_silent(self, seconds: float = 0.05) -> bool:
         """Whether nothing comes for so long. Only between whole frames."""
-        return not select.select([self.socket], [], [], seconds)[0]
+        return not readable(self.socket.fileno(), seconds)
 
     def is_closed(self) -> bool:
         """Whether the broker closes the connection without sending anything more."""
@@ -185,7 +192,7 @@ class Shard:
                 return found
             if time.monotonic() > end:
                 raise AssertionError(f"{len(found)} reports of kind {kind}, not {count}")
-            select.select([self.core.control_fd], [], [], 0.05)
+            readable(self.core.control_fd, 0.05)
             self._kept += self.core.poll()
 
     def kept(self, kind: int) -> list[tuple[int, bytes]]:
