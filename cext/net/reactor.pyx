@@ -316,7 +316,9 @@ cdef class Reactor:
         cdef uint8_t* jumbo
         if rest_bytes > 0 and (needed > SMALL_BYTES or rest_bytes > SMALL_BYTES):
             if c.jumbo != NULL:
-                memmove(c.jumbo, rest, rest_bytes)
+                if rest != c.jumbo:         # another frame has begun
+                    memmove(c.jumbo, rest, rest_bytes)
+                    c.jumbo_ms = self.now_ms
             else:
                 jumbo = <uint8_t*> buffer_pool_take(&self.jumbo_pool)
                 if jumbo == NULL and self.close_slow():
@@ -596,6 +598,7 @@ cdef class Reactor:
         c.unread &= ~reason
         if c.unread == 0 and reason != UNREAD_UNSENT:
             c.active_ms = self.now_ms           # it was not its own silence
+            c.jumbo_ms = self.now_ms
         if c.unread == 0 or reason == UNREAD_UNSENT:
             self.watch(c)
 
@@ -677,6 +680,7 @@ cdef class Reactor:
                 c.held_first = self.closed_first
                 self.closed_first = c
             else:
+                self.drop_output(c)         # of requests that were done with after it closed
                 self.free_slots[self.free_count] = c.slot
                 self.free_count += 1
             c = following

@@ -101,6 +101,31 @@ def test_large_request_that_does_not_get_on_gives_its_buffer_to_others(tmp_path:
         assert quick.reply().code == 0
 
 
+def test_of_two_large_requests_the_one_that_does_not_get_on_is_closed(tmp_path: Path) -> None:
+    """Not a client that has had its buffer for longer, for one request after the other."""
+    with Shard(tmp_path, jumbo_buffers=2) as shard:
+        shard.topic("t")
+        steady, stuck, client = shard.connect(), shard.connect(), shard.connect()
+        large = send("t", bytes(2 * MIB), 5)
+        steady.put(large[:40_000])
+        shard.until(lambda counters: counters["received_bytes"] >= 40_000)
+        stuck.put(large[:40_000])
+        for _ in range(10):
+            time.sleep(0.3)
+            steady.put(large[40_000:] + large[:40_000])
+            assert steady.reply().code == 0
+        end = time.monotonic() + 20
+        while (reply := client.ask(large)).code != 0:
+            assert reply.code == 2
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        with pytest.raises((EOFError, ConnectionError)):
+            stuck.reply()
+        steady.put(large[40_000:])
+        assert steady.reply().code == 0
+        assert shard.core.stats()["connections_closed_slow"] == 1
+
+
 def test_a_client_that_does_not_read_is_not_read_and_harms_nobody(tmp_path: Path) -> None:
     with Shard(tmp_path, pull_max_bytes=4 * MIB) as shard:
         shard.topic("t")
