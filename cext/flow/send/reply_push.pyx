@@ -203,7 +203,7 @@ cdef bint is_ordinary(ShardState s, const Header* h, const Frame* f, const SendR
     """Nothing about the request needs a look of control, which also knows what to refuse."""
     return not (
         topic == NULL or h.flag & FLAG_ONE_WAY or r.batch or not s.writable
-        or not s.options.broker_permission & PERM_WRITE
+        or not s.options.broker_permission & PERM_WRITE or s.wall_ms < s.options.sends_from_ms
         or r.queue_id >= max(topic.read_queues, topic.write_queues)
         or f.body_bytes == 0 or f.body_bytes > s.options.message_max_bytes
         or r.sys_flag & ~<int32_t> SYS_FLAGS_KNOWN or r.properties.bytes == NULL

@@ -185,6 +185,14 @@ def test_what_is_not_ordinary_is_controls(shard: Shard, change: dict[str, Any]) 
     assert stored(shard) == []
 
 
+def test_before_sends_are_accepted_replies_are_controls(tmp_path: Path) -> None:
+    with Shard(tmp_path, sends_from_ms=1 << 50) as shard:
+        shard.topic(TOPIC)
+        asker(shard)
+        shard.connect().put(request(324, 1, b"answer", **LONG))
+        assert len(shard.reports(REQUEST)) == 1
+
+
 def test_the_newest_connection_is_asked_and_none_when_there_is_none(shard: Shard) -> None:
     first, second, consumer = asker(shard), asker(shard), shard.connect()
     consumer.put(request(324, 1, b"answer", **LONG))
