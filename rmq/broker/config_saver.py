@@ -40,6 +40,15 @@ class ConfigSaver:
     def behind(self) -> bool:
         return self._written < self._changed
 
+    @property
+    def last(self) -> int:
+        """The number of the latest change."""
+        return self._changed
+
+    def holds(self, change: int) -> bool:
+        """Whether that change is on disk."""
+        return change <= self._written
+
     def changed(self) -> None:
         self._changed += 1
         self._start()

@@ -208,7 +208,7 @@ def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
             topics.append(_dead_letters(broker, group.name))
         broker.groups.tell_core(group.name)
         broker.locks.tell_core(group.name)
-    missing = [each for each in topics if not _is_made(broker, each.name)]
+    missing = [each for each in topics if not is_made(broker, each.name)]
     for each in topics:
         if each not in missing:
             broker.topics.tell_core(each.name)
@@ -218,10 +218,10 @@ def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
     return None
 
 
-def _is_made(broker: "Broker", topic: str) -> bool:
+def is_made(broker: "Broker", topic: str) -> bool:
     """Whether topics.json has it, too: after a failed write it has not, and that is waited for."""
     topics = broker.topics
-    return topic in topics and topic not in broker.creations and not topics.behind
+    return topic in topics and topic not in broker.creations and topics.is_saved(topic)
 
 
 def check_broker(broker: "Broker", header: SendHeader) -> None:

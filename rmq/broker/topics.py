@@ -55,6 +55,8 @@ class TopicTable:
         self._file = JsonFile(config_directory / "topics.json")
         self._saver = ConfigSaver(self._file, self.members)
         self._topics: dict[str, TopicConfig] = {}
+        self._new: dict[str, int] = {}  # the change with which a topic came that no file held yet
+        self._leaving: set[str] = set()  # deleted; the reactor still knows them
         self._system = set(names.SYSTEM_TOPICS)
         self.version = DataVersion()
         self.stamps = Stamps()
@@ -63,10 +65,13 @@ class TopicTable:
 
     # ---- reading
 
-    @property
-    def behind(self) -> bool:
-        """Whether the file does not hold all of the table."""
-        return self._saver.behind
+    def is_saved(self, name: str) -> bool:
+        """Whether the file holds this topic of the table: not while a new one cannot be written."""
+        change = self._new.get(name)
+        if change is not None and self._saver.holds(change):
+            change = None
+            del self._new[name]
+        return change is None
 
     def get(self, name: str) -> TopicConfig | None:
         return self._topics.get(name)
@@ -167,11 +172,15 @@ class TopicTable:
 
     async def delete(self, name: str) -> bool:
         """Takes the topic off; its queues go with it. False when there is none."""
-        if self._topics.pop(name, None) is None:
+        if self._topics.pop(name, None) is not None:
+            self._new.pop(name, None)
+            self._leaving.add(name)
+            self._changed(name)
+        elif name not in self._leaving:  # else the file could not be written the last time
             return False
-        self._changed(name)
         await self._saver.saved()
-        if name not in self._topics:  # nobody made it anew meanwhile
+        if name in self._leaving:  # nobody made it anew meanwhile
+            self._leaving.remove(name)
             self._core.remove_topic(name.encode())
         self.on_change(())
         log.info("topic deleted: %s", name)
@@ -188,6 +197,8 @@ class TopicTable:
         for name, (topic, stamp) in changes.items():
             self.stamps.put(name, stamp)
             if topic is not None:
+                self._new.pop(name, None)
+                self._leaving.discard(name)
                 self._topics[name] = topic
                 self._tell_core(topic)
             elif self._topics.pop(name, None) is not None:
@@ -253,12 +264,16 @@ class TopicTable:
         self.on_change(())
 
     def tell_core(self, name: str) -> None:
-        """Tells the reactor of a topic again, should it not know it."""
+        """Tells the reactor of a topic again, should it not know it; not before it is saved."""
         self._tell_core(self._topics[name])
 
     def _put(self, topic: TopicConfig) -> TopicConfig:
+        new = topic.name not in self._topics
+        self._leaving.discard(topic.name)
         self._topics[topic.name] = topic
         self._changed(topic.name)
+        if new:
+            self._new[topic.name] = self._saver.last
         return topic
 
     def _changed(self, name: str) -> None:
@@ -280,6 +295,8 @@ class TopicTable:
 
     def _tell_core(self, topic: TopicConfig) -> None:
         """The permission is masked: the reactor hands pulls of what may not be read to control."""
+        if not self.is_saved(topic.name):
+            return  # _publish() does, when the file holds it
         self._core.put_topic(
             topic.name.encode(),
             topic.read_queues,

@@ -31,6 +31,7 @@ from rmq.broker.data_version import now_ms
 from rmq.broker.delays import HOST_FLAGS
 from rmq.broker.queue_reader import Entry
 from rmq.broker.request import Refusal, Reply, Request
+from rmq.broker.sends import is_made
 from rmq.broker.topic_config import QUEUES_MAX, TopicConfig
 from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError
@@ -265,7 +266,7 @@ def end_transaction(broker: "Broker", request: Request) -> Reply | Awaitable[Rep
         place = broker.transactions.revive(message)
         if place is not None:
             request = _moved(request, *place)
-    if topic not in broker.topics or topic in broker.creations:
+    if not is_made(broker, topic):
         return broker.creations.wait(broker, request, TopicConfig(topic, queues, queues))
     broker.topics.tell_core(topic)
     broker.core.resubmit(request.connection.number, request.frame)

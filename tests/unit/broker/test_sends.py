@@ -1,12 +1,11 @@
 """Sends the reactor handed over: refused with RocketMQ's codes, or given back when all is well."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from support.fake_core import FakeClient, control
 from support.name_server import in_loop
+from support.unwritable import not_saved
 
 from rmq.broker.broker import Broker
 from rmq.broker.groups import GroupConfig
@@ -19,14 +18,6 @@ LONG = {
     "queueId": 0, "sysFlag": 0, "bornTimestamp": 1, "flag": 0, "properties": "",
 }  # fmt: skip
 SHORT = {"a": "p", "b": "new", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": ""}
-
-
-@contextmanager
-def not_saved(directory: Path) -> Iterator[None]:
-    """topics.json cannot be written: a directory is in the way."""
-    (way := directory / "config" / "topics.json.tmp").mkdir()
-    yield
-    way.rmdir()
 
 
 async def back(broker: Broker, client: FakeClient, count: int = 1) -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
+from support.unwritable import not_saved
 
+from rmq.broker.topic_config import TopicConfig
+from rmq.errors import StoreError
 from rmq.format import fastjson
 
 CREATE = {
@@ -171,3 +174,46 @@ async def test_a_closed_broker_permission_reaches_the_reactor(tmp_path: Path) ->
         await client.call(17, topic="t", **CREATE)
         assert (await client.call(25, b"brokerPermission=2\n")).code == 0
         assert broker.core.topics[b"t"] == (4, 4, 2, 0)
+
+
+@in_loop
+async def test_the_reactor_hears_of_no_topic_that_cannot_be_saved(tmp_path: Path) -> None:
+    """Whatever asks for it: a send to it would be acknowledged, and forgotten by a crash."""
+    async with control(tmp_path) as broker:
+        table = broker.topics
+        await table.create(TopicConfig("old", 1, 1))
+        with not_saved(tmp_path):
+            with pytest.raises(StoreError, match="cannot be written"):
+                await table.create(TopicConfig("new", 1, 1))
+            with pytest.raises(StoreError, match="cannot be written"):
+                await table.update(TopicConfig("old", 2, 2))
+            table.tell_core("new")
+            table.mark_ordered(["new", "old"])
+            table.permission_changed()
+            assert b"new" not in broker.core.topics
+            assert broker.core.topics[b"old"] == (2, 2, 6, 1)
+        table.retry_save()
+        await table.saved()
+        table.tell_core("new")
+        assert broker.core.topics[b"new"] == (1, 1, 6, 1)
+        assert {"new", "old"} <= set(saved(tmp_path))
+
+
+@in_loop
+async def test_a_deletion_that_could_not_be_saved_is_done_when_it_is_asked_for_again(
+    tmp_path: Path,
+) -> None:
+    async with control(tmp_path) as broker:
+        table = broker.topics
+        for name in ("gone", "back"):
+            await table.create(TopicConfig(name, 1, 1))
+        with not_saved(tmp_path):
+            for name in ("gone", "back"):
+                with pytest.raises(StoreError, match="cannot be written"):
+                    await table.delete(name)
+        await table.create(TopicConfig("back", 3, 3))
+        assert await table.delete("gone")
+        assert b"gone" not in broker.core.topics
+        assert broker.core.topics[b"back"] == (3, 3, 6, 0)
+        assert not await table.delete("gone")
+        assert not await table.delete("never")
