@@ -50,8 +50,8 @@ final class TraceScenarios {
             context.detail("offsetId" + i, result.getOffsetMsgId());
         }
         Context.waitFor(40, "four deliveries", () -> seen.size() == 4);
-        Thread.sleep(500);
-        // Shutting down sends what the tracers still hold.
+        // Tracers send what they hold every 5 s; what a shutdown finds it may leave on its way.
+        Thread.sleep(7000);
         producer.shutdown();
         consumer.shutdown();
         context.detail("topic", topic);
