@@ -264,7 +264,12 @@ class TopicTable:
         self.on_change(())
 
     def tell_core(self, name: str) -> None:
-        """Tells the reactor of a topic again, should it not know it; not before it is saved."""
+        """Tells the reactor of a topic again, should it not know it. Refusal 17: not saved yet."""
+        if not self.is_saved(name):
+            raise Refusal(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{name[:300]}] does not exist on this broker: it is being created",
+            )
         self._tell_core(self._topics[name])
 
     def _put(self, topic: TopicConfig) -> TopicConfig:

@@ -8,6 +8,7 @@ from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 from support.unwritable import not_saved
 
+from rmq.broker.request import Refusal
 from rmq.broker.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format import fastjson
@@ -187,7 +188,8 @@ async def test_the_reactor_hears_of_no_topic_that_cannot_be_saved(tmp_path: Path
                 await table.create(TopicConfig("new", 1, 1))
             with pytest.raises(StoreError, match="cannot be written"):
                 await table.update(TopicConfig("old", 2, 2))
-            table.tell_core("new")
+            with pytest.raises(Refusal, match="it is being created"):
+                table.tell_core("new")
             table.mark_ordered(["new", "old"])
             table.permission_changed()
             assert b"new" not in broker.core.topics
