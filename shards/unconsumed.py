@@ -25,9 +25,10 @@ def unconsumed(broker: Broker) -> dict[str, int]:
         if broker.topics.is_system(name):
             continue
         groups = offsets.get(name) or {"": {}}
+        ranges = broker.queues.ranges(name, topic.queues)
         for group, consumed in groups.items():
             waiting = 0
-            for queue_id, (first, end) in enumerate(broker.queues.ranges(name, topic.queues)):
+            for queue_id, (first, end) in enumerate(ranges):
                 waiting += max(0, end - max(first, consumed.get(queue_id, 0)))
             if waiting:
                 found[f"{name}@{group}"] = waiting

@@ -64,7 +64,7 @@ class QueueReader:
         return self._core.queue_range(topic.encode(), queue_id) or (0, 0)
 
     def ranges(self, topic: str, count: int) -> list[tuple[int, int]]:
-        """range() of the queues 0 to count - 1, for one call of the reactor, not one a queue."""
+        """range() of the queues 0 to count - 1, by few calls of the reactor, not one a queue."""
         return self._core.queue_ranges(topic.encode(), count)
 
     def view(self, topic: str, queue_id: int) -> QueueView | None:
