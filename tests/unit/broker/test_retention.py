@@ -13,14 +13,20 @@ from rmq.config import load_properties
 
 
 class Disk:
+    """In place of the module `time` for retention alone: an event loop needs the real one."""
+
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **settings: str) -> None:
         self.ratio, self.now, self.hour = 0.5, 1000.0, 12
         monkeypatch.setattr(retention, "disk_ratio", lambda directory: self.ratio)
-        monkeypatch.setattr(retention.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(retention.time, "localtime", lambda: time.struct_time(
-            (2026, 1, 1, self.hour, 0, 0, 0, 1, 0)))  # fmt: skip
+        monkeypatch.setattr(retention, "time", self)
         self.core = FakeCore()
         self.keeper = Retention(load_properties(None, settings), self.core, [Path("/x")])
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def localtime(self) -> time.struct_time:
+        return time.struct_time((2026, 1, 1, self.hour, 0, 0, 0, 1, 0))
 
     def after(self, seconds: float) -> None:
         self.now += seconds
