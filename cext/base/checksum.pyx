@@ -14,6 +14,7 @@ cdef extern from "crc32.h" nogil:
     ctypedef uint32_t (*rmq_crc32_function)(uint32_t, const uint8_t*, size_t) noexcept nogil
     rmq_crc32_function* rmq_crc32_ways
     int rmq_crc32_way_count
+    int rmq_wide_parts_in_use()
 
 
 cdef uint32_t crc32_update(uint32_t crc, const uint8_t* bytes, size_t length) noexcept nogil:
@@ -40,6 +41,14 @@ def crc32_by_all_ways(bytes data not None) -> list:
     cdef int way
     return [(~rmq_crc32_ways[way](<uint32_t>0xFFFFFFFF, <const uint8_t*>data, len(data)))
             & 0xFFFFFFFF for way in range(rmq_crc32_way_count)]
+
+
+def wide_parts_in_use_after(bytes data not None) -> int:
+    """What of the registers' upper halves a checksum leaves in use: 0, or -1 when not known."""
+    cdef int status
+    crc32(<const uint8_t*>data, len(data))
+    status = rmq_wide_parts_in_use()
+    return status
 
 
 def body_crc_of(bytes data not None) -> int:

@@ -5,8 +5,8 @@
  *     and AVX-512           what is left, and what is below 256 bytes, goes the next way. A body of
  *                           1 KiB takes 36 ns instead of 112.
  *   x86-64 with PCLMULQDQ   four 128-bit lanes are folded by carry-less multiplication (64 bytes a
- *                           round), then reduced to 32 bits (Barrett); below 64 bytes, and for the
- *                           last 0-15 bytes, the tables.
+ *                           round), below 64 bytes one, then reduced to 32 bits (Barrett); below 16
+ *                           bytes the tables.
  *   aarch64 with CRC32      the processor's own instruction, 8 bytes a step.
  *   otherwise               slice-by-8: eight tables of 256 words, 8 bytes a step.
  *
@@ -15,7 +15,7 @@
  *
  * Folding in one line: in GF(2)[x], a block A that stands n bits before the end of the message may
  * be replaced by A * (x^n mod P) without changing the remainder; constants below are such powers in
- * the bit-reflected order that CRC-32 uses, for n = 2048 +- 32, 512 +- 32, 128 +- 32 and 64.
+ * the bit-reflected order that CRC-32 uses, for n = 128 k +- 32 and 64.
  *
  * Example: rmq_crc32(0, "123456789", 9) == 0xCBF43926.
  */
@@ -74,61 +74,91 @@ static uint32_t rmq_crc32_by_table(uint32_t state, const uint8_t *bytes, size_t 
 }
 
 #if defined(__x86_64__)
-#define RMQ_PCLMUL __attribute__((target("pclmul,sse4.1")))
+#define RMQ_PCLMUL __attribute__((target("pclmul,ssse3,sse4.1")))
+#define RMQ_PCLMUL_INLINE RMQ_PCLMUL static inline __attribute__((always_inline))
 
-RMQ_PCLMUL static inline __m128i rmq_crc32_fold(__m128i lane, __m128i powers, __m128i next)
+RMQ_PCLMUL_INLINE __m128i rmq_crc32_fold(__m128i lane, __m128i powers, __m128i next)
 {
     __m128i low = _mm_clmulepi64_si128(lane, powers, 0x00);
     __m128i high = _mm_clmulepi64_si128(lane, powers, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/* The rest of a message whose first 64 bytes, folded with what went before, are the lanes. */
-RMQ_PCLMUL static uint32_t rmq_crc32_from_lanes(__m128i lane0, __m128i lane1, __m128i lane2,
-                                                __m128i lane3, const __m128i *block, size_t length)
+/* `lane` and up to 15 bytes that end at `end`, as one block of 16: what is pushed out of the lane is
+ * folded into it. The 16 bytes before `end` are readable. */
+RMQ_PCLMUL_INLINE __m128i rmq_crc32_fold_tail(__m128i lane, __m128i by_128, const uint8_t *end,
+                                              size_t length)
 {
-    const __m128i by_512 = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
+    static const uint8_t places[48] __attribute__((aligned(16))) = {
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+        255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+    __m128i pushed_out = _mm_loadu_si128((const __m128i *)(places + length));
+    __m128i kept = _mm_loadu_si128((const __m128i *)(places + 16 + length));
+    __m128i tail = _mm_loadu_si128((const __m128i *)(end - 16));
+    __m128i next = _mm_blendv_epi8(tail, _mm_shuffle_epi8(lane, kept), pushed_out);
+    return rmq_crc32_fold(_mm_shuffle_epi8(lane, pushed_out), by_128, next);
+}
+
+/* The remainder of what was folded into `lane` and `length` bytes more; 16 before their end are
+ * readable. No tables: they would have left the cache since the record before. */
+RMQ_PCLMUL_INLINE uint32_t rmq_crc32_from_lane(__m128i lane, const uint8_t *bytes, size_t length)
+{
     const __m128i by_128 = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
     const __m128i by_64 = _mm_set_epi64x(0, 0x0163cd6124);
     const __m128i barrett = _mm_set_epi64x(0x01f7011641, 0x01db710641);  /* quotient, polynomial */
     const __m128i low_word = _mm_set_epi32(0, 0, 0, -1);
 
-    for (; length >= 64; length -= 64, block += 4) {
+    for (; length >= 16; length -= 16, bytes += 16)
+        lane = rmq_crc32_fold(lane, by_128, _mm_loadu_si128((const __m128i *)bytes));
+    if (length > 0)
+        lane = rmq_crc32_fold_tail(lane, by_128, bytes + length, length);
+
+    /* 128 -> 96 -> 64 bits */
+    lane = _mm_xor_si128(_mm_srli_si128(lane, 8), _mm_clmulepi64_si128(lane, by_128, 0x10));
+    lane = _mm_xor_si128(_mm_srli_si128(lane, 4),
+                         _mm_clmulepi64_si128(_mm_and_si128(lane, low_word), by_64, 0x00));
+    /* 64 -> 32 bits: subtract the multiple of the polynomial that the quotient names */
+    __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(lane, low_word), barrett, 0x10);
+    quotient = _mm_clmulepi64_si128(_mm_and_si128(quotient, low_word), barrett, 0x00);
+    return (uint32_t)_mm_extract_epi32(_mm_xor_si128(lane, quotient), 1);
+}
+
+/* The same after 64 bytes, folded with what went before, in four lanes. */
+RMQ_PCLMUL_INLINE uint32_t rmq_crc32_from_lanes(__m128i lane0, __m128i lane1, __m128i lane2,
+                                                __m128i lane3, const uint8_t *bytes, size_t length)
+{
+    const __m128i by_512 = _mm_set_epi64x(0x01c6e41596, 0x0154442bd4);
+    const __m128i by_384 = _mm_set_epi64x(0x0174359406, 0x003db1ecdc);
+    const __m128i by_256 = _mm_set_epi64x(0x015a546366, 0x00f1da05aa);
+    const __m128i by_128 = _mm_set_epi64x(0x00ccaa009e, 0x01751997d0);
+
+    for (; length >= 64; length -= 64, bytes += 64) {
+        const __m128i *block = (const __m128i *)bytes;
         lane0 = rmq_crc32_fold(lane0, by_512, _mm_loadu_si128(block));
         lane1 = rmq_crc32_fold(lane1, by_512, _mm_loadu_si128(block + 1));
         lane2 = rmq_crc32_fold(lane2, by_512, _mm_loadu_si128(block + 2));
         lane3 = rmq_crc32_fold(lane3, by_512, _mm_loadu_si128(block + 3));
     }
-    lane0 = rmq_crc32_fold(lane0, by_128, lane1);
-    lane0 = rmq_crc32_fold(lane0, by_128, lane2);
-    lane0 = rmq_crc32_fold(lane0, by_128, lane3);
-    for (; length >= 16; length -= 16, block++)
-        lane0 = rmq_crc32_fold(lane0, by_128, _mm_loadu_si128(block));
-
-    /* 128 -> 96 -> 64 bits */
-    lane0 = _mm_xor_si128(_mm_srli_si128(lane0, 8), _mm_clmulepi64_si128(lane0, by_128, 0x10));
-    lane0 = _mm_xor_si128(_mm_srli_si128(lane0, 4),
-                          _mm_clmulepi64_si128(_mm_and_si128(lane0, low_word), by_64, 0x00));
-    /* 64 -> 32 bits: subtract the multiple of the polynomial that the quotient names */
-    __m128i quotient = _mm_clmulepi64_si128(_mm_and_si128(lane0, low_word), barrett, 0x10);
-    quotient = _mm_clmulepi64_si128(_mm_and_si128(quotient, low_word), barrett, 0x00);
-    uint32_t state = (uint32_t)_mm_extract_epi32(_mm_xor_si128(lane0, quotient), 1);
-
-    return rmq_crc32_by_table(state, (const uint8_t *)block, length);
+    lane2 = rmq_crc32_fold(lane2, by_128, lane3);
+    lane2 = rmq_crc32_fold(lane1, by_256, lane2);
+    return rmq_crc32_from_lane(rmq_crc32_fold(lane0, by_384, lane2), bytes, length);
 }
 
 RMQ_PCLMUL static uint32_t rmq_crc32_by_folding(uint32_t state, const uint8_t *bytes, size_t length)
 {
-    if (length < 64)
+    if (length < 16)
         return rmq_crc32_by_table(state, bytes, length);
 
     const __m128i *block = (const __m128i *)bytes;
     __m128i first = _mm_xor_si128(_mm_loadu_si128(block), _mm_cvtsi32_si128((int)state));
+    if (length < 64)
+        return rmq_crc32_from_lane(first, bytes + 16, length - 16);
     return rmq_crc32_from_lanes(first, _mm_loadu_si128(block + 1), _mm_loadu_si128(block + 2),
-                                _mm_loadu_si128(block + 3), block + 4, length - 64);
+                                _mm_loadu_si128(block + 3), bytes + 64, length - 64);
 }
 
-#define RMQ_VPCLMUL __attribute__((target("vpclmulqdq,avx512f,avx512dq,pclmul,sse4.1")))
+#define RMQ_VPCLMUL __attribute__((target("vpclmulqdq,avx512f,avx512dq,pclmul,ssse3,sse4.1")))
 
 RMQ_VPCLMUL static inline __m512i rmq_crc32_fold_wide(__m512i lanes, __m512i powers, __m512i next)
 {
@@ -137,6 +167,8 @@ RMQ_VPCLMUL static inline __m512i rmq_crc32_fold_wide(__m512i lanes, __m512i pow
     return _mm512_xor_si512(_mm512_xor_si512(low, high), next);
 }
 
+/* One function to its end: code without VEX that is jumped to from its midst finds the registers'
+ * upper halves dirty, and every SSE instruction of the thread is slower from then on. */
 RMQ_VPCLMUL static uint32_t rmq_crc32_by_wide_folding(uint32_t state, const uint8_t *bytes,
                                                       size_t length)
 {
@@ -144,6 +176,8 @@ RMQ_VPCLMUL static uint32_t rmq_crc32_by_wide_folding(uint32_t state, const uint
         return rmq_crc32_by_folding(state, bytes, length);
 
     const __m512i by_2048 = _mm512_broadcast_i64x2(_mm_set_epi64x(0x01322d1430, 0x011542778a));
+    const __m512i by_1536 = _mm512_broadcast_i64x2(_mm_set_epi64x(0x012e958ac4, 0x01821d8bc0));
+    const __m512i by_1024 = _mm512_broadcast_i64x2(_mm_set_epi64x(0x014a7fe880, 0x01e88ef372));
     const __m512i by_512 = _mm512_broadcast_i64x2(_mm_set_epi64x(0x01c6e41596, 0x0154442bd4));
     __m512i lanes0 = _mm512_xor_si512(_mm512_loadu_si512(bytes),
                                       _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)state)));
@@ -158,15 +192,15 @@ RMQ_VPCLMUL static uint32_t rmq_crc32_by_wide_folding(uint32_t state, const uint
         lanes2 = rmq_crc32_fold_wide(lanes2, by_2048, _mm512_loadu_si512(bytes + 128));
         lanes3 = rmq_crc32_fold_wide(lanes3, by_2048, _mm512_loadu_si512(bytes + 192));
     }
-    lanes0 = rmq_crc32_fold_wide(lanes0, by_512, lanes1);
-    lanes0 = rmq_crc32_fold_wide(lanes0, by_512, lanes2);
-    lanes0 = rmq_crc32_fold_wide(lanes0, by_512, lanes3);
+    lanes2 = rmq_crc32_fold_wide(lanes2, by_512, lanes3);
+    lanes2 = rmq_crc32_fold_wide(lanes1, by_1024, lanes2);
+    lanes0 = rmq_crc32_fold_wide(lanes0, by_1536, lanes2);
     for (; length >= 64; length -= 64, bytes += 64)
         lanes0 = rmq_crc32_fold_wide(lanes0, by_512, _mm512_loadu_si512(bytes));
     return rmq_crc32_from_lanes(
         _mm512_castsi512_si128(lanes0), _mm512_extracti64x2_epi64(lanes0, 1),
         _mm512_extracti64x2_epi64(lanes0, 2), _mm512_extracti64x2_epi64(lanes0, 3),
-        (const __m128i *)bytes, length);
+        bytes, length);
 }
 #endif
 
@@ -207,6 +241,24 @@ __attribute__((constructor)) static void rmq_crc32_choose(void)
 #endif
     rmq_crc32_chosen = rmq_crc32_ways[rmq_crc32_way_count - 1];
 }
+
+/* For tests: the parts of the wide registers that are in use now, as XGETBV(1) has them (4: upper
+ * halves of ymm, 64: of zmm 0 to 15); -1 where this cannot be asked. */
+#if defined(__x86_64__)
+__attribute__((target("xsave"))) static int rmq_wide_parts_in_use(void)
+{
+    uint32_t eax = 13, ebx, ecx = 1, edx;
+    if (!__builtin_cpu_supports("avx512f"))
+        return -1;
+    __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    return eax & 4 ? (int)(_xgetbv(1) & (4 | 64)) : -1;
+}
+#else
+static int rmq_wide_parts_in_use(void)
+{
+    return -1;
+}
+#endif
 
 /* Continues `crc` (0 at the start), as zlib's crc32() does. */
 static inline uint32_t rmq_crc32(uint32_t crc, const uint8_t *bytes, size_t length)
