@@ -1,5 +1,5 @@
 """Recalls. See recall.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memchr, memcmp, memcpy, memset
 
@@ -15,6 +15,7 @@ from cext.flow.log.ack_queue cimport (
     ack_queue_push,
     ack_queue_reserve,
 )
+from cext.flow.log.acknowledge cimport begin_ack
 from cext.flow.log.append cimport Appended, Message
 from cext.flow.log.dispatch cimport reserve_ack
 from cext.flow.replying cimport (
@@ -76,16 +77,7 @@ cdef void acknowledge_recall(ShardState s, AckQueue* acks, Connection* c, const 
     """After reserve_ack(). `early`: a jumbo buffer for the answer when the key is long."""
     cdef PendingAck* ack = ack_queue_reserve(acks)
     cdef Text region = text_of(s.options.region, s.options.region_bytes)
-    memset(ack, 0, sizeof(PendingAck))
-    ack.connection = c
-    ack.connection_id = c.id if c.id != 0 else <uint64_t> -1
-    ack.opaque = h.opaque
-    ack.version = h.version
-    ack.request_code = <uint16_t> h.code
-    ack.serialize_type = h.serialize_type
-    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
-    ack.answer = ANSWER_RECALL
-    ack.end = s.log.marks.appended
+    begin_ack(s, ack, c, h, ANSWER_RECALL)
     if early != NULL:
         ack.early_reply = early
         ack.early_reply_bytes = write_recall_reply(early, h.opaque, h.serialize_type, key, &region)

@@ -3,6 +3,13 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.flow.log.ack_queue cimport AckQueue, PendingAck
 from cext.flow.shard_state cimport ShardState
+from cext.net.connection cimport Connection
+from cext.wire.header cimport Header
+
+# Fills an entry that ack_queue_reserve() gave, for what the log holds so far; ack_queue_push() is
+# the caller's. `answer`: one of ANSWER_*. A client that is gone (id 0) is answered with nothing.
+cdef void begin_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h,
+                    int32_t answer) noexcept nogil
 
 # Answers every entry with end <= mark.
 cdef void settle(ShardState s, AckQueue* queue, int64_t mark) noexcept nogil

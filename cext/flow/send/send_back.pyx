@@ -1,6 +1,5 @@
 """Messages that come again. See send_back.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.base.status cimport ABSENT, CORRUPT, NO_SPACE, NOT_READY, OK, POISONED, RING_FULL
 from cext.flow.log.ack_queue cimport (
@@ -9,6 +8,7 @@ from cext.flow.log.ack_queue cimport (
     ack_queue_push,
     ack_queue_reserve,
 )
+from cext.flow.log.acknowledge cimport begin_ack
 from cext.flow.log.append cimport (
     Appended,
     Message,
@@ -155,16 +155,7 @@ cdef int acknowledge_back(ShardState s, Connection* c, const Header* h) noexcept
     ack = ack_queue_reserve(&s.await_written)
     if ack == NULL:                             # cannot be: send_back() made room
         return refuse_back(s, c, h, NOT_READY)
-    memset(ack, 0, sizeof(PendingAck))
-    ack.connection = c
-    ack.connection_id = c.id if c.id != 0 else <uint64_t> -1
-    ack.opaque = h.opaque
-    ack.version = h.version
-    ack.request_code = <uint16_t> h.code
-    ack.serialize_type = h.serialize_type
-    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
-    ack.answer = ANSWER_CODE
-    ack.end = s.log.marks.appended
+    begin_ack(s, ack, c, h, ANSWER_CODE)
     ack_queue_push(&s.await_written)
     return 0
 
