@@ -16,6 +16,7 @@ from cext.wire.text cimport Text
 
 cdef enum:
     PLAIN_ENTRIES = 64              # read at once without a filter
+    FIRST_ENTRIES = 256             # read first with one, then twice as many each time
     NO_LIMIT = 0x7fffffff           # maxMsgBytes of RocketMQ's pull consumers
     NEAR_BYTES = 1 << 20            # so far apart records are asked for ahead
     LARGE_PULL_BYTES = 1 << 20      # of a reply to who asks for more than is configured
@@ -174,10 +175,21 @@ cdef int32_t limit_of(ShardState s, const PullJob* job) noexcept nogil:
     return limit if limit > 1 else 1
 
 
+cdef inline int32_t next_of_tag(const QueueEntry* entries, int32_t code, int32_t i,
+                                int32_t count) noexcept nogil:
+    while i < count and ((entries[i].tags_code != code
+                          and not is_outside_address(entries[i].tags_code))
+                         or entries[i].size <= 0):
+        i += 1
+    return i
+
+
 cdef inline int32_t next_candidate(ShardState s, const PullJob* job, int32_t i,
                                    int32_t count) noexcept nogil:
     """The next entry from `i` on that may pass by what stands in it; `count`: none does."""
     cdef const QueueEntry* entry
+    if job.tags.count == 1 and not job.tags.all:
+        return next_of_tag(s.look_entries, job.tags.codes[0], i, count)
     while i < count:
         entry = &s.look_entries[i]
         if entry.size > 0 and (tag_filter_passes(&job.tags, entry.tags_code)
@@ -192,6 +204,7 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
     cdef int32_t limit = limit_of(s, job)
     cdef int64_t offset = job.offset
     cdef int64_t left = LOOKS_MAX - job.looked
+    cdef int32_t at_once = FIRST_ENTRIES
     cdef int32_t wanted, i, candidate
     cdef int count
     cdef const QueueEntry* following
@@ -207,7 +220,8 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
         if filtered and s.look_left <= 0:
             found.unfinished = True
             return OK
-        wanted = LOOK_ENTRIES
+        wanted = at_once
+        at_once = min(2 * at_once, <int32_t> LOOK_ENTRIES)
         if not filtered:
             wanted = limit - found.count if limit - found.count < PLAIN_ENTRIES else PLAIN_ENTRIES
         if wanted > left:

@@ -46,7 +46,7 @@ cdef enum:
     POOL_DISPATCH_MAX = 1048576     # with a store pool: records appended and not committed yet
     TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
     TIMER_TICK_MS = 100
-    LOOK_ENTRIES = 256              # queue entries that a pull reads at once
+    LOOK_ENTRIES = 1024             # queue entries that a pull reads at once, at most
     SIZE_BUCKETS = 32
     BATCH_IDS_BYTES = 8388608       # room for the message ids of the largest batch
 

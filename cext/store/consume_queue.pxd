@@ -25,6 +25,7 @@ added).
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 from cext.base.byteorder cimport load_i32, load_i64, store_i32, store_i64
+from cext.base.status cimport Status
 from cext.memory.arena cimport Arena
 
 cdef enum:
@@ -96,6 +97,19 @@ cdef inline void unit_load(const uint8_t* at, QueueEntry* entry) noexcept nogil:
 
 cdef inline bint unit_is_blank(const QueueEntry* entry) noexcept nogil:
     return entry.size == BLANK_SIZE and entry.physical_offset == 0
+
+
+# Checks what was loaded: OK (also for a blank, which comes out with size 0) or CORRUPT when no
+# record below `log_end` is meant.
+cdef inline int unit_check(QueueEntry* entry, int64_t log_end) noexcept nogil:
+    if entry.size == BLANK_SIZE and entry.physical_offset == 0:
+        entry.size = 0
+        return Status.OK
+    # One branch for all three: it is never taken.
+    if ((entry.size <= 0) | (entry.physical_offset < 0)
+            | (entry.physical_offset > log_end - entry.size)):
+        return Status.CORRUPT
+    return Status.OK
 
 
 # First logical offset that is in memory; max_offset when none is.

@@ -14,7 +14,7 @@ Example: entries_per_file 300,000, unit 650,000 -> file 2, "00000000000012000000
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 
-from cext.store.consume_queue cimport Chunk, Queue, QueueEntry
+from cext.store.consume_queue cimport Chunk, Queue
 
 cdef struct QueueName:
     const char* topic               # borrowed, closed by a NUL, already validated
@@ -85,8 +85,3 @@ cdef inline QueueName name_of(const Queue* queue) noexcept nogil:
     name.queue_id = queue.queue_id
     name.serial = queue.serial
     return name
-
-
-# Checks a unit read from a file: OK (also for a blank, which comes out with size 0) or CORRUPT
-# when it is not a record below `log_end`.
-cdef int check_entry(QueueEntry* entry, int64_t log_end) noexcept nogil

@@ -20,8 +20,8 @@ from posix.types cimport off_t
 from posix.unistd cimport close, ftruncate, lseek, pread, pwrite, rmdir, unlink
 
 from cext.base.status cimport Status
-from cext.store.consume_queue cimport (BLANK_SIZE, CHUNK_UNITS, UNIT_BYTES, unit_is_blank,
-                                       unit_load, unit_store)
+from cext.store.consume_queue cimport (
+    BLANK_SIZE, CHUNK_UNITS, UNIT_BYTES, QueueEntry, unit_load, unit_store)
 
 cdef extern from "sys/uio.h" nogil:
     struct iovec:
@@ -54,17 +54,6 @@ cdef enum:
 
 
 cdef int64_t DIGITS_MAX = 900_000_000_000_000_000   # another digit still fits
-
-
-cdef int check_entry(QueueEntry* entry, int64_t log_end) noexcept nogil:
-    if unit_is_blank(entry):
-        entry.size = 0
-        return Status.OK
-    if entry.size <= 0 or entry.physical_offset < 0:
-        return Status.CORRUPT
-    if entry.physical_offset > log_end - entry.size:
-        return Status.CORRUPT
-    return Status.OK
 
 
 cdef int64_t file_number(const char* name, int64_t file_bytes) noexcept nogil:

@@ -12,12 +12,12 @@ from cext.memory.name_map cimport (
 from cext.store.consume_queue cimport (
     CHUNK_UNITS, TOPIC_BYTES_MAX, UNIT_BYTES, Chunk, chunk_pool_open, chunk_pool_room,
     queue_chunk_at, queue_copy_units, queue_create, queue_destroy, queue_memory_offset,
-    topic_is_valid, unit_load)
-from cext.store.queue_files cimport QueueName, check_entry, name_of
+    topic_is_valid, unit_check, unit_load)
+from cext.store.queue_files cimport QueueName, name_of
 
 cdef enum:
     FIRST_SLOTS = 1024
-    READ_UNITS = 256                # most units one read takes from a file
+    READ_UNITS = 1024               # most units one read takes from a file
     READER_FILES = 256              # descriptors of the reactor
     KEY_BYTES = TOPIC_BYTES_MAX + 5
 
@@ -145,7 +145,7 @@ cdef class QueueTable:
                 index = 0
             unit_load(chunk.units + index * UNIT_BYTES, &out[i])
             index += 1
-            if check_entry(&out[i], self.log_end) != Status.OK:
+            if unit_check(&out[i], self.log_end) != Status.OK:
                 self.counts.corrupt_reads += 1
                 return i if i > 0 else <int> Status.CORRUPT
         return count
@@ -168,7 +168,7 @@ cdef class QueueTable:
         self.counts.file_reads += 1
         for i in range(got):
             unit_load(units + i * UNIT_BYTES, &out[i])
-            if check_entry(&out[i], self.log_end) != Status.OK:
+            if unit_check(&out[i], self.log_end) != Status.OK:
                 self.counts.corrupt_reads += 1
                 return i if i > 0 else <int> Status.CORRUPT
         return got
