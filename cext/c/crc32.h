@@ -84,8 +84,8 @@ RMQ_PCLMUL_INLINE __m128i rmq_crc32_fold(__m128i lane, __m128i powers, __m128i n
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/* `lane` and up to 15 bytes that end at `end`, as one block of 16: what is pushed out of the lane is
- * folded into it. The 16 bytes before `end` are readable. */
+/* `lane` and up to 15 bytes that end at `end`, as one block of 16: what is pushed out of the lane
+ * is folded into it. The 16 bytes before `end` are readable. */
 RMQ_PCLMUL_INLINE __m128i rmq_crc32_fold_tail(__m128i lane, __m128i by_128, const uint8_t *end,
                                               size_t length)
 {
@@ -245,7 +245,7 @@ __attribute__((constructor)) static void rmq_crc32_choose(void)
 /* For tests: the parts of the wide registers that are in use now, as XGETBV(1) has them (4: upper
  * halves of ymm, 64: of zmm 0 to 15); -1 where this cannot be asked. */
 #if defined(__x86_64__)
-__attribute__((target("xsave"))) static int rmq_wide_parts_in_use(void)
+__attribute__((target("xsave"))) static inline int rmq_wide_parts_in_use(void)
 {
     uint32_t eax = 13, ebx, ecx = 1, edx;
     if (!__builtin_cpu_supports("avx512f"))
@@ -254,7 +254,7 @@ __attribute__((target("xsave"))) static int rmq_wide_parts_in_use(void)
     return eax & 4 ? (int)(_xgetbv(1) & (4 | 64)) : -1;
 }
 #else
-static int rmq_wide_parts_in_use(void)
+static inline int rmq_wide_parts_in_use(void)
 {
     return -1;
 }
