@@ -1,7 +1,9 @@
 # One range of one queue of a broker, read by pulls: [next_offset, end_offset).
 #
-# One pull is under way ahead of the reader: it leaves as soon as the answer before it is here, so
-# that the broker works and the kernel receives while that answer is decoded and handed to Spark.
+# One pull is under way ahead of the reader: it leaves as soon as the header of the answer before it
+# is here, so that the broker works and the kernel receives while that answer is decoded and handed
+# to Spark. Records are decoded as they come, a piece of an answer at a time: while the processor's
+# cache has them, and in memory that does not grow with the answers.
 # The fd is non-blocking and borrowed from a Python socket; with TLS the bytes come through Python
 # (`receive_into`), decoding stays the same.
 #
@@ -41,7 +43,9 @@ cdef class Puller:
     cdef uint64_t input_start, input_end
     cdef ReplyHints hints
     cdef int32_t opaque         # of the pull under way; 0: none
-    cdef uint64_t records_start, records_end    # of the answer being decoded, within input
+    cdef uint64_t records_start, records_end    # of the answer being decoded: what is in input
+    cdef uint64_t body_left     # of its records: bytes not received yet
+    cdef uint64_t wanted        # bytes from records_start on that are needed to go on
     cdef readonly int64_t next_offset           # of the next row
     cdef int64_t answer_next    # where the queue goes on behind the answer being decoded
     cdef readonly int64_t end_offset
@@ -53,6 +57,10 @@ cdef class Puller:
     cdef readonly int error
 
     cdef int _receive(self) noexcept nogil
+    cdef int _make_room(self, uint64_t start, uint64_t wanted) noexcept nogil
+    cdef uint64_t _whole_records(self) noexcept nogil
+    cdef int _receive_body(self) noexcept nogil
+    cdef int _end(self) except -100
     cdef int _read_frame(self, Reply* out) noexcept nogil
     cdef int _ask(self, int64_t offset) except -100
     cdef size_t _write_request(self, int64_t offset) noexcept nogil

@@ -16,7 +16,8 @@ from libc.string cimport memmove
 from cext.arrow.decoder cimport Decoder
 from cext.base.byteorder cimport load_u32, store_u32
 from cext.base.status cimport Status
-from cext.load.reply cimport Reply, read_reply, reply_number
+from cext.load.reply cimport Reply, read_reply_head, reply_number
+from cext.store.record cimport RECORD_BYTES_MIN
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -39,7 +40,8 @@ cdef extern from "<sys/socket.h>" nogil:
 
 cdef enum:
     FRAME_BYTES_MAX = 16 << 20
-    FIRST_BYTES = 512 << 10
+    INPUT_BYTES = 256 << 10         # received at a time: it is decoded while the cache has it
+    REST_MS = 1000                  # for what is left of an answer behind the range's end
     FOUND = 0
     NOT_FOUND = 19
     RETRY = 20
@@ -71,8 +73,8 @@ cdef class Puller:
         self.timeout_ms = timeout_ms
         self.min_offset = self.max_offset = -1
         self.remark = b""
-        self.capacity = FIRST_BYTES
-        self.input = <uint8_t*> malloc(FIRST_BYTES)
+        self.capacity = INPUT_BYTES
+        self.input = <uint8_t*> malloc(INPUT_BYTES)
         if self.input == NULL:
             raise MemoryError("no memory for pulls")
 
@@ -84,27 +86,35 @@ cdef class Puller:
         """Decodes until the columns are full (BATCH) or something is to be told."""
         cdef Reply reply
         cdef int status
-        cdef uint64_t used
+        cdef uint64_t used, whole
         while True:
-            if self.records_start < self.records_end:
+            whole = self._whole_records()
+            if whole > 0:
                 with nogil:
                     used = 0
                     status = self.decoder.decode(
-                        self.input + self.records_start, self.records_end - self.records_start,
+                        self.input + self.records_start, whole,
                         self.first_offset, self.end_offset, &self.next_offset, &used)
                     self.records_start += used
                 if status == Status.NOT_READY:
                     return BATCH
                 if status == Status.CLOSED:
                     self.next_offset = self.end_offset
-                    return END
+                    return self._end()
                 if status == Status.POOL_EMPTY:
                     raise MemoryError("no memory for columns")
                 if status != Status.OK:
                     return DAMAGED
-                self.next_offset = max(self.next_offset, self.answer_next)
+                if self.records_start == self.records_end and self.body_left == 0:
+                    self.next_offset = max(self.next_offset, self.answer_next)
             if self.decoder.columns.is_full():
                 return BATCH
+            if self.body_left > 0:
+                with nogil:
+                    status = self._receive_body()
+                if status != Status.OK:
+                    return LOST
+                continue
             if self.next_offset >= self.end_offset:
                 return END
             if self.opaque == 0 and self._ask(self.next_offset) != Status.OK:
@@ -129,9 +139,9 @@ cdef class Puller:
         if reply_number(reply, b"maxOffset", 9, &self.max_offset) != Status.OK:
             self.max_offset = -1
         self.remark = b""
+        if reply.code != FOUND:
+            self.records_start = self.records_end
         if reply.code == FOUND and known and next > self.next_offset:
-            self.records_start = reply.body - self.input
-            self.records_end = self.records_start + reply.body_bytes
             self.answer_next = next
             # One ahead, so that the broker and the kernel work while this answer is decoded.
             if next < self.end_offset and self._ask(next) != Status.OK:
@@ -246,40 +256,99 @@ cdef class Puller:
                     self.error = ETIMEDOUT
                     return Status.CLOSED
 
-    cdef int _read_frame(self, Reply* out) noexcept nogil:
-        """The answer to the pull under way. OK | CLOSED | MALFORMED | TOO_LARGE | POOL_EMPTY."""
-        cdef int status
-        cdef uint64_t wanted
+    cdef int _make_room(self, uint64_t start, uint64_t wanted) noexcept nogil:
+        """Moves what is there from `start` on to the front; `wanted` bytes fit behind it."""
         cdef void* memory
+        if start > 0:
+            memmove(self.input, self.input + start, self.input_end - start)
+            self.input_end -= start
+        if wanted > self.capacity:
+            memory = realloc(self.input, wanted)
+            if memory == NULL:
+                return Status.POOL_EMPTY
+            self.input = <uint8_t*> memory
+            self.capacity = wanted
+        return Status.OK
+
+    cdef uint64_t _whole_records(self) noexcept nogil:
+        """Bytes of the answer's records that are here to their end; `wanted` says how many are
+        needed for one more. A length that cannot be believed makes the rest of the answer one."""
+        cdef uint64_t at = self.records_start
+        cdef uint64_t size
+        if self.body_left == 0:
+            return self.records_end - self.records_start
+        self.wanted = 4
+        while self.records_end - at >= 4:
+            size = load_u32(self.input + at)
+            if size < RECORD_BYTES_MIN or size > self.records_end - at + self.body_left:
+                size = self.records_end - at + self.body_left
+            if size > self.records_end - at:
+                self.wanted = size
+                break
+            at += size
+        return at - self.records_start
+
+    cdef int _receive_body(self) noexcept nogil:
+        """More of the answer's records, at least `wanted` bytes of them: as _receive()."""
+        cdef uint64_t here, got
+        cdef int status = self._make_room(self.records_start, self.wanted)
+        self.records_end -= self.records_start
+        self.input_start = self.records_start = 0
+        while status == Status.OK and self.body_left > 0 and self.records_end < self.wanted:
+            here = self.input_end
+            status = self._receive()
+            got = self.input_end - here if status == Status.OK else 0
+            if got > self.body_left:
+                got = self.body_left
+            self.records_end += got
+            self.body_left -= got
+        return status
+
+    cdef int _end(self) except -100:
+        """END, with what is left of the answer received and dropped: the connection is kept. When
+        it does not come soon, the connection is found out of step by who wants to use it again."""
+        cdef int status = Status.OK
+        self.timeout_ms = min(self.timeout_ms, REST_MS)
+        with nogil:
+            while status == Status.OK and self.body_left > 0:
+                self.records_start = self.records_end
+                self.wanted = 1
+                status = self._receive_body()
+        return END
+
+    cdef int _read_frame(self, Reply* out) noexcept nogil:
+        """The answer to the pull under way; of its body what has come with it, when there are
+        records in it. OK | CLOSED | MALFORMED | TOO_LARGE | POOL_EMPTY."""
+        cdef int status
+        cdef uint64_t wanted, available
+        cdef bint ours
         if self.records_end > 0:        # the answer before is decoded and gone
             self.input_start = self.records_end
             self.records_start = self.records_end = 0
         while True:
-            status = read_reply(self.input + self.input_start, self.input_end - self.input_start,
-                                FRAME_BYTES_MAX, &self.hints, out)
-            if status == Status.OK:
-                if out.flag_response and out.opaque == self.opaque:
-                    # `records_end` also marks the frame as taken when it has no body.
-                    self.records_start = self.records_end = self.input_start + out.total
-                    return Status.OK
-                self.input_start += out.total
-                continue
-            if status != Status.NOT_READY:
-                return status
-            if self.input_start > 0:
-                memmove(self.input, self.input + self.input_start,
-                        self.input_end - self.input_start)
-                self.input_end -= self.input_start
-                self.input_start = 0
+            available = self.input_end - self.input_start
+            status = read_reply_head(self.input + self.input_start, available, FRAME_BYTES_MAX,
+                                     &self.hints, out)
             wanted = 8
-            if self.input_end >= 8:
-                wanted = <uint64_t> load_u32(self.input) + 4
-            if wanted > self.capacity:
-                memory = realloc(self.input, wanted)
-                if memory == NULL:
-                    return Status.POOL_EMPTY
-                self.input = <uint8_t*> memory
-                self.capacity = wanted
-            status = self._receive()
+            if status == Status.OK:
+                ours = out.flag_response and out.opaque == self.opaque
+                if ours and (out.code == FOUND or available >= out.total):
+                    # `records_end` also marks the frame as taken when it has no records.
+                    self.records_start = out.body - self.input
+                    self.records_end = self.input_start + min(available, <uint64_t> out.total)
+                    self.body_left = self.input_start + out.total - self.records_end
+                    return Status.OK
+                if available >= out.total:
+                    self.input_start += out.total
+                    continue
+                wanted = out.total
+            elif status != Status.NOT_READY:
+                return status
+            elif available >= 8:
+                wanted = 8 + <uint64_t> (load_u32(self.input + self.input_start + 4) & 0xFFFFFF)
+            status = self._make_room(self.input_start, wanted)
+            self.input_start = 0
+            if status == Status.OK:
+                status = self._receive()
             if status != Status.OK:
                 return status

@@ -35,6 +35,10 @@ cdef struct ReplyHints:
 cdef int read_reply(const uint8_t* bytes, uint64_t available, uint32_t frame_max,
                     ReplyHints* hints, Reply* out) noexcept nogil
 
+# The same as soon as the header is here: `body` may not be, or not all of it.
+cdef int read_reply_head(const uint8_t* bytes, uint64_t available, uint32_t frame_max,
+                         ReplyHints* hints, Reply* out) noexcept nogil
+
 # The extension field `name` as a number: OK | MISSING_FIELD | MALFORMED.
 cdef int reply_number(const Reply* reply, const char* name, uint32_t name_bytes,
                       int64_t* out) noexcept nogil

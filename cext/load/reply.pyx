@@ -97,8 +97,8 @@ cdef int read_json(const uint8_t* header, uint32_t length, ReplyHints* hints,
     return Status.OK
 
 
-cdef int read_reply(const uint8_t* bytes, uint64_t available, uint32_t frame_max,
-                    ReplyHints* hints, Reply* out) noexcept nogil:
+cdef int read_reply_head(const uint8_t* bytes, uint64_t available, uint32_t frame_max,
+                         ReplyHints* hints, Reply* out) noexcept nogil:
     cdef uint32_t total, word
     if available < 8:
         return Status.NOT_READY
@@ -111,7 +111,7 @@ cdef int read_reply(const uint8_t* bytes, uint64_t available, uint32_t frame_max
     if total < 4 or out.header_bytes > total - 4 or out.binary > 1:
         return Status.MALFORMED
     out.total = total + 4
-    if available < out.total:
+    if available < 8 + <uint64_t> out.header_bytes:
         return Status.NOT_READY
     out.header = bytes + 8
     out.body = bytes + 8 + out.header_bytes
@@ -124,6 +124,14 @@ cdef int read_reply(const uint8_t* bytes, uint64_t available, uint32_t frame_max
     out.opaque = load_i32(out.header + 5)
     out.flag_response = load_i32(out.header + 9) & 1
     return Status.OK
+
+
+cdef int read_reply(const uint8_t* bytes, uint64_t available, uint32_t frame_max,
+                    ReplyHints* hints, Reply* out) noexcept nogil:
+    # Not before all is here: a header is searched once.
+    if available >= 8 and available - 4 < load_u32(bytes) <= frame_max - 4:
+        available = 8
+    return read_reply_head(bytes, available, frame_max, hints, out)
 
 
 cdef int binary_number(const Reply* reply, const char* name, uint32_t name_bytes,

@@ -154,10 +154,10 @@ TABLE = [
     Option("mode", choice("failfast", "permissive", "dropmalformed"), "failfast", READS,
            "what a damaged message becomes"),
     Option("pushdown", boolean, False, (READ,), "use Spark's filters for planning"),
-    # Spark gives a batch memory of a power of two: with one message more it still fits 1 MiB.
-    Option("batchBytes", size(64 << 10, 64 << 20), 1000 << 10, READS, "of one Arrow batch"),
+    # Spark gives a batch memory of a power of two: with one message more it still fits 8 MiB.
+    Option("batchBytes", size(64 << 10, 64 << 20), 8000 << 10, READS, "of one Arrow batch"),
     Option("batchRows", number(1, 1 << 20), 16384, READS, "of one Arrow batch at most"),
-    Option("fetchBytes", size(32 << 10, 8 << 20), 512 << 10, READS, "asked for in one pull"),
+    Option("fetchBytes", size(32 << 10, 8 << 20), 1 << 20, READS, "asked for in one pull"),
     Option("maxUnpackedBytes", size(1 << 10, 1 << 30), 64 << 20, READS, "of one unpacked body"),
     Option("planTimeoutMs", number(0, 86_400_000), 15_000, READS, "for brokers at the start"),
     Option("pollTimeoutMs", number(1, 86_400_000), 120_000, ALL, "for a broker that is away"),

@@ -108,7 +108,7 @@ def test_records_of_any_size_come_whole_however_the_answers_are_cut(cut: int) ->
         assert everything(puller, reading.columns) == list(enumerate(bodies))
 
 
-def test_an_answer_that_breaks_off_leaves_the_messages_before_it() -> None:
+def test_an_answer_that_breaks_off_leaves_the_messages_that_came_whole() -> None:
     def reply(to: socket.socket, offset: int, opaque: int) -> None:
         body = b"".join(record(at, b"%d" % at * 1000) for at in range(offset, offset + 50))
         frame = answer(body, offset + 50, opaque)
@@ -121,8 +121,43 @@ def test_an_answer_that_breaks_off_leaves_the_messages_before_it() -> None:
     with peer(reply) as other:
         reading = decoder()
         puller = Puller(reading, other.ours.fileno(), REQUEST, 0, 100, PATIENCE_MS)
-        assert (puller.fill(), puller.next_offset, puller.error) == (Outcome.LOST, 50, 0)
-        assert [offset for offset, _ in taken(reading.columns)] == list(range(50))
+        assert (puller.fill(), puller.next_offset, puller.error) == (Outcome.LOST, 99, 0)
+        assert [offset for offset, _ in taken(reading.columns)] == list(range(99))
+
+
+def test_messages_are_given_before_the_answer_is_here_to_its_end() -> None:
+    half_is_read = threading.Event()
+
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        frame = answer(b"".join(record(at, b"x" * 1000) for at in range(1000)), 1000, opaque)
+        to.sendall(frame[: len(frame) // 2])
+        assert half_is_read.wait(60)
+        to.sendall(frame[len(frame) // 2 :])
+
+    with peer(reply) as other:
+        reading = decoder()
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 0, 1000, PATIENCE_MS)
+        assert puller.fill() == Outcome.BATCH
+        rows = taken(reading.columns)
+        assert 200 < len(rows) < 500
+        half_is_read.set()
+        assert rows + everything(puller, reading.columns) == [
+            (at, b"x" * 1000) for at in range(1000)
+        ]
+
+
+@pytest.mark.parametrize("end", [1, 499, 1000])
+def test_after_a_range_that_ends_within_an_answer_the_connection_is_as_it_was(end: int) -> None:
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        to.sendall(answer(b"".join(record(at, b"x" * 1000) for at in range(1000)), 1000, opaque))
+
+    with peer(reply) as other:
+        for _ in range(2):  # the second time on the same connection
+            reading = decoder()
+            puller = Puller(reading, other.ours.fileno(), REQUEST, 0, end, PATIENCE_MS)
+            assert len(everything(puller, reading.columns)) == end
+            with pytest.raises(BlockingIOError):
+                other.ours.recv(1)
 
 
 def test_behind_a_length_that_cannot_be_the_next_answer_goes_on() -> None:
