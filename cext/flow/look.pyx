@@ -3,11 +3,11 @@ from libc.string cimport memcmp
 
 from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.prefetch cimport prefetch
-from cext.base.status cimport ABSENT, OK
+from cext.base.status cimport ABSENT, CORRUPT, OK
 from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
-from cext.flow.shard_state cimport LOOK_ENTRIES
+from cext.flow.shard_state cimport LOOK_UNITS
 from cext.flow.tables.sql_filter cimport SqlFilter
-from cext.store.consume_queue cimport QueueEntry
+from cext.store.consume_queue cimport UNIT_BYTES, QueueEntry, unit_check, unit_load
 from cext.store.outside_address cimport is_outside_address
 from cext.store.record cimport record_parse
 from cext.wire.properties cimport find_property, tags_code
@@ -117,7 +117,7 @@ cdef bint judge(ShardState s, const uint8_t* at, const QueueEntry* entry, Found*
 cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, const QueueEntry* following,
                int64_t offset, Found* found) noexcept nogil:
     """Adds the entry's record unless its properties do not pass; False: no further. `following` is
-    the entry after it, or NULL."""
+    the entry after it as it was read; size 0: none."""
     cdef const uint8_t* at
     cdef int64_t apart
     cdef bint passes = True
@@ -133,9 +133,9 @@ cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, const QueueE
         if entry.physical_offset >= s.log.min_offset():
             return note_damage(found, entry, offset, status)
         return True
-    if following != NULL:
+    if following.size > 0:
         apart = following.physical_offset - entry.physical_offset
-        if 0 < apart < NEAR_BYTES and following.size > 0:
+        if 0 < apart < NEAR_BYTES:
             prefetch(at + apart, <uint64_t> following.size)
     if job.sql != NULL or (not job.tags.all and is_outside_address(entry.tags_code)):
         if not judge(s, at, entry, found, job, offset, &passes):
@@ -175,25 +175,21 @@ cdef int32_t limit_of(ShardState s, const PullJob* job) noexcept nogil:
     return limit if limit > 1 else 1
 
 
-cdef inline int32_t next_of_tag(const QueueEntry* entries, int32_t code, int32_t i,
-                                int32_t count) noexcept nogil:
-    while i < count and ((entries[i].tags_code != code
-                          and not is_outside_address(entries[i].tags_code))
-                         or entries[i].size <= 0):
-        i += 1
-    return i
-
-
-cdef inline int32_t next_candidate(ShardState s, const PullJob* job, int32_t i,
-                                   int32_t count) noexcept nogil:
-    """The next entry from `i` on that may pass by what stands in it; `count`: none does."""
-    cdef const QueueEntry* entry
-    if job.tags.count == 1 and not job.tags.all:
-        return next_of_tag(s.look_entries, job.tags.codes[0], i, count)
+cdef inline int32_t next_candidate(ShardState s, const PullJob* job, int32_t i, int32_t count,
+                                   QueueEntry* entry) noexcept nogil:
+    """The next entry from `i` on that may pass by what stands in it; `count`: none does; -1 - n:
+    what stands at n is no entry."""
+    cdef bint by_one_tag = job.tags.count == 1 and not job.tags.all
+    cdef int64_t code = job.tags.codes[0]
+    cdef bint passes
     while i < count:
-        entry = &s.look_entries[i]
-        if entry.size > 0 and (tag_filter_passes(&job.tags, entry.tags_code)
-                               or is_outside_address(entry.tags_code)):
+        unit_load(s.look_units + i * UNIT_BYTES, entry)
+        if unit_check(entry, s.queues.log_end) != OK:
+            s.queues.counts.corrupt_reads += 1
+            return -1 - i
+        passes = entry.tags_code == code if by_one_tag else tag_filter_passes(&job.tags,
+                                                                              entry.tags_code)
+        if (passes or is_outside_address(entry.tags_code)) and entry.size > 0:
             return i
         i += 1
     return i
@@ -205,9 +201,10 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
     cdef int64_t offset = job.offset
     cdef int64_t left = LOOKS_MAX - job.looked
     cdef int32_t at_once = FIRST_ENTRIES
-    cdef int32_t wanted, i, candidate
+    cdef int32_t wanted, i, candidate, seen
+    cdef bint damaged
     cdef int count
-    cdef const QueueEntry* following
+    cdef QueueEntry entry, following
     found.count = 0
     found.bytes = 0
     found.bytes_limit = bytes_limit(s, job)
@@ -221,12 +218,12 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
             found.unfinished = True
             return OK
         wanted = at_once
-        at_once = min(2 * at_once, <int32_t> LOOK_ENTRIES)
+        at_once = min(2 * at_once, <int32_t> LOOK_UNITS)
         if not filtered:
             wanted = limit - found.count if limit - found.count < PLAIN_ENTRIES else PLAIN_ENTRIES
         if wanted > left:
             wanted = <int32_t> left
-        count = s.queues.read(queue, offset, wanted, s.look_entries)
+        count = s.queues.read_units(queue, offset, wanted, s.look_units)
         if count == ABSENT and found.count > 0:
             return OK               # give what is there; the rest comes with the next pull
         if count < 0:
@@ -235,17 +232,26 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
             return OK
         i = 0
         while i < count and found.count < limit and (s.look_left > 0 or not filtered):
-            candidate = next_candidate(s, job, i, count)
-            job.looked += candidate - i + (candidate < count)
+            candidate = next_candidate(s, job, i, count, &entry)
+            damaged = candidate < 0
+            if damaged:
+                candidate = -1 - candidate
+            seen = candidate - i + (candidate < count and not damaged)
+            job.looked += seen
             if filtered:
-                s.look_left -= candidate - i + (candidate < count)
+                s.look_left -= seen
                 s.counters.entries_skipped += candidate - i
             found.next_offset = offset + candidate
+            if damaged:
+                # What is there is given; the damage is met again by the next pull.
+                return OK if found.count > 0 else <int> CORRUPT
             if candidate == count:
                 i = count
                 break
-            following = &s.look_entries[candidate + 1] if candidate + 1 < count else NULL
-            if not take(s, job, &s.look_entries[candidate], following, offset + candidate, found):
+            following.size = 0
+            if candidate + 1 < count:
+                unit_load(s.look_units + (candidate + 1) * UNIT_BYTES, &following)
+            if not take(s, job, &entry, &following, offset + candidate, found):
                 return OK
             i = candidate + 1
             found.next_offset = offset + i

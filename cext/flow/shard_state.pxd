@@ -32,7 +32,7 @@ from cext.memory.name_map cimport NameMap
 from cext.net.reactor cimport Reactor
 from cext.store.commit_log cimport CommitLog
 from cext.store.committer cimport Committer
-from cext.store.consume_queue cimport Queue, QueueEntry
+from cext.store.consume_queue cimport UNIT_BYTES, Queue
 from cext.store.disk_reader cimport DiskReader
 from cext.store.flusher cimport Flusher
 from cext.store.preparer cimport Preparer
@@ -46,7 +46,7 @@ cdef enum:
     POOL_DISPATCH_MAX = 1048576     # with a store pool: records appended and not committed yet
     TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
     TIMER_TICK_MS = 100
-    LOOK_ENTRIES = 1024             # queue entries that a pull reads at once, at most
+    LOOK_UNITS = 1024               # queue entries that a pull reads at once, at most
     SIZE_BUCKETS = 32
     BATCH_IDS_BYTES = 8388608       # room for the message ids of the largest batch
 
@@ -112,7 +112,7 @@ cdef class ShardState:
     cdef BufferPool job_pool            # PullJob
     cdef ChainEntry* ready              # PullJobs to answer at the end of this turn
     cdef int64_t look_left              # how much the filters of this turn's pulls may still cost
-    cdef QueueEntry look_entries[LOOK_ENTRIES]      # scratch
+    cdef uint8_t look_units[LOOK_UNITS * UNIT_BYTES]    # scratch
     cdef ChainEntry** timer_slots       # TIMER_SLOTS lists of held pulls
     cdef int64_t timer_tick             # last tick that was run
     cdef int64_t held_count

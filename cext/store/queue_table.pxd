@@ -9,7 +9,7 @@ says that somebody else has to. Every unit that leaves here was checked against 
 Example: 50,000 queues cost 50,000 Queue structs of about 200 bytes, a table of 131,072 slots and
 READER_FILES descriptors.
 """
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from cext.memory.arena cimport SharedArena
 from cext.memory.name_map cimport NameMap
@@ -56,16 +56,17 @@ cdef class QueueTable:
     # fewer than there are (end of a file, of the cached part, or just before damage).
     cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
                   QueueEntry* out) noexcept nogil
+    # The same in file form and unchecked: unit_load() and unit_check() each before it is used.
+    cdef int read_units(self, Queue* queue, int64_t offset, int32_t max_units,
+                        uint8_t* out) noexcept nogil
     # With the GIL: (min, max, persisted, units from persisted to max in file form).
     cdef tuple snapshot_queue(self, Queue* queue)
     cdef Queue* named(self, bytes topic, int queue_id) except NULL
 
     # Makes room for twice as many queues; OK | POOL_EMPTY. The subclass has arrays of its own.
     cdef int grow(self, int64_t slots) noexcept nogil
-    cdef int _read_memory(self, Queue* queue, int64_t offset, int32_t count,
-                          QueueEntry* out) noexcept nogil
     cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
-                        QueueEntry* out) noexcept nogil
+                        uint8_t* out) noexcept nogil
 
 # Makes one of the arrays of queues longer; OK | POOL_EMPTY.
 cdef int queue_array_grow(Queue*** array, int64_t slots) noexcept nogil

@@ -10,14 +10,13 @@ from cext.memory.arena cimport SharedArena
 from cext.memory.name_map cimport (
     name_map_close, name_map_find, name_map_open, name_map_put, name_map_remove)
 from cext.store.consume_queue cimport (
-    CHUNK_UNITS, TOPIC_BYTES_MAX, UNIT_BYTES, Chunk, chunk_pool_open, chunk_pool_room,
-    queue_chunk_at, queue_copy_units, queue_create, queue_destroy, queue_memory_offset,
-    topic_is_valid, unit_check, unit_load)
+    TOPIC_BYTES_MAX, UNIT_BYTES, chunk_pool_open, chunk_pool_room, queue_copy_units, queue_create,
+    queue_destroy, queue_memory_offset, topic_is_valid, unit_check, unit_load)
 from cext.store.queue_files cimport QueueName, name_of
 
 cdef enum:
     FIRST_SLOTS = 1024
-    READ_UNITS = 1024               # most units one read takes from a file
+    READ_UNITS = 256                # most entries that one read gives
     READER_FILES = 256              # descriptors of the reactor
     KEY_BYTES = TOPIC_BYTES_MAX + 5
 
@@ -121,51 +120,38 @@ cdef class QueueTable:
 
     # ---- reading
 
-    cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
-                  QueueEntry* out) noexcept nogil:
-        cdef int64_t memory_offset
-        if max_entries <= 0 or offset < queue.min_offset or offset >= queue.max_offset:
+    cdef int read_units(self, Queue* queue, int64_t offset, int32_t max_units,
+                        uint8_t* out) noexcept nogil:
+        cdef int64_t memory_offset, count
+        if max_units <= 0 or offset < queue.min_offset or offset >= queue.max_offset:
             return 0
         memory_offset = queue_memory_offset(queue)
-        if offset >= memory_offset:
-            return self._read_memory(
-                queue, offset, <int32_t> min(<int64_t> max_entries, queue.max_offset - offset), out)
-        return self._read_file(
-            queue, offset, <int32_t> min(<int64_t> max_entries, memory_offset - offset), out)
-
-    cdef int _read_memory(self, Queue* queue, int64_t offset, int32_t count,
-                          QueueEntry* out) noexcept nogil:
-        cdef Chunk* chunk = queue_chunk_at(queue, offset)
-        cdef int64_t index = offset - chunk.first_offset
-        cdef int32_t i
+        if offset < memory_offset:
+            return self._read_file(
+                queue, offset, <int32_t> min(<int64_t> max_units, memory_offset - offset), out)
+        count = min(<int64_t> max_units, queue.max_offset - offset)
+        queue_copy_units(queue, offset, count, out)
         self.counts.memory_reads += 1
-        for i in range(count):
-            if index == CHUNK_UNITS:
-                chunk = chunk.next
-                index = 0
-            unit_load(chunk.units + index * UNIT_BYTES, &out[i])
-            index += 1
-            if unit_check(&out[i], self.log_end) != Status.OK:
-                self.counts.corrupt_reads += 1
-                return i if i > 0 else <int> Status.CORRUPT
-        return count
+        return <int> count
 
     cdef int _read_file(self, Queue* queue, int64_t offset, int32_t count,
-                        QueueEntry* out) noexcept nogil:
-        cdef uint8_t units[READ_UNITS * UNIT_BYTES]
+                        uint8_t* out) noexcept nogil:
         cdef QueueName name = name_of(queue)
-        cdef int got = self.reader_files.read_units(&name, offset, min(count, READ_UNITS), True,
-                                                    units)
-        cdef int i
+        cdef int got = self.reader_files.read_units(&name, offset, count, True, out)
         if got == Status.ABSENT:
             self.counts.absent_reads += 1
             return got
         if got == Status.NOT_FOUND or got == 0:
             self.counts.corrupt_reads += 1
             return Status.CORRUPT
-        if got < 0:
-            return got
-        self.counts.file_reads += 1
+        self.counts.file_reads += got > 0
+        return got
+
+    cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
+                  QueueEntry* out) noexcept nogil:
+        cdef uint8_t units[READ_UNITS * UNIT_BYTES]
+        cdef int got = self.read_units(queue, offset, min(max_entries, READ_UNITS), units)
+        cdef int i
         for i in range(got):
             unit_load(units + i * UNIT_BYTES, &out[i])
             if unit_check(&out[i], self.log_end) != Status.OK:
