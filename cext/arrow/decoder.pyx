@@ -82,17 +82,27 @@ cdef class Decoder:
                     int64_t* next, uint64_t* used) noexcept nogil:
         cdef RecordView view
         cdef uint64_t done = 0
+        cdef int64_t offset
         cdef int status = Status.OK
         cdef bint ordered = first >= 0
         while done < available and status == Status.OK:
             if self.columns.is_full():
                 status = Status.NOT_READY
                 break
+            if ordered and next[0] >= end:      # of what comes, another range tells
+                status = Status.CLOSED
+                break
             status = record_parse(at + done, available - done, -1, self.check_crc, &view)
             if status != Status.OK:
-                status = self.add_damage(
-                    view.queue_offset if view.problem == BAD_BODY_CRC else next[0],
-                    reason_of(view.problem))
+                offset = next[0]
+                if view.problem == BAD_BODY_CRC:        # the rest of it is believed
+                    offset = view.queue_offset
+                    if ordered and offset >= end:
+                        status = Status.CLOSED
+                        break
+                status = self.add_damage(offset, reason_of(view.problem))
+                if ordered and offset > next[0]:
+                    next[0] = offset
                 if view.total_bytes < RECORD_BYTES_MIN or view.total_bytes > available - done:
                     done = available
                 else:

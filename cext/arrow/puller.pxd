@@ -38,6 +38,8 @@ cdef class Puller:
     cdef object send_all        # bytes -> None, for TLS; None: send on fd
     cdef int fd
     cdef int timeout_ms         # without a byte from the broker
+    cdef int rest_ms            # the same, for what is left of an answer behind the range's end
+    cdef readonly bint in_step  # after END: nothing of an answer is still to come
     cdef uint8_t* input         # owned
     cdef uint64_t capacity
     cdef uint64_t input_start, input_end

@@ -24,6 +24,7 @@ class Puller:
     answers: int
     bytes_received: int
     error: int
+    in_step: bool
     def __new__(
         cls,
         decoder: Decoder,
@@ -35,6 +36,7 @@ class Puller:
         receive_into: Callable[[memoryview], int] | None = None,
         send_all: Callable[[bytes], None] | None = None,
         sign: Callable[[int, int], bytes] | None = None,
+        rest_ms: int = 1000,
     ) -> Puller: ...
     def fill(self) -> int: ...
     @property

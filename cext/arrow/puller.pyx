@@ -41,7 +41,6 @@ cdef extern from "<sys/socket.h>" nogil:
 cdef enum:
     FRAME_BYTES_MAX = 16 << 20
     INPUT_BYTES = 256 << 10         # received at a time: it is decoded while the cache has it
-    REST_MS = 1000                  # for what is left of an answer behind the range's end
     FOUND = 0
     NOT_FOUND = 19
     RETRY = 20
@@ -54,7 +53,7 @@ cdef class Puller:
 
     def __cinit__(self, Decoder decoder not None, int fd, tuple request not None,
                   int64_t first_offset, int64_t end_offset, int timeout_ms=120_000,
-                  receive_into=None, send_all=None, sign=None):
+                  receive_into=None, send_all=None, sign=None, int rest_ms=1000):
         cdef bytes before, between, after
         self.parts = request
         before, between, after = request
@@ -71,6 +70,8 @@ cdef class Puller:
         self.first_offset = self.next_offset = self.answer_next = first_offset
         self.end_offset = end_offset
         self.timeout_ms = timeout_ms
+        self.rest_ms = rest_ms
+        self.in_step = True
         self.min_offset = self.max_offset = -1
         self.remark = b""
         self.capacity = INPUT_BYTES
@@ -109,6 +110,8 @@ cdef class Puller:
                     self.next_offset = max(self.next_offset, self.answer_next)
             if self.decoder.columns.is_full():
                 return BATCH
+            if self.body_left > 0 and self.next_offset >= self.end_offset:
+                return self._end()
             if self.body_left > 0:
                 with nogil:
                     status = self._receive_body()
@@ -305,15 +308,19 @@ cdef class Puller:
         return status
 
     cdef int _end(self) except -100:
-        """END, with what is left of the answer received and dropped: the connection is kept. When
-        it does not come soon, the connection is found out of step by who wants to use it again."""
+        """END. What is left of the answer is received and dropped, so that the connection is of use
+        to the next range; not with TLS, and not when it does not come soon."""
         cdef int status = Status.OK
-        self.timeout_ms = min(self.timeout_ms, REST_MS)
+        if self.receive_into is not None:
+            self.in_step = self.body_left == 0
+            return END
+        self.timeout_ms = min(self.timeout_ms, self.rest_ms)
         with nogil:
             while status == Status.OK and self.body_left > 0:
                 self.records_start = self.records_end
                 self.wanted = 1
                 status = self._receive_body()
+        self.in_step = status == Status.OK
         return END
 
     cdef int _read_frame(self, Reply* out) noexcept nogil:

@@ -136,7 +136,7 @@ class _PieceReader:
                     link.close()
 
     def _pull(self, link: GuardedConnection) -> Generator[None, None, bool]:
-        """Until the range's end over one connection; True when the connection is as it was."""
+        """Until the range's end over one connection; whether another range may use it."""
         plan, piece = self._plan, self._piece
         tls = self._access.tls
         link.socket.settimeout(plan.options.poll_timeout_ms / 1000 if tls else 0.0)
@@ -154,8 +154,9 @@ class _PieceReader:
             self._offset = puller.next_offset
             if outcome == Outcome.BATCH:
                 yield
+                self._since = time.monotonic()  # how long Spark took is no fault of the broker
             elif outcome == Outcome.END:
-                return True
+                return puller.in_step
             elif outcome == Outcome.LOST:
                 raise UnreachableError(f"{link.address}: {_reason(puller.error)}")
             else:

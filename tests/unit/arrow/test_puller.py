@@ -154,10 +154,46 @@ def test_after_a_range_that_ends_within_an_answer_the_connection_is_as_it_was(en
     with peer(reply) as other:
         for _ in range(2):  # the second time on the same connection
             reading = decoder()
-            puller = Puller(reading, other.ours.fileno(), REQUEST, 0, end, PATIENCE_MS)
+            puller = Puller(
+                reading, other.ours.fileno(), REQUEST, 0, end, PATIENCE_MS, rest_ms=PATIENCE_MS
+            )
             assert len(everything(puller, reading.columns)) == end
+            assert puller.in_step
             with pytest.raises(BlockingIOError):
                 other.ours.recv(1)
+
+
+def test_a_connection_with_the_rest_of_an_answer_still_to_come_is_not_in_step() -> None:
+    range_is_read = threading.Event()
+
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        frame = answer(b"".join(record(at, b"x" * 1000) for at in range(10)), 10, opaque)
+        to.sendall(frame[:-9])
+        assert range_is_read.wait(60)
+
+    with peer(reply) as other:
+        reading = decoder()
+        puller = Puller(reading, other.ours.fileno(), REQUEST, 0, 9, PATIENCE_MS, rest_ms=20)
+        assert len(everything(puller, reading.columns)) == 9
+        assert not puller.in_step
+        range_is_read.set()
+
+
+def test_damage_behind_the_end_of_a_range_is_told_by_another() -> None:
+    records = [record(at, b"x" * 1000) for at in range(5, 9)]
+    records[2] = records[2].replace(b"xxx", b"xyx", 1)
+
+    def reply(to: socket.socket, offset: int, opaque: int) -> None:
+        following = [each for at, each in enumerate(records, 5) if at >= offset]
+        to.sendall(answer(b"".join(following), 9, opaque))
+
+    for start, end, expected in ((0, 7, 0), (5, 7, 0), (0, 8, 1), (7, 9, 1), (8, 9, 0)):
+        with peer(reply) as other:
+            reading = decoder(DamageMode.PERMISSIVE)
+            puller = Puller(reading, other.ours.fileno(), REQUEST, start, end, PATIENCE_MS)
+            rows = everything(puller, reading.columns)
+            assert reading.damaged == expected, (start, end)
+            assert [offset for offset, _ in rows] == list(range(max(start, 5), end))
 
 
 def test_behind_a_length_that_cannot_be_the_next_answer_goes_on() -> None:
