@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -194,20 +195,20 @@ final class Context implements AutoCloseable {
         check(result.getMsgId() != null && result.getOffsetMsgId() != null, "ids in " + result);
     }
 
-    /** Everything in a topic, from each queue's minimum on, at least `count` messages. */
+    /** Everything in a topic, from each queue's minimum on, at least `count` messages. Brokers may
+     *  register their queues of it later than the first. */
     List<MessageExt> pullAll(String topic, int count, int seconds) throws Exception {
         List<MessageExt> found = new ArrayList<>();
         long end = System.currentTimeMillis() + seconds * 1000L;
-        List<MessageQueue> queues = queues(topic);
-        long[] next = new long[queues.size()];
-        for (int i = 0; i < next.length; i++) {
-            next[i] = puller().minOffset(queues.get(i));
-        }
+        Map<MessageQueue, Long> next = new TreeMap<>();
         while (true) {
             boolean more = false;
-            for (int i = 0; i < next.length; i++) {
-                PullResult result = puller().pull(queues.get(i), "*", next[i], 32, 10000);
-                next[i] = result.getNextBeginOffset();
+            for (MessageQueue queue : queues(topic)) {
+                if (!next.containsKey(queue)) {
+                    next.put(queue, puller().minOffset(queue));
+                }
+                PullResult result = puller().pull(queue, "*", next.get(queue), 32, 10000);
+                next.put(queue, result.getNextBeginOffset());
                 if (result.getPullStatus() == PullStatus.FOUND) {
                     found.addAll(result.getMsgFoundList());
                     more = true;
