@@ -110,7 +110,7 @@ cdef class Puller:
                     self.next_offset = max(self.next_offset, self.answer_next)
             if self.decoder.columns.is_full():
                 return BATCH
-            if self.body_left > 0 and self.next_offset >= self.end_offset:
+            if self.next_offset >= self.end_offset:
                 return self._end()
             if self.body_left > 0:
                 with nogil:
@@ -118,8 +118,6 @@ cdef class Puller:
                 if status != Status.OK:
                     return LOST
                 continue
-            if self.next_offset >= self.end_offset:
-                return END
             if self.opaque == 0 and self._ask(self.next_offset) != Status.OK:
                 return LOST
             with nogil:

@@ -45,10 +45,8 @@ def crc32_by_all_ways(bytes data not None) -> list:
 
 def wide_parts_in_use_after(bytes data not None) -> int:
     """What of the registers' upper halves a checksum leaves in use: 0, or -1 when not known."""
-    cdef int status
     crc32(<const uint8_t*>data, len(data))
-    status = rmq_wide_parts_in_use()
-    return status
+    return rmq_wide_parts_in_use()
 
 
 def body_crc_of(bytes data not None) -> int:

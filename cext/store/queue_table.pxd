@@ -4,7 +4,8 @@ Reactor thread. What is added to them, and how it gets into files, is QueueStore
 one subclass, and moves log_end and every queue's offsets.
 
 A read tries the chunks in memory first, then the page cache, and never waits for a disk: ABSENT
-says that somebody else has to. Every unit that leaves here was checked against log_end.
+says that somebody else has to. Every entry that leaves here was checked against log_end; units in
+file form (read_units) are their reader's to check.
 
 Example: 50,000 queues cost 50,000 Queue structs of about 200 bytes, a table of 131,072 slots and
 READER_FILES descriptors.

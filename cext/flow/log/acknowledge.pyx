@@ -3,7 +3,7 @@
 What an ack means: in ASYNC_FLUSH the record is written to the file, so a killed process loses
 nothing acked; in SYNC_FLUSH it is also synced, so a power cut loses nothing acked.
 """
-from libc.stdint cimport uint16_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset, strlen
 
 from cext.base.clock cimport monotonic_us
@@ -38,13 +38,7 @@ from cext.wire.text cimport Text, text_of
 cdef void begin_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h,
                     int32_t answer) noexcept nogil:
     memset(ack, 0, sizeof(PendingAck))
-    ack.connection = c
-    ack.connection_id = c.id if c.id != 0 else <uint64_t> -1
-    ack.opaque = h.opaque
-    ack.version = h.version
-    ack.request_code = <uint16_t> h.code
-    ack.serialize_type = h.serialize_type
-    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
+    address_ack(s, ack, c, h)
     ack.answer = answer
     ack.end = s.log.marks.appended
 

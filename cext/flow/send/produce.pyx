@@ -1,5 +1,5 @@
 """Sends. See produce.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
 
@@ -12,6 +12,7 @@ from cext.flow.log.ack_queue cimport (
     ack_queue_push,
     ack_queue_reserve,
 )
+from cext.flow.log.acknowledge cimport address_ack
 from cext.flow.log.append cimport (
     CHECKSUM_BYTES_MAX,
     SPECIAL,
@@ -177,17 +178,9 @@ cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h
     ack.physical_offset = a.physical_offset
     ack.queue_offset = a.queue_offset
     ack.queue_id = queue_id
-    ack.connection = c
-    # Making room may have answered others, and closed this one when no reply buffer was left: then
-    # nobody is to be answered, and 0 is the id of every closed slot.
-    ack.connection_id = c.id if c.id != 0 else <uint64_t> -1
-    ack.opaque = h.opaque
-    ack.version = h.version
-    ack.request_code = <uint16_t> h.code
-    ack.serialize_type = h.serialize_type
+    address_ack(s, ack, c, h)
     ack.early_reply = NULL
     ack.answer = ANSWER_SEND
-    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
     ack.uniq_key_bytes = 0
     ack.has_recall_handle = has_recall_handle(a)
     if a.properties.uniq_key.bytes != NULL and n <= UNIQ_KEY_MAX:
