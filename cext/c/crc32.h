@@ -243,7 +243,8 @@ __attribute__((constructor)) static void rmq_crc32_choose(void)
 }
 
 /* For tests: the parts of the wide registers that are in use now, as XGETBV(1) has them (4: upper
- * halves of ymm, 64: of zmm 0 to 15); -1 where this cannot be asked. */
+ * halves of ymm, 64: of zmm 0 to 15); -1 where this cannot be asked, or where the processor says so
+ * of cleared ones too, as it may. They are clean afterwards. */
 #if defined(__x86_64__)
 __attribute__((target("xsave"))) static inline int rmq_wide_parts_in_use(void)
 {
@@ -251,7 +252,11 @@ __attribute__((target("xsave"))) static inline int rmq_wide_parts_in_use(void)
     if (!__builtin_cpu_supports("avx512f"))
         return -1;
     __asm__ volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
-    return eax & 4 ? (int)(_xgetbv(1) & (4 | 64)) : -1;
+    if (!(eax & 4))
+        return -1;
+    int in_use = (int)(_xgetbv(1) & (4 | 64));
+    __asm__ volatile("vzeroupper");
+    return _xgetbv(1) & (4 | 64) ? -1 : in_use;
 }
 #else
 static inline int rmq_wide_parts_in_use(void)

@@ -102,7 +102,7 @@ cdef inline bint unit_is_blank(const QueueEntry* entry) noexcept nogil:
 # Checks what was loaded: OK (also for a blank, which comes out with size 0) or CORRUPT when no
 # record below `log_end` is meant.
 cdef inline int unit_check(QueueEntry* entry, int64_t log_end) noexcept nogil:
-    if entry.size == BLANK_SIZE and entry.physical_offset == 0:
+    if unit_is_blank(entry):
         entry.size = 0
         return Status.OK
     # One branch for all three: it is never taken.
