@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-TREES = ("rmq", "cext", "shards", "tests", "tools", "bench")
+TREES = ("rmq", "pyspark_rmq", "cext", "shards", "tests", "tools", "bench", "docs")
 FILES = ("setup.py", "pyproject.toml", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Makefile",
          "LICENSE", "MANIFEST.in")  # fmt: skip
 SKIPPED_FOLDERS = {"__pycache__", "target", "lib"}

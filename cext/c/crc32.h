@@ -197,10 +197,12 @@ RMQ_VPCLMUL static uint32_t rmq_crc32_by_wide_folding(uint32_t state, const uint
     lanes0 = rmq_crc32_fold_wide(lanes0, by_1536, lanes2);
     for (; length >= 64; length -= 64, bytes += 64)
         lanes0 = rmq_crc32_fold_wide(lanes0, by_512, _mm512_loadu_si512(bytes));
-    return rmq_crc32_from_lanes(
+    state = rmq_crc32_from_lanes(
         _mm512_castsi512_si128(lanes0), _mm512_extracti64x2_epi64(lanes0, 1),
         _mm512_extracti64x2_epi64(lanes0, 2), _mm512_extracti64x2_epi64(lanes0, 3),
         bytes, length);
+    _mm256_zeroupper();  /* gcc adds it by itself only where it optimises */
+    return state;
 }
 #endif
 
