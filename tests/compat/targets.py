@@ -24,7 +24,8 @@ from typing import Protocol
 
 from tools.peers.apache import ApacheStandalone
 from tools.peers.probe import answers, has_route
-from tools.peers.server import Server, free_port
+from tools.peers.server import Server
+from tools.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 

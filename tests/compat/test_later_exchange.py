@@ -19,7 +19,7 @@ import pytest
 from compat.targets import Target, make_target
 from support.shard import Client, messages, pull, send
 
-from tools.peers.server import free_port
+from tools.ports import free_port
 
 SETTINGS = {
     "mappedFileSizeCommitLog": str(16 << 20),

@@ -19,7 +19,7 @@ from compat.test_pops import BATCH_ACK, Popper, bodies
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.format import fastjson
-from tools.peers.server import free_port
+from tools.ports import free_port
 
 SETTINGS = {
     "mappedFileSizeCommitLog": str(1024 * 1024),

@@ -25,7 +25,7 @@ from rmq.broker.message_filters import NO_CLASS_FILTERS
 from rmq.filters.parser import TrailingText, parse
 from rmq.filters.program import compile_tree
 from rmq.filters.tokens import SqlError
-from tools.peers.server import free_port
+from tools.ports import free_port
 
 GROWN, SOUP = 8000, 4000
 LETTERS: dict[object, str] = {True: "T", False: "F", None: "N", FAILED: "X"}

@@ -24,7 +24,7 @@ from compat.runner import ScenarioRunner
 from compat.targets import Target, make_target
 
 from rmq.offline.checker import check_store
-from tools.peers.server import free_port
+from tools.ports import free_port
 
 SETTINGS = {
     "mappedFileSizeCommitLog": str(1024 * 1024),

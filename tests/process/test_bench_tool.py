@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from support.broker_process import broker_process
 
+from tools.ports import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
@@ -110,8 +112,7 @@ def test_what_was_sent_is_popped_and_acknowledged(tmp_path):
 
 @pytest.mark.parametrize("command", ["producer", "batch", "latency", "consumer", "pop"])
 def test_a_broker_that_is_not_there_is_named(command):
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     failed = rmq_bench(command, "-n", f"127.0.0.1:{port}", check=False)
     assert failed.returncode == 1
     assert f"127.0.0.1:{port}" in failed.stderr

@@ -36,6 +36,7 @@ from shards.messages import (
     Welcome,
     encode,
 )
+from tools.ports import free_port
 
 TOPIC_CONFIG, DELETE_TOPIC, UPDATE_OFFSET, MAX_OFFSET = 351, 215, 15, 30
 NO_TOPIC = 17
@@ -188,7 +189,7 @@ def test_adopted_shard_with_other_settings_is_started_anew(tmp_path: Path) -> No
 
 def test_second_supervisor_on_a_store_is_told_who_holds_it(tmp_path: Path) -> None:
     with machine(tmp_path, 2) as broker:
-        broker.namesrv_port = "0"
+        broker.namesrv_port = str(free_port())
         second = subprocess.run(broker.command(2), capture_output=True, text=True, timeout=60)
         assert second.returncode == 4
         assert f"store {broker.store} is held by process {broker.process.pid} (" in second.stderr

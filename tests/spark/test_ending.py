@@ -146,4 +146,4 @@ def test_a_rollback_does_not_wait_for_a_broker_as_long_as_a_commit(pair: Pair) -
     began = time.monotonic()
     with pytest.raises(UnreachableError):
         sink.abort(list(halves), 1)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60  # a commit waits twice as long

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,10 +14,11 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.broker_pair import SMALL, Pair
 from support.broker_process import BrokerProcess, broker_process
-from support.spark_topics import fill, make, producer, read, send, send_as_batch
+from support.spark_topics import fill, make, producer, read, remove, send, send_as_batch
+from support.waiting import wait_until
 
 from rmq import Message
-from rmq.client.blocking.admin import delete_topic, topic_queues
+from rmq.client.blocking.admin import runtime_info, topic_queues
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import UnreachableError
 from rmq.format.fastjson import MessageQueue
@@ -74,15 +76,14 @@ def test_a_broker_that_stays_away_is_given_up_after_the_time_that_was_given(pair
     began = time.monotonic()
     with pytest.raises(Exception, match="given up after pollTimeoutMs=700"):
         list(read_pieces(plan, pieces, addresses))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
 
 
 def test_a_topic_that_vanishes_is_a_loss_that_may_be_allowed(pair: Pair) -> None:
     fill(pair.broker, "vanishing", {0: [b"x"] * 5})
     plan, pieces, addresses = plan_of(pair.namesrv, "vanishing")
     tolerant, _, _ = plan_of(pair.namesrv, "vanishing", failOnDataLoss="false")
-    with Cluster(pair.namesrv) as cluster:
-        delete_topic(cluster, "vanishing")
+    remove(pair.broker, "vanishing")
     with pytest.raises(DataLossError, match="messages 0 to 4 are gone"):
         list(read_pieces(plan, pieces, addresses))
     assert list(read_pieces(tolerant, pieces, addresses)) == []
@@ -224,21 +225,21 @@ def test_a_topic_is_unknown_only_to_a_name_server_that_knows_a_broker(pair: Pair
     fill(pair.broker, "known", {0: [b"x"]})
     began = time.monotonic()
     with pytest.raises(OptionError, match="topic unknown does not exist"):
-        planned(pair.namesrv, topic="unknown")
-    assert time.monotonic() - began < 2
+        planned(pair.namesrv, topic="unknown", planTimeoutMs="600000")
+    assert time.monotonic() - began < 60
     pair.kill()
     port = int(pair.namesrv.rpartition(":")[2])
     with bare_name_server(port):
         began = time.monotonic()
         with pytest.raises(UnreachableError, match="no broker is registered"):
             planned(pair.namesrv, topic="known", planTimeoutMs="700")
-        assert 0.7 <= time.monotonic() - began < 5
+        assert 0.7 <= time.monotonic() - began < 14  # 15 s were it not given
         with pytest.raises(UnreachableError, match="no broker is registered"):
             planned(pair.namesrv, subscribePattern="k.*", planTimeoutMs="0")
     began = time.monotonic()
     with pytest.raises(UnreachableError, match="no name server answers"):
         planned(pair.namesrv, topic="known", planTimeoutMs="0")
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 14
 
 
 def test_a_stream_waits_for_a_broker_that_restarts(pair: Pair) -> None:
@@ -261,8 +262,7 @@ def test_a_stream_waits_for_a_broker_that_restarts(pair: Pair) -> None:
     assert second == {"planned": {"broker-a": {"0": 2}}}
     batches = [batch for each in reader.partitions(first, second) for batch in reader.read(each)]
     assert [batch.column(0).to_pylist() for batch in batches] == [[b"after"]]
-    with Cluster(pair.namesrv) as cluster:
-        delete_topic(cluster, "planned")
+    remove(pair.broker, "planned")
     with pytest.raises(DataLossError, match="is no longer there"):
         reader.latestOffset(second, ReadAllAvailable())
     reader.stop()
@@ -301,6 +301,10 @@ def test_a_broker_that_joins_while_a_stream_runs_is_read_from_its_first_message(
     other = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert other.stdout is not None and "ready" in other.stdout.readline()
+        with Cluster(pair.namesrv) as cluster:
+            wait_until(
+                lambda: [each.name for each in cluster.brokers()] == ["broker-a", "broker-b"], 60
+            )
         make(pair.broker, "grown", 1)
         with producer(pair.broker) as sender:
             for body in (b"new", b"newer"):
@@ -350,16 +354,23 @@ def test_a_broker_killed_under_a_spark_job_leaves_its_result_exact(spark, pair: 
     with Cluster(pair.namesrv) as cluster:
         total = sum(row.max_offset for row in topic_queues(cluster, "job"))
     frame = read(spark, pair.broker, "job", minPartitions=4, columns="queueOffset")
-    killer = subprocess.Popen(["sleep", "0.4"])
     counted = frame.selectExpr("count(*)", "count(distinct queueOffset)", "max(queueOffset)")
 
+    done = threading.Event()
+
+    def handed_out() -> int:
+        with Cluster(pair.namesrv) as cluster:
+            return int(runtime_info(cluster, *cluster.brokers())["msgGetTotalTodayNow"])
+
     def restart() -> None:
-        killer.wait()
+        wait_until(lambda: handed_out() > 0, 120)
+        assert not done.is_set(), "the job was over before the kill"
         pair.kill()
         pair.start()
 
-    thread = threading.Thread(target=restart)
-    thread.start()
-    found = tuple(counted.first())
-    thread.join()
+    with ThreadPoolExecutor(1) as beside:
+        killing = beside.submit(restart)
+        found = tuple(counted.first())
+        done.set()
+        killing.result()
     assert found == (total, total, total - 1)

@@ -195,7 +195,7 @@ def test_the_example_counts_every_click_and_writes_windows_to_files_and_back(
     example = load_example()
     example.produce(broker.namesrv, 600)
     for query in example.start(spark, broker.namesrv, tmp_path, availableNow=True):
-        query.awaitTermination(120)
+        assert query.awaitTermination(240)
         assert query.exception() is None
     stored = spark.read.parquet(str(tmp_path / "windows")).collect()
     assert sum(row.clicks for row in stored) == 600

@@ -127,7 +127,7 @@ def test_offsets_of_many_queues_are_told_and_found_again(
     fill(broker, topic, {queue: [b"x"] * 3 for queue in range(0, 150, 2)})
     offsets = {QueueKey(topic, "broker-a", queue): queue // 2 % 4 for queue in range(0, 150, 2)}
     group = f"{topic}-group"
-    with Admin(namesrv_addr=broker.namesrv) as admin:
+    with Admin(namesrv_addr=broker.namesrv, mq_client_api_timeout=60_000) as admin:
         admin.create_group(group)
     asked.clear()
     commit_offsets(Access(broker.namesrv), group, offsets)

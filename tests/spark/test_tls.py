@@ -81,8 +81,7 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
 ) -> None:
     sent = [b"%d" % at * 3000 for at in range(1, 200)]
     fill(broker, topic, {0: sent})
-    given = {"nameserver": broker.namesrv, "topic": topic, "columns": "body",
-             "pollTimeoutMs": "1500"}  # fmt: skip
+    given = {"nameserver": broker.namesrv, "topic": topic, "columns": "body"}
     options = read_options(given, streaming=False)
     view = Queues(options)
     pieces = [Piece(key, each.first, each.last, 0) for key, each in view.find().items()]
@@ -93,7 +92,11 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
         trusting = replace(plan, access=replace(plan.access, tls=True, tls_ca_file=cert))
         batches = list(read_pieces(trusting, pieces, addresses))
         assert [body for batch in batches for body in batch.column(0).to_pylist()] == sent
-        strange = replace(plan, access=replace(plan.access, tls=True))
+        strange = replace(
+            plan,
+            access=replace(plan.access, tls=True),
+            options=read_options({**given, "pollTimeoutMs": "1500"}, streaming=False),
+        )
         with pytest.raises(Exception, match=r"TLS failed|given up after"):
             list(read_pieces(strange, pieces, addresses))
 

@@ -7,9 +7,11 @@ pair.start()
 
 from pathlib import Path
 
-from support.broker_process import start_broker
+from support.broker_process import PATIENT, start_broker
 
-SMALL = ("--set", f"mappedFileSizeCommitLog={32 << 20}")
+from tools.ports import free_port
+
+SMALL = ("--set", f"mappedFileSizeCommitLog={32 << 20}", *PATIENT)
 
 
 class Pair:
@@ -17,14 +19,13 @@ class Pair:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.broker = start_broker(directory, SMALL)
+        self.places = ["--port", str(free_port()), "--namesrv-port", str(free_port())]
+        self.start()
         self.namesrv = self.broker.namesrv
-        self.again = ["--port", str(self.broker.port), "--namesrv-port",
-                      self.namesrv.rpartition(":")[2]]  # fmt: skip
 
     def kill(self) -> None:
         self.broker.process.kill()
         self.broker.process.wait()
 
     def start(self) -> None:
-        self.broker = start_broker(self.directory, [*SMALL, *self.again])
+        self.broker = start_broker(self.directory, [*SMALL, *self.places])

@@ -20,7 +20,8 @@ from support.calm_clock import calm_seconds
 READY = re.compile(
     r"is ready in [\d.]+ s: name server (?P<namesrv>\S+), broker \S+ at (?P<address>\S+),"
 )
-START_TIMEOUT = 30.0
+# Waits for a slow disk as long as anybody waits: no send is refused because a write took its time.
+PATIENT = ("--set", "waitTimeMillsInSendQueue=60000", "--set", "osPageCacheBusyTimeOutMills=60000")
 
 
 @dataclass

@@ -103,7 +103,7 @@ class FakeCore:
         self.reports.append((kind, number, payload))
         os.eventfd_write(self.control_fd, 1)
 
-    async def until(self, condition: Any, timeout_s: float = 5.0) -> None:
+    async def until(self, condition: Any, timeout_s: float = 60.0) -> None:
         """Waits until condition() holds; looks again after everything that is sent."""
         end = time.monotonic() + timeout_s
         while not condition():

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from shards.client import BusClient
 from shards.messages import M, Message, ShardStatus, Status, StatusReply
+from tools.ports import free_port
 
 READY = re.compile(r"name server (?P<namesrv>\S+), broker (?P<shards>.+), store ")
 SMALL = ("--set", "mappedFileSizeCommitLog=16777216")
@@ -34,7 +35,7 @@ class Machine:
         self.store = directory / "store"
         self.log_path = directory / "machine.txt"
         self.options = [*SMALL, *options]
-        self.namesrv_port = self.port = "0"
+        self.port, self.namesrv_port = "0", str(free_port())
         self.seen: set[int] = set()
         self.start(shards)
 
@@ -57,7 +58,6 @@ class Machine:
             self.end()
             raise AssertionError(f"not ready: {line!r}\n{self.log()}")
         self.namesrv = found["namesrv"]
-        self.namesrv_port = self.namesrv.rpartition(":")[2]  # a later start uses the same
         self.ports = [int(part.rpartition(":")[2]) for part in found["shards"].split(", ")]
 
     def log(self) -> str:

@@ -14,9 +14,7 @@ import asyncio
 import contextlib
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,9 +24,8 @@ from rmq.client.blocking.cluster import Cluster
 from rmq.errors import RmqError
 from shards.client import BusClient
 from shards.messages import ShardStatus, Status, StatusReply
+from tools.ports import free_port
 
-# Below the range the kernel takes outgoing ports from: a client must not sit on a shard's port.
-PORTS = range(20000, 27990)
 RESTART_S = 0.2
 UP_S = 60.0
 
@@ -39,7 +36,8 @@ class ManagedMachine:
     def __init__(self, directory: Path, shards: int = 2, *settings: str) -> None:
         self.store = directory / "store"
         self.log_path = directory / "machine.txt"
-        self.namesrv_port, first = free_ports(1), free_ports(shards)
+        self.namesrv_port = free_port()
+        first = free_port(above=10 * (shards - 1), step=10)
         self.namesrv = f"127.0.0.1:{self.namesrv_port}"
         self.ports = [first + 10 * index for index in range(shards)]
         common = ["--set", "mappedFileSizeCommitLog=16777216", "--set", "rmqShardCrashesMax=100000"]
@@ -171,14 +169,3 @@ class ManagedMachine:
                 return time.monotonic() - began
             await asyncio.sleep(0.02)
         raise AssertionError(f"not up again: {found}\n{self.log()[-5000:]}")
-
-
-def free_ports(count: int) -> int:
-    """The first of `count` free ports, each ten after the other."""
-    for _ in range(1000):
-        first = random.choice(PORTS)
-        with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
-            for index in range(count):
-                opened.enter_context(socket.create_server(("127.0.0.1", first + 10 * index)))
-            return first
-    raise AssertionError("no free ports")

@@ -23,12 +23,12 @@ DATA_VERSION = {"counter": 1, "stateVersion": 0, "timestamp": 1_700_000_000_000}
 
 
 def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Runs an async test in an event loop of its own, for at most 20 seconds."""
+    """Runs an async test in an event loop of its own, for at most two minutes."""
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
         async def bounded() -> None:
-            await asyncio.wait_for(test(*args, **kwargs), 20)
+            await asyncio.wait_for(test(*args, **kwargs), 120)
 
         asyncio.run(bounded())
 

@@ -10,7 +10,7 @@ from rmq.codes import RequestCode as Code
 def read_all(namesrv_addr: str, topic: str) -> list[MessageExt]:
     """The topic's messages, by queue and offset, with their checksums checked."""
     found = []
-    with Admin(namesrv_addr=namesrv_addr) as admin:
+    with Admin(namesrv_addr=namesrv_addr, mq_client_api_timeout=60_000) as admin:
         for each in admin.queue_ranges(topic):
             at = each.min_offset
             address = admin.instance.routes.address_of(each.queue.broker_name)

@@ -65,7 +65,10 @@ def finish(namesrv: str, topic: str, folder: str, target: str | None = None) -> 
 
 def count(master: str, namesrv: str, topic: str) -> None:
     settings = {**SETTINGS, "spark.executor.memory": "512m", "spark.cores.max": "2",
-                "spark.executor.cores": "1"}  # fmt: skip
+                "spark.executor.cores": "1",
+                # No task before both executors are there, however slow the machine is.
+                "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+                "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s"}  # fmt: skip
     spark = build_session("count", master, settings)
     spark.sparkContext.setLogLevel("ERROR")
     reader = spark.read.format("rmq").option("nameserver", namesrv).option("topic", topic)
@@ -111,7 +114,7 @@ def stuck_at_first(offset: int, body: bytes) -> tuple[bytes, int]:
     context = TaskContext.get()
     assert context is not None
     if offset == 900 and context.attemptNumber() == 0:
-        time.sleep(60)
+        time.sleep(200)
     return body, context.attemptNumber()
 
 

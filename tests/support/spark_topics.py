@@ -4,27 +4,53 @@ fill(broker, "orders", {0: [b"a", b"b"], 1: [b"c"]}, tags="paid")
 rows = read(spark, broker, "orders").collect()
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from support.broker_process import BrokerProcess
 
 from rmq import Message, Producer
-from rmq.client.blocking.admin import create_topic
+from rmq.client.blocking.admin import create_topic, delete_topic
 from rmq.client.blocking.cluster import Cluster
+from rmq.errors import UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.spark.access import Access
 from rmq.spark.options import write_options
 from rmq.spark.sending import Sender
 
+WAIT_S = 60  # for any answer; a machine may stand still for seconds
+
 
 def make(broker: BrokerProcess, topic: str, queues: int = 2) -> None:
     with Cluster(broker.namesrv) as cluster:
-        create_topic(cluster, topic, queues)
+        patiently(lambda: create_topic(cluster, topic, queues))
+
+
+def remove(broker: BrokerProcess, topic: str) -> None:
+    with Cluster(broker.namesrv) as cluster:
+        patiently(lambda: delete_topic(cluster, topic))
+
+
+def patiently(call: Callable[[], object]) -> None:
+    """Again when a busy machine has not answered in time: for what may be done twice."""
+    end = time.monotonic() + WAIT_S
+    while True:
+        try:
+            call()
+            return
+        except UnreachableError:
+            if time.monotonic() > end:
+                raise
 
 
 def producer(broker: Any) -> Producer:
-    return Producer("SPARK_TESTS", namesrv_addr=broker.namesrv)
+    return Producer(
+        "SPARK_TESTS",
+        namesrv_addr=broker.namesrv,
+        send_msg_timeout=1000 * WAIT_S,
+        mq_client_api_timeout=1000 * WAIT_S,
+    )
 
 
 def fill(

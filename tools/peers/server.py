@@ -7,36 +7,11 @@ disk as it is. Both act on this one process id, never on a name.
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-
-# Below the range the kernel takes outgoing ports from (32768-60999), or a client of ours could
-# sit on the port that a restarted server needs again.
-PORTS = range(28000, 29000)
-
-
-def free_port(below: int = 0, above: int = 0) -> int:
-    """A port free on loopback together with `below` ports under it and `above` ports over it."""
-    for _ in range(200):
-        port = random.choice(PORTS)
-        if all(_is_free(port + step) for step in range(-below, above + 1)):
-            return port
-    raise RuntimeError(f"no free port in {PORTS}")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as attempt:
-        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            attempt.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 class Server:

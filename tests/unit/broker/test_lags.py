@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from support.waiting import wait_until
 
 from rmq.broker import lags as module
 from rmq.broker.lags import LagTimes, TopicTable, lags
@@ -91,6 +92,7 @@ def test_a_stop_waits_for_the_look_under_way_and_there_is_no_other() -> None:
     entered.wait(10)
     stopper = threading.Thread(target=lambda: (times.stop(), done.set()))
     stopper.start()
+    wait_until(lambda: times._stopped)
     assert not done.wait(0.1)
     leave.set()
     stopper.join(10)

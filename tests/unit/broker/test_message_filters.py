@@ -46,6 +46,7 @@ async def test_the_reactor_is_told_the_program_of_a_registered_expression(tmp_pa
     async with control(tmp_path) as broker:
         client = await subscribed(broker, "a > 5")
         broker.core.subscriptions.clear()
+        broker.core.programs.clear()
         client.put(11, **PULL)
         await broker.core.until(client.given_back)
         program = compile_expression("a > 5").program

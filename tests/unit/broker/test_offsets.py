@@ -80,8 +80,7 @@ async def test_a_stop_leaves_nothing_in_the_log_where_pops_are_looked_for(tmp_pa
 async def test_offsets_are_saved_by_the_clock(tmp_path: Path) -> None:
     async with control(tmp_path, flushConsumerOffsetInterval=100) as broker:
         broker.offsets.commit("g", "t", 0, 3)
-        file = tmp_path / "config" / "consumerOffset.json"
-        await broker.core.until(lambda: file.exists())
+        await broker.core.until(lambda: saved(tmp_path) == {"t@g": {"0": 3}})
 
 
 @in_loop

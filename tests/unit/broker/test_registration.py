@@ -13,6 +13,7 @@ from rmq.broker import registration
 from rmq.broker.namesrv_link import LinkError, parse_address
 from rmq.broker.topic_config import TopicConfig
 from rmq.namesrv.server import NameServer
+from tools.ports import free_port
 
 
 async def route(client: Client, topic: str, present: bool = True, timeout_s: float = 5.0) -> dict:
@@ -59,8 +60,7 @@ async def test_a_name_server_that_comes_later_or_again_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registration, "RETRY_FIRST_S", 0.05)
-    async with name_server() as first:
-        port = first.port
+    port = free_port()
     async with control(tmp_path, namesrvAddr=f"127.0.0.1:{port}") as broker:
         await asyncio.sleep(0.1)
         assert broker.registration.registered() == []

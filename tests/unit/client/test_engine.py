@@ -32,6 +32,7 @@ from rmq.errors import (
 )
 from rmq.format import remoting
 from rmq.format.remoting import Command
+from tools.ports import free_port
 
 SLOTS = 1 << 14
 ECHO = {30: lambda request: request.reply(0, None, request.fields, request.body)}
@@ -52,11 +53,6 @@ def link_to(engine: Engine, peer: ScriptedPeer) -> int:
 
 def child_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @pytest.mark.parametrize("code", [30, 200050])
