@@ -98,7 +98,7 @@ def strict_target(kind: str, compat_folder: Path) -> Iterator[Target]:
 TYPES_SETTINGS = {
     "messageDelayLevel": "1s 2s 1s 2s 3s",
     "transactionTimeOut": "1000",
-    "transactionCheckInterval": "1000",
+    "transactionCheckInterval": "3000",  # longer than a machine stands still in an answer
     # Apache notes ends only so often and asks once more about what it has not noted.
     "transactionOpBatchInterval": "100",
     "recallMessageEnable": "true",
@@ -159,7 +159,7 @@ def telling_target(kind: str, tmp_path: Path) -> Iterator[Target]:
 @pytest.fixture
 def typing_target(kind: str, tmp_path: Path) -> Iterator[Target]:
     """As types_target, to be ended and started again. Questions that nobody hears count."""
-    settings = {**TYPES_SETTINGS, "transactionCheckMax": "100"}
+    settings = {**TYPES_SETTINGS, "transactionCheckMax": "100", "transactionCheckInterval": "1000"}
     broker = make_target(kind, tmp_path / "typing", settings)
     broker.start()
     yield broker

@@ -49,12 +49,16 @@ def admin(target: Target, compat_folder: Path) -> Iterator[Admin]:
 
 
 @pytest.fixture(scope="session")
-def live(target: Target, java: Callable[[str], ScenarioRunner], session_id: str) -> Iterator[Live]:
+def live(
+    target: Target, java: Callable[[str], ScenarioRunner], session_id: str, admin: Admin
+) -> Iterator[Live]:
     runner = java("java-5.5.0-json")
     arguments = {"nameServer": target.name_server, "run": session_id, "as": "adminlive"}
     opened = runner.run("live_open", **arguments)
     sent = runner.run("live_send", count=40, **arguments)
-    time.sleep(1.5)  # the consumer commits every second
+    # Java's consumer commits for the first time 10 s after its start.
+    words = ["consumerProgress", "-g", opened["consumerGroup"]]
+    eventually(admin, words, "Consume Diff Total: 0", 40)
     yield Live(
         opened["topic"], opened["consumerGroup"], opened["producerGroup"], sent["lastOffsetId"]
     )

@@ -11,19 +11,22 @@ lines of JSON. What each does is written beside its code (java/, go/, ordered_me
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from tools.peers.cache import JAVA_OPENS, apache_jars, fetch_dependencies, tool
+from tools.peers.cache import JAVA_OPENS, apache_jars, cache_directory, fetch_dependencies, tool
 
 HERE = Path(__file__).resolve().parent
 JAVA_PROJECT = HERE / "java"
@@ -83,7 +86,9 @@ class ScenarioRunner:
         try:
             answer = future.result(timeout)
         except TimeoutError:
-            raise ScenarioFailed(f"no answer in {timeout:.0f} s, see {self.log}") from None
+            tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-30:])
+            text = f"no answer in {timeout:.0f} s, end of {self.log}:\n{tail}"
+            raise ScenarioFailed(text) from None
         if not answer["ok"]:
             raise ScenarioFailed(f"{answer['name']} after {answer['seconds']} s\n{answer['error']}")
         return {**answer["details"], "seconds": answer["seconds"]}
@@ -121,16 +126,26 @@ def _newest(files: Sequence[Path]) -> float:
     return max(file.stat().st_mtime for file in files)
 
 
-def scenarios_jar() -> Path:
-    """Compile the Java scenarios when a source is newer than the jar."""
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """One process at a time: the others find what it has made."""
+    with (cache_directory() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def scenarios_jar(folder: Path) -> Path:
+    """The Java scenarios, compiled when a source is newer than the jar, as a copy in `folder`: a
+    JVM does not get over a jar that is written anew under it."""
     jar = JAVA_PROJECT / "target" / "scenarios.jar"
     sources = [JAVA_PROJECT / "pom.xml", *JAVA_PROJECT.glob("src/**/*.java")]
-    if not jar.exists() or jar.stat().st_mtime < _newest(sources):
-        command = [tool("mvn"), "-B", "-q", "-f", str(JAVA_PROJECT / "pom.xml"), "package"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return jar
+    with _alone("compat-java"):
+        if not jar.exists() or jar.stat().st_mtime < _newest(sources):
+            command = [tool("mvn"), "-B", "-q", "-f", str(JAVA_PROJECT / "pom.xml"), "package"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+            if done.returncode != 0:
+                raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        return Path(shutil.copy(jar, folder))
 
 
 def client_jars(version: str) -> Path:
@@ -159,29 +174,32 @@ def java_runner(
     command = [tool("java"), *JAVA_OPENS]
     command += ["-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += [f"-D{key}={value}" for key, value in settings.items()]
-    class_path = [str(folder), str(scenarios_jar()), f"{client_jars(version)}/*"]
+    class_path = [str(folder), str(scenarios_jar(folder)), f"{client_jars(version)}/*"]
     command += ["-cp", os.pathsep.join(class_path), "rmqcompat.Main"]
     return ScenarioRunner(command, folder / f"{name}.log", folder)
 
 
-def go_binary() -> Path:
-    """Compile the Go scenarios when a source is newer than the program."""
+def go_binary(folder: Path) -> Path:
+    """The Go scenarios, compiled when a source is newer than the program, as a copy in `folder`."""
     binary = GO_MODULE / "target" / "scenarios"
     sources = [GO_MODULE / "go.mod", GO_MODULE / "go.sum", *GO_MODULE.glob("*.go")]
-    if not binary.exists() or binary.stat().st_mtime < _newest(sources):
-        binary.parent.mkdir(exist_ok=True)
-        # Nobody asks this program for its commit, and git refuses a tree of another user's.
-        command = [tool("go"), "build", "-buildvcs=false", "-o", str(binary), "."]
-        done = subprocess.run(command, cwd=GO_MODULE, capture_output=True, text=True, timeout=900)
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    return binary
+    with _alone("compat-go"):
+        if not binary.exists() or binary.stat().st_mtime < _newest(sources):
+            binary.parent.mkdir(exist_ok=True)
+            # Nobody asks this program for its commit, and git refuses a tree of another user's.
+            command = [tool("go"), "build", "-buildvcs=false", "-o", str(binary), "."]
+            done = subprocess.run(
+                command, cwd=GO_MODULE, capture_output=True, text=True, timeout=900
+            )
+            if done.returncode != 0:
+                raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        return Path(shutil.copy(binary, folder))
 
 
 def go_runner(folder: Path) -> ScenarioRunner:
     """The Go scenarios as a process; files the client writes go to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = ["env", f"HOME={folder}", "ROCKETMQ_GO_LOG_LEVEL=error", str(go_binary())]
+    command = ["env", f"HOME={folder}", "ROCKETMQ_GO_LOG_LEVEL=error", str(go_binary(folder))]
     return ScenarioRunner(command, folder / "go.log", folder)
 
 

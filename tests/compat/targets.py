@@ -36,6 +36,9 @@ COMMON_SETTINGS = {
     "mappedFileSizeCommitLog": str(64 * 1024 * 1024),
 }
 
+# A write of a busy disk may take longer than the 200 ms a send waits for it by default.
+PATIENCE = {"waitTimeMillsInSendQueue": "10000", "osPageCacheBusyTimeOutMills": "10000"}
+
 
 class Target(Protocol):
     """A name server and a broker with a store directory."""
@@ -78,7 +81,7 @@ class RmqTarget:
         command = [sys.executable, "-m", "rmq", "standalone", "--store", str(self.store)]
         command += ["--namesrv-port", str(name_server_port), "--port", str(broker_port)]
         command += ["--shards", str(shards)] if shards > 1 else []
-        for key, value in {**COMMON_SETTINGS, **settings}.items():
+        for key, value in {**COMMON_SETTINGS, **PATIENCE, **settings}.items():
             command += ["--set", f"{key}={value}"]
 
         def ready() -> bool:

@@ -15,7 +15,7 @@ from compat.runner import ScenarioRunner
 from compat.targets import Target
 
 MANNERS = ["clean", "kill"]
-OFFSET_FLUSH_SECONDS = 2.5
+OFFSET_FLUSH_SECONDS = 6
 
 
 class Everywhere:

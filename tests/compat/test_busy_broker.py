@@ -34,14 +34,17 @@ CLASSES = {
 }
 STALLS_MS = {"TIMEOUT_CLEAN_QUEUE": 500, "PCBUSY_CLEAN_QUEUE": 1300}
 LEAST_MS = {"TIMEOUT_CLEAN_QUEUE": 200, "PCBUSY_CLEAN_QUEUE": 1000}  # a machine may stall, too
-SENDING_MS = 8000
+SENDING_MS = 20_000
+TIMES = 3  # a machine that stands still just then makes one kind of stall the other
 
 
 @pytest.fixture
 def slow_target(kind: str, tmp_path: Path, faults: Faults) -> Iterator[RmqTarget]:
     if kind != "rmq":
         pytest.skip("only rmq can be held up")
-    broker = RmqTarget(tmp_path / "slow", {})
+    limits = {"waitTimeMillsInSendQueue": str(LEAST_MS["TIMEOUT_CLEAN_QUEUE"]),
+              "osPageCacheBusyTimeOutMills": str(LEAST_MS["PCBUSY_CLEAN_QUEUE"])}  # fmt: skip
+    broker = RmqTarget(tmp_path / "slow", limits)
     shim = faults.environment()
     broker.server.environment |= {name: shim[name] for name in ("LD_PRELOAD", "RMQ_FAULTIO")}
     broker.start()
@@ -50,8 +53,8 @@ def slow_target(kind: str, tmp_path: Path, faults: Faults) -> Iterator[RmqTarget
 
 
 def hold_up(faults: Faults) -> None:
-    """Both kinds of stall, while clients send."""
-    for ms in STALLS_MS.values():
+    """Both kinds of stall, again and again, while clients send."""
+    for ms in [*STALLS_MS.values()] * TIMES:
         time.sleep(1)
         faults.clear()
         faults.sleep("pwrite", ms * 1000, path="commitlog/", count=1)

@@ -48,7 +48,7 @@ def leave_under_way(target: Target) -> None:
         }  # fmt: skip
         body = fastjson.dumps({"brokerName": "broker-a", "acks": [row]})
         assert popper.ask(BATCH_ACK, body).code == 0
-    time.sleep(OFFSETS_S if target.kind == "apache" else 1.5)
+    time.sleep(OFFSETS_S if target.kind == "apache" else 6)
 
 
 def expect_the_rest(target: Target) -> None:

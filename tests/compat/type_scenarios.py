@@ -77,7 +77,7 @@ def timed(address: str, run: str) -> dict[str, Any]:
             "tags, keys": [(each.tags, each.keys) for each in found],
             # Apache is exact to its wheel's second; levels have no handle.
             "not early": all(came[name] >= ms for name, ms in due.items()),
-            "not late": all(came[name] < ms + 3_000 for name, ms in due.items()),
+            "not late": all(came[name] < ms + 10_000 for name, ms in due.items()),
             "handles": sorted(name for name, handle in handles.items() if handle is not None),
             "recalled": recalled == results["recalled"].message_id,
             "later": len(read_all(address, topic)),
@@ -123,7 +123,7 @@ def checked(address: str, run: str) -> dict[str, Any]:
         }
         wait_until(lambda: len(listener.asked) == 4 and sum(listener.asked.values()) == 7, WAIT_S)
         found = awaited(address, topic, 3)
-        time.sleep(2.5)
+        time.sleep(4)
         return {
             "states": [result.state.name for result in results.values()],
             "asked": dict(sorted(listener.asked.items())),

@@ -96,7 +96,7 @@ func transaction(c *run) {
 		return d.times(3) > 0 && d.times(8) > 0 && d.times(13) > 0 && d.times(18) > 0
 	})
 	found := c.pullAll(queues, 12)
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(4 * time.Second)
 	again := c.pullAll(queues, 12)
 	check(len(found) == 12 && len(again) == 12, "%d, later %d messages", len(found), len(again))
 	seen := map[int]bool{}
@@ -167,7 +167,7 @@ func transactionEnd(c *run) {
 		return true
 	})
 	o.c.pullAll(o.queues, 10)
-	time.Sleep(2500 * time.Millisecond)
+	time.Sleep(4 * time.Second)
 	found := o.c.pullAll(o.queues, 10)
 	seen := map[int]int{}
 	for _, m := range found {

@@ -124,7 +124,7 @@ func retryAskedLevel(c *run) {
 			continue
 		}
 		waited := at[1].Sub(at[0])
-		check(len(at) == 2 && waited >= 950*time.Millisecond && waited < 4*time.Second,
+		check(len(at) == 2 && waited >= 950*time.Millisecond && waited < 9*time.Second,
 			"message %d came %d times, after %v", n, len(at), waited)
 	}
 }
@@ -201,7 +201,7 @@ func delays(c *run) {
 		late := m.StoreTimestamp - due[n]
 		check(!found[n], "message %d came twice", n)
 		found[n] = true
-		check(late >= 0 && late < 3000, "message %d is %d ms late", n, late)
+		check(late >= 0 && late < 10000, "message %d is %d ms late", n, late)
 		check(string(m.Body) == fmt.Sprintf("body-%d", n), "body %s", m.Body)
 		check(m.Topic == topic && m.Queue.QueueId == n%2, "message %d in %s", n, m.Queue)
 		check(m.GetTags() == "tag", "tags %s", m.GetTags())

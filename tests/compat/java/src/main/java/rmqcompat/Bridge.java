@@ -80,6 +80,14 @@ final class Bridge {
         return (Long) search.invoke(admin, queue, time, Enum.valueOf(kind, boundary));
     }
 
+    /** A broker that is to ask a producer has to know it; 4.9 tells after a second. */
+    static void introduce(DefaultMQProducer producer, String topic) throws Exception {
+        Object instance = producer.getDefaultMQProducerImpl().getmQClientFactory();
+        instance.getClass().getMethod("updateTopicRouteInfoFromNameServer", String.class)
+            .invoke(instance, topic);
+        method(instance.getClass(), "sendHeartbeatToAllBrokerWithLock", 0).invoke(instance);
+    }
+
     private static Method method(Class<?> type, String name, int parameters) throws Exception {
         for (Method method : type.getMethods()) {
             if (method.getName().equals(name) && method.getParameterCount() == parameters) {

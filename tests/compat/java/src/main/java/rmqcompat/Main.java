@@ -63,6 +63,7 @@ public final class Main {
         OrderlyJournal.register(SCENARIOS);
         AdminScenarios.register(SCENARIOS);
         MqAdmin.register(SCENARIOS);
+        Json.write(Map.of()); // what answers are written with is loaded before there are any
         ExecutorService pool = Executors.newFixedThreadPool(Integer.getInteger("rmqcompat.threads", 4));
         BufferedReader requests =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

@@ -95,7 +95,7 @@ final class TransactionScenarios {
             Context.equal("group", number == 100 ? null : context.group("tx"),
                 message.getProperty("PGROUP"));
         }
-        Thread.sleep(2500);
+        Thread.sleep(4000);
         Context.equal("messages later", 6, context.pullAll(topic, 6, 10).size());
         asked.forEach((number, times) -> Context.equal("asked about " + number, 1, times));
     }
@@ -113,7 +113,7 @@ final class TransactionScenarios {
         for (int i = 0; i < 8; i++) {
             Message message = context.message(topic, "tag", i);
             if (i % 2 == 0) {
-                message.putUserProperty("CHECK_IMMUNITY_TIME_IN_SECONDS", "5");
+                message.putUserProperty("CHECK_IMMUNITY_TIME_IN_SECONDS", "10");
             }
             send(producer, message);
         }
@@ -121,8 +121,8 @@ final class TransactionScenarios {
         Context.equal("messages", Context.range(0, 8), Context.numbers(found));
         for (int i = 0; i < 8; i++) {
             long age = ages.get(i);
-            Context.check(age >= (i % 2 == 0 ? 5000 : 1000), i + " was asked about after " + age);
-            Context.check(i % 2 == 0 || age < 5000, i + " was asked about after " + age);
+            Context.check(age >= (i % 2 == 0 ? 10_000 : 1000), i + " was asked about after " + age);
+            Context.check(i % 2 == 0 || age < 10_000, i + " was asked about after " + age);
         }
         context.detail("ages", ages.toString());
     }
@@ -141,6 +141,7 @@ final class TransactionScenarios {
             }
             return LocalTransactionState.UNKNOW;
         });
+        Bridge.introduce(producer, topic);
         for (int i = 0; i < 3; i++) {
             send(producer, context.message(topic, "tag", i));
         }
@@ -156,7 +157,7 @@ final class TransactionScenarios {
             kept.removeIf(message -> !context.group("tx").equals(message.getProperty("PGROUP")));
             return kept.size() >= 3;
         });
-        Thread.sleep(2500);
+        Thread.sleep(4000);
         Context.equal("kept", Context.range(0, 3), Context.numbers(kept));
         for (MessageExt message : kept) {
             int number = Context.number(message);
@@ -211,7 +212,7 @@ final class TransactionScenarios {
             open.knows = true;
             Context.waitFor(60, "questions about all twenty", () -> open.asked.size() == 20);
             List<MessageExt> found = open.context.pullAll(open.context.topic("t"), 10, 40);
-            Thread.sleep(2500);
+            Thread.sleep(4000);
             found = open.context.pullAll(open.context.topic("t"), found.size(), 40);
             List<Integer> expected = Context.range(0, 20);
             expected.removeIf(number -> number % 2 == 1);
