@@ -24,6 +24,7 @@ class Pair:
         self.namesrv = self.broker.namesrv
 
     def kill(self) -> None:
+        """Also twice."""
         self.broker.process.kill()
         self.broker.process.wait()
 

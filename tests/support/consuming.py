@@ -21,15 +21,15 @@ PARAMETERS: dict[str, Any] = {
 
 
 def create(address: str, topic: str, queues: int = 1) -> list[MessageQueue]:
-    with Admin(namesrv_addr=address) as admin:
+    with Admin(namesrv_addr=address, mq_client_api_timeout=30_000) as admin:
         admin.create_topic(topic, queues)
         return admin.route(topic).readable()
 
 
 def send(address: str, messages: Sequence[Message]) -> None:
-    with Producer("push-tests", namesrv_addr=address) as producer:
+    with Producer("push-tests", namesrv_addr=address, send_msg_timeout=20_000) as producer:
         for future in [producer.send_async(each) for each in messages]:
-            assert future.result(20).is_ok
+            assert future.result(30).is_ok
 
 
 def numbers(topic: str, begin: int, end: int) -> list[Message]:

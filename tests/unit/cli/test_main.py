@@ -27,13 +27,16 @@ def test_help_lists_every_command_without_importing_one() -> None:
 
 
 def test_help_takes_less_than_a_tenth_of_a_second() -> None:
-    """CPU time would miss waiting, wall time of one run meets the neighbours: best of five."""
-    best = 9.0
-    for _ in range(5):
+    """CPU time would miss waiting, wall time of one run meets the neighbours: one of ten."""
+    taken = []
+    for _ in range(10):
+        bare = _bare_python()
         start = time.perf_counter()
         subprocess.run([sys.executable, "-m", "rmq", "--help"], capture_output=True, check=True)
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.1 or best < 3 * _bare_python()
+        taken.append((time.perf_counter() - start, bare))
+        if taken[-1][0] < max(0.1, 3 * bare):
+            return
+    pytest.fail(f"help and a bare Python, in seconds: {taken}")
 
 
 def _bare_python() -> float:

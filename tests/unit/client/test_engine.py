@@ -99,15 +99,18 @@ def test_bodies_of_all_sizes_come_whole(engine: Engine) -> None:
 
 
 def test_silence_ends_in_time_and_a_late_answer_reaches_nobody(engine: Engine) -> None:
+    given_up = threading.Event()
+
     def answer(request: Command) -> Command:
         if request.fields["wait"] == "true":
-            time.sleep(0.3)
+            given_up.wait(20)
         return request.reply(0, request.fields["wait"])
 
     with ScriptedPeer({30: answer}) as peer:
         link = link_to(engine, peer)
         with pytest.raises(RequestTimeoutError, match=f"{peer.address}: no answer within 0.1 s"):
             engine.call(link, encode_request(30, {"wait": True}), 100)
+        given_up.set()
         assert engine.call(link, encode_request(30, {"wait": False}), 5000).remark == "false"
         assert engine.stats()["stale_answers"] == 1
         assert engine.stats()["under_way"] == 0
@@ -188,13 +191,12 @@ def test_a_callback_that_raises_is_reported_and_the_others_are_told(engine: Engi
 
 
 def test_many_threads_call_over_one_link(engine: Engine) -> None:
-    wrong: list[object] = []
+    right: list[int] = []
 
     def calls(number: int) -> None:
         for i in range(50):
             reply = engine.call(link, encode_request(30, {"i": f"{number}.{i}"}), 10_000)
-            if reply.fields != {"i": f"{number}.{i}"}:
-                wrong.append(reply.fields)
+            right.append(reply.fields == {"i": f"{number}.{i}"})
 
     with ScriptedPeer(ECHO) as peer:
         link = link_to(engine, peer)
@@ -203,7 +205,7 @@ def test_many_threads_call_over_one_link(engine: Engine) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert wrong == []
+    assert right == [True] * 400
 
 
 def test_threads_that_want_an_address_at_once_get_the_same_link(
@@ -320,7 +322,7 @@ def test_a_damaged_length_does_not_hold_a_link_for_long(engine: Engine) -> None:
             engine.call(link, encode_request(30), 100)
         answered = False
         while not answered:
-            assert time.monotonic() - began < 12
+            assert time.monotonic() - began < 30
             with contextlib.suppress(UnreachableError):
                 answered = engine.call(link, encode_request(31), 1_050).code == 0
         assert time.monotonic() - began > 4, "a frame may take some time"

@@ -68,14 +68,14 @@ def test_what_is_not_acknowledged_comes_again(broker: RunningBroker) -> None:
     send(broker.namesrv_addr, numbers("pop-again", 0, 3))
     with popper(broker, "pop-again", pop_invisible_time=5_000) as consumer:
         consumer.subscribe("pop-again")
+        began = time.monotonic()
         first = consumer.poll(9_000)
         while len(first) < 3:
             first += consumer.poll(9_000)
         consumer.ack([each for each in first if each.body != b"1"])
-        began = time.monotonic()
         (again,) = gather(consumer, 1, 30)
         assert (again.body, again.reconsume_times, again.topic) == (b"1", 1, "pop-again")
-        assert time.monotonic() - began > 3
+        assert time.monotonic() - began > 4.9
         assert consumer.poll(500) == []
 
 
@@ -104,12 +104,12 @@ def test_a_waiting_poll_gets_what_is_sent_at_once(broker: RunningBroker) -> None
         consumer.subscribe("pop-wait")
         began = time.monotonic()
         assert consumer.poll(300) == []
-        assert 0.25 < time.monotonic() - began < 3
+        assert 0.25 < time.monotonic() - began < 4.5  # a wait at the broker is 5 s or more
         timer = threading.Timer(0.3, send, (broker.namesrv_addr, numbers("pop-wait", 7, 8)))
         timer.start()
         began = time.monotonic()
         assert bodies(consumer.poll(15_000)) == [7]
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 10
         timer.join()
 
 
