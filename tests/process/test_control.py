@@ -14,6 +14,7 @@ import pytest
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.name_server import in_loop
+from support.waiting import until
 
 from rmq.broker.groups import GroupConfig
 from rmq.format import fastjson
@@ -171,12 +172,12 @@ def test_sends_to_retry_topics_end_where_they_belong(port: int) -> None:
             assert (await client.call(200, body)).code == 0
             assert (await client.send("%RETRY%rg", b"soon", j=1)).code == 0
             assert (await client.send("%RETRY%rg", b"dead", j=3)).code == 0
+            await client.heartbeat("rg", "%RETRY%rg")
+            assert [m.body for m in await client.pulled("rg", "%RETRY%rg")] == [b"soon"]
             later = await client.send("%RETRY%rg", b"later", j=1, i="DELAY\x011\x02")
             assert (later.code, len(later.fields["msgId"])) == (0, 32)
-            await client.heartbeat("rg", "%RETRY%rg")
             await client.heartbeat("dg", "%DLQ%rg")
             assert [m.body for m in await client.pulled("dg", "%DLQ%rg")] == [b"dead"]
-            assert [m.body for m in await client.pulled("rg", "%RETRY%rg")] == [b"soon"]
             late = await client.pulled("rg", "%RETRY%rg", offset=1, hold_ms=8000)
             assert [(m.body, m.reconsume_times) for m in late] == [(b"later", 1)]
 
@@ -277,7 +278,7 @@ def test_tables_survive_a_stop_and_a_kill(tmp_path: Path, kill: bool) -> None:
             await client.call(200, body)
             reply = await client.call(36, offset=0, group="keepers", delayLevel=2)
             assert reply.code == 0
-            await asyncio.sleep(0.5)  # flushConsumerOffsetInterval is 100 ms below
+            await until(lambda: b"keepers" in saved.read_bytes(), 60)  # every 100 ms
 
     @in_loop
     async def look(port: int) -> None:
@@ -291,6 +292,7 @@ def test_tables_survive_a_stop_and_a_kill(tmp_path: Path, kill: bool) -> None:
             assert (again.body, again.reconsume_times) == (b"a", 1)
 
     options = ["--set", "flushConsumerOffsetInterval=100"]
+    saved = tmp_path / "store" / "config" / "consumerOffset.json"
     broker = start_broker(tmp_path, options)
     fill(port_of(broker))
     broker.stop(signal.SIGKILL if kill else signal.SIGTERM)

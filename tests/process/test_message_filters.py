@@ -155,7 +155,7 @@ async def test_while_a_filter_cannot_answer_pulls_fail_and_skip_nothing(
         assert "moody" in (reply.remark or "") and "pull again" in (reply.remark or "")
         # Sends and other pulls are served meanwhile, by the same loop.
         assert (await client.send("t", b"10")).code == 0
-        assert calm_seconds() - began < 3
+        assert calm_seconds() - began < 15  # the function hangs for a minute
         await heartbeat(client, "other", "$filter = 'even'")
         assert numbers(await until_answered(lambda: client.pull("other", "t")))[:2] == [0, 2]
         state.write_text("fine")

@@ -16,13 +16,15 @@ from support.calm_clock import calm_seconds
 from support.name_server import Client
 from support.sanitized import SANITIZED, SLOWNESS
 
+from tools.ports import free_port
+
 START = """
 import sys
 from rmq.config import load_properties
 from rmq.namesrv.server import run
 run(load_properties(None, dict(a.split("=", 1) for a in sys.argv[1:]), namesrv=True))
 """
-PORT = 25990
+PORT = free_port()
 MEMORY_KIB_MAX = 48 * 1024
 if SANITIZED:
     MEMORY_KIB_MAX *= 4  # the sanitizer's shadow memory
@@ -54,7 +56,7 @@ def test_values_answered_for_survive_the_process(tmp_path: Path, end: signal.Sig
         begun = calm_seconds()
         os.kill(process.pid, end)
         assert process.wait(60) == (0 if end != signal.SIGKILL else -end)
-        assert calm_seconds() - begun < 2 * SLOWNESS
+        assert calm_seconds() - begun < 15 * SLOWNESS
         process = start(tmp_path)
         assert asyncio.run(ask(101, namespace="N", key="k")) == {"value": end.name}
     finally:

@@ -84,7 +84,16 @@ class BrokerClient:
         )
 
     async def reply(self, opaque: int) -> Command:
-        return await asyncio.wait_for(self._replies[opaque], TIMEOUT_S)
+        """ConnectionError when none can come any more, TimeoutError when none comes in time."""
+        reply = self._replies[opaque]
+        await asyncio.wait(
+            {reply, self._task}, timeout=TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not reply.done():
+            if self.is_ended:
+                raise ConnectionResetError("the connection has ended")
+            raise asyncio.TimeoutError(f"no reply within {TIMEOUT_S:.0f} s")
+        return reply.result()
 
     async def reply_or_end(self, opaque: int, timeout_s: float) -> Command:
         """The reply; ConnectionError as soon as none can come any more, or not in time."""

@@ -7,11 +7,14 @@ pair.start()
 
 from pathlib import Path
 
-from support.broker_process import PATIENT, start_broker
+from support.broker_process import start_broker
 
 from tools.ports import free_port
 
-SMALL = ("--set", f"mappedFileSizeCommitLog={32 << 20}", *PATIENT)
+SMALL = (
+    "--set", f"mappedFileSizeCommitLog={32 << 20}",
+    "--set", "osPageCacheBusyTimeOutMills=60000",  # until a busy disk has made the next file
+)  # fmt: skip
 
 
 class Pair:

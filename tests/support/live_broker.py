@@ -28,6 +28,9 @@ SMALL = {
     "namesrvAddr": "",
     "listenPort": "0",
     "brokerIP1": "127.0.0.1",
+    # A write or a new file of a busy disk refuses nothing: tests/fault is about that.
+    "waitTimeMillsInSendQueue": "60000",
+    "osPageCacheBusyTimeOutMills": "60000",
 }
 
 

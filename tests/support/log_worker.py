@@ -46,7 +46,7 @@ def main() -> None:
         return state(offsets=offsets, status=log.write_out_for_tests())
 
     def wait():
-        deadline = time.monotonic() + 3
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             marks = log.watermarks()
             if log.poison_cause() or marks["durable"] == marks["written"]:
@@ -56,7 +56,7 @@ def main() -> None:
 
     def flush():
         try:
-            return state(flushed=flusher.flush(3))
+            return state(flushed=flusher.flush(60))
         except StoreError as error:
             return state(error=str(error))
 

@@ -19,6 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from support.broker_process import PATIENT
+from support.waiting import wait_until
+
+from rmq.client.blocking.cluster import Cluster
 from shards.client import BusClient
 from shards.messages import M, Message, ShardStatus, Status, StatusReply
 from tools.ports import free_port
@@ -34,7 +38,7 @@ class Machine:
     def __init__(self, directory: Path, shards: int | None, options: Sequence[str] = ()) -> None:
         self.store = directory / "store"
         self.log_path = directory / "machine.txt"
-        self.options = [*SMALL, *options]
+        self.options = [*SMALL, *PATIENT, *options]
         self.port, self.namesrv_port = "0", str(free_port())
         self.seen: set[int] = set()
         self.start(shards)
@@ -58,6 +62,9 @@ class Machine:
             self.end()
             raise AssertionError(f"not ready: {line!r}\n{self.log()}")
         self.namesrv = found["namesrv"]
+        count = len(found["shards"].split(", "))
+        with Cluster(self.namesrv) as cluster:  # a busy machine is ready before they are told of
+            wait_until(lambda: len(cluster.brokers()) >= count, WAIT_S)
         self.ports = [int(part.rpartition(":")[2]) for part in found["shards"].split(", ")]
 
     def log(self) -> str:

@@ -20,6 +20,8 @@ import sys
 import time
 from pathlib import Path
 
+from support.broker_process import PATIENT
+
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import RmqError
 from shards.client import BusClient
@@ -40,7 +42,8 @@ class ManagedMachine:
         first = free_port(above=10 * (shards - 1), step=10)
         self.namesrv = f"127.0.0.1:{self.namesrv_port}"
         self.ports = [first + 10 * index for index in range(shards)]
-        common = ["--set", "mappedFileSizeCommitLog=16777216", "--set", "rmqShardCrashesMax=100000"]
+        common = ["--set", "mappedFileSizeCommitLog=16777216", "--set",
+                  "rmqShardCrashesMax=100000", *PATIENT]  # fmt: skip
         config = directory / "namesrv"
         config.mkdir()
         self.commands = {

@@ -41,7 +41,7 @@ class Popped:
 def pop_fields(group: str, topic: str, **fields: Any) -> dict[str, Any]:
     return {
         "consumerGroup": group, "topic": topic, "queueId": -1, "maxMsgNums": 32,
-        "invisibleTime": 60_000, "pollTime": 0, "bornTime": now_ms(), "initMode": 0, **fields,
+        "invisibleTime": 60_000, "pollTime": 0, "bornTime": 0, "initMode": 0, **fields,
     }  # fmt: skip
 
 
@@ -107,7 +107,7 @@ async def change(client: BrokerClient, group: str, one: Popped, invisible_ms: in
 
 
 async def pop_all(
-    client: BrokerClient, group: str, topic: str, count: int, timeout_s: float = 10.0, **fields: Any
+    client: BrokerClient, group: str, topic: str, count: int, timeout_s: float = 60.0, **fields: Any
 ) -> list[Popped]:
     """Pops until so many messages have come."""
     end = time.monotonic() + timeout_s
@@ -115,6 +115,5 @@ async def pop_all(
     while len(out) < count:
         left = end - time.monotonic()
         assert left > 0, f"{len(out)} of {count} messages"
-        out += await pop(client, group, topic, pollTime=max(1, int(min(left, 1) * 1000)),
-                         bornTime=now_ms(), **fields)  # fmt: skip
+        out += await pop(client, group, topic, pollTime=max(1, int(min(left, 1) * 1000)), **fields)
     return out

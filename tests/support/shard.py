@@ -30,7 +30,7 @@ from rmq.format.message import StoredMessage, decode_messages, tags_code
 from rmq.format.remoting import FLAG_ONEWAY, JSON, Command, decode, encode, field_texts
 
 MIB = 1 << 20
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 REQUEST, CLOSED, OPENED, EVENT = range(4)
 SMALL = {
     "segment_bytes": 64 * MIB,
@@ -41,6 +41,9 @@ SMALL = {
     "pulls_max": 256,
     "queue_chunks": 4096,
     "disk_readers": 1,
+    # A write or a new file of a busy disk refuses nothing: tests/fault is about that.
+    "send_wait_ms": 60_000,
+    "page_cache_busy_ms": 60_000,
 }
 
 

@@ -182,7 +182,9 @@ def test_properties_of_the_greatest_length_lose_their_delay(tmp_path: Path) -> N
         for marks in (f"DELAY\x011\x02{rest}\x02", f"{rest}\x02DELAY\x011"):
             reply = client.ask(send(RETRY, b"x", 1, j=17, i=marks))
             assert reply.code == 0, reply.remark
-        for dead in stored(client, DEAD):
+        found = stored(client, DEAD)
+        assert len(found) == 2
+        for dead in found:
             assert dead.properties == {"k": rest[2:]}
 
 

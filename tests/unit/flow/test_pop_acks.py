@@ -20,7 +20,7 @@ RETRY = "%RETRY%g_t"
 
 async def fill(client: BrokerClient, count: int, queues: int = 1) -> None:
     for number in range(count):
-        await client.send("t", b"%d" % number, number % queues)
+        assert (await client.send("t", b"%d" % number, number % queues)).code == 0
 
 
 def numbers(some: list[Popped]) -> list[int]:
@@ -86,7 +86,9 @@ async def test_with_sync_flush_an_ack_is_answered_when_its_record_is_synced(
 ) -> None:
     async with served(tmp_path, flushDiskType="SYNC_FLUSH") as (broker, client):
         await fill(client, 20)
-        for one in await pop(client, "g", "t"):
+        some = await pop(client, "g", "t")
+        assert len(some) == 20
+        for one in some:
             await ack(client, "g", one)
             end = max(record.physical_offset for record in records(broker, TIMER))
             assert broker.core.log_range()[2] > end
@@ -217,7 +219,7 @@ async def test_what_comes_again_is_no_longer_in_the_groups_hands(tmp_path: Path)
     settings = {"enablePopMessageThreshold": True, "popInflightMessageThreshold": 3}
     async with served(tmp_path, **settings) as (_, client):
         await fill(client, 10)
-        assert len(await pop(client, "g", "t", maxMsgNums=4, invisibleTime=1500)) == 4
+        assert len(await pop(client, "g", "t", maxMsgNums=4, invisibleTime=5000)) == 4
         assert await pop(client, "g", "t") == []
         assert len(await pop_all(client, "g", "t", 10)) == 10
 

@@ -39,7 +39,8 @@ RETRY = "%RETRY%g_t"
 
 async def fill(client: BrokerClient, count: int, queues: int = 1, first: int = 0) -> None:
     for number in range(first, first + count):
-        await client.send("t", b"%d" % number, number % queues, i=f"TAGS\x01{'ab'[number % 2]}")
+        tags = f"TAGS\x01{'ab'[number % 2]}"
+        assert (await client.send("t", b"%d" % number, number % queues, i=tags)).code == 0
 
 
 def numbers(some: list) -> list[int]:
@@ -51,14 +52,14 @@ async def test_every_message_is_given_once_and_not_again_after_its_ack(tmp_path:
     async with served(tmp_path) as (broker, client):
         await fill(client, 100, 4)
         found = []
-        while some := await pop(client, "g", "t", invisibleTime=1000):
+        while some := await pop(client, "g", "t", invisibleTime=5000):
             assert len(some) <= 32
             found += some
         assert numbers(found) == list(range(100))
         assert await pop(client, "other", "t", maxMsgNums=1) != []
         await ack(client, "g", *found)
         await until(lambda: broker.core.stats()["pop_check_points"] > 0)
-        await asyncio.sleep(1.3)
+        await asyncio.sleep(max(0, found[-1].visible_ms + 300 - now_ms()) / 1000)
         assert await pop(client, "g", "t") == []
         assert broker.core.stats()["pop_revived"] == 0
         assert records(broker, RETRY) == []
@@ -68,11 +69,10 @@ async def test_every_message_is_given_once_and_not_again_after_its_ack(tmp_path:
 async def test_what_is_not_acknowledged_comes_again_counted(tmp_path: Path) -> None:
     async with served(tmp_path) as (_, client):
         await fill(client, 10)
-        began = now_ms()
-        first = await pop(client, "g", "t", invisibleTime=700)
+        first = await pop(client, "g", "t", invisibleTime=2000)
         await ack(client, "g", *first[:4], *first[7:])
         again = await pop_all(client, "g", "t", 3, invisibleTime=300)
-        assert 690 <= now_ms() - began < 2000
+        assert now_ms() >= first[0].visible_ms - 10
         assert numbers(again) == [4, 5, 6]
         for one in again:
             assert (one.topic, one.message.reconsume_times) == (RETRY, 1)
@@ -116,8 +116,8 @@ async def test_a_pop_waits_until_a_message_comes_or_its_time_is_over(tmp_path: P
         await fill(client, 1)
         await ack(client, "g", *await pop(client, "g", "t"))
         began = time.monotonic()
-        waiting = client.post(POP, **pop_fields("g", "t", pollTime=5000))
-        other = client.post(POP, **pop_fields("g", "t", pollTime=5000, queueId=0))
+        waiting = client.post(POP, **pop_fields("g", "t", pollTime=60_000))
+        other = client.post(POP, **pop_fields("g", "t", pollTime=60_000, queueId=0))
         await asyncio.sleep(0.2)
         info = await client.call(POLLING, consumerGroup="g", topic="t", queueId=-1)
         assert info.fields["pollingNum"] == "1"
@@ -127,11 +127,11 @@ async def test_a_pop_waits_until_a_message_comes_or_its_time_is_over(tmp_path: P
         found = popped(await client.reply(waiting), "g", "t")
         found += popped(await client.reply(other), "g", "t")
         assert numbers(found) == [2, 3]
-        assert time.monotonic() - began < 1.5
+        assert time.monotonic() - began < 30
         began = time.monotonic()
         reply = await client.call(POP, **pop_fields("g", "t", pollTime=300))
         assert (reply.code, reply.fields["restNum"]) == (210, "0")
-        assert 0.25 < time.monotonic() - began < 1.5
+        assert time.monotonic() - began > 0.25
 
 
 @in_loop
@@ -228,19 +228,18 @@ async def test_a_batch_of_which_one_in_order_is_refused_counts_but_for_that(tmp_
 async def test_in_order_the_next_waits_for_the_acks_of_the_last(tmp_path: Path) -> None:
     async with served(tmp_path) as (_, client):
         await fill(client, 6)
-        some = await pop(client, "g", "t", order="true", maxMsgNums=3, invisibleTime=700)
+        some = await pop(client, "g", "t", order="true", maxMsgNums=3, invisibleTime=2000)
         assert numbers(some) == [0, 1, 2]
         assert some[0].extra.split(" ")[3] == "999"
         assert await pop(client, "g", "t", order="true") == []
         await ack(client, "g", some[0], some[2])
         assert await pop(client, "g", "t", order="true") == []
-        began = time.monotonic()
-        reply = await client.call(POP, **pop_fields("g", "t", order="true", pollTime=3000))
-        assert 0.3 < time.monotonic() - began < 1.5
+        reply = await client.call(POP, **pop_fields("g", "t", order="true", pollTime=20_000))
+        assert now_ms() >= some[0].visible_ms - 1
         again = popped(reply, "g", "t")
         assert [int(one.body) for one in again] == [1, 2, 3, 4, 5]
         assert reply.fields["orderCountInfo"] == "0 qo0%1 1;0 qo0%2 1;0 0 0"
-        waiting = client.post(POP, **pop_fields("g", "t", order="true", pollTime=5000))
+        waiting = client.post(POP, **pop_fields("g", "t", order="true", pollTime=20_000))
         async with BrokerClient(client.port) as other:
             await other.send("t", b"6")
             await asyncio.sleep(0.1)
@@ -327,7 +326,7 @@ async def test_wrong_requests_get_apaches_codes(tmp_path: Path) -> None:
 async def test_what_waits_for_its_time_outlives_a_restart(tmp_path: Path) -> None:
     async with served(tmp_path) as (_, client):
         await fill(client, 6, 2)
-        some = await pop(client, "g", "t", invisibleTime=1500)
+        some = await pop(client, "g", "t", invisibleTime=5000)
         assert len(some) == 6
         await ack(client, "g", *[one for one in some if int(one.body) < 4])
     async with served(tmp_path) as (_, client):
@@ -336,7 +335,7 @@ async def test_what_waits_for_its_time_outlives_a_restart(tmp_path: Path) -> Non
         assert numbers(again) == [4, 5]
         await ack(client, "g", *again)
     async with served(tmp_path) as (_, client):
-        assert await pop(client, "g", "t", pollTime=1800, bornTime=now_ms()) == []
+        assert await pop(client, "g", "t", pollTime=5500) == []
 
 
 @in_loop

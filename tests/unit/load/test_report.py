@@ -3,6 +3,7 @@
 Method: results and processes made by the test; a child that burns a known amount of CPU.
 """
 
+import os
 import subprocess
 import sys
 
@@ -13,7 +14,13 @@ from rmq.load.cpu import CpuMeter, resident_bytes, thread_times, with_descendant
 from rmq.load.report import as_json, as_text, code_name
 from rmq.load.run import Result
 
-BURN = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True)\ninput()"
+BURN = """
+import time
+input()
+while time.process_time() < 0.3: pass
+print("done", flush=True)
+input()
+"""
 
 
 def result(**changes):
@@ -63,9 +70,11 @@ def test_the_meter_sees_what_a_child_burns():
         [sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
         meter = CpuMeter([child.pid])
+        child.stdin.write("burn\n")
+        child.stdin.flush()
         assert child.stdout.readline() == "done\n"
         assert 0.2 < meter.seconds() < 0.6
-        assert child.pid in with_descendants(child.pid)
+        assert child.pid in with_descendants(os.getpid())
         assert resident_bytes(child.pid) > 1 << 20
         child.communicate("\n")
 

@@ -147,11 +147,11 @@ def test_a_client_that_does_not_read_is_not_read_and_harms_nobody(tmp_path: Path
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not(tmp_path: Path) -> None:
-    with Shard(tmp_path, idle_ms=1500) as shard:
+    with Shard(tmp_path, idle_ms=5000) as shard:
         shard.topic("t")
         idle, busy = shard.connect(), shard.connect()
         busy.put(send("t", b"x", 0))
-        end = time.monotonic() + 4
+        end = time.monotonic() + 60
         while time.monotonic() < end and shard.core.stats()["connections_closed_idle"] == 0:
             assert busy.reply().code == 0
             time.sleep(0.05)

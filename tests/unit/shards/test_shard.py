@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -78,7 +79,7 @@ def test_run_that_served_for_a_while_counts_as_no_failure(directory: BusDirector
 def test_crashes_are_counted_within_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     times = [1000.0, 1001.0, 1060.0, 1060.5, 1061.5, 2000.0]
     clock = iter(times)
-    monkeypatch.setattr(module.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     shard = new_shard()
     assert [shard.crashed(60.0) for _ in times] == [1, 2, 3, 3, 3, 1]
 

@@ -5,6 +5,7 @@ what was appended. Files are read back with struct. What this cannot prove: beha
 failing disk beyond what an unwritable directory shows, and the order of things under a power cut.
 """
 
+import gc
 import os
 import struct
 import time
@@ -283,11 +284,12 @@ def test_no_checkpoint_passes_a_write_that_failed(root, tmp_path):
 
 def test_tens_of_thousands_of_queues_hold_few_descriptors(root):
     store = make(root, pool_chunks=40_000)
+    gc.collect()  # what earlier tests left
     before = len(os.listdir("/proc/self/fd"))
     for number in range(20_000):
         store.add(b"T%d" % (number % 10), number // 10, records(number, 1))
     assert store.counters()["file_opens"] == 0
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     assert store.counters()["queues"] == 20_000
 
 
