@@ -407,12 +407,13 @@ cdef void sync_turn(ShardState s) noexcept nogil:
 cdef void run_turn(ShardState s) noexcept nogil:
     cdef int64_t wall
     cdef bint woken
-    cdef int timeout = next_timeout(s)
+    cdef int32_t timeout = next_timeout(s)
     s.stalled_ms = s.write_us // 1000
-    if (s.stalled_ms >= s.options.send_wait_ms      # what came meanwhile, and nothing later
-            or s.log.durable() != s.durable_seen or s.log.commit_moved()):
+    if s.stalled_ms >= s.options.send_wait_ms:
+        timeout = 0                         # what came meanwhile, and nothing later
+    s.log.reactor_sleeps()                  # before the last look: who moves on from here signals
+    if s.log.durable() != s.durable_seen or s.log.commit_moved():
         timeout = 0
-    s.log.reactor_sleeps()
     s.net.poll(timeout)
     s.log.reactor_wakes()
     s.now_ms = s.net.now_ms

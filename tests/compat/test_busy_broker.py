@@ -35,7 +35,7 @@ CLASSES = {
 STALLS_MS = {"TIMEOUT_CLEAN_QUEUE": 500, "PCBUSY_CLEAN_QUEUE": 1300}
 LEAST_MS = {"TIMEOUT_CLEAN_QUEUE": 200, "PCBUSY_CLEAN_QUEUE": 1000}  # a machine may stall, too
 SENDING_MS = 20_000
-TIMES = 3  # a machine that stands still just then makes one kind of stall the other
+TIMES = 2  # a machine that stands still just then makes one kind of stall the other
 
 
 @pytest.fixture

@@ -54,10 +54,10 @@ def test_senders_wait_for_the_next_file_and_are_not_refused(tmp_path: Path, faul
     told: Counter[tuple[int, str]] = Counter()
 
     async def work(client: BrokerClient) -> None:
-        faults.sleep("fsync", 300_000, path=SPARE)
+        faults.sleep("fsync", 600_000, path=SPARE)
         await asyncio.gather(*(send_many(broker.port, q, 2.5, told) for q in range(SENDERS)))
 
-    options = [*OPTIONS, "--set", "osPageCacheBusyTimeOutMills=20000"]
+    options = [*OPTIONS, "--set", "osPageCacheBusyTimeOutMills=3000"]
     with broker_process(tmp_path, options, faults.environment()) as broker:
         run_with(broker, work)
         assert faults.hits(0) >= 6

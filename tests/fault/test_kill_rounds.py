@@ -64,11 +64,11 @@ async def load_until_dead(
 ) -> None:
     """Loads the broker until it dies by itself or the time is up, when it is killed: not before
     it has acked something, however slow the machine is."""
-    before, time = len(journal.acked), asyncio.get_running_loop().time
+    before, clock = len(journal.acked), asyncio.get_running_loop().time
     async with Load(broker.port, journal, number):
-        start = time()
-        while broker.process.poll() is None and time() < start + PATIENCE_S:
-            if time() > start + seconds and len(journal.acked) > before:
+        start = clock()
+        while broker.process.poll() is None and clock() < start + PATIENCE_S:
+            if clock() > start + seconds and len(journal.acked) > before:
                 break
             await asyncio.sleep(0.01)
         broker.process.kill()

@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler for floor.c")
 def test_a_quick_run_measures_every_row(tmp_path):
     results = tmp_path / "results.json"

@@ -139,7 +139,14 @@ def test_shard_that_says_nothing_for_long_is_replaced(tmp_path: Path) -> None:
     with machine(tmp_path, 2, ["--set", "rmqShardSilentSeconds=5"]) as broker:
         pid = broker.pids[1]
         os.kill(pid, signal.SIGSTOP)
-        broker.until_serving(1, other_than=pid)
+        states = set()
+
+        def replaced(shards: list[ShardStatus]) -> bool:
+            states.add(shards[1].state)
+            return shards[1].state == "serving" and shards[1].pid != pid
+
+        broker.until(replaced)
+        assert "silent" in states
         assert "says nothing on the bus" in broker.log()
         asyncio.run(sends(broker.ports[1], "t", 1))
 

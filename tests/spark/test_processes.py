@@ -23,6 +23,7 @@ from support.spark_topics import make, producer
 
 from rmq import Message
 from rmq.format.fastjson import MessageQueue
+from tools.ports import free_port
 
 EXAMPLE = ROOT / "tools" / "examples" / "orders.py"
 DRIVER = ROOT / "tests" / "support" / "spark_driver.py"
@@ -120,7 +121,7 @@ def spark_cluster(folder: Path) -> Iterator[str]:
     home = Path(pyspark.__file__).parent
     environment = {**ENVIRONMENT, "JAVA_HOME": str(need_java_home()), "SPARK_HOME": str(home),
                    "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}  # fmt: skip
-    port = 28900
+    port = free_port()
     url = f"spark://127.0.0.1:{port}"
     classes = [["master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
     # Two hosts: Spark puts a speculative task on another one than its first attempt is on.

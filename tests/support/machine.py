@@ -63,8 +63,14 @@ class Machine:
             raise AssertionError(f"not ready: {line!r}\n{self.log()}")
         self.namesrv = found["namesrv"]
         count = len(found["shards"].split(", "))
-        with Cluster(self.namesrv) as cluster:  # a busy machine is ready before they are told of
-            wait_until(lambda: len(cluster.brokers()) >= count, WAIT_S)
+        try:
+            with Cluster(
+                self.namesrv
+            ) as cluster:  # a busy machine is ready before they are told of
+                wait_until(lambda: len(cluster.brokers()) >= count, WAIT_S)
+        except BaseException:
+            self.end()
+            raise
         self.ports = [int(part.rpartition(":")[2]) for part in found["shards"].split(", ")]
 
     def log(self) -> str:

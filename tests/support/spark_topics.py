@@ -42,6 +42,7 @@ def patiently(call: Callable[[], object]) -> None:
         except UnreachableError:
             if time.monotonic() > end:
                 raise
+            time.sleep(0.2)
 
 
 def producer(broker: Any) -> Producer:

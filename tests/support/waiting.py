@@ -4,6 +4,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+TOLD_S = 15.0  # for what comes by being told: clients would find it out by themselves after 20 s
+
 
 async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> None:
     end = time.monotonic() + timeout_s

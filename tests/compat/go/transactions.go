@@ -12,7 +12,7 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/producer"
 )
 
-// Transactions. The broker looks every second for those that are a second old, and asks producers that
+// Transactions. The broker looks every three seconds for those that are a second old, and asks producers that
 // it has had a heartbeat of.
 
 // A decider is asked by number: at the send, and each time the broker asks.

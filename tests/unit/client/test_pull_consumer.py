@@ -11,7 +11,7 @@ import pytest
 from support.broker_pair import Pair
 from support.consuming import create as create_topic
 from support.consuming import send as send_all
-from support.waiting import wait_until
+from support.waiting import TOLD_S, wait_until
 
 from rmq import (
     Admin,
@@ -140,7 +140,7 @@ def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
         assert one.assignment() == queues
         with consumer_of(broker, "pull-share") as two:
             two.subscribe("pull-share")
-            wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues)
+            wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues, TOLD_S)
             assert {len(one.assignment()), len(two.assignment())} == {2, 3}
             assert one.poll(500) + two.poll(500) == []
             send(broker, [Message("pull-share", f"{i}") for i in range(1_000)])
@@ -153,7 +153,7 @@ def test_two_of_a_group_get_each_message_once(broker: RunningBroker) -> None:
                     found += got
             found += one.poll(300) + two.poll(300)
             assert Counter(bodies(found)) == Counter(range(1_000))
-        wait_until(lambda: one.assignment() == queues)
+        wait_until(lambda: one.assignment() == queues, TOLD_S)
         send(broker, [Message("pull-share", f"{i}") for i in range(1_000, 1_100)])
         assert sorted(bodies(gather(one, 100))) == list(range(1_000, 1_100))
 
@@ -167,7 +167,7 @@ def test_another_strategy_shares_the_queues(broker: RunningBroker) -> None:
     ):
         one.subscribe("pull-circle")
         two.subscribe("pull-circle")
-        wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues)
+        wait_until(lambda: sorted(one.assignment() + two.assignment()) == queues, TOLD_S)
         assert {tuple(one.assignment()), tuple(two.assignment())} == {
             tuple(queues[::2]), tuple(queues[1::2]),
         }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.broker_pair import Pair
 from support.consuming import Kept, committed, consumer_of, create, numbers, once_each, send
-from support.waiting import wait_until
+from support.waiting import TOLD_S, wait_until
 
 from rmq import (
     Admin,
@@ -174,14 +174,14 @@ def test_three_of_a_group_share_and_hand_over(broker: RunningBroker) -> None:
             shares = [each.assignment() for each in among]
             return sorted(each for share in shares for each in share) == queues and all(shares)
 
-        wait_until(lambda: is_shared(consumers))
+        wait_until(lambda: is_shared(consumers), TOLD_S)
         time.sleep(0.5)
         send(address, numbers("push-share", 0, 2_000))
         everything.wait(2_000)
         time.sleep(0.5)
         assert once_each(everything.bodies, 0, 2_000)
         consumers.pop().close()
-        wait_until(lambda: is_shared(consumers))
+        wait_until(lambda: is_shared(consumers), TOLD_S)
         time.sleep(0.5)
         send(address, numbers("push-share", 2_000, 3_000))
         everything.wait(3_000)
@@ -205,7 +205,7 @@ def test_the_strategy_shares_and_its_outcome_is_told(broker: RunningBroker) -> N
         one.subscribe("push-circle")
         wait_until(lambda: ("push-circle", queues, queues) in told)
         two.subscribe("push-circle")
-        wait_until(lambda: len(one.assignment()) == len(two.assignment()) == 2)
+        wait_until(lambda: len(one.assignment()) == len(two.assignment()) == 2, TOLD_S)
         assert [one.assignment(), two.assignment()] in (
             [queues[::2], queues[1::2]], [queues[1::2], queues[::2]],
         )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 from support.broker_pair import Pair
 from support.consuming import Kept, committed, consumer_of, create, numbers, once_each, send
-from support.waiting import wait_until
+from support.waiting import TOLD_S, wait_until
 
 from rmq import ConsumeOrderlyStatus, Message, MessageExt, Producer, PushConsumer
 from rmq.client.push.queue_locks import QueueLocks
@@ -143,12 +143,12 @@ def test_queues_change_hands_without_overlap(broker: RunningBroker) -> None:
         wait_until(lambda: len(watched.messages) > 40)
         consumers.append(orderly(address, "order-hands", watched).start())
         consumers[1].subscribe("order-hands")
-        wait_until(lambda: [len(each.assignment()) for each in consumers] == [2, 2])
+        wait_until(lambda: [len(each.assignment()) for each in consumers] == [2, 2], TOLD_S)
         shares = [set(each.assignment()) for each in consumers]
         assert shares[0] | shares[1] == set(queues)
         wait_until(lambda: len(watched.messages) > 200)
         consumers.pop(0).close()
-        wait_until(lambda: consumers[0].assignment() == queues)
+        wait_until(lambda: consumers[0].assignment() == queues, TOLD_S)
         send(address, numbers("order-hands", 400, 500))
         watched.wait(500)
         time.sleep(0.3)
@@ -176,7 +176,7 @@ def test_a_long_call_keeps_its_queue_until_it_ends(broker: RunningBroker) -> Non
         (busy,) = {each.queue for each in first.messages}
         with orderly(address, "order-long", second) as two:
             two.subscribe("order-long")
-            wait_until(lambda: len(one.assignment()) == 1)
+            wait_until(lambda: len(one.assignment()) == 1, TOLD_S)
             assert one.assignment() == [queues[0]] and busy == queues[1]
             time.sleep(1.5)
             assert two.assignment() == []

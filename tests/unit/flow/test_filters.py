@@ -179,6 +179,12 @@ def test_a_held_pull_goes_on_behind_what_does_not_pass(shard: Shard, by: str) ->
     reply = waiting.reply()
     assert (reply.code, bodies(reply), reply.fields["nextBeginOffset"]) == (0, [b"40000"], "1001")
     assert shard.core.stats()["entries_skipped"] == before
+    waiting.put(pull("s", "t", 1001, hold_ms=5000))
+    shard.until(lambda counters: counters["pulls_waiting"] == 1)
+    fill(shard, 10, first=1000)
+    reply = waiting.reply()
+    assert (reply.code, reply.fields["nextBeginOffset"]) == (19, "1011")
+    assert shard.core.stats()["entries_skipped"] == before
 
 
 def test_a_turn_spends_a_bounded_amount_on_filters(shard: Shard) -> None:

@@ -168,13 +168,13 @@ def test_a_held_pull_is_answered_by_the_message_it_waits_for(shard: Shard) -> No
 @pytest.mark.parametrize("hold_ms", [1, 99, 130, 151, 200, 250, 377])
 def test_a_held_pull_ends_when_its_time_is_over(shard: Shard, hold_ms: int) -> None:
     """Deadlines between two ticks of the wheel used to wait for its next round, 102 s later."""
-    client = shard.connect()
+    client, waits_ms = shard.connect(), []
     for n in range(4):
         began = time.monotonic()
         reply = client.ask(pull("g", "t", 0, n, hold_ms))
-        waited_ms = (time.monotonic() - began) * 1000
+        waits_ms.append((time.monotonic() - began) * 1000)
         assert (reply.opaque, reply.code) == (n, 19)
-        assert hold_ms - 5 <= waited_ms < hold_ms + 60_000
+    assert hold_ms - 5 <= min(waits_ms) < hold_ms + 400
 
 
 def test_the_broker_limits_how_long_a_pull_is_held(tmp_path: Path) -> None:

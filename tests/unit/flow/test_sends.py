@@ -252,7 +252,7 @@ def test_without_descriptors_sends_wait_for_a_file_and_the_log_is_not_poisoned(
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     large = send("t", bytes(100_000))
     taken: list[int] = []
-    with Shard(tmp_path, segment_bytes=MIB) as shard:
+    with Shard(tmp_path, segment_bytes=MIB, page_cache_busy_ms=1000) as shard:
         shard.topic("t")
         client = shard.connect()
         assert client.ask(large).code == 0

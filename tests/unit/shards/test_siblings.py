@@ -19,6 +19,7 @@ from rmq.broker.topic_config import TopicConfig
 from rmq.codes import RequestCode
 from rmq.config import load_properties
 from rmq.format.remoting import Command
+from shards import hub, siblings
 from shards.bus_files import BusDirectory
 from shards.hub import Hub
 from shards.messages import (
@@ -53,10 +54,10 @@ class Shards:
     async def start(self, index: int) -> Broker:
         values = {"storePathRootDir": str(self.store / f"s{index}"), "brokerName": f"b-{index}"}
         broker = Broker(load_properties(None, values), FakeCore())
-        siblings = BusSiblings(broker, BusDirectory(self.store), index, self.token, "")
-        broker.join(siblings)
+        joined = BusSiblings(broker, BusDirectory(self.store), index, self.token, "")
+        broker.join(joined)
         await broker.start()
-        siblings.serving()
+        joined.serving()
         self.brokers[index] = broker
         self.stack.push_async_callback(self.stop, index)
         return broker
@@ -76,14 +77,14 @@ async def shards(store: Path, count: int) -> AsyncIterator[tuple[Shards, list[Br
 
 
 async def until(condition: object) -> None:
-    end = asyncio.get_running_loop().time() + 5
+    end = asyncio.get_running_loop().time() + 30
     while not condition():  # type: ignore[operator]
         assert asyncio.get_running_loop().time() < end, "waited in vain"
         await asyncio.sleep(0.005)
 
 
 def run(work: object) -> None:
-    asyncio.run(asyncio.wait_for(work, 30))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(work, 120))  # type: ignore[arg-type]
 
 
 def test_topic_reaches_table_reactor_and_file_of_the_other(tmp_path: Path) -> None:
@@ -97,6 +98,30 @@ def test_topic_reaches_table_reactor_and_file_of_the_other(tmp_path: Path) -> No
             assert content["topicConfigTable"]["t"]["readQueueNums"] == 3
             assert content["shardStamps"]["t"] == list(one.topics.stamps.get("t"))
             assert content["shardStamps"]["t"][1] == 0
+
+    run(work())
+
+
+def test_a_change_is_answered_when_the_other_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless it is late, which nobody is here, however busy the machine is."""
+    monkeypatch.setattr(hub, "CHANGE_WAIT_S", 20.0)
+    monkeypatch.setattr(siblings, "SHARE_WAIT_S", 20.0)
+
+    async def work() -> None:
+        async with shards(tmp_path, 2) as (made, (one, two)):
+            await until(lambda: not any(peer.late for peer in made.hub._shards.values()))
+            await one.topics.create(TopicConfig("t", 3, 3))
+            assert "t" in two.topics
+            await one.topics.update(TopicConfig("t", 5, 5))
+            assert two.topics.require("t").read_queues == 5
+            await one.topics.delete("t")
+            assert "t" not in two.topics
+            await two.groups.update(GroupConfig("g", retry_times_max=3))
+            assert "g" in one.groups
+            await two.groups.delete("g")
+            assert "g" not in one.groups
 
     run(work())
 
@@ -263,7 +288,7 @@ def test_shard_alone_answers_without_its_supervisor(tmp_path: Path) -> None:
                 began = asyncio.get_running_loop().time()
                 await one.topics.create(TopicConfig(f"t{number}", 1, 1))
                 took.append(asyncio.get_running_loop().time() - began)
-            assert sorted(took)[1] < 1  # at most the first waits for it, the disk may for some
+            assert min(took[1:]) < 0.25  # at most the first waits for it
             assert await one.siblings.ask(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO)) == []
 
     run(work())

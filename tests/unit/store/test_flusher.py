@@ -101,10 +101,10 @@ def test_an_idle_flusher_sleeps(log):
 
     def slept() -> bool:
         before = switches()
-        time.sleep(0.3)
+        time.sleep(2)
         return switches() == before
 
-    wait_until(slept)
+    assert any(slept() for _ in range(5))  # a busy machine may move it once
     flusher.stop()
 
 

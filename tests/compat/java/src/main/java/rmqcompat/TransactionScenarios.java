@@ -18,7 +18,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * Transactions that nobody ends: whom the broker asks about them, when, how often, and after a
- * restart. The broker looks every second for those that are a second old, and asks 15 times.
+ * restart. The broker looks every three seconds for those that are a second old, and asks 15 times.
  */
 final class TransactionScenarios {
     private static final int CHECKS_MAX = 15;

@@ -25,7 +25,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * Delayed and transaction messages, and what consumers fail to consume. The broker has the levels
- * "1s 2s 1s 2s 3s" and looks for open transactions every second once they are a second old.
+ * "1s 2s 1s 2s 3s" and looks for open transactions every three seconds once they are a second old.
  */
 final class TypeScenarios {
     /** Exactness is measured elsewhere; a machine may stand still for seconds. */
