@@ -15,6 +15,7 @@ import json
 import logging
 import os
 import re
+import ssl
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -302,7 +303,7 @@ def _is_alive(link: GuardedConnection) -> bool:
     try:
         link.socket.settimeout(0.0)
         link.socket.recv(1)
-    except (BlockingIOError, InterruptedError):
+    except (BlockingIOError, InterruptedError, ssl.SSLWantReadError):
         return True
     except OSError:
         pass
