@@ -62,16 +62,13 @@ class Machine:
             self.end()
             raise AssertionError(f"not ready: {line!r}\n{self.log()}")
         self.namesrv = found["namesrv"]
-        count = len(found["shards"].split(", "))
-        try:
-            with Cluster(
-                self.namesrv
-            ) as cluster:  # a busy machine is ready before they are told of
-                wait_until(lambda: len(cluster.brokers()) >= count, WAIT_S)
+        self.ports = [int(part.rpartition(":")[2]) for part in found["shards"].split(", ")]
+        try:  # a busy machine is ready before name servers know its shards
+            with Cluster(self.namesrv) as cluster:
+                wait_until(lambda: len(cluster.brokers()) >= len(self.ports), WAIT_S)
         except BaseException:
             self.end()
             raise
-        self.ports = [int(part.rpartition(":")[2]) for part in found["shards"].split(", ")]
 
     def log(self) -> str:
         return self.log_path.read_text()
