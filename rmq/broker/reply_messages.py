@@ -22,6 +22,7 @@ from rmq.broker import names
 from rmq.broker.client_calls import CallTimeout, ClientGone
 from rmq.broker.data_version import now_ms
 from rmq.broker.delays import HOST_FLAGS
+from rmq.broker.promise import NOT_SYNCED, promised
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.sends import SendHeader, check_broker, check_sizes, spelling
 from rmq.broker.topic_config import TopicConfig
@@ -69,7 +70,10 @@ async def send_reply(broker: "Broker", request: Request) -> Reply:
         fields.update(_store(broker, request, header, topic, queue_id))
     fields["MSG_REGION"] = broker.settings.regionId
     fields["TRACE_ON"] = broker.settings.traceOn
-    return command.reply(ResponseCode.SYSTEM_ERROR if failure else 0, failure, fields)
+    if failure:
+        return command.reply(ResponseCode.SYSTEM_ERROR, failure, fields)
+    code = await promised(broker) if fields["msgId"] != "0" else ResponseCode.SUCCESS
+    return command.reply(code, NOT_SYNCED if code else None, fields)
 
 
 async def _push(broker: "Broker", request: Request, header: SendHeader) -> str | None:

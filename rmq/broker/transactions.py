@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 from rmq.broker import names
 from rmq.broker.data_version import now_ms
 from rmq.broker.delays import HOST_FLAGS
+from rmq.broker.promise import NOT_SYNCED, promised
 from rmq.broker.queue_reader import Entry
 from rmq.broker.request import Refusal, Reply, Request
 from rmq.broker.sends import is_made
@@ -273,7 +274,7 @@ def end_transaction(broker: "Broker", request: Request) -> Reply | Awaitable[Rep
     return None
 
 
-def resume_check(broker: "Broker", request: Request) -> Reply:
+async def resume_check(broker: "Broker", request: Request) -> Reply:
     """323: the half message with this offset id, mostly one set aside, is checked again."""
     command = request.command
     _, offset = decode_message_id(command.require("msgId"))
@@ -282,7 +283,8 @@ def resume_check(broker: "Broker", request: Request) -> Reply:
     if message is None or message.topic not in _HALF_TOPICS:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no half message starts at offset {offset}")
     broker.transactions.check_again(message)
-    return command.reply()
+    code = await promised(broker)
+    return command.reply(code, NOT_SYNCED if code else None)
 
 
 def _moved(request: Request, physical_offset: int, queue_offset: int) -> Request:

@@ -7,17 +7,10 @@ from cext.base.clock cimport wall_ms
 from cext.base.status cimport MALFORMED, OK
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.delay.recall_handle cimport RecallHandle, read_recall_handle
-from cext.flow.log.ack_queue cimport (
-    ANSWER_RECALL,
-    UNIQ_KEY_MAX,
-    AckQueue,
-    PendingAck,
-    ack_queue_push,
-    ack_queue_reserve,
-)
-from cext.flow.log.acknowledge cimport begin_ack
+from cext.flow.log.ack_queue cimport ANSWER_RECALL, UNIQ_KEY_MAX, AckReply, PendingAck
+from cext.flow.log.acknowledge cimport reply_to
 from cext.flow.log.append cimport Appended, Message
-from cext.flow.log.dispatch cimport reserve_ack
+from cext.flow.log.promise cimport promise, promise_room
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     ILLEGAL_OPERATION,
@@ -72,26 +65,25 @@ cdef int write_properties(ShardState s, const RecallRequest* r, const Topic* top
     return <int> bytes
 
 
-cdef void acknowledge_recall(ShardState s, AckQueue* acks, Connection* c, const Header* h,
-                             const Text* key, uint8_t* early) noexcept nogil:
-    """After reserve_ack(). `early`: a jumbo buffer for the answer when the key is long."""
-    cdef PendingAck* ack = ack_queue_reserve(acks)
+cdef void promise_recall(ShardState s, const AckReply* to, const Text* key,
+                         uint8_t* early) noexcept nogil:
+    """`early`: a jumbo buffer for the answer when the key is long."""
+    cdef PendingAck* ack = promise(s, to, ANSWER_RECALL)
     cdef Text region = text_of(s.options.region, s.options.region_bytes)
-    begin_ack(s, ack, c, h, ANSWER_RECALL)
     if early != NULL:
         ack.early_reply = early
-        ack.early_reply_bytes = write_recall_reply(early, h.opaque, h.serialize_type, key, &region)
+        ack.early_reply_bytes = write_recall_reply(early, to.opaque, to.serialize_type, key,
+                                                   &region)
     else:
         memcpy(ack.uniq_key, key.bytes, key.length)
         ack.uniq_key_bytes = <uint8_t> key.length
-    ack_queue_push(acks)
 
 
 cdef int store_recall(ShardState s, Connection* c, const Header* h, const RecallRequest* r,
                       Topic* topic, const RecallHandle* handle) noexcept nogil:
     cdef Message m
     cdef Appended appended
-    cdef AckQueue* acks = &s.await_durable if s.options.sync_flush else &s.await_written
+    cdef AckReply to
     cdef Queue* queue = topic_queue(topic, s.queues, 0)
     cdef uint8_t* early = NULL
     cdef int status
@@ -110,7 +102,8 @@ cdef int store_recall(ShardState s, Connection* c, const Header* h, const Recall
     if s.room_holds:
         s.net.stop_reading(c, UNREAD_ROOM)      # as with sends
     if not h.flag & FLAG_ONE_WAY:
-        if reserve_ack(s, acks) == NULL:
+        reply_to(&to, c, h)
+        if promise_room(s) != OK:
             return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
         if handle.key.length > UNIQ_KEY_MAX:
             early = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
@@ -122,7 +115,7 @@ cdef int store_recall(ShardState s, Connection* c, const Header* h, const Recall
             buffer_pool_release(&s.net.jumbo_pool, early)
         return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
     if not h.flag & FLAG_ONE_WAY:
-        acknowledge_recall(s, acks, c, h, &handle.key, early)
+        promise_recall(s, &to, &handle.key, early)
     return 0
 
 

@@ -1,7 +1,6 @@
-"""Sends that are in the log and wait for their acknowledgement, in log order.
+"""Requests whose records are in the log and that wait for their answer, in log order.
 
-Two of them exist: one is answered when the turn's bytes are `written` (ASYNC_FLUSH, and SYNC_FLUSH
-with WAIT=false), one when they are `durable` (SYNC_FLUSH). An entry is due when the watermark has
+There is one for each mark that answers wait for (promise.pxd). An entry is due when the mark has
 reached its `end`; since entries are in log order only the first one is ever looked at.
 
 Example: written = 1000; entries end at 400, 1000, 1400: two replies go out, the third waits.
@@ -18,25 +17,35 @@ cdef enum Answer:
     ANSWER_SEND = 0             # where the message is
     ANSWER_CODE = 1             # a code and a remark: the request was not a send
     ANSWER_RECALL = 2           # the key of the message that is recalled
+    ANSWER_CHANGE = 3           # from when on, and for how long, a popped message is invisible
+
+cdef struct AckReply:           # what an answer needs of its request
+    Connection* connection      # borrowed, and good while its id is connection_id; NULL: none
+    uint64_t connection_id
+    int32_t opaque
+    int32_t version
+    uint16_t request_code
+    uint8_t serialize_type
+
+cdef struct ChangedTime:
+    int64_t pop_ms
+    int64_t invisible_ms
+    int32_t revive_queue
 
 cdef struct PendingAck:
     int64_t end                 # log offset behind the (last) record
     int64_t physical_offset     # of the (first) record
     int64_t queue_offset        # of the (first) message
     int64_t deadline_ms         # monotonic; after it FLUSH_DISK_TIMEOUT is answered
-    Connection* connection      # borrowed; compare connection_id with connection.id before use
-    uint64_t connection_id
+    AckReply to
     uint8_t* early_reply        # of a batch or a long key: jumbo buffer with the ready reply
     uint32_t early_reply_bytes
-    int32_t opaque
     int32_t queue_id
-    int32_t version             # of the requester
-    uint8_t serialize_type
     uint8_t uniq_key_bytes
     uint8_t answer              # Answer
     uint8_t has_recall_handle   # a timed message: the reply says how to recall it
     uint8_t uniq_key[UNIQ_KEY_MAX]
-    uint16_t request_code
+    ChangedTime changed         # of ANSWER_CHANGE alone
 
 cdef struct AckQueue:
     PendingAck* entries         # of the arena, touched as far as used; capacity a power of two

@@ -1,16 +1,14 @@
-"""Answers sends whose bytes have reached the mark they wait for. See acknowledge.pxd.
-
-What an ack means: in ASYNC_FLUSH the record is written to the file, so a killed process loses
-nothing acked; in SYNC_FLUSH it is also synced, so a power cut loses nothing acked.
-"""
+"""Answers requests whose records have reached the mark they wait for. See acknowledge.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset, strlen
 
 from cext.base.clock cimport monotonic_us
 from cext.flow.delay.recall_handle cimport HANDLE_BYTES_MAX, write_recall_handle
 from cext.flow.log.ack_queue cimport (
+    ANSWER_CHANGE,
     ANSWER_CODE,
     ANSWER_RECALL,
+    ANSWER_SEND,
     ack_queue_first,
     ack_queue_pop,
 )
@@ -26,21 +24,16 @@ from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.net.connection cimport Connection
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.replies cimport (
+    POP_REPLY_BYTES_MAX,
+    PopReply,
     SendReply,
     recall_reply_bytes_max,
     send_reply_bytes_max,
+    write_pop_reply_header,
     write_recall_reply,
     write_send_reply,
 )
 from cext.wire.text cimport Text, text_of
-
-
-cdef void begin_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h,
-                    int32_t answer) noexcept nogil:
-    memset(ack, 0, sizeof(PendingAck))
-    address_ack(s, ack, c, h)
-    ack.answer = answer
-    ack.end = s.log.marks.appended
 
 
 cdef void drop_early_reply(ShardState s, PendingAck* ack) noexcept nogil:
@@ -52,43 +45,59 @@ cdef void drop_early_reply(ShardState s, PendingAck* ack) noexcept nogil:
 cdef void answer_recall(ShardState s, PendingAck* ack) noexcept nogil:
     cdef Text key = text_of(ack.uniq_key, ack.uniq_key_bytes)
     cdef Text region = text_of(s.options.region, s.options.region_bytes)
-    cdef uint8_t* at = s.net.reserve_reply(ack.connection, recall_reply_bytes_max(&key, &region))
-    if at == NULL or not s.net.commit_reply(ack.connection, write_recall_reply(
-            at, ack.opaque, ack.serialize_type, &key, &region)):
-        s.net.close_connection(ack.connection)
+    cdef uint8_t* at = s.net.reserve_reply(ack.to.connection,
+                                           recall_reply_bytes_max(&key, &region))
+    if at == NULL or not s.net.commit_reply(ack.to.connection, write_recall_reply(
+            at, ack.to.opaque, ack.to.serialize_type, &key, &region)):
+        s.net.close_connection(ack.to.connection)
+
+
+cdef void answer_change(ShardState s, PendingAck* ack) noexcept nogil:
+    cdef PopReply reply
+    cdef uint8_t* at = s.net.reserve_reply(ack.to.connection, POP_REPLY_BYTES_MAX)
+    memset(&reply, 0, sizeof(reply))
+    reply.opaque = ack.to.opaque
+    reply.serialize_type = ack.to.serialize_type
+    reply.pop_ms = ack.changed.pop_ms
+    reply.invisible_ms = ack.changed.invisible_ms
+    reply.revive_queue = ack.changed.revive_queue
+    reply.rest = -1
+    if at == NULL or not s.net.commit_reply(ack.to.connection, write_pop_reply_header(at, &reply)):
+        s.net.close_connection(ack.to.connection)
 
 
 cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
                      const char* remark) noexcept nogil:
-    """Writes the send's reply, in the client's own serialisation; nothing if the client left."""
-    cdef Connection* c = ack.connection
+    """Writes the reply, in the client's own serialisation; nothing if the client left."""
+    cdef Connection* c = ack.to.connection
     cdef SendReply reply
     cdef uint8_t message_id[MESSAGE_ID_BYTES_MAX]
     cdef uint8_t handle[HANDLE_BYTES_MAX]
     cdef uint32_t handle_bytes = 0
     cdef uint8_t* at
-    if c.id != ack.connection_id:
+    if c.id != ack.to.connection_id:
         drop_early_reply(s, ack)
         return
-    if ack.answer == ANSWER_RECALL:
-        code = SUCCESS                  # RocketMQ's, too, when it is not synced in time
     if ack.early_reply != NULL and code == SUCCESS:
         if not push_out(s, c, ack.early_reply, ack.early_reply_bytes, ack.early_reply):
             s.net.close_connection(c)
         ack.early_reply = NULL
         return
     drop_early_reply(s, ack)
+    if ack.answer == ANSWER_CODE or (code != SUCCESS and ack.answer != ANSWER_SEND):
+        if remark == NULL:
+            remark = b""
+        if reply_error_to(s, c, ack.to.opaque, ack.to.serialize_type, code, remark) < 0:
+            s.net.close_connection(c)
+        return
     if ack.answer == ANSWER_RECALL:
         answer_recall(s, ack)
         return
-    if ack.answer == ANSWER_CODE:
-        if remark == NULL:
-            remark = b""
-        if reply_error_to(s, c, ack.opaque, ack.serialize_type, code, remark) < 0:
-            s.net.close_connection(c)
+    if ack.answer == ANSWER_CHANGE:
+        answer_change(s, ack)
         return
-    reply.opaque = ack.opaque
-    reply.serialize_type = ack.serialize_type
+    reply.opaque = ack.to.opaque
+    reply.serialize_type = ack.to.serialize_type
     reply.code = code
     reply.remark = text_of(<const uint8_t*> remark, <uint32_t> strlen(remark)) \
         if remark != NULL else text_of(NULL, 0)
@@ -124,10 +133,10 @@ cdef void settle(ShardState s, AckQueue* queue, int64_t mark) noexcept nogil:
         return
     now_ms = monotonic_us() // 1000
     while ack != NULL and ack.end <= mark:
-        if ack.request_code != code or arrived_ms(s, ack) != arrived:
+        if ack.to.request_code != code or arrived_ms(s, ack) != arrived:
             if alike > 0:
                 rpc_record(&s.rpc, code, SUCCESS, False, now_ms - arrived, alike)
-            code = ack.request_code
+            code = ack.to.request_code
             arrived = arrived_ms(s, ack)
             alike = 0
         alike += 1
@@ -140,13 +149,13 @@ cdef void settle(ShardState s, AckQueue* queue, int64_t mark) noexcept nogil:
 cdef void refuse_all(ShardState s, AckQueue* queue, const char* remark) noexcept nogil:
     cdef PendingAck* ack = ack_queue_first(queue)
     while ack != NULL:
-        rpc_record(&s.rpc, ack.request_code, SERVICE_NOT_AVAILABLE, False,
+        rpc_record(&s.rpc, ack.to.request_code, SERVICE_NOT_AVAILABLE, False,
                    s.now_ms - arrived_ms(s, ack), 1)
         drop_early_reply(s, ack)
-        if ack.connection.id == ack.connection_id and reply_error_to(
-                s, ack.connection, ack.opaque, ack.serialize_type, SERVICE_NOT_AVAILABLE,
+        if ack.to.connection.id == ack.to.connection_id and reply_error_to(
+                s, ack.to.connection, ack.to.opaque, ack.to.serialize_type, SERVICE_NOT_AVAILABLE,
                 remark) < 0:
-            s.net.close_connection(ack.connection)
+            s.net.close_connection(ack.to.connection)
         ack_queue_pop(queue)
         ack = ack_queue_first(queue)
 
@@ -154,8 +163,7 @@ cdef void refuse_all(ShardState s, AckQueue* queue, const char* remark) noexcept
 cdef void expire(ShardState s, AckQueue* queue) noexcept nogil:
     cdef PendingAck* ack = ack_queue_first(queue)
     while ack != NULL and ack.deadline_ms <= s.now_ms:
-        rpc_record(&s.rpc, ack.request_code,
-                   SUCCESS if ack.answer == ANSWER_RECALL else FLUSH_DISK_TIMEOUT, False,
+        rpc_record(&s.rpc, ack.to.request_code, FLUSH_DISK_TIMEOUT, False,
                    s.now_ms - arrived_ms(s, ack), 1)
         answer_ack(s, ack, FLUSH_DISK_TIMEOUT,
                    b"stored, but not synced to disk within syncFlushTimeout")

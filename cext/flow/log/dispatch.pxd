@@ -3,7 +3,6 @@
 Order: write (one pwritev for all records of the turn), then queue entries, then the pulls that
 wait for them. A consumer can therefore never be given a record that a killed process would lose.
 """
-from cext.flow.log.ack_queue cimport AckQueue, PendingAck
 from cext.flow.shard_state cimport ShardState
 
 # Writes and dispatches what was appended since the last call, and answers what was waiting for
@@ -11,5 +10,3 @@ from cext.flow.shard_state cimport ShardState
 cdef int write_and_dispatch(ShardState s) noexcept nogil
 # Says once why nothing is acked any more and refuses all that waits.
 cdef void handle_poison(ShardState s) noexcept nogil
-# The next free entry, made free when need be by a write-out; NULL when all wait for syncs.
-cdef PendingAck* reserve_ack(ShardState s, AckQueue* queue) noexcept nogil

@@ -5,7 +5,6 @@ from libc.string cimport memmove
 from cext.base.clock cimport monotonic_us
 from cext.base.latency cimport latency_record
 from cext.base.status cimport OK, POISONED
-from cext.flow.log.ack_queue cimport ack_queue_reserve
 from cext.flow.log.acknowledge cimport refuse_all, settle
 from cext.flow.pull.held_pulls cimport wake_topic, wake_waiters
 from cext.flow.shard_state cimport Dispatch
@@ -78,10 +77,3 @@ cdef void handle_poison(ShardState s) noexcept nogil:
         tell_poison(s)
     refuse_all(s, &s.await_written, remark)
     refuse_all(s, &s.await_durable, remark)
-
-
-cdef PendingAck* reserve_ack(ShardState s, AckQueue* queue) noexcept nogil:
-    cdef PendingAck* ack = ack_queue_reserve(queue)
-    if ack == NULL and write_and_dispatch(s) == OK:
-        ack = ack_queue_reserve(queue)
-    return ack

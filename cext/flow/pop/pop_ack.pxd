@@ -7,9 +7,9 @@
     200053 change invisible  a new check point of the one message, and an ack of the old one
     popped in order          no records: the queue's block (pop_order.pxd) and the offset
 
-Acks are answered when their record is written, with SYNC_FLUSH when it is synced: what was answered
-does not come again. A change is answered when it is written: a power cut may let the message come
-at its old time, which is no loss.
+Acks and changes are answered when their records are safe (promise.pxd): what was acknowledged does
+not come again, and what was changed comes at its new time. Those in order are in memory alone and
+answered at once.
 
 Example: extraInfo "100 1700000000000 60000 3 0 b 1 102" with offset 102: the ack is due at
 1700000060000 in queue 3 of the revive log.

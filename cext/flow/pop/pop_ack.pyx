@@ -3,7 +3,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport MALFORMED, NOT_FOUND, NOT_READY, OK
-from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.log.ack_queue cimport ANSWER_CHANGE, ANSWER_CODE, AckReply, PendingAck
+from cext.flow.log.acknowledge cimport reply_to
+from cext.flow.log.promise cimport promise, promise_room_to
 from cext.flow.pull.held_pulls cimport wake_pops
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.pop.pop_order cimport (
@@ -15,14 +17,8 @@ from cext.flow.pop.pop_order cimport (
     order_find,
 )
 from cext.flow.pop.pop_flight cimport flight_end
-from cext.flow.pop.pop_merge cimport (
-    answer_safe,
-    make_place,
-    merge_ack,
-    refuse_record,
-    reply_to,
-)
-from cext.flow.pop.pop_table cimport AckReply, pair_find
+from cext.flow.pop.pop_merge cimport merge_ack, refuse_record
+from cext.flow.pop.pop_table cimport pair_find
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.send.redirect cimport TIMER_ILLEGAL
 from cext.flow.replying cimport (
@@ -134,6 +130,26 @@ cdef bint ack_in_order(ShardState s, Topic* topic, const uint8_t* group, uint32_
     return True
 
 
+cdef int answer_in_order(ShardState s, Connection* c, const Header* h, int64_t pop_ms,
+                         int64_t invisible_ms, int32_t revive_queue) noexcept nogil:
+    """At once: there is no record to wait for."""
+    cdef PopReply reply
+    cdef uint8_t* at
+    if h.flag & FLAG_ONE_WAY:
+        return 0
+    at = s.net.reserve_reply(c, POP_REPLY_BYTES_MAX)
+    if at == NULL:
+        return -1
+    memset(&reply, 0, sizeof(reply))
+    reply.opaque = h.opaque
+    reply.serialize_type = h.serialize_type
+    reply.pop_ms = pop_ms
+    reply.invisible_ms = invisible_ms
+    reply.revive_queue = revive_queue
+    reply.rest = -1
+    return 0 if s.net.commit_reply(c, write_pop_reply_header(at, &reply)) else -1
+
+
 cdef int change_in_order(ShardState s, Connection* c, const Header* h, Topic* topic,
                          const PopRequest* r, const ExtraInfo* info) noexcept nogil:
     cdef PopPair* pair = pair_find(&s.pops, topic, r.consumer_group.bytes, r.consumer_group.length)
@@ -142,13 +158,13 @@ cdef int change_in_order(ShardState s, Connection* c, const Header* h, Topic* to
     if block == NULL or r.offset < offset_query(&s.offsets, topic.name, topic.name_length,
                                                 r.consumer_group.bytes, r.consumer_group.length,
                                                 r.queue_id):
-        return answer_change(s, c, h, 0, 0, 0)
+        return answer_in_order(s, c, h, 0, 0, 0)
     order_change(block, r.offset, info.pop_ms, visible_ms)
     s.pops.order_version += 1
     if pair.first != NULL:
         wake_pops(s, pair, r.queue_id)          # it may wait for another time than before
     s.pops.changes += 1
-    return answer_change(s, c, h, info.pop_ms, visible_ms - info.pop_ms, info.revive_queue)
+    return answer_in_order(s, c, h, info.pop_ms, visible_ms - info.pop_ms, info.revive_queue)
 
 
 # ------------------------------------------------------------------- acks
@@ -238,7 +254,8 @@ cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
     cdef uint32_t at = 0
     cdef bint any_ack = False, illegal = False
     cdef int status
-    if not make_place(s):
+    reply_to(&to, c, h)
+    if not s.writable or promise_room_to(s, &to) != OK:
         return refuse(s, c, h, NOT_READY)
     while True:
         status = next_batch_ack(f.body, f.body_bytes, &at, &e)
@@ -257,36 +274,20 @@ cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
         return reply_error(s, c, h, NO_MESSAGE, b"")
     if illegal:
         return refuse_in_order(s, c, h)         # all others count, whatever the answer is
-    reply_to(&to, c, h)
-    answer_safe(s, &to)
+    if promise_room_to(s, &to) != OK:
+        return refuse(s, c, h, NOT_READY)
+    promise(s, &to, ANSWER_CODE)
     return 0
 
 
 # ------------------------------------------------------------------- invisible times
 
-cdef int answer_change(ShardState s, Connection* c, const Header* h, int64_t pop_ms,
-                       int64_t invisible_ms, int32_t revive_queue) noexcept nogil:
-    cdef PopReply reply
-    cdef uint8_t* at
-    if h.flag & FLAG_ONE_WAY:
-        return 0
-    at = s.net.reserve_reply(c, POP_REPLY_BYTES_MAX)
-    if at == NULL:
-        return -1
-    memset(&reply, 0, sizeof(reply))
-    reply.opaque = h.opaque
-    reply.serialize_type = h.serialize_type
-    reply.pop_ms = pop_ms
-    reply.invisible_ms = invisible_ms
-    reply.revive_queue = revive_queue
-    reply.rest = -1
-    return 0 if s.net.commit_reply(c, write_pop_reply_header(at, &reply)) else -1
-
-
 cdef int accept_change(ShardState s, Connection* c, const Header* h) noexcept nogil:
     cdef PopRequest r
     cdef ExtraInfo info
     cdef ReviveEntry e
+    cdef AckReply to
+    cdef PendingAck* ack
     cdef Topic* topic = NULL
     cdef int status = look_up(s, c, h, &r, &info, &topic)
     if status != GO_ON:
@@ -297,7 +298,8 @@ cdef int accept_change(ShardState s, Connection* c, const Header* h) noexcept no
         return refuse(s, c, h, TIMER_ILLEGAL)
     if info.revive_queue == REVIVE_IN_ORDER:
         return change_in_order(s, c, h, topic, &r, &info)
-    if not s.writable:
+    reply_to(&to, c, h)
+    if not s.writable or promise_room_to(s, &to) != OK:
         return refuse(s, c, h, NOT_READY)
     fill_entry(&e, &r, &info)
     e.start_offset = r.offset
@@ -308,9 +310,12 @@ cdef int accept_change(ShardState s, Connection* c, const Header* h) noexcept no
     if status == OK:
         fill_entry(&e, &r, &info)
         status = append_ack(s, &e, info.revive_queue, info.pop_ms + info.invisible_ms)
-    if status == OK:
-        status = write_and_dispatch(s)          # rare enough; the reply has fields of its own
     if status != OK:
         return refuse(s, c, h, status)
     s.pops.changes += 1
-    return answer_change(s, c, h, s.wall_ms, r.invisible_ms, info.revive_queue)
+    ack = promise(s, &to, ANSWER_CHANGE)
+    if ack != NULL:
+        ack.changed.pop_ms = s.wall_ms
+        ack.changed.invisible_ms = r.invisible_ms
+        ack.changed.revive_queue = info.revive_queue
+    return 0

@@ -1,21 +1,14 @@
 """Acks of single messages, gathered for the time of a turn. See pop_merge.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from cext.base.status cimport NOT_FOUND, NOT_READY, OK
-from cext.flow.log.ack_queue cimport (
-    ANSWER_CODE,
-    AckQueue,
-    PendingAck,
-    ack_queue_push,
-    ack_queue_reserve,
-)
-from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.log.ack_queue cimport ANSWER_CODE
+from cext.flow.log.promise cimport promise, promise_room_to
 from cext.flow.pop.pop_flight cimport flight_end
 from cext.flow.pop.pop_table cimport MERGED_ACKS, MERGED_NAMES_BYTES, MERGED_PLACES, MergedAck
 from cext.flow.send.redirect cimport TIMER_ILLEGAL, TIMER_OFF
 from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
     SERVICE_NOT_AVAILABLE,
     SYSTEM_BUSY,
     SYSTEM_ERROR,
@@ -29,45 +22,6 @@ from cext.wire.text cimport Text, text_of
 
 
 # ------------------------------------------------------------------- replies
-
-cdef void reply_to(AckReply* r, Connection* c, const Header* h) noexcept nogil:
-    r.connection = NULL if h.flag & FLAG_ONE_WAY else c
-    r.connection_id = c.id if c.id != 0 else <uint64_t> -1
-    r.opaque = h.opaque
-    r.version = h.version
-    r.request_code = <uint16_t> h.code          # as in a binary header
-    r.serialize_type = h.serialize_type
-
-
-cdef inline AckQueue* waiting(ShardState s) noexcept nogil:
-    return &s.await_durable if s.options.sync_flush else &s.await_written
-
-
-cdef bint make_place(ShardState s) noexcept nogil:
-    return s.writable and (ack_queue_reserve(waiting(s)) != NULL or (
-        write_and_dispatch(s) == OK and ack_queue_reserve(waiting(s)) != NULL))
-
-
-cdef void answer_safe(ShardState s, const AckReply* r) noexcept nogil:
-    cdef PendingAck* ack
-    if r.connection == NULL:
-        return
-    if not make_place(s):
-        refuse_record(s, r, NOT_READY)
-        return
-    ack = ack_queue_reserve(waiting(s))
-    memset(ack, 0, sizeof(PendingAck))
-    ack.connection = r.connection
-    ack.connection_id = r.connection_id
-    ack.opaque = r.opaque
-    ack.version = r.version
-    ack.request_code = r.request_code
-    ack.serialize_type = r.serialize_type
-    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
-    ack.answer = ANSWER_CODE
-    ack.end = s.log.marks.appended
-    ack_queue_push(waiting(s))
-
 
 cdef void refuse_record(ShardState s, const AckReply* r, int status) noexcept nogil:
     cdef int32_t code = SYSTEM_ERROR
@@ -144,10 +98,10 @@ cdef void into_log(ShardState s, MergedAck* place) noexcept nogil:
             flight_end(s, <Topic*> name_map_find(&s.topics, e.topic.bytes, e.topic.length),
                        e.group.bytes, e.group.length, e.queue_id, e.pop_ms, place.count)
     for i in range(place.count):
-        if status == OK:
-            answer_safe(s, &place.replies[i])
+        if status == OK and promise_room_to(s, &place.replies[i]) == OK:
+            promise(s, &place.replies[i], ANSWER_CODE)
         else:
-            refuse_record(s, &place.replies[i], status)
+            refuse_record(s, &place.replies[i], status if status != OK else NOT_READY)
     place.count = 0
 
 

@@ -7,12 +7,12 @@
 Nothing is kept in memory for a message under way before that second: its check point stands in the
 log as a timed message, and so does its ack.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.flow.log.ack_queue cimport AckReply
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport NameMap
-from cext.net.connection cimport Connection
 from cext.store.disk_reader cimport ReadJob
 
 cdef enum:
@@ -49,14 +49,6 @@ cdef struct ReviveQueue:
     uint32_t capacity               # a power of two; 0: none yet
     uint64_t head                   # number of the oldest; number n is at n modulo capacity
     uint64_t tail
-
-cdef struct AckReply:               # what an answer needs of its request
-    Connection* connection          # borrowed, and good while its id is connection_id; NULL: none
-    uint64_t connection_id
-    int32_t opaque
-    int32_t version
-    uint16_t request_code
-    uint8_t serialize_type
 
 cdef struct MergedAck:              # of one check point, of this turn (pop_merge.pxd)
     int32_t count                   # 0: the place is free

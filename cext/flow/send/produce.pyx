@@ -12,7 +12,7 @@ from cext.flow.log.ack_queue cimport (
     ack_queue_push,
     ack_queue_reserve,
 )
-from cext.flow.log.acknowledge cimport address_ack
+from cext.flow.log.acknowledge cimport reply_to
 from cext.flow.log.append cimport (
     CHECKSUM_BYTES_MAX,
     SPECIAL,
@@ -24,7 +24,7 @@ from cext.flow.log.append cimport (
     make_room,
     record_bytes_max,
 )
-from cext.flow.log.dispatch cimport reserve_ack
+from cext.flow.log.promise cimport promise_queue, promise_room
 from cext.flow.delay.recall_handle cimport has_recall_handle
 from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
 from cext.flow.send.redirect cimport (
@@ -178,7 +178,8 @@ cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h
     ack.physical_offset = a.physical_offset
     ack.queue_offset = a.queue_offset
     ack.queue_id = queue_id
-    address_ack(s, ack, c, h)
+    reply_to(&ack.to, c, h)
+    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
     ack.early_reply = NULL
     ack.answer = ANSWER_SEND
     ack.uniq_key_bytes = 0
@@ -216,12 +217,10 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
     if status != OK:
         return refuse_status(s, c, h, status)
     # Room for the ack first: what is appended must be answerable.
-    if not one_way:
-        if reserve_ack(s, &s.await_written) == NULL or (
-                s.options.sync_flush and reserve_ack(s, &s.await_durable) == NULL):
-            s.counters.busy_replies += 1
-            return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
-                          b"while: too many sends wait for the disk")
+    if not one_way and promise_room(s) != OK:
+        s.counters.busy_replies += 1
+        return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
+                      b"while: too many sends wait for the disk")
     status = append_message(s, topic, queue, &m, &a)
     if status == SPECIAL:
         status = append_redirected(s, topic, queue, &m, False, &a)
@@ -230,8 +229,7 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
     s.counters.dead_letters += dead
     if one_way:
         return 0
-    acks = &s.await_durable if s.options.sync_flush and a.properties.wait_store_ok \
-        else &s.await_written
+    acks = promise_queue(s, a.properties.wait_store_ok)
     ack = ack_queue_reserve(acks)
     fill_ack(s, ack, c, h, &a, queue.queue_id)
     ack.end = s.log.marks.appended
@@ -335,10 +333,10 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
         status = make_room(s, queue, <uint32_t> bytes, records)
     if status != OK:
         return refuse_status(s, c, h, status)
-    acks = &s.await_durable if batch_waits(s, r) else &s.await_written
+    acks = promise_queue(s, batch_waits(s, r))
     if not one_way:
         early = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
-        if early == NULL or reserve_ack(s, acks) == NULL:
+        if early == NULL or promise_room(s) != OK:
             if early != NULL:
                 buffer_pool_release(&s.net.jumbo_pool, early)
             s.counters.busy_replies += 1

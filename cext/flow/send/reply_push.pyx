@@ -1,14 +1,18 @@
 """Request-reply. See reply_push.pxd."""
+from libc.stdint cimport uint16_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, strlen
 
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport OK
+from cext.flow.log.ack_queue cimport ANSWER_SEND, AckReply, PendingAck
 from cext.flow.log.append cimport Appended, Message, append_message, make_room, record_bytes_max
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
+from cext.flow.log.promise cimport promise, promise_room
 from cext.flow.pushing cimport push_out, push_room
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
+    SERVICE_NOT_AVAILABLE,
     SUCCESS,
     SYSTEM_BUSY,
     SYSTEM_ERROR,
@@ -59,6 +63,26 @@ cdef enum:
 
 # ------------------------------------------------------------------- the answer
 
+cdef bint promise_push(ShardState s, Connection* c, const PushedReply* p) noexcept nogil:
+    """The producer has the reply; its record is answered for as that of a send. False: it cannot
+    be."""
+    cdef AckReply to
+    cdef PendingAck* ack
+    if promise_room(s) != OK:
+        return False
+    to.connection = c
+    to.connection_id = p.from_id
+    to.opaque = p.opaque
+    to.version = 0                          # of no matter in the answer to a send
+    to.request_code = <uint16_t> p.request_code
+    to.serialize_type = p.serialize_type
+    ack = promise(s, &to, ANSWER_SEND)
+    ack.physical_offset = p.physical_offset
+    ack.queue_offset = p.queue_offset
+    ack.queue_id = p.queue_id
+    return True
+
+
 cdef void answer_push(ShardState s, PushedReply* slot, int32_t code,
                       const char* remark) noexcept nogil:
     """Frees the slot and answers the consumer. Who cannot be answered is closed, but not here: the
@@ -71,6 +95,11 @@ cdef void answer_push(ShardState s, PushedReply* slot, int32_t code,
     reply_table_free(&s.replies, slot)
     s.replies.pushed += code == SUCCESS
     s.replies.failed += code != SUCCESS
+    if code == SUCCESS and c != NULL and p.physical_offset >= 0:
+        if promise_push(s, c, &p):
+            return
+        code = SERVICE_NOT_AVAILABLE
+        remark = b"the reply was pushed, but the log does not answer for its record now"
     rpc_record(&s.rpc, p.request_code, code, False, monotonic_us() // 1000 - p.arrived_ms, 1)
     if c != NULL:
         reply.code = code

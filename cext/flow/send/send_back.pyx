@@ -2,13 +2,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.base.status cimport ABSENT, CORRUPT, NO_SPACE, NOT_READY, OK, POISONED, RING_FULL
-from cext.flow.log.ack_queue cimport (
-    ANSWER_CODE,
-    PendingAck,
-    ack_queue_push,
-    ack_queue_reserve,
-)
-from cext.flow.log.acknowledge cimport begin_ack
+from cext.flow.log.ack_queue cimport ANSWER_CODE, AckReply
+from cext.flow.log.acknowledge cimport reply_to
 from cext.flow.log.append cimport (
     Appended,
     Message,
@@ -17,11 +12,10 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.log.dispatch cimport reserve_ack
-from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.log.log_view cimport NEED_RECORD, view_record
+from cext.flow.log.promise cimport promise, promise_room_to
+from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
     NO_PERMISSION,
     SERVICE_NOT_AVAILABLE,
     SUCCESS,
@@ -147,22 +141,10 @@ cdef int refuse_back(ShardState s, Connection* c, const Header* h, int status) n
                        b"malformed or too long")
 
 
-cdef int acknowledge_back(ShardState s, Connection* c, const Header* h) noexcept nogil:
-    """The reply leaves with the turn's write, as a send's does."""
-    cdef PendingAck* ack
-    if h.flag & FLAG_ONE_WAY:
-        return 0
-    ack = ack_queue_reserve(&s.await_written)
-    if ack == NULL:                             # cannot be: send_back() made room
-        return refuse_back(s, c, h, NOT_READY)
-    begin_ack(s, ack, c, h, ANSWER_CODE)
-    ack_queue_push(&s.await_written)
-    return 0
-
-
 cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack* r,
                    const Group* group, Topic* retry, bint resubmitted) noexcept nogil:
     cdef RecordView view
+    cdef AckReply to
     cdef char remark[128]
     cdef Topic* target
     cdef int32_t queue_id = 0, level = 0
@@ -191,8 +173,10 @@ cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack*
         queue_id = <int32_t> (s.random % <uint32_t> group.retry_queues)
         if queue_id >= retry.write_queues:
             queue_id = 0
-    if not h.flag & FLAG_ONE_WAY and reserve_ack(s, &s.await_written) == NULL:
-        return refuse_back(s, c, h, NOT_READY)
+    reply_to(&to, c, h)
+    status = promise_room_to(s, &to)
+    if status != OK:
+        return refuse_back(s, c, h, status)
     bytes = write_properties(s, &view, retry, queue_id, level)
     if bytes < 0:
         return refuse_back(s, c, h, bytes)
@@ -203,7 +187,8 @@ cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack*
         s.counters.sent_back += 1
     else:
         s.counters.dead_letters += 1
-    return acknowledge_back(s, c, h)
+    promise(s, &to, ANSWER_CODE)
+    return 0
 
 
 cdef int send_back(ShardState s, Connection* c, const Header* h, bint resubmitted) noexcept nogil:

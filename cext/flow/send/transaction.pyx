@@ -4,6 +4,8 @@ from libc.string cimport memcmp, memcpy, memmove
 
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, RING_FULL
 from cext.base.steps cimport steps_record
+from cext.flow.log.ack_queue cimport ANSWER_CODE, AckReply
+from cext.flow.log.acknowledge cimport reply_to
 from cext.flow.log.append cimport (
     TRANSACTION_BITS,
     Appended,
@@ -13,8 +15,8 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.log.log_view cimport NEED_RECORD, view_record
+from cext.flow.log.promise cimport promise, promise_room_to
 from cext.flow.send.open_halves cimport (
     OP_BODY_BYTES,
     OP_BYTES_MAX,
@@ -27,7 +29,6 @@ from cext.flow.send.redirect cimport append_redirected
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     SERVICE_NOT_AVAILABLE,
-    SUCCESS,
     SYSTEM_BUSY,
     SYSTEM_ERROR,
     reply_error,
@@ -154,6 +155,19 @@ cdef void write_ops(ShardState s) noexcept nogil:
         memmove(s.halves.ops, s.halves.ops + m.body_bytes, s.halves.op_bytes)
 
 
+cdef int store_op(ShardState s, int64_t offset) noexcept nogil:
+    """The op entry, in the log at once. NOT_READY: the log does not take it, nothing is noted."""
+    if note_op(s, offset) != OK:
+        return NOT_READY
+    write_ops(s)
+    if s.halves.op_bytes == 0:
+        return OK
+    s.halves.op_bytes -= 1                      # it is the last one; its comma goes first
+    while s.halves.op_bytes > 0 and s.halves.ops[s.halves.op_bytes - 1] != 44:
+        s.halves.op_bytes -= 1
+    return NOT_READY
+
+
 cdef int end_half(ShardState s, int64_t offset) noexcept nogil:
     if half_is_ended(&s.halves, offset):
         return OK
@@ -201,11 +215,23 @@ cdef int refuse_end(ShardState s, Connection* c, const Header* h, int status) no
         return 2
     if status == NOT_READY or status == RING_FULL:
         return reply_error(s, c, h, SYSTEM_BUSY, b"[PC_SYNCHRONIZED]broker busy, start flow "
-                           b"control for a while: the transaction is still open")
+                           b"control for a while: end the transaction again")
     if status == CORRUPT:
         return reply_error(s, c, h, SYSTEM_ERROR, b"the half message names no place to go")
     return reply_error(s, c, h, SERVICE_NOT_AVAILABLE, b"service not available now: the log takes "
                        b"no message; the transaction is still open")
+
+
+cdef int promise_end(ShardState s, Connection* c, const Header* h,
+                     const AckReply* to) noexcept nogil:
+    """What was ended, now or before, is in the log with its op entry; told when that is safe."""
+    if to.connection == NULL:
+        return 0
+    write_ops(s)
+    if s.halves.op_bytes > 0:
+        return refuse_end(s, c, h, NOT_READY)
+    promise(s, to, ANSWER_CODE)
+    return 0
 
 
 cdef int end_transaction(ShardState s, Connection* c, const Header* h,
@@ -235,9 +261,15 @@ cdef int end_half_message(ShardState s, Connection* c, const Header* h, const En
                           bint resubmitted) noexcept nogil:
     cdef RecordView view
     cdef SendProperties found
+    cdef AckReply to
     cdef Topic* topic = NULL
     cdef const char* fault
-    cdef int status = view_record(s, e.log_offset, &view)
+    cdef int status
+    reply_to(&to, c, h)
+    status = promise_room_to(s, &to)
+    if status != OK:
+        return refuse_end(s, c, h, status)
+    status = view_record(s, e.log_offset, &view)
     if status == ABSENT:
         return NEED_RECORD
     if status == NOT_READY:
@@ -254,7 +286,7 @@ cdef int end_half_message(ShardState s, Connection* c, const Header* h, const En
         if s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT and not resubmitted:
             return 1                        # control knows which were given up
         s.halves.repeated += 1
-        return reply_error(s, c, h, SUCCESS, b"")
+        return promise_end(s, c, h, &to)
     if e.decision == TRANSACTION_COMMIT:
         if found.real_topic.bytes == NULL or found.real_queue_id.bytes == NULL:
             return refuse_end(s, c, h, CORRUPT)
@@ -267,6 +299,9 @@ cdef int end_half_message(ShardState s, Connection* c, const Header* h, const En
         s.halves.committed += 1
         topic.numbers.committed += 1
     else:
+        # The op entry is all there is to a rollback: who hears of it may rely on it.
+        if to.connection != NULL and store_op(s, e.queue_offset) != OK:
+            return refuse_end(s, c, h, NOT_READY)
         s.halves.rolled_back += 1
         if found.real_topic.bytes != NULL:
             topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes,
@@ -275,11 +310,7 @@ cdef int end_half_message(ShardState s, Connection* c, const Header* h, const En
             topic.numbers.rolled_back += 1
     steps_record(&s.halves.finish, FINISH_BOUNDS_S, FINISH_BOUNDS,
                  (s.wall_ms - view.born_timestamp_ms) // 1000, 1)
-    note_op(s, e.queue_offset)              # if it does not fit, a crash means one check back
+    if to.connection == NULL or e.decision == TRANSACTION_COMMIT:
+        note_op(s, e.queue_offset)          # if it does not fit, a crash means one check back
     half_end(&s.halves, e.queue_offset)
-    if h.flag & FLAG_ONE_WAY:
-        return 0
-    write_ops(s)
-    if write_and_dispatch(s) != OK:
-        return refuse_end(s, c, h, 1)
-    return reply_error(s, c, h, SUCCESS, b"")
+    return promise_end(s, c, h, &to)

@@ -1,0 +1,35 @@
+"""What control stores in the log is as safe as flushDiskType says before it is answered.
+
+The reactor does this for its own answers (cext/flow/log/promise.pxd); docs/promises.md has a row
+for each request code. core.append() returns when the record is written, which is what ASYNC_FLUSH
+promises; with SYNC_FLUSH the sync has to pass it, which the flusher has begun by then.
+
+Example: 323 stores a half message anew and is answered 0 when it is on the disk, or 10
+(FLUSH_DISK_TIMEOUT) after syncFlushTimeout.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rmq.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+LOOK_S = 0.001  # between two looks at the mark
+NOT_SYNCED = "stored, but not synced to disk within syncFlushTimeout"
+
+
+async def promised(broker: "Broker") -> ResponseCode:
+    """SUCCESS when all that was appended before the call is safe, else FLUSH_DISK_TIMEOUT."""
+    settings, core = broker.settings, broker.core
+    if settings.flushDiskType != "SYNC_FLUSH":
+        return ResponseCode.SUCCESS
+    end = core.log_range()[1]
+    loop = asyncio.get_running_loop()
+    patience = loop.time() + settings.syncFlushTimeout / 1000
+    while core.log_range()[2] < end:
+        if loop.time() > patience:
+            return ResponseCode.FLUSH_DISK_TIMEOUT
+        await asyncio.sleep(LOOK_S)
+    return ResponseCode.SUCCESS
