@@ -420,7 +420,7 @@ cdef bint append(Batch* batch, Message message, object callback, uint32_t need) 
     cdef uint8_t* out
     cdef void** more
     if batch.used + need > batch.capacity:
-        return False                 # cannot be: the caller has counted
+        return False                 # another thread made the message larger meanwhile
     if batch.count == batch.items_capacity:
         more = <void**>realloc(batch.items, 4 * batch.items_capacity * sizeof(void*))
         if more == NULL:

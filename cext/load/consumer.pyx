@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from cext.base.check cimport check
 from cext.base.status cimport Status
 from cext.load.histogram cimport Histogram
 from cext.load.peer cimport (
@@ -92,11 +93,8 @@ cdef class Consumer:
     cdef void ask(self, Peer* peer, uint32_t queue, int64_t now) noexcept nogil:
         cdef uint8_t* out = peer_room(peer, self.frames.max_bytes)
         cdef uint32_t slot = queue // self.peer_count
-        if out == NULL:
-            # Cannot be: the output holds one pull for every slot. Resting keeps the queue alive
-            # anyway.
-            self.rest(&self.cursors[queue])
-            return
+        check(out != NULL, b"the load generator: output for one pull of every slot", queue,
+              <int64_t>peer.output_end)
         peer_take_slot(peer, <int32_t>slot, now)
         peer.output_end += self.frames.render(queue, peer.slots[slot].opaque, 0,
                                               self.cursors[queue].next_offset, out)

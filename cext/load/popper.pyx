@@ -10,6 +10,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from cext.base.byteorder cimport store_u32
+from cext.base.check cimport check
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport Status
 from cext.load.histogram cimport Histogram
@@ -53,6 +54,8 @@ cdef class Popper:
                              f"{frames.count} topics")
         if any(len(each) > 2048 for each in names) or len(broker_name) > 256:
             raise ValueError("a name is too long")
+        if frames.max_bytes > ACK_BYTES_MAX:
+            raise ValueError(f"a pop of {frames.max_bytes} bytes")
         self.frames = frames
         self.sockets = sockets
         self.peer_count = self.live_count = len(sockets)
@@ -106,8 +109,10 @@ cdef class Popper:
         cdef uint32_t slot = <uint32_t>(peer - self.peers) * self.window + number
         cdef uint8_t* out = peer_room(peer, self.frames.max_bytes)
         self.slots[slot].messages = 0
-        if out == NULL or self.finished():
-            self.rest(&self.slots[slot])        # no room: cannot be, the output holds all slots
+        check(out != NULL, b"the load generator: output for one pop of every slot", slot,
+              <int64_t>peer.output_end)
+        if self.finished():
+            self.rest(&self.slots[slot])
             return
         peer_take_slot(peer, <int32_t>number, now)
         peer.output_end += self.frames.render(slot % self.frames.count, peer.slots[number].opaque,

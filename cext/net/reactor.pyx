@@ -2,6 +2,7 @@
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 
+from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport IO_ERROR, OK
 from cext.memory.arena cimport Arena, arena_room, arena_take_pages
@@ -336,8 +337,8 @@ cdef class Reactor:
         elif rest_bytes > 0:
             if c.small == NULL:
                 c.small = <uint8_t*> buffer_pool_take(&self.small_pool)
-                if c.small == NULL:
-                    return IO_ERROR   # cannot be: one small buffer per connection
+                check(c.small != NULL, b"the network: a buffer for the rest of a frame for each "
+                      b"connection", self.small_pool.in_use, self.connections_max)
             memcpy(c.small, rest, rest_bytes)
             if c.jumbo != NULL:
                 buffer_pool_release(&self.jumbo_pool, c.jumbo)

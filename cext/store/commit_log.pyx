@@ -15,14 +15,14 @@ import os
 import re
 
 from libc.stdint cimport INT64_MAX
-from libc.stdio cimport fprintf, stderr
-from libc.stdlib cimport abort, free, malloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset, strlen
 
 from cext.base.atomics cimport (
     fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32,
     store_release_i64)
 from cext.base.byteorder cimport load_u32
+from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport Status, raise_status
 from cext.base.sysio cimport (
@@ -179,10 +179,8 @@ cdef class CommitLog:
         return mirror_ring_at(&self.ring, <uint64_t>self.marks.appended)
 
     cdef void commit(self, uint32_t bytes) noexcept nogil:
-        if <int64_t>bytes > self.reserved:
-            fprintf(stderr, b"commit_log: commit(%u) after reserve(%lld): broken caller\n",
-                    bytes, <long long>self.reserved)
-            abort()
+        check(<int64_t>bytes <= self.reserved, b"the log: more bytes than were reserved", bytes,
+              self.reserved)
         self.reserved -= bytes
         self.marks.appended += bytes
 

@@ -14,6 +14,7 @@ from libc.string cimport memset
 from cext.base.atomics cimport (
     fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32,
     store_release_i64, store_release_u64)
+from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.latency cimport latency_record
 from cext.base.native_thread cimport native_thread_join, native_thread_start
@@ -61,8 +62,8 @@ cdef int commit_to(CommitterState* state, int64_t target) noexcept nogil:
     cdef int64_t at = link.committed                    # ours: no one else writes it
     cdef int64_t end, segment_end
     while at < target:
-        if link.commit_popped == load_acquire_u64(&link.commit_pushed):
-            break                                       # cannot be: it was pushed before the offer
+        check(link.commit_popped != load_acquire_u64(&link.commit_pushed),
+              b"the store pool: a log file is handed over before its bytes are offered", at, target)
         handle = &link.commit_handles[link.commit_popped & (HANDLES_MAX - 1)]
         segment_end = handle.start + link.segment_bytes
         # The reactor wrote data_end before it offered anything beyond the segment.

@@ -8,6 +8,9 @@ from cext.wire.header cimport Header, parse_header
 from cext.wire.name_table cimport NameTable, name_table_add
 from cext.wire.text cimport text_i32, text_i64, text_is_true, text_of
 
+cdef enum:
+    BROKER_NAME_BYTES_MAX = 256
+
 cdef enum:                          # the order in which the names are added below
     CONSUMER_GROUP
     TOPIC
@@ -134,7 +137,8 @@ cdef int read_extra_info(const Text* text, ExtraInfo* out) noexcept nogil:
         return MALFORMED
     # Sums of the two are computed with: keep them far from the ends of an int64.
     if (out.start_offset < 0 or out.pop_ms < 0 or out.invisible_ms < 0 or out.revive_queue < 0
-            or out.pop_ms >> 60 or out.invisible_ms >> 60):
+            or out.pop_ms >> 60 or out.invisible_ms >> 60
+            or out.broker_name.length > BROKER_NAME_BYTES_MAX):
         return MALFORMED
     return OK
 

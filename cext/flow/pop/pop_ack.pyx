@@ -57,6 +57,7 @@ cdef extern from "<stdio.h>" nogil:
 cdef enum:
     GO_ON = 1                   # look_up(): the request is good
     NAME_MAX = 768
+    NAME_BYTES_MAX = 255        # of a group
 
 
 # ------------------------------------------------------------------- the request
@@ -74,6 +75,9 @@ cdef int look_up(ShardState s, Connection* c, const Header* h, PopRequest* r, Ex
         snprintf(remark, sizeof(remark), b"topic[%.*s] not exist, apply first please!",
                  <int> (r.topic.length if r.topic.length < 200 else 200), r.topic.bytes)
         return reply_error(s, c, h, TOPIC_NOT_EXIST, remark)
+    if r.consumer_group.length > NAME_BYTES_MAX:
+        return reply_error(s, c, h, MESSAGE_ILLEGAL, b"the consumer group's name is longer than "
+                           b"255 bytes")
     if r.queue_id < 0 or r.queue_id >= topic[0].read_queues:
         snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%.128s] "
                  b"readQueueNums:[%d]", r.queue_id, topic[0].name, topic[0].read_queues)

@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
+from cext.base.check cimport check
 from cext.base.status cimport NOT_FOUND, NOT_READY, OK
 from cext.flow.log.ack_queue cimport ANSWER_CODE
 from cext.flow.log.promise cimport promise, promise_room_to
@@ -109,9 +110,9 @@ cdef void merge_ack(ShardState s, const ReviveEntry* e, const AckReply* r) noexc
     cdef uint64_t number = (<uint64_t> e.pop_ms * 31 + <uint64_t> e.start_offset) * 31 \
         + <uint64_t> e.queue_id
     cdef MergedAck* place = &s.pops.merged[(number ^ number >> 7) & (MERGED_PLACES - 1)]
-    if e.topic.length + e.group.length + e.broker_name.length > MERGED_NAMES_BYTES:
-        refuse_record(s, r, NOT_FOUND)          # cannot be: names are of 255 bytes at most
-        return
+    check(e.topic.length + e.group.length + e.broker_name.length <= MERGED_NAMES_BYTES,
+          b"an ack: names as long as look_up() lets through", e.group.length,
+          e.broker_name.length)
     if place.count > 0 and (place.count == MERGED_ACKS or not is_of(place, e)):
         into_log(s, place)
     if place.count == 0:
