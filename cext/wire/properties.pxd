@@ -60,10 +60,11 @@ cdef struct SendProperties:
 # One pass. OK | MALFORMED (DELAY is not a number) | TOO_LARGE (over PROPERTIES_BYTES_MAX).
 cdef int scan_properties(const uint8_t* bytes, uint32_t length, SendProperties* out) noexcept nogil
 
-# The same for a message of a batch, of which only this is asked: its tag, and whether it is special
-# (delayed, timed, half), which a batch may not hold. OK | MALFORMED | TOO_LARGE.
-cdef int scan_batched(const uint8_t* bytes, uint32_t length, Text* tags,
-                      bint* special) noexcept nogil
+# The same for a message of a batch, of which only this is asked: its tag, whether it is special
+# (delayed, timed, half), which a batch may not hold, and whether it has properties that are the
+# broker's own (property_edit.pxd); this one is set and never cleared. OK | MALFORMED | TOO_LARGE.
+cdef int scan_batched(const uint8_t* bytes, uint32_t length, Text* tags, bint* special,
+                      bint* reserved) noexcept nogil
 
 # The value of any property; False when it is not there. The last of equal names.
 cdef bint find_property(const uint8_t* bytes, uint32_t length, const char* name,

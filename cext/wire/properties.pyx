@@ -76,8 +76,8 @@ cdef int scan_properties(const uint8_t* bytes, uint32_t length, SendProperties* 
     return conclude(out)
 
 
-cdef int scan_batched(const uint8_t* bytes, uint32_t length, Text* tags,
-                      bint* special) noexcept nogil:
+cdef int scan_batched(const uint8_t* bytes, uint32_t length, Text* tags, bint* special,
+                      bint* reserved) noexcept nogil:
     cdef PairCursor pairs
     cdef SendProperties all
     cdef Text name
@@ -97,6 +97,8 @@ cdef int scan_batched(const uint8_t* bytes, uint32_t length, Text* tags,
             status = scan_properties(bytes, length, &all)
             tags[0] = all.tags
             special[0] = all.has_delay or all.has_transaction or all.has_timer
+            if all.pop_check_point.bytes != NULL:
+                reserved[0] = True
             return status
     return Status.OK
 
@@ -240,12 +242,13 @@ def scanned(bytes data not None) -> dict[str, object]:
     }
 
 
-def scanned_in_a_batch(bytes data not None) -> tuple[int, object, bool]:
-    """(status, TAGS, special)"""
+def scanned_in_a_batch(bytes data not None) -> tuple[int, object, bool, bool]:
+    """(status, TAGS, special, reserved)"""
     cdef Text tags
-    cdef bint special
-    cdef int status = scan_batched(<const uint8_t*>data, <uint32_t>len(data), &tags, &special)
-    return status, value_of(&tags), special
+    cdef bint special, reserved = False
+    cdef int status = scan_batched(<const uint8_t*>data, <uint32_t>len(data), &tags, &special,
+                                   &reserved)
+    return status, value_of(&tags), special, reserved
 
 
 def found_property(bytes data not None, bytes name not None) -> bytes | None:

@@ -10,7 +10,12 @@ Any thread, no state.
 """
 from libc.stdint cimport uint8_t, uint32_t
 
-# Copies `length` bytes of properties to `out` (length + 1 bytes of room) without the pairs whose
-# name is one of `names`; returns the bytes written.
+# Copies `length` bytes of properties to `out` (length + 1 bytes of room, or `bytes` itself) without
+# the pairs whose name is one of `names`; returns the bytes written.
 cdef uint32_t copy_properties_without(const uint8_t* bytes, uint32_t length,
                                       const char** names, int count, uint8_t* out) noexcept nogil
+
+# The same without what is the broker's own and not a sender's to say: POP_CK, by which a consumer
+# acknowledges what it popped. scan_properties() says whether it is there (pop_check_point).
+cdef uint32_t copy_without_reserved(const uint8_t* bytes, uint32_t length,
+                                    uint8_t* out) noexcept nogil

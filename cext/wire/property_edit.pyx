@@ -1,8 +1,10 @@
 """Property strings rewritten. See property_edit.pxd."""
 from libc.stdint cimport uint8_t, uint32_t
-from libc.string cimport memchr, memcmp, memcpy, strlen
+from libc.string cimport memchr, memcmp, memmove, strlen
 
 from cext.wire.properties cimport NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
+
+cdef const char* RESERVED = "POP_CK"
 
 
 cdef inline bint is_named(const uint8_t* at, uint32_t length, const char** names,
@@ -29,11 +31,16 @@ cdef uint32_t copy_properties_without(const uint8_t* bytes, uint32_t length,
             stop = end
         piece = <uint32_t> (stop - at)
         if piece > 0 and not is_named(at, piece, names, count):
-            memcpy(out + written, at, piece)
+            memmove(out + written, at, piece)
             out[written + piece] = PROPERTY_SEPARATOR
             written += piece + 1
         at = stop + 1
     return written
+
+
+cdef uint32_t copy_without_reserved(const uint8_t* bytes, uint32_t length,
+                                    uint8_t* out) noexcept nogil:
+    return copy_properties_without(bytes, length, &RESERVED, 1, out)
 
 
 # for tests

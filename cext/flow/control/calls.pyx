@@ -303,6 +303,8 @@ cdef void call_append(ShardState s, Arguments* x) noexcept nogil:
     m.born_host_bytes = x.b_bytes
     m.plain_only = False
     m.add_properties = False
+    m.stored = True
+    m.spare = 0
     x.status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
     if x.status == OK:
         x.status = append_message(s, topic, queue, &m, &appended)

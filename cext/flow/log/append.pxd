@@ -37,6 +37,10 @@ cdef struct Message:
     bint add_properties         # append the broker's own (MSG_REGION, TRACE_ON, CLUSTER, UNIQ_KEY)
     bint own_tags_code          # use tags_code below instead of the hash of TAGS
     int64_t tags_code
+    # A copy of what is in the log already: where its properties leave no room for the record's
+    # checksum (enabledAppendPropCRC was switched on since), it is written without one.
+    bint stored
+    uint32_t spare              # bytes of properties to be left free for what is added later on
 
 cdef struct Appended:
     int64_t physical_offset
@@ -48,13 +52,18 @@ cdef struct Appended:
 # when a buffer is full. OK | NO_SPACE | NOT_READY | POISONED | TOO_LARGE | IO_ERROR.
 cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
 # After make_room(). OK | MALFORMED | TOO_LARGE (properties) | SPECIAL; appended only when OK.
+# Properties that are the broker's own (property_edit.pxd) are left out.
 cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil
 
 # The same for properties that were scanned before (scan_properties said OK): they are taken as they
-# are, m.tags_code is used, nothing is added, out.properties is left as it is.
+# are, m.tags_code is used, nothing is added, out.properties is left as it is. OK, or TOO_LARGE when
+# scanned_bytes() are more than PROPERTIES_BYTES_MAX.
 cdef int append_scanned(ShardState s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil
+
+# What such properties take in the record.
+cdef int32_t scanned_bytes(ShardState s, const uint8_t* properties, uint32_t length) noexcept nogil
 
 # A stored message that goes to another place as it is; the caller changes what is to differ.
 cdef inline void message_of_record(Message* m, const RecordView* view) noexcept nogil:
@@ -72,6 +81,8 @@ cdef inline void message_of_record(Message* m, const RecordView* view) noexcept 
     m.add_properties = False
     m.own_tags_code = False
     m.tags_code = 0
+    m.stored = True
+    m.spare = 0
 
 cdef inline uint32_t record_bytes_max(const Message* m, uint32_t topic_length) noexcept nogil:
     return (RECORD_FIXED_BYTES_MAX + topic_length + m.body_bytes + m.properties.length

@@ -18,6 +18,7 @@ from cext.wire.properties cimport (
     scan_properties,
     tags_code,
 )
+from cext.wire.property_edit cimport copy_without_reserved
 from cext.wire.text cimport text_copy, text_of
 
 cdef extern from *:
@@ -75,12 +76,36 @@ cdef uint32_t add_own_properties(ShardState s, uint8_t* properties, uint32_t len
     return length + s.options.extra_properties_bytes
 
 
-cdef inline int32_t add_room_for_checksum(uint8_t* properties, int32_t length) noexcept nogil:
-    """The properties' length with the record's checksum behind them, which is not written yet."""
-    if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
-        properties[length] = PROPERTY_SEPARATOR
-        length += 1
-    return length + RECORD_CRC_BYTES
+cdef inline int32_t with_checksum(const uint8_t* properties, int32_t length) noexcept nogil:
+    """The length of properties with the record's checksum, and maybe a separator, behind them."""
+    return (length + RECORD_CRC_BYTES
+            + (length > 0 and properties[length - 1] != PROPERTY_SEPARATOR))
+
+
+cdef int32_t scanned_bytes(ShardState s, const uint8_t* properties, uint32_t length) noexcept nogil:
+    length = record_crc_strip(properties, length)
+    return with_checksum(properties, length) if s.options.record_crc else <int32_t> length
+
+
+cdef inline int32_t close_properties(ShardState s, const Message* m, uint8_t* properties,
+                                     int32_t length, bint* checksum) noexcept nogil:
+    """The length with room for the record's checksum, if it has one, which is not written yet; or
+    TOO_LARGE."""
+    cdef int32_t closed
+    checksum[0] = s.options.record_crc
+    if checksum[0]:
+        closed = with_checksum(properties, length)
+        checksum[0] = closed <= PROPERTIES_BYTES_MAX or not m.stored
+        if checksum[0]:
+            properties[length] = PROPERTY_SEPARATOR     # or the checksum's first byte, in a moment
+            length = closed
+    return length if length + <int32_t> m.spare <= PROPERTIES_BYTES_MAX else TOO_LARGE
+
+
+cdef int leave_reserved_out(uint8_t* properties, int32_t* length,
+                            SendProperties* scanned) noexcept nogil:
+    length[0] = <int32_t> copy_without_reserved(properties, length[0], properties)
+    return scan_properties(properties, length[0], scanned)
 
 
 cdef inline void add_dispatch(ShardState s, Topic* topic, Queue* queue, const Message* m,
@@ -128,6 +153,7 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
     cdef uint8_t* properties
     cdef int status = OK
     cdef int32_t length = 0, kind
+    cdef bint checksum
     at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
     if at == NULL:
         return status if status != RING_FULL else NOT_READY
@@ -158,16 +184,18 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
         length = <int32_t> record_crc_strip(properties, length)
     if scan and scan_properties(properties, length, &out.properties) != OK:
         return TOO_LARGE if length > PROPERTIES_BYTES_MAX else MALFORMED
+    if (scan and out.properties.pop_check_point.bytes != NULL
+            and leave_reserved_out(properties, &length, &out.properties) != OK):
+        return MALFORMED
     if m.plain_only and (is_special(&out.properties) or m.sys_flag & TRANSACTION_BITS):
         return SPECIAL
     if m.add_properties:
         length = add_own_properties(s, properties, length, &out.properties)
-    if s.options.record_crc:
-        length = add_room_for_checksum(properties, length)
-    if length > PROPERTIES_BYTES_MAX:
-        return TOO_LARGE
+    length = close_properties(s, m, properties, length, &checksum)
+    if length < 0:
+        return length
     out.bytes = record_finish(at, length_at, length)
-    if s.options.record_crc:
+    if checksum:
         record_crc_write(at, out.bytes - RECORD_CRC_BYTES)
     out.physical_offset = fields.physical_offset
     out.queue_offset = fields.queue_offset

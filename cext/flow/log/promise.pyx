@@ -1,8 +1,7 @@
 """What an answer promises. See promise.pxd."""
-from libc.stdio cimport fprintf, stderr
-from libc.stdlib cimport abort
 from libc.string cimport memset
 
+from cext.base.check cimport check
 from cext.base.status cimport NOT_READY, OK, POISONED
 from cext.flow.log.ack_queue cimport ack_queue_push, ack_queue_reserve
 from cext.flow.log.dispatch cimport write_and_dispatch
@@ -31,9 +30,8 @@ cdef PendingAck* promise(ShardState s, const AckReply* to, int32_t answer) noexc
     if to.connection == NULL:
         return NULL
     ack = ack_queue_reserve(queue)
-    if ack == NULL:
-        fprintf(stderr, b"promise: code %d without room: broken caller\n", <int> to.request_code)
-        abort()
+    check(ack != NULL, b"an answer: its room is asked for before anything is appended",
+          to.request_code, s.log.marks.appended)
     memset(ack, 0, sizeof(PendingAck))
     ack.to = to[0]
     ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms

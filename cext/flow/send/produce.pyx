@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
 
+from cext.base.check cimport check
 from cext.base.status cimport IO_ERROR, MALFORMED, NO_SPACE, NOT_READY, OK, POISONED, TOO_LARGE
 from cext.flow.log.ack_queue cimport (
     ANSWER_SEND,
@@ -21,6 +22,7 @@ from cext.flow.log.append cimport (
     Message,
     append_message,
     append_scanned,
+    scanned_bytes,
     make_room,
     record_bytes_max,
 )
@@ -57,11 +59,13 @@ from cext.store.record cimport RECORD_FIXED_BYTES_MAX
 from cext.wire.batch cimport BatchMessage, batch_next
 from cext.wire.message_id cimport write_offset_message_id
 from cext.wire.properties cimport (
+    PROPERTIES_BYTES_MAX,
     SendProperties,
     scan_batched,
     scan_properties,
     tags_code,
 )
+from cext.wire.property_edit cimport copy_without_reserved
 from cext.wire.replies cimport SendReply, write_send_reply
 from cext.wire.send_request cimport SendRequest, read_send_request
 from cext.wire.text cimport Text, text_copy, text_of
@@ -100,8 +104,8 @@ cdef Refusal[REFUSALS] refusals = [
     Refusal(NOT_STARTED, SYSTEM_BUSY,
             b"[REJECTREQUEST]system busy, start flow control for a while: the broker is starting"),
     Refusal(TOO_LARGE, MESSAGE_ILLEGAL,
-            b"the message is illegal: its properties are longer than 32767 bytes or the batch "
-            b"does not fit"),
+            b"the message is illegal: its properties, with those that the broker adds, are longer "
+            b"than 32767 bytes, or the batch does not fit"),
     Refusal(SPECIAL, MESSAGE_ILLEGAL,
             b"the message is illegal: a batch may neither be delayed nor timed nor transactional "
             b"nor go to a retry topic"),
@@ -212,6 +216,8 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
     m.add_properties = True
     m.own_tags_code = False
     m.tags_code = 0
+    m.stored = False
+    m.spare = 0
     status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
     prefetch(queue.write_at)
     if status != OK:
@@ -240,8 +246,9 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
 # ------------------------------------------------------------------- batches
 
 cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t* bytes,
-                       int32_t* records) noexcept nogil:
-    """Walks a batch body without storing anything: what it takes, and the tag codes (batch_tags).
+                       int32_t* records, bint* reserved) noexcept nogil:
+    """Walks a batch body without storing anything: what it takes, and the tag codes (batch_tags);
+    whether some properties are the broker's own. All of a batch that is OK can be appended.
 
     OK, MALFORMED, SPECIAL or TOO_LARGE."""
     cdef const uint8_t* at = f.body
@@ -251,17 +258,20 @@ cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t
     cdef bint special
     bytes[0] = 0
     records[0] = 0
+    reserved[0] = False
     if topic.is_retry or topic.name_length > 127:
         return SPECIAL
     while at < end:
         # A body of 0 bytes is refused by itself and stored in a batch, as RocketMQ does.
         if (batch_next(&at, end, &entry) != OK
                 or scan_batched(entry.properties, entry.properties_bytes, &tags,
-                                &special) != OK):
+                                &special, reserved) != OK):
             return MALFORMED
         if special:
             return SPECIAL
-        if records[0] == DISPATCH_MAX:
+        if (records[0] == DISPATCH_MAX
+                or scanned_bytes(s, entry.properties,
+                                 entry.properties_bytes) > PROPERTIES_BYTES_MAX):
             return TOO_LARGE
         s.batch_tags[records[0]] = 0
         if tags.bytes != NULL:
@@ -299,6 +309,14 @@ cdef bint batch_waits(ShardState s, const SendRequest* r) noexcept nogil:
     return length < 0 or scan_properties(s.batch_ids, length, &outer) != OK or outer.wait_store_ok
 
 
+cdef void leave_reserved_out(ShardState s, Text* properties) noexcept nogil:
+    """Of a message of a batch, which is measured with them: what is left is no longer."""
+    cdef uint32_t length = copy_without_reserved(properties.bytes, properties.length,
+                                                 s.redirect.after)
+    if length < properties.length:
+        properties[0] = text_of(s.redirect.after, length)
+
+
 cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept nogil:
     """What all messages of a batch share."""
     out.sys_flag = r.sys_flag
@@ -310,6 +328,8 @@ cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept
     out.plain_only = False          # looked at by measure_batch()
     out.add_properties = False
     out.own_tags_code = True
+    out.stored = False
+    out.spare = 0
 
 
 cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame* f,
@@ -324,8 +344,9 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
     cdef int64_t bytes = 0
     cdef int32_t records = 0, done = 0
     cdef uint32_t ids = 0
+    cdef bint reserved = False
     cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0
-    cdef int status = measure_batch(s, f, topic, &bytes, &records)
+    cdef int status = measure_batch(s, f, topic, &bytes, &records, &reserved)
     if status != OK:
         return refuse_status(s, c, h, status)
     status = TOO_LARGE
@@ -349,10 +370,11 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
         m.body_bytes = entry.body_bytes
         m.flag = entry.flag
         m.properties = text_of(entry.properties, entry.properties_bytes)
+        if reserved:
+            leave_reserved_out(s, &m.properties)
         m.tags_code = s.batch_tags[done]
         status = append_scanned(s, topic, queue, &m, &a)
-        if status != OK:
-            break                   # cannot be: everything was measured and room was made
+        check(status == OK, b"a batch: what was measured can be appended", status, done)
         if done == 0:
             first.physical_offset = a.physical_offset
             first.queue_offset = a.queue_offset
@@ -363,11 +385,9 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
             ids += write_offset_message_id(s.batch_ids + ids, s.options.store_host,
                                            s.options.store_host_bytes, a.physical_offset)
         done += 1
+    check(done == records, b"a batch: as many records as were measured", done, records)
     if one_way:
         return 0
-    if done == 0:
-        buffer_pool_release(&s.net.jumbo_pool, early)
-        return refuse_status(s, c, h, status)
     ack = ack_queue_reserve(acks)
     fill_ack(s, ack, c, h, &first, queue.queue_id)
     ack.end = s.log.marks.appended

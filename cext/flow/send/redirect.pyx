@@ -2,15 +2,15 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.base.clock cimport wall_ms
-from cext.base.status cimport OK, TOO_LARGE
+from cext.base.status cimport OK
 from cext.base.steps cimport steps_record
 from cext.flow.log.append cimport TRANSACTION_BITS, append_message, make_room, record_bytes_max
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.send.open_halves cimport half_fits
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.memory.name_map cimport name_map_find
+from cext.store.record_crc cimport record_crc_strip
 from cext.wire.properties cimport (
-    PROPERTIES_BYTES_MAX,
     SendProperties,
     append_number,
     append_property,
@@ -22,7 +22,9 @@ from cext.wire.text cimport text_copy, text_i64, text_of
 cdef enum:
     DUE_ALREADY = 1             # timed(): an ordinary message
     TIME_BITS = 50              # of a time in ms: 35,000 years
-    ADDED_BYTES_MAX = 600       # the names and values that are added here, topic 255, ids 64
+    # What a half message has yet to take up: TRANSACTION_CHECK_TIMES when its producer is asked,
+    # and TIMER_OUT_MS when it is committed and timed.
+    HALF_SPARE_BYTES = 36 + 34
     WAIT_BOUNDS = 6
 
 # A minute, 10 minutes, an hour, 12 hours, a day, 3 days.
@@ -86,6 +88,7 @@ cdef int half(ShardState s, const Topic* topic, const Queue* queue, Message* m,
                                  found.uniq_key.length)
     bytes += add_target(out + bytes, topic, queue)
     m.properties = text_of(out, bytes)
+    m.spare = HALF_SPARE_BYTES
     m.sys_flag &= ~TRANSACTION_BITS
     return OK
 
@@ -152,11 +155,10 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
         if m.properties.bytes != NULL else 0
     if length < 0:
         return length
+    length = <int32_t> record_crc_strip(s.redirect.before, length)
     status = scan_properties(s.redirect.before, length, &found)
     if status != OK:
         return status
-    if length + ADDED_BYTES_MAX > PROPERTIES_BYTES_MAX:
-        return TOO_LARGE
     if found.has_transaction and not committed and not (m.reconsume_times > 0
                                                         and found.has_delay):
         status = half(s, topic, queue, m, &found, length)

@@ -188,6 +188,8 @@ cdef void store(ShardState s, const Header* h, const Frame* f, const SendRequest
     m.add_properties = False
     m.own_tags_code = False
     m.tags_code = 0
+    m.stored = False
+    m.spare = 0
     if (make_room(s, queue, record_bytes_max(&m, topic.name_length), 1) == OK
             and append_message(s, topic, queue, &m, &a) == OK):
         p.physical_offset = a.physical_offset

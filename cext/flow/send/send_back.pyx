@@ -33,9 +33,9 @@ from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RecordView
+from cext.store.record_crc cimport record_crc_strip
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.properties cimport (
-    PROPERTIES_BYTES_MAX,
     SendProperties,
     append_number,
     append_property,
@@ -50,7 +50,6 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     FIRST_LEVEL = 3
-    ADDED_BYTES_MAX = 900           # two topics of 255, an id of 56, numbers and the names
 
 # What a copy does not keep of its source's properties; a dead letter from the sixth on.
 cdef const char* LEFT_OUT[7]
@@ -88,13 +87,11 @@ cdef int write_properties(ShardState s, const RecordView* view, const Topic* ret
     cdef uint32_t bytes
     if scan_properties(view.properties, view.properties_bytes, &found) != OK:
         return CORRUPT
+    bytes = record_crc_strip(view.properties, view.properties_bytes)
     if level == 0:
-        bytes = copy_properties_without(view.properties, view.properties_bytes, LEFT_OUT + 5, 2,
-                                        out)
+        bytes = copy_properties_without(view.properties, bytes, LEFT_OUT + 5, 2, out)
     else:
-        bytes = copy_properties_without(view.properties, view.properties_bytes, LEFT_OUT, 7, out)
-    if bytes + ADDED_BYTES_MAX > PROPERTIES_BYTES_MAX:
-        return CORRUPT
+        bytes = copy_properties_without(view.properties, bytes, LEFT_OUT, 7, out)
     if found.retry_topic.bytes == NULL:
         bytes += append_property(out + bytes, b"RETRY_TOPIC", 11, view.topic, view.topic_bytes)
     if found.origin_message_id.bytes == NULL:

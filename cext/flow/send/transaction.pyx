@@ -145,6 +145,8 @@ cdef void write_ops(ShardState s) noexcept nogil:
     m.add_properties = False
     m.own_tags_code = False
     m.tags_code = 0
+    m.stored = True
+    m.spare = 0
     while s.halves.op_bytes > 0:
         m.body = s.halves.ops
         m.body_bytes = op_body_bytes(s)

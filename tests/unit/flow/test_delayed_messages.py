@@ -69,7 +69,7 @@ async def test_a_level_above_the_highest_is_the_highest(tmp_path: Path) -> None:
         assert not [name for name in waiting.properties if name.startswith("TIMER")]
         assert (await client.send("t", b"x", i="DELAY\x010\x02")).code == 0
         assert len(records(broker, "t")) == 1
-        long = "p\x01" + "x" * 32_600 + "\x02"
+        long = "p\x01" + "x" * 32_700 + "\x02"
         assert (await client.send("t", b"x", i=long + "DELAY\x011\x02")).code == 13
 
 

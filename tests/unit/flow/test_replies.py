@@ -82,6 +82,16 @@ def test_a_reply_is_pushed_answered_and_stored_without_control(
     assert shard.core.stats()["replies_pushed"] == 1
 
 
+def test_a_stored_reply_has_nothing_that_is_the_brokers_own(shard: Shard) -> None:
+    producer, consumer = asker(shard), shard.connect()
+    lie = "POP_CK\x011 2 3 4 0 other 0 9\x02"
+    consumer.put(request(324, 7, b"answer", **{**LONG, "properties": lie + LONG["properties"]}))
+    answer(producer, producer.reply())
+    assert consumer.reply().code == 0
+    (message,) = stored(shard)
+    assert message.properties == MARKS
+
+
 def test_a_producer_may_refuse_leave_or_answer_for_another(shard: Shard) -> None:
     producer, other, consumer = asker(shard), shard.connect(), shard.connect()
     for opaque in (1, 2, 3):

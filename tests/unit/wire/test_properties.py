@@ -112,7 +112,7 @@ def test_tag_codes_are_javas_hash_codes() -> None:
 
 
 NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "DELAY", "TRAN_MSG", "TIMER_DELAY_SEC",
-         "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS", "PGROUP", "x"]  # fmt: skip
+         "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS", "PGROUP", "POP_CK", "x"]  # fmt: skip
 
 
 @settings(max_examples=500)
@@ -126,11 +126,12 @@ NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "DELAY", "TRAN_MSG", "TIMER_DELAY_S
 def test_in_a_batch_a_message_has_the_tag_and_is_as_special_as_alone(items, rest) -> None:
     data = "".join(f"{name}\x01{value}\x02" for name, value in items).encode() + rest
     whole = scanned(data)
-    status, tags, special = scanned_in_a_batch(data)
+    status, tags, special, reserved = scanned_in_a_batch(data)
     assert status == whole["status"]
     if status == OK:
         assert tags == whole["values"].get("TAGS")
         assert special == any(whole[name] for name in ("has_delay", "has_transaction", "has_timer"))
+        assert reserved == ("POP_CK" in whole["values"])
 
 
 def test_too_long_properties_are_too_long_in_a_batch_as_well() -> None:
