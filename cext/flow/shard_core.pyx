@@ -246,6 +246,11 @@ cdef class ShardCore(ShardCalls):
         return (self.s.log.min_offset(), load_acquire_i64(&self.s.log.marks.written),
                 load_acquire_i64(&self.s.log.marks.durable))
 
+    def sync_log(self):
+        """Returns when all that is written by now is on the disk, whatever the flush mode. Waits
+        for the disk; StoreError when the log is poisoned or the disk stands still."""
+        self.s.flusher.flush()
+
     def popped_since(self, int64_t start):
         """{(topic, group, queue id): next offset} of the pops whose check points are in the log
         from `start` on. May wait for disk."""

@@ -153,7 +153,7 @@ class Broker:
         self.locks.load()
         self.offsets.load()
         pop_journal.recover(self)
-        if self.offsets.mark is None:
+        if self.offsets.mark is None or self.offsets.mark > self.core.log_range()[1]:
             await self.offsets.save()  # from its mark on
         self.pop_orders.load()
         self.delays.load()

@@ -227,15 +227,19 @@ class GroupTable:
         await self.siblings.shared()
 
     async def delete(self, name: str) -> bool:
-        self._forbidden.pop(name, None)
-        if self._groups.pop(name, None) is None:
-            return False
-        self._core.remove_group(name.encode())
-        self._changed(GROUP, name)
+        """Returns when the file has neither the group nor what it may not read. False when there
+        is none; another request may have deleted it just now, so the file is waited for too."""
+        if self._forbidden.pop(name, None) is not None:
+            self._changed(FORBIDDEN, name)
+        was_there = self._groups.pop(name, None) is not None
+        if was_there:
+            self._core.remove_group(name.encode())
+            self._changed(GROUP, name)
         await self._saver.saved()
-        log.info("subscription group deleted: %s", name)
-        await self.siblings.shared()
-        return True
+        if was_there:
+            log.info("subscription group deleted: %s", name)
+            await self.siblings.shared()
+        return was_there
 
     async def forbid_reading(self, group: str, topic: str, forbid: bool) -> None:
         bits = self._forbidden.setdefault(group, {})

@@ -33,6 +33,7 @@ from typing import Any
 
 import msgspec
 
+from rmq.durable_directory import make_directory, sync_directory
 from rmq.errors import ProtocolError, StoreCorruptError
 from rmq.format import fastjson
 
@@ -75,7 +76,7 @@ class JsonFile:
     def save(self, content: Any) -> None:
         """Replaces the content; when this returns, a power cut does not bring the old one back."""
         text = _with_checksum(msgspec.json.format(msgspec.json.encode(content), indent=2))
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(self.path.parent)
         descriptor = os.open(self._new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             _write_all(descriptor, text)
@@ -100,15 +101,6 @@ class JsonFile:
         except OSError:  # a file system without hard links
             shutil.copyfile(self.path, spare)
         spare.replace(self.backup_path)
-
-
-def sync_directory(path: Path) -> None:
-    """Makes renames and new names in this directory survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _read_object(path: Path) -> dict[Any, Any]:

@@ -9,10 +9,10 @@ another client and not expired is left out of the reply.
 
     config/rmqLocks.json    {"locks":{"g":{"c":[["t","b",0]]}}}
 
-Who owns what is in this file (ours) before a client hears of it, and counts for another 60 s after
-a restart: a client that still consumes a queue, believing in its lock, is not joined by another
-one that asks first. When it was renewed is not kept. A file that cannot be written is logged, the
-locks go on.
+Who owns what, or no longer does, is in this file (ours) before a client hears of it, and counts for
+another 60 s after a restart: a client that still consumes a queue, believing in its lock, is not
+joined by another one that asks first. When it was renewed is not kept. A file that cannot be
+written is logged, the locks go on.
 
 Example: client a locks queue 0 of "t" at 0 s. Client b is refused at 59 s, gets it at 61 s.
 """
@@ -160,9 +160,10 @@ async def lock_batch(broker: "Broker", request: Request) -> Reply:
     )
 
 
-def unlock_batch(broker: "Broker", request: Request) -> Reply:
+async def unlock_batch(broker: "Broker", request: Request) -> Reply:
     group, queues, client_id = _read(broker, request)
     broker.locks.unlock(group, queues, client_id)
+    await broker.locks.saved()
     return request.command.reply()
 
 

@@ -90,7 +90,7 @@ def query_correction_offset(broker: "Broker", request: Request) -> Reply:
     return command.reply(body=fastjson.dumps({"correctionOffsets": lowest}))
 
 
-def clone_group_offset(broker: "Broker", request: Request) -> Reply:
+async def clone_group_offset(broker: "Broker", request: Request) -> Reply:
     command = request.command
     source = names.check_group(command.require("srcGroup"))
     target = names.check_group(command.require("destGroup"))
@@ -102,4 +102,5 @@ def clone_group_offset(broker: "Broker", request: Request) -> Reply:
         subscribed = group is None or not group.subscriptions or each in group.subscriptions
         if each in broker.topics and (offline or subscribed):
             broker.offsets.copy(source, target, each)
+    await broker.offsets.save()  # an operator's word, as a reset is
     return command.reply()

@@ -6,8 +6,11 @@
 
 Every flushConsumerOffsetInterval ms (5,000) the reactor's table is written when its version is not
 that of the last write, or the log has grown by 256 MiB. A crash therefore repeats at most that much
-consumption; no acked message is lost by it. What was popped and not pulled is found again in the
-log, from rmqLogOffset on (pop_journal.py), which is its end when the table was copied.
+consumption; no acked message is lost by it. The log is synced before the file is written, whatever
+the flush mode: offsets that a power cut leaves behind without the check point of a pop, or without
+the op message of a transaction, would pass over messages for good. What was popped and not pulled
+is found again in the log, from rmqLogOffset on (pop_journal.py), which is its end when the table
+was copied.
 
 A reset by an operator is answered when the file holds it, and stays in resetOffsetTable until a
 pull of the group has been told of it: Apache forgets that at a restart, and its consumers then go
@@ -92,13 +95,18 @@ class OffsetTable:
             mark = self._core.log_range()[1]
             if version != self._written:
                 self.version.advance()
-            elif self.mark is not None and mark - self.mark < behind_max:
+            elif self.mark is not None and 0 <= mark - self.mark < behind_max:
                 return False
             content = {**self.members(), "rmqLogOffset": mark}
-            await asyncio.to_thread(self._file.save, content)
+            await asyncio.to_thread(self._write, content)
             self._written = version
             self.mark = mark
             return True
+
+    def _write(self, content: dict[str, Any]) -> None:
+        """On a thread of its own: what the offsets were moved for has to be on the disk first."""
+        self._core.sync_log()
+        self._file.save(content)
 
     async def stop(self) -> bool:
         """The last write: no pop comes any more, so the next start reads nothing of the log."""

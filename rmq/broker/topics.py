@@ -177,6 +177,7 @@ class TopicTable:
             self._leaving.add(name)
             self._changed(name)
         elif name not in self._leaving:  # else the file could not be written the last time
+            await self._saver.saved()  # another shard's deletion may not be in it yet
             return False
         await self._saver.saved()
         if name in self._leaving:  # nobody made it anew meanwhile

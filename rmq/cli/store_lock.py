@@ -18,6 +18,7 @@ import os
 import struct
 from pathlib import Path
 
+from rmq.durable_directory import make_directory
 from rmq.errors import StoreError, StoreLockedError
 
 # struct flock of Linux: type, whence, start, length, pid; native alignment.
@@ -29,7 +30,7 @@ class StoreLock:
 
     def __init__(self, root: Path) -> None:
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            make_directory(root)
             self._fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise StoreError(

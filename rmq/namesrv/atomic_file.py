@@ -12,21 +12,19 @@ One writer per file: two at once would share the ".new".
 import os
 from pathlib import Path
 
+from rmq.durable_directory import make_directory, sync_directory
+
 
 def replace(path: Path, content: bytes) -> None:
     """Makes `content` the content of `path`, whose directory is made if needed; or OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     new = path.with_name(path.name + ".new")
     with new.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(path.parent)
 
 
 def read(path: Path) -> bytes | None:

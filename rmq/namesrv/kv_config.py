@@ -6,7 +6,8 @@ is the file's whole content, the one Apache's name server reads and writes. mqad
 ordered topics (namespace ORDER_TOPIC_CONFIG: which broker has how many queues of the topic).
 
 Each change is on disk before it is answered; when writing fails the change is taken back and the
-asker gets the error, so memory and file never differ. Without a path a restart forgets all.
+asker gets the error. The file may hold it nevertheless (the rename was done, its sync failed), so
+the next change writes even when it changes nothing. Without a path a restart forgets all.
 
 Changes are made one after another (the caller awaits them); reads see the last finished change.
 """
@@ -33,6 +34,7 @@ class KvConfig:
         self._tables: Tables = {}
         self._bytes = 0
         self._one_change = asyncio.Lock()
+        self._is_file_known = True  # not after a write that failed
 
     def load(self) -> None:
         """Reads the file if there is one; ConfigError when it holds something else."""
@@ -69,6 +71,8 @@ class KvConfig:
         async with self._one_change:
             table = self._tables.get(namespace)
             if table is None or key not in table:
+                if not self._is_file_known:
+                    await self._replace(self._tables)
                 return
             kept = {k: v for k, v in table.items() if k != key}
             await self._replace({**self._tables, namespace: kept})
@@ -76,7 +80,9 @@ class KvConfig:
     async def _replace(self, tables: Tables) -> None:
         content = fastjson.dumps({"configTable": tables})
         if self._path is not None:
+            self._is_file_known = False
             await asyncio.to_thread(atomic_file.replace, self._path, content)
+            self._is_file_known = True
         self._tables = tables
         self._bytes = len(content)
 

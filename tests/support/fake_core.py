@@ -68,6 +68,7 @@ class FakeCore:
         self.memory_from: dict[tuple[bytes, int], int] = {}
         self.out_of_memory: set[int] = set()  # physical offsets that are on disk only
         self.log_end = 0
+        self.log_syncs = 0
         self.counters: dict[str, int] = {"messages_in": 0, "bytes_in": 0, "messages_out": 0}
         self.delays_ms: list[int] = []
         self.delivered_to: list[int] = []  # next offset of each delay level
@@ -246,6 +247,9 @@ class FakeCore:
 
     def log_range(self) -> tuple[int, int, int]:
         return min(self.records, default=0), self.log_end, self.log_end
+
+    def sync_log(self) -> None:
+        self.log_syncs += 1
 
     def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]:
         return {}

@@ -1,6 +1,8 @@
 """The table of subscription groups and its requests."""
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,8 @@ from support.fake_core import control
 from support.name_server import in_loop
 
 from rmq.broker.groups import GroupConfig
+from rmq.broker.json_file import JsonFile
+from rmq.broker.topic_config import TopicConfig
 from rmq.format import fastjson
 
 
@@ -27,6 +31,42 @@ async def test_a_group_is_on_disk_when_it_is_answered(tmp_path: Path) -> None:
         assert broker.core.groups[b"g"] == (0, 1)
     async with control(tmp_path) as again:
         assert again.core.groups[b"g"] == (0, 1)
+
+
+@in_loop
+async def test_who_deletes_what_is_being_deleted_waits_for_the_file_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second 207 (or 215) found nothing left and was answered before any file said so."""
+    disk, real_save = threading.Event(), JsonFile.save
+    async with control(tmp_path) as broker:
+        first, second = broker.core.client(), broker.core.client()
+        assert (await first.call(200, body("g"))).code == 0
+        await broker.topics.create(TopicConfig("t", 1, 1))
+        monkeypatch.setattr(
+            JsonFile, "save", lambda file, content: (disk.wait(60), real_save(file, content))[1]
+        )
+        asked = [
+            asyncio.create_task(client.call(code, **{field: name}))
+            for code, field, name in ((207, "groupName", "g"), (215, "topic", "t"))
+            for client in (first, second)
+        ]
+        done, _ = await asyncio.wait(asked, timeout=0.3)
+        assert not done
+        disk.set()
+        assert [(await task).code for task in asked] == [0, 0, 0, 0]
+        content = json.loads((tmp_path / "config" / "subscriptionGroup.json").read_bytes())
+        assert "g" not in content["subscriptionGroupTable"]
+
+
+@in_loop
+async def test_a_deleted_group_is_forbidden_nothing_in_the_file_either(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        assert (await client.call(353, group="g", topic="t", readable=False)).code == 0
+        assert (await client.call(207, groupName="g")).code == 0  # nobody ever made it
+        content = json.loads((tmp_path / "config" / "subscriptionGroup.json").read_bytes())
+        assert content["forbiddenTable"] == {}
 
 
 @in_loop

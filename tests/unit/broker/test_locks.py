@@ -72,6 +72,8 @@ async def test_lock_requests_over_the_wire(tmp_path: Path) -> None:
         assert held((await client.call(41, body("b", 0, 1))).body) == []
         assert held((await client.call(41, body("b", 0, topic="nowhere"))).body) == []
         assert (await client.call(42, body("a", 0))).code == 0
+        kept = json.loads((tmp_path / "config" / "rmqLocks.json").read_bytes())
+        assert kept["locks"] == {"g": {"a": [["t", "broker-a", 1]]}}
         assert held((await client.call(41, body("b", 0, 1))).body) == [0]
         assert (await client.call(41, b'{"clientId":"c","consumerGroup":"a/b"}')).code == 29
         wrong = b'{"clientId":"c","consumerGroup":"g","mqSet":[1]}'

@@ -9,6 +9,7 @@ from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
 from rmq.broker.topic_config import TopicConfig
+from rmq.errors import StorePoisonedError
 
 
 def saved(directory: Path) -> dict[str, dict[str, int]]:
@@ -56,6 +57,52 @@ async def test_a_reset_is_in_the_file_when_it_is_answered_until_a_pull_took_it(
         again.core.resets.clear()
         again.core.offsets_version += 1
     assert "resetOffsetTable" not in json.loads(file.read_bytes())
+
+
+@in_loop
+async def test_copied_offsets_are_in_the_file_when_it_is_answered(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        await broker.topics.create(TopicConfig("t", 1, 1))
+        broker.offsets.commit("g", "t", 0, 3)
+        reply = await broker.core.client().call(
+            314, srcGroup="g", destGroup="h", topic="t", offline=True
+        )
+        assert reply.code == 0
+        assert saved(tmp_path) == {"t@g": {"0": 3}, "t@h": {"0": 3}}
+
+
+@in_loop
+async def test_the_log_is_on_the_disk_before_offsets_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut leaves the offset of a pop without the check point that brings it back."""
+    async with control(tmp_path) as broker:
+        before = broker.core.log_syncs
+        broker.offsets.commit("g", "t", 0, 3)
+        assert await broker.offsets.save()
+        assert broker.core.log_syncs == before + 1
+
+        def poisoned() -> None:
+            raise StorePoisonedError("no sync")
+
+        monkeypatch.setattr(broker.core, "sync_log", poisoned)
+        broker.offsets.commit("g", "t", 0, 4)
+        with pytest.raises(StorePoisonedError):
+            await broker.offsets.save()
+        assert saved(tmp_path) == {"t@g": {"0": 3}}
+        monkeypatch.undo()
+        assert await broker.offsets.save()
+        assert saved(tmp_path) == {"t@g": {"0": 4}}
+
+
+@in_loop
+async def test_a_mark_behind_the_end_of_the_log_is_set_anew_at_the_start(tmp_path: Path) -> None:
+    """A log that was cut short: pops of the next seconds would stand before the mark."""
+    (tmp_path / "config").mkdir()
+    file = tmp_path / "config" / "consumerOffset.json"
+    file.write_text('{"offsetTable":{"t@g":{"0":7}},"rmqLogOffset":4711}')
+    async with control(tmp_path):
+        assert json.loads(file.read_bytes())["rmqLogOffset"] == 0
 
 
 @in_loop

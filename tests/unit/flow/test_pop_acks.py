@@ -141,6 +141,19 @@ async def test_the_log_says_where_a_group_goes_on_that_pops(tmp_path: Path) -> N
 
 
 @in_loop
+async def test_a_group_that_its_file_does_not_have_goes_on_there_too(tmp_path: Path) -> None:
+    """The pop made the group, and the power went before subscriptionGroup.json had it."""
+    async with served(tmp_path) as (broker, client):
+        await fill(client, 20)
+        await broker.offsets.save()
+        await pop(client, "g", "t", maxMsgNums=5)
+        await forget(broker)
+        broker.groups._groups.pop("g")
+        assert pop_journal.recover(broker) == 1
+        assert broker.offsets.query("g", "t", 0) == 5
+
+
+@in_loop
 async def test_what_an_operator_has_reset_since_stays_reset(tmp_path: Path) -> None:
     async with served(tmp_path) as (broker, client):
         await fill(client, 20)

@@ -155,6 +155,28 @@ async def test_a_value_that_cannot_be_kept_is_refused_and_not_shown(
         assert (await client.call(100, namespace="N", key="k", value="x" * 4_200_000)).code == 1
 
 
+@in_loop
+async def test_a_deletion_is_written_when_nobody_knows_what_the_file_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new value was renamed into place, the sync of the directory failed: it was refused, and
+    the deletion of a key that memory did not have was answered without a write."""
+    path = tmp_path / "kv.json"
+
+    def not_synced(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    async with name_server(kvConfigPath=path) as server, Client(server.port) as client:
+        await client.call(100, namespace="N", key="other", value="v")
+        monkeypatch.setattr(atomic_file, "sync_directory", not_synced)
+        assert (await client.call(100, namespace="N", key="k", value="v")).code == 1
+        assert b'"k"' in path.read_bytes()
+        assert (await client.call(102, namespace="N", key="k")).code == 1
+        monkeypatch.undo()
+        assert (await client.call(102, namespace="N", key="k")).code == 0
+    assert path.read_bytes() == b'{"configTable":{"N":{"other":"v"}}}'
+
+
 @pytest.mark.parametrize("content", [b"{", b"[]", b'{"configTable":{"N":[]}}', b"{}"])
 @in_loop
 async def test_a_file_of_values_that_is_damaged_stops_the_start(
