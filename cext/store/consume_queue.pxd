@@ -18,9 +18,9 @@ Chunks are 1 KiB, linked oldest to newest, 50 units each; only the last one may 
 Example: a queue of 120 units of which the writer has confirmed 100 has chunks 0-49, 50-99, 100-149;
 the first two may be given back, the third holds 20 units and takes the next 30.
 
-Every field belongs to the reactor thread. The writer reads topic, queue_id and serial (never
-changed) and the units of the chunks it was handed (never changed either, since units are only
-added).
+Every field belongs to the reactor thread, but for `filed` and `filed_at`, which are the writer's.
+It reads topic, queue_id and serial (never changed) and the units of the chunks it was handed (never
+changed either, since units are only added).
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -39,6 +39,14 @@ cdef struct QueueEntry:
     int64_t physical_offset         # commit log position of the record
     int64_t tags_code               # Java hash of the tag; due time in ms of a scheduled message
     int32_t size                    # bytes of the record; 0: a blank unit, skip it
+
+# What the files of one queue hold, said by who wrote them and not by the files (queue_ends.pxd).
+cdef struct QueueEnds:
+    int64_t min_offset              # first logical offset that is kept
+    int64_t first_physical          # log offset of its record; -1: no unit, or not known
+    int64_t end_offset              # one above the last unit
+    int64_t last_physical           # log offset of the last unit's record; -1: as above
+    int32_t last_size               # bytes of that record
 
 cdef struct Chunk:
     Chunk* next                     # newer; NULL at the tail
@@ -70,6 +78,8 @@ cdef struct Queue:
     uint32_t in_flight              # jobs the writer has not answered
     uint32_t index                  # position in the store's list of queues
     int32_t topic_length            # bytes of topic
+    QueueEnds filed                 # writer: units that it has put into files, or found there
+    int64_t filed_at                # writer: place in its list of queues + 1; 0: not in it
     char* topic                     # owned, follows the struct; a NUL closes it
 
 # Memory for chunks: a part of the shard's arena, touched from the low end as needed.

@@ -43,18 +43,27 @@ cdef class QueueFiles:
 
     # Descriptor of an existing file, or NOT_FOUND | IO_ERROR.
     cdef int open_file(self, const QueueName* name, int64_t file) noexcept nogil
-    # Descriptor of a file that is made when missing; units before `index` that were never
+    # Descriptor of a file that is made when missing; units just before `index` that were never
     # written become blanks. Or NO_SPACE | IO_ERROR.
     cdef int create_file(self, const QueueName* name, int64_t file, int64_t index) noexcept nogil
-    # Writes units [offset, offset + count), the first of them in `chunk`. OK | NO_SPACE | IO_ERROR.
+    # Writes units [offset, offset + count), the first of them in `chunk`. Of the units before it
+    # only those below the queue's `min_offset` may become blanks: zeros among the others are damage,
+    # and a blank would have consumers pass their messages. OK | NO_SPACE | IO_ERROR.
     cdef int write_units(self, const QueueName* name, const Chunk* chunk, int64_t offset,
-                         int64_t count) noexcept nogil
+                         int64_t count, int64_t min_offset) noexcept nogil
+    # Writes units that are already in file form, all of one file. OK | NO_SPACE | IO_ERROR.
+    cdef int write_block(self, const QueueName* name, const uint8_t* units, int64_t offset,
+                         int64_t count, int64_t min_offset) noexcept nogil
     # Reads up to `count` units from one file in file form; returns how many (0: past the file's
     # end), NOT_FOUND, IO_ERROR, or ABSENT when `no_wait` and the page cache has none of them.
     cdef int read_units(self, const QueueName* name, int64_t offset, int32_t count, bint no_wait,
                         uint8_t* out) noexcept nogil
     # Sets every unit from `offset` to the end of its file to zero. OK | IO_ERROR | NOT_FOUND.
     cdef int clear_from(self, const QueueName* name, int64_t offset) noexcept nogil
+    # Gives a file its right length. OK | IO_ERROR | NOT_FOUND.
+    cdef int fit_file(self, const QueueName* name, int64_t file) noexcept nogil
+    # 1 when some page of the file behind the one with unit `offset` was written, 0, or a Status.
+    cdef int has_data_behind(self, const QueueName* name, int64_t offset) noexcept nogil
     # Removes one file; the directories with the last one. OK | NOT_FOUND | IO_ERROR.
     cdef int remove_file(self, const QueueName* name, int64_t file) noexcept nogil
     # Removes all files of a queue and its directory (and the topic's, when it is the last).

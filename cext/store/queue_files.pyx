@@ -11,7 +11,8 @@ wants them durable syncs the file system and remembers how far (queue_store, che
 Example: write_units(offset 299,990, count 20) writes ten units at the end of file 0 and ten at the
 start of file 1, which it makes.
 """
-from libc.errno cimport EAGAIN, EDQUOT, EEXIST, EINTR, ENOENT, ENOSPC, EOPNOTSUPP, errno
+from libc.errno cimport (
+    EAGAIN, EDQUOT, EEXIST, EINTR, ENOENT, ENOSPC, ENXIO, EOPNOTSUPP, errno)
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset, strlen
@@ -45,9 +46,11 @@ cdef extern from "dirent.h" nogil:
 
 cdef extern from "unistd.h" nogil:
     int SEEK_END
+    int SEEK_DATA
 
 cdef enum:
     PATH_BYTES = 4096
+    PAGE_BYTES = 4096
     DIRECTORY_BYTES_MAX = 3700      # leaves room for topic, queue id and file name
     PARTS_MAX = 256                 # chunks in one pwritev: 12,800 units
     BLANK_RUN = 200                 # units in one write of blanks
@@ -290,7 +293,7 @@ cdef class QueueFiles:
     # ---- units
 
     cdef int write_units(self, const QueueName* name, const Chunk* chunk, int64_t offset,
-                         int64_t count) noexcept nogil:
+                         int64_t count, int64_t min_offset) noexcept nogil:
         cdef iovec parts[PARTS_MAX]
         cdef int64_t index, here, units
         cdef const Chunk* source
@@ -298,7 +301,8 @@ cdef class QueueFiles:
         cdef int fd, used
         while count > 0:
             index = offset % self.entries_per_file
-            fd = self.create_file(name, offset // self.entries_per_file, index)
+            fd = self.create_file(name, offset // self.entries_per_file,
+                                  min(index, min_offset - offset + index))
             if fd < 0:
                 return fd
             while offset >= chunk.first_offset + CHUNK_UNITS:
@@ -328,6 +332,25 @@ cdef class QueueFiles:
             # After a short write the unit that was cut is simply written again.
             offset += written // UNIT_BYTES
             count -= written // UNIT_BYTES
+        return Status.OK
+
+    cdef int write_block(self, const QueueName* name, const uint8_t* units, int64_t offset,
+                         int64_t count, int64_t min_offset) noexcept nogil:
+        cdef int64_t index = offset % self.entries_per_file
+        cdef int64_t done = 0
+        cdef ssize_t written
+        cdef int fd = self.create_file(name, offset // self.entries_per_file,
+                                       min(index, min_offset - offset + index))
+        if fd < 0:
+            return fd
+        while done < count * UNIT_BYTES:
+            self.writes += 1
+            written = pwrite(fd, units + done, <size_t> (count * UNIT_BYTES - done),
+                             index * UNIT_BYTES + done)
+            if written > 0:
+                done += written
+            elif written < 0 and errno != EINTR:
+                return self._fail()
         return Status.OK
 
     cdef int read_units(self, const QueueName* name, int64_t offset, int32_t count, bint no_wait,
@@ -364,6 +387,23 @@ cdef class QueueFiles:
         if ftruncate(fd, at) != 0 or ftruncate(fd, self.file_bytes) != 0:
             return self._fail()
         return Status.OK
+
+    cdef int fit_file(self, const QueueName* name, int64_t file) noexcept nogil:
+        cdef int fd = self.open_file(name, file)
+        if fd < 0:
+            return fd
+        return Status.OK if ftruncate(fd, self.file_bytes) == 0 else self._fail()
+
+    cdef int has_data_behind(self, const QueueName* name, int64_t offset) noexcept nogil:
+        cdef int fd = self.open_file(name, offset // self.entries_per_file)
+        cdef int64_t at = (offset % self.entries_per_file) * UNIT_BYTES
+        if fd < 0:
+            return fd
+        at += PAGE_BYTES - at % PAGE_BYTES
+        if at >= self.file_bytes:
+            return 0
+        # What the file system does not know counts as written.
+        return lseek(fd, at, SEEK_DATA) >= 0 or errno != ENXIO
 
     # ---- directories
 

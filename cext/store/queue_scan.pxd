@@ -12,11 +12,15 @@ torn write looks otherwise: its size is 0 and zeros follow.
 
 A blank unit (0, MAX31, 0) in the way answers as the next unit to its right would.
 
+Where something else says what the files hold (queue_ends.pxd, or the log itself) nothing is
+searched: check_queue() compares.
+
 Example: log min 400 -> min offset is the unit of 600; cut at 9,000 -> everything from the first
 unit at or above 9,000 becomes zero.
 """
 from libc.stdint cimport int64_t, uint8_t
 
+from cext.store.consume_queue cimport QueueEnds, QueueEntry
 from cext.store.queue_files cimport QueueFiles, QueueName
 
 cdef struct QueueState:
@@ -28,13 +32,20 @@ cdef struct QueueState:
     int64_t last_size           # its size in bytes
     int64_t odd_names           # entries of the directory that are not queue files
     uint8_t damaged             # files missing, of a wrong length, or a garbled unit: rebuild it
-    int64_t garbled_offset      # of the garbled unit; -1: none
-    uint8_t mended              # the last file was empty or short (crash while it was made)
+    int64_t garbled_offset      # of the garbled unit, or where units are missing; -1: none
+    uint8_t known               # `ends` says what the files must hold
+    QueueEnds ends
+    uint8_t mended              # the last file was empty or short (crash while it was made), or long
 
 # Lowest index in [low, high) of `file` whose unit is no unit, or whose record lies at or above
 # `log_offset`; `high` when there is none. Below 0: a Status.
 cdef int64_t first_unit(QueueFiles files, const QueueName* name, int64_t file, int64_t low,
                         int64_t high, int64_t log_offset) noexcept nogil
+# Compares the files with state.ends and fills everything; units above the end are cut. Looked at
+# are the names and lengths of the files and the units around both ends: a whole page each.
+# OK | IO_ERROR.
+cdef int check_queue(QueueFiles files, const QueueName* name, int64_t log_min,
+                     QueueState* state) noexcept nogil
 # Fills everything but min_offset. OK | IO_ERROR; a queue without files is OK.
 cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) noexcept nogil
 # Cuts all units whose record lies at or above `log_offset`, deleting files that become empty.
@@ -43,6 +54,10 @@ cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) 
 cdef int cut_queue(QueueFiles files, const QueueName* name, QueueState* state, int64_t log_offset,
                    bint thorough) noexcept nogil
 # Deletes files whose last unit lies below `log_min` (never the highest file) and finds the first
-# offset that is kept; units at and above `end_offset` are not looked at. OK | IO_ERROR.
+# offset that is kept; units at and above `end_offset` are not looked at. OK | IO_ERROR | CORRUPT:
+# units there cannot be right, nothing is known.
 cdef int trim_files(QueueFiles files, const QueueName* name, int64_t log_min, int64_t end_offset,
                     int64_t* min_offset) noexcept nogil
+# 1 and the unit, 0 past the end of a short file, or a Status below 0.
+cdef int load_one(QueueFiles files, const QueueName* name, int64_t offset,
+                  QueueEntry* entry) noexcept nogil

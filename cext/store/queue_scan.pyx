@@ -2,13 +2,15 @@
 
 Reads may block; nothing here runs in the reactor while it serves.
 """
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memset
 
 from cext.base.status cimport Status
-from cext.store.consume_queue cimport QueueEntry, UNIT_BYTES, unit_is_blank, unit_load
+from cext.store.consume_queue cimport (
+    BLANK_SIZE, QueueEnds, QueueEntry, UNIT_BYTES, unit_is_blank, unit_load)
 
 cdef enum:
+    LOW_UNITS = 16                  # looked at before the first unit kept
     BLOCK_UNITS = 204               # one page: the last step of a search reads it whole
 
 cdef int64_t ANY_OFFSET = 0x7FFFFFFFFFFFFFFF
@@ -106,11 +108,20 @@ cdef int64_t scan_past_blanks(QueueFiles files, const QueueName* name, int64_t b
     return high
 
 
+cdef void begin_state(QueueState* state) noexcept nogil:
+    """All but what is known beforehand."""
+    cdef QueueEnds ends = state.ends
+    cdef uint8_t known = state.known
+    memset(state, 0, sizeof(QueueState))
+    state.first_file = state.last_file = state.last_physical = state.garbled_offset = -1
+    state.known = known
+    state.ends = ends
+
+
 cdef int scan_queue(QueueFiles files, const QueueName* name, QueueState* state) noexcept nogil:
     cdef int64_t count, length, index
     cdef int status
-    memset(state, 0, sizeof(QueueState))
-    state.last_physical = state.garbled_offset = -1
+    begin_state(state)
     status = files.list_files(name, &state.first_file, &state.last_file, &count, &state.odd_names)
     if status == Status.NOT_FOUND:
         return Status.OK
@@ -257,6 +268,13 @@ cdef int trim_files(QueueFiles files, const QueueName* name, int64_t log_min, in
             return status
         if status == 0 or is_over(&entry, log_min):
             break
+        # A unit that is damaged may lie; two in a row do not.
+        if files.entries_per_file > 1:
+            status = load_one(files, name, (first + 1) * files.entries_per_file - 2, &entry)
+            if status < 0:
+                return status
+            if status == 0 or is_over(&entry, log_min):
+                return Status.CORRUPT
         status = files.remove_file(name, first)
         if status != Status.OK and status != Status.NOT_FOUND:
             return status
@@ -268,5 +286,214 @@ cdef int trim_files(QueueFiles files, const QueueName* name, int64_t log_min, in
     index = first_unit(files, name, first, 0, high, log_min)
     if index < 0:
         return <int> index
-    min_offset[0] = first * files.entries_per_file + index
+    status = check_low(files, name, first * files.entries_per_file, index, high, log_min)
+    if status == Status.OK:
+        min_offset[0] = first * files.entries_per_file + index
+    return status
+
+
+cdef int check_low(QueueFiles files, const QueueName* name, int64_t base, int64_t index,
+                   int64_t high, int64_t log_min) noexcept nogil:
+    """OK, or CORRUPT when a damaged unit has led the search for the first one kept: the units
+    around it are not in the order of the log, or two that are not kept do not lie before it."""
+    cdef uint8_t units[LOW_UNITS * UNIT_BYTES]
+    cdef int64_t start = max(index - LOW_UNITS + 1, <int64_t> 0)
+    cdef int64_t count = min(index + 1, high) - start
+    cdef QueueEntry entry
+    cdef int got = files.read_units(name, base + start, <int32_t> count, False, units)
+    if got < 0:
+        return got
+    if got < count or first_misfit(units, count) < count:
+        return Status.CORRUPT
+    if index - start >= 2:
+        unit_load(units + (index - 2 - start) * UNIT_BYTES, &entry)
+        if is_over(&entry, log_min):
+            return Status.CORRUPT
     return Status.OK
+
+
+# ---- compared with what is known
+
+cdef enum:
+    BEFORE_UNITS = 150              # looked at below an end
+    TAIL_UNITS = BEFORE_UNITS + BLOCK_UNITS + 1
+
+
+cdef int bad(QueueState* state, int64_t offset) noexcept nogil:
+    state.damaged = 1
+    state.garbled_offset = offset
+    return Status.OK
+
+
+cdef int64_t first_misfit(const uint8_t* units, int64_t count) noexcept nogil:
+    """Index of the first unit that does not lie behind the one before it; `count`: none."""
+    cdef QueueEntry entry
+    cdef int64_t i, end = 0
+    for i in range(count):
+        unit_load(units + i * UNIT_BYTES, &entry)
+        if unit_is_blank(&entry):
+            continue
+        if entry.size <= 0 or entry.physical_offset < end:
+            return i
+        end = entry.physical_offset + entry.size
+    return count
+
+
+cdef int check_files(QueueFiles files, const QueueName* name, int64_t from_file, int64_t end_file,
+                     QueueState* state) noexcept nogil:
+    """All there, all of the right length?"""
+    cdef int64_t per_file = files.entries_per_file
+    cdef int64_t file, length, units
+    cdef int status
+    for file in range(from_file, end_file + 1):
+        length = files.file_length(name, file)
+        if length == Status.NOT_FOUND:
+            return bad(state, file * per_file)
+        if length < 0:
+            return <int> length
+        if length == files.file_bytes:
+            continue
+        state.mended = 1
+        units = length // UNIT_BYTES
+        if length < files.file_bytes and (file < end_file
+                                          or units <= (state.ends.end_offset - 1) % per_file):
+            return bad(state, file * per_file + units)
+        status = files.fit_file(name, file)
+        if status != Status.OK:
+            return status
+    return Status.OK
+
+
+cdef int check_tail(QueueFiles files, const QueueName* name, int64_t low,
+                    QueueState* state) noexcept nogil:
+    """The last units are what is known of them, and behind them is nothing."""
+    cdef uint8_t units[TAIL_UNITS * UNIT_BYTES]
+    cdef const QueueEnds* ends = &state.ends
+    cdef int64_t last = ends.end_offset - 1
+    cdef int64_t base = last - last % files.entries_per_file
+    cdef int64_t start = max(base, low, last - BEFORE_UNITS + 1)
+    cdef int64_t count = min(<int64_t> TAIL_UNITS, base + files.entries_per_file - start)
+    cdef int64_t at, i
+    cdef QueueEntry entry
+    cdef bint dirty = False
+    cdef int got = files.read_units(name, start, <int32_t> count, False, units)
+    if got < 0:
+        return got
+    if got <= last - start:
+        return bad(state, start + got)
+    at = first_misfit(units, last - start + 1)
+    if at <= last - start:
+        return bad(state, start + at)
+    unit_load(units + (last - start) * UNIT_BYTES, &entry)
+    if entry.physical_offset != ends.last_physical or entry.size != ends.last_size:
+        return bad(state, last)
+    if low == ends.min_offset and low == start:
+        unit_load(units, &entry)
+        if entry.physical_offset != ends.first_physical:
+            return bad(state, low)
+    for i in range((last - start + 1) * UNIT_BYTES, got * UNIT_BYTES):
+        dirty |= units[i] != 0
+    got = 1 if dirty else files.has_data_behind(name, last)
+    if got < 0:
+        return got
+    if got and (last + 1) % files.entries_per_file != 0:
+        return files.clear_from(name, last + 1)
+    return Status.OK
+
+
+cdef int check_head(QueueFiles files, const QueueName* name, int64_t low,
+                    QueueState* state) noexcept nogil:
+    cdef uint8_t units[BEFORE_UNITS * UNIT_BYTES]
+    cdef int64_t count = min(<int64_t> BEFORE_UNITS, state.ends.end_offset - low,
+                             files.entries_per_file - low % files.entries_per_file)
+    cdef QueueEntry entry
+    cdef int64_t at
+    cdef int got = files.read_units(name, low, <int32_t> count, False, units)
+    if got < 0:
+        return got
+    at = first_misfit(units, min(<int64_t> got, count))
+    if at < count:
+        return bad(state, low + at)
+    unit_load(units, &entry)
+    if low == state.ends.min_offset and entry.physical_offset != state.ends.first_physical:
+        return bad(state, low)
+    return Status.OK
+
+
+cdef int cut_files(QueueFiles files, const QueueName* name, int64_t end_file,
+                   QueueState* state) noexcept nogil:
+    """Removes the files above `end_file`: what they hold is dispatched again."""
+    cdef int64_t count
+    cdef int status = files.list_files(name, &state.first_file, &state.last_file, &count,
+                                       &state.odd_names)
+    while status == Status.OK and state.last_file > end_file:
+        status = files.remove_file(name, state.last_file)
+        if status == Status.OK:
+            status = files.list_files(name, &state.first_file, &state.last_file, &count,
+                                      &state.odd_names)
+    return status
+
+
+cdef int remove_old(QueueFiles files, const QueueName* name, int64_t below,
+                    QueueState* state) noexcept nogil:
+    cdef int status
+    while state.first_file < below:
+        status = files.remove_file(name, state.first_file)
+        if status != Status.OK and status != Status.NOT_FOUND:
+            return status
+        state.first_file += 1
+    return Status.OK
+
+
+cdef int check_queue(QueueFiles files, const QueueName* name, int64_t log_min,
+                     QueueState* state) noexcept nogil:
+    cdef const QueueEnds* ends = &state.ends
+    cdef int64_t per_file = files.entries_per_file
+    cdef int64_t end_file = max(ends.end_offset - 1, <int64_t> 0) // per_file
+    cdef int64_t low = ends.end_offset
+    cdef bint alive = ends.end_offset > ends.min_offset and (
+        ends.last_physical >= log_min or ends.last_size == BLANK_SIZE)
+    cdef int status
+    begin_state(state)
+    state.min_offset = state.end_offset = ends.end_offset
+    status = cut_files(files, name, end_file, state)
+    if status == Status.NOT_FOUND:
+        state.first_file = state.last_file = -1
+        return bad(state, ends.min_offset) if alive else <int> Status.OK
+    if status != Status.OK:
+        return status
+    if not alive:
+        # Nothing in these files is read again. They stay because they tell RocketMQ's brokers where
+        # the queue ends.
+        status = check_files(files, name, end_file, end_file, state)
+        if status != Status.OK or not state.damaged:
+            return status
+        state.damaged = 0
+        state.mended = 1
+        state.garbled_offset = state.first_file = state.last_file = -1
+        return files.remove_queue(name)
+    if ends.first_physical >= log_min or ends.min_offset // per_file == end_file:
+        status = check_files(files, name, ends.min_offset // per_file, end_file, state)
+    else:
+        status = check_files(files, name, max(state.first_file, ends.min_offset // per_file),
+                             end_file, state)
+    if status != Status.OK or state.damaged:
+        return status
+    low = ends.min_offset
+    if ends.first_physical < log_min and ends.first_physical >= 0:
+        status = trim_files(files, name, log_min, ends.end_offset, &low)
+        if status == Status.CORRUPT:
+            return bad(state, max(ends.min_offset, state.first_file * per_file))
+        if status != Status.OK:
+            return status
+        low = max(low, ends.min_offset)
+    status = check_tail(files, name, low, state)
+    if status == Status.OK and not state.damaged and low < ends.end_offset - BEFORE_UNITS:
+        status = check_head(files, name, low, state)
+    if status != Status.OK or state.damaged:
+        return status
+    state.min_offset = low
+    state.last_file = end_file
+    state.last_physical = ends.last_physical
+    state.last_size = ends.last_size
+    return remove_old(files, name, low // per_file, state)

@@ -66,6 +66,11 @@ cdef class QueueStore(QueueTable):
     cdef Mark synced_mark               # newest good sync that the log has caught up with
     cdef int64_t last_run_ms, last_run_log_end, last_sync_ms
     cdef bint sync_open
+    cdef bint sync_asked                # the syncer was told: what is pinned is written
+    cdef bint ends_pinned               # and was written well
+    cdef bint want_ends                 # write queueEnds at the next barrier (queue_ends.pxd)
+    cdef int64_t ends_log_offset        # log offset of the newest one asked for
+    cdef int64_t ends_ms                # and when
     cdef int64_t trim_at                # next queue of a trim under way; -1: none
     cdef int64_t trim_log_min           # start of the log for it
     cdef int checkpoint_fd
@@ -108,13 +113,18 @@ cdef class QueueStore(QueueTable):
     cdef void _continue_run(self) noexcept nogil
     cdef void _continue_trim(self) noexcept nogil
     cdef void _send_checkpoint(self) noexcept nogil
+    cdef QueueJob* _ends_job(self, int32_t kind) noexcept nogil
+    cdef bint _send_ends(self) noexcept nogil
+    cdef void _sync_done(self, int64_t log_durable) noexcept nogil
+    cdef QueueJob* _wait_for_job(self, int32_t kind, Queue* queue) noexcept nogil
     cdef int _reclaim(self, int64_t wanted) noexcept nogil
     cdef int _write_here(self) noexcept nogil
     cdef int _persist_here(self, Queue* queue) noexcept nogil
     cdef QueueJob* _take_job(self, int32_t kind, Queue* queue) noexcept nogil
     cdef void _push(self, QueueJob* job) noexcept nogil
     cdef void _free_queue(self, Queue* queue) noexcept nogil
-    # Recovery only: where the files of a queue end and begin.
+    # Recovery only: where the files of a queue end and begin. What its first and last unit are is
+    # not known to the writer then (Queue.filed).
     cdef void set_range(self, Queue* queue, int64_t min_offset, int64_t end_offset,
                         bint has_file) noexcept nogil
 

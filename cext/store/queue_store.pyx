@@ -13,7 +13,7 @@ import os
 
 from libc.errno cimport errno
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcmp, memset
+from libc.string cimport memcmp, memcpy, memset
 from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDWR, open
 from posix.unistd cimport close
 
@@ -22,11 +22,13 @@ from cext.base.clock cimport monotonic_us
 from cext.base.status cimport raise_status
 from cext.store.checkpoint cimport checkpoint_read
 from cext.store.consume_queue cimport (
-    UNIT_BYTES, Chunk, QueueEntry, chunk_take, queue_add_chunk, queue_chunk_at, queue_destroy,
+    UNIT_BYTES, Chunk, QueueEnds, QueueEntry, chunk_take, queue_add_chunk, queue_chunk_at, queue_destroy,
     queue_release, unit_load, unit_store)
 from cext.store.queue_files cimport QueueName, name_of
 from cext.store.queue_table cimport QueueTable, queue_array_grow
-from cext.store.queue_writer cimport JOB_BARRIER, JOB_CHECKPOINT, JOB_DROP, JOB_TRIM, JOB_WRITE
+from cext.store.queue_writer cimport (
+    JOB_BARRIER, JOB_CHECKPOINT, JOB_DROP, JOB_ENDS, JOB_KEEP_ENDS, JOB_NOTE, JOB_PIN_ENDS,
+    JOB_TRIM, JOB_WRITE, ends_of_chunks)
 
 cdef enum:
     JOBS = 4096                     # ring capacity and number of job structs
@@ -38,6 +40,10 @@ cdef enum:
     WRITER_FILES = 1024             # descriptors of the writer
     SYNC_FILES = 64                 # descriptors for writes of last resort
     LAST_RESORT_WAIT_MS = 2000      # longest the reactor waits for the writer when all else failed
+
+
+cdef bytes ends_path(bytes checkpoint_path):
+    return os.path.join(os.path.dirname(checkpoint_path), b"queueEnds")
 
 
 cdef class QueueStore(QueueTable):
@@ -64,6 +70,8 @@ cdef class QueueStore(QueueTable):
         self.writer = QueueWriter(
             QueueFiles(self.directory, entries_per_file, WRITER_FILES, True), JOBS,
             self.checkpoint_fd)
+        if checkpoint_path is not None:
+            self.writer.keep_ends(ends_path(os.fsencode(checkpoint_path)))
         cdef int64_t i
         for i in range(JOBS):
             self.job_memory[i].next_free = self.free_jobs
@@ -87,6 +95,7 @@ cdef class QueueStore(QueueTable):
         """The checkpoint file to keep, made when missing; before start()."""
         self._open_checkpoint(os.fsencode(path))
         self.writer.checkpoint_fd = self.checkpoint_fd
+        self.writer.keep_ends(ends_path(os.fsencode(path)))
 
     def start(self):
         """Starts the writer and sync threads."""
@@ -127,12 +136,9 @@ cdef class QueueStore(QueueTable):
         if queue.has_file:
             self.file_count -= 1
         queue.deleted = 1
-        self.want_run = True        # the checkpoint must soon know of one queue less
-        job = self._take_job(JOB_DROP, queue)
-        while job == NULL:
-            self.writer.wait_done(10)
-            self._collect(0)
-            job = self._take_job(JOB_DROP, queue)
+        # Checkpoint and queueEnds must soon know of one queue less.
+        self.want_run = self.want_ends = True
+        job = self._wait_for_job(JOB_DROP, queue)
         self.drops += 1
         self._push(job)
         self.writer.wake()
@@ -241,18 +247,23 @@ cdef class QueueStore(QueueTable):
 
     cdef int _persist_here(self, Queue* queue) noexcept nogil:
         cdef int64_t count = queue.max_offset - queue.persisted_offset
+        cdef Chunk* chunk = queue_chunk_at(queue, queue.persisted_offset)
         cdef QueueName name = name_of(queue)
+        cdef QueueJob* job
         cdef int status
         if count == 0:
             return Status.OK
-        status = self.sync_files.write_units(
-            &name, queue_chunk_at(queue, queue.persisted_offset), queue.persisted_offset, count)
+        status = self.sync_files.write_units(&name, chunk, queue.persisted_offset, count,
+                                             queue.min_offset)
         if status != Status.OK:
             self.counts.write_failures += 1
             self.counts.last_errno = self.sync_files.last_errno
             return status
         self.counts.sync_writes += 1
         self.counts.units_persisted += count
+        job = self._wait_for_job(JOB_NOTE, queue)
+        ends_of_chunks(chunk, queue.persisted_offset, count, &job.ends)
+        self._push(job)
         queue.persisted_offset = queue.handed_offset = queue.max_offset
         if not queue.has_file:
             queue.has_file = 1
@@ -273,6 +284,14 @@ cdef class QueueStore(QueueTable):
             queue.in_flight += 1
         return job
 
+    cdef QueueJob* _wait_for_job(self, int32_t kind, Queue* queue) noexcept nogil:
+        cdef QueueJob* job = self._take_job(kind, queue)
+        while job == NULL:
+            self.writer.wait_done(10)
+            self._collect(0)
+            job = self._take_job(kind, queue)
+        return job
+
     cdef void _push(self, QueueJob* job) noexcept nogil:
         if self.writer.writer_runs:
             # As many jobs as ring slots: the ring cannot be full.
@@ -287,15 +306,25 @@ cdef class QueueStore(QueueTable):
         while job != NULL:
             self._complete(job)
             job = self.writer.pop_done()
-        if self.sync_open and load_acquire_i64(&self.writer.sync_done) == self.writer.sync_wanted:
-            if self.writer.sync_errno != 0:
-                self.counts.last_errno = self.writer.sync_errno
-                self.sync_open = False
-            elif log_durable >= self.sync_mark.log_offset:
-                self.sync_open = False
-                self.synced_mark = self.sync_mark
-                self.synced_log_offset = self.sync_mark.log_offset
-                self._send_checkpoint()
+        if (self.sync_open and self.sync_asked
+                and load_acquire_i64(&self.writer.sync_done) == self.writer.sync_wanted):
+            self._sync_done(log_durable)
+
+    cdef void _sync_done(self, int64_t log_durable) noexcept nogil:
+        cdef QueueJob* job
+        if self.writer.sync_errno != 0:
+            self.counts.last_errno = self.writer.sync_errno
+            self.sync_open = False
+        elif log_durable >= self.sync_mark.log_offset:
+            if self.ends_pinned:
+                job = self._take_job(JOB_KEEP_ENDS, NULL)
+                if job == NULL:
+                    return                  # the next turn has one
+                self._push(job)
+            self.sync_open = False
+            self.synced_mark = self.sync_mark
+            self.synced_log_offset = self.sync_mark.log_offset
+            self._send_checkpoint()
 
     cdef void _complete(self, QueueJob* job) noexcept nogil:
         cdef Queue* queue = job.queue
@@ -305,6 +334,12 @@ cdef class QueueStore(QueueTable):
             self._written(job)
         elif job.kind == JOB_BARRIER:
             self._barrier_done()
+        elif job.kind == JOB_PIN_ENDS:
+            self.ends_pinned = job.status == Status.OK
+            self.sync_asked = True
+            self.writer.ask_sync()
+        elif job.kind == JOB_ENDS:
+            self.want_ends = self.want_ends or job.status != Status.OK
         elif job.kind == JOB_TRIM:
             self._trimmed(job)
         elif job.kind == JOB_DROP:
@@ -417,14 +452,21 @@ cdef class QueueStore(QueueTable):
             self.persisted_log_offset = self.run_mark.log_offset
             self.counts.last_errno = 0
             self._send_checkpoint()
+            if (self.want_ends or self.run_mark.stamp_ms - self.ends_ms >= self.sync_interval_ms
+                    or self.run_mark.log_offset - self.ends_log_offset >= self.run_log_bytes):
+                self._send_ends()
 
     cdef void _begin_sync(self, int64_t now_ms) noexcept nogil:
         self.last_sync_ms = now_ms
         if not self.writer.syncer_runs:
             return
+        cdef QueueJob* job = self._ends_job(JOB_PIN_ENDS)
+        if job == NULL:
+            return
         self.sync_mark = self.persisted_mark
         self.sync_open = True
-        self.writer.ask_sync()
+        self.sync_asked = False             # first that file: the sync must find all of it
+        self._push(job)
 
     cdef void _send_checkpoint(self) noexcept nogil:
         cdef QueueJob* job
@@ -443,6 +485,25 @@ cdef class QueueStore(QueueTable):
         if self.index_safe_ms != NULL:
             job.fields.index_ms = load_acquire_i64(self.index_safe_ms)
         self._push(job)
+
+    cdef QueueJob* _ends_job(self, int32_t kind) noexcept nogil:
+        cdef QueueJob* job = self._take_job(kind, NULL)
+        if job != NULL:
+            memcpy(job.fields.boot_id, self.checkpoint.boot_id, 16)
+            job.fields.persisted_offset = self.persisted_mark.log_offset
+            job.fields.persisted_anchor = self.persisted_mark.anchor
+        return job
+
+    cdef bint _send_ends(self) noexcept nogil:
+        """Has queueEnds written, which holds for the newest barrier. False: no job is left."""
+        cdef QueueJob* job = self._ends_job(JOB_ENDS)
+        self.want_ends = job == NULL
+        if job == NULL:
+            return False
+        self.ends_log_offset = self.persisted_mark.log_offset
+        self.ends_ms = self.persisted_mark.stamp_ms
+        self._push(job)
+        return True
 
     cdef void drop_below(self, int64_t log_min) noexcept nogil:
         self.trim_log_min = log_min
@@ -511,6 +572,7 @@ cdef class QueueStore(QueueTable):
             self.writer.wait_done(20)
             self._collect(log_durable)
         self._send_checkpoint()
+        self._send_ends()
         self.writer.wake()
         return Status.OK
 
@@ -518,6 +580,7 @@ cdef class QueueStore(QueueTable):
 
     cdef void set_range(self, Queue* queue, int64_t min_offset, int64_t end_offset,
                         bint has_file) noexcept nogil:
+        cdef QueueEnds ends
         queue.min_offset = min_offset
         queue.max_offset = queue.next_offset = end_offset
         queue.handed_offset = queue.persisted_offset = end_offset
@@ -526,6 +589,14 @@ cdef class QueueStore(QueueTable):
         if queue.has_file and not has_file:
             self.file_count -= 1
         queue.has_file = has_file
+        if end_offset == 0:
+            self.writer.forget_filed(queue)
+            return
+        ends.min_offset = min_offset
+        ends.end_offset = end_offset
+        ends.first_physical = ends.last_physical = -1
+        ends.last_size = 0
+        self.writer.set_filed(queue, &ends)
 
     # ---- Python's view: tests, tools, recovery
 

@@ -11,6 +11,9 @@ over again (they are still in memory). A BARRIER behind it does not count (queue
 log offset of its run does not become a safe restart point. Nothing is lost, because queue files
 are derived from the commit log.
 
+The writer alone knows what is in the files (Queue.filed): it writes it down for all of them
+(queue_ends.pxd), so that the next start need not believe the files.
+
 Beside the writer a second thread calls syncfs on the queue directory when asked (once a minute and
 at stop), so that a slow disk never holds up the writer.
 
@@ -22,7 +25,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from cext.memory.spsc_ring cimport SpscRing
 from cext.store.checkpoint cimport CheckpointFields
-from cext.store.consume_queue cimport Chunk, Queue
+from cext.store.consume_queue cimport Chunk, Queue, QueueEnds
 from cext.store.queue_files cimport QueueFiles, QueueName
 
 cdef enum JobKind:
@@ -31,6 +34,10 @@ cdef enum JobKind:
     JOB_CHECKPOINT = 3  # write `fields` to the checkpoint file
     JOB_TRIM = 4        # log starts at `log_offset`: delete old files, find the first unit kept
     JOB_DROP = 5        # remove all files of `queue`, which is out of the table
+    JOB_NOTE = 6        # the reactor itself has written units of `queue`: `ends` says which
+    JOB_ENDS = 7        # write what all queues hold to queueEnds; fields: as of which log offset
+    JOB_PIN_ENDS = 8    # the same to a file that JOB_KEEP_ENDS makes queueEnds.synced after a sync
+    JOB_KEEP_ENDS = 9
 
 cdef struct QueueJob:
     int32_t kind
@@ -41,7 +48,8 @@ cdef struct QueueJob:
     int64_t offset              # WRITE: first unit. TRIM: min_offset; out: the new one
     int64_t count               # WRITE: units. TRIM: persisted_offset, end of what is in files
     int64_t log_offset          # TRIM: min offset of the log
-    CheckpointFields fields     # CHECKPOINT
+    CheckpointFields fields     # CHECKPOINT, ENDS
+    QueueEnds ends              # NOTE
     QueueJob* next_free         # reactor's list of unused jobs
 
 cdef struct Sleeper:
@@ -61,6 +69,14 @@ cdef class QueueWriter:
     cdef int32_t sync_errno             # of the sync `sync_done`; 0 when it went well
     cdef QueueFiles files               # writer's own
     cdef int checkpoint_fd              # -1: no checkpoint file
+    cdef bytes ends_name                # path of queueEnds; empty: none is kept
+    cdef tuple ends_names               # keeps the next ones alive
+    cdef const char* ends_path          # queueEnds; NULL: none is kept
+    cdef const char* temporary_path
+    cdef const char* pinned_path
+    cdef const char* synced_path
+    cdef Queue** filed                  # queues of which something is known; owned
+    cdef int64_t filed_count, filed_slots
     cdef int32_t writer_runs            # 1 while run_writer is in its loop
     cdef int32_t syncer_runs
     cdef object threads
@@ -71,5 +87,16 @@ cdef class QueueWriter:
     cdef void wait_done(self, int timeout_ms) noexcept nogil  # reactor: until something is done
     cdef void ask_sync(self) noexcept nogil                  # reactor
     cdef void do_job(self, QueueJob* job) noexcept nogil     # writer, or reactor without a writer
+    # Writer, or recovery before there is one: takes in what the files of a queue hold.
+    cdef void file_units(self, Queue* queue, const QueueEnds* ends) noexcept nogil
+    cdef void set_filed(self, Queue* queue, const QueueEnds* ends) noexcept nogil
+    cdef void forget_filed(self, Queue* queue) noexcept nogil
+    cdef int _write_ends(self, const QueueJob* job) noexcept nogil
+    cdef int _keep_ends(self) noexcept nogil
+    cdef int _trim(self, QueueJob* job) noexcept nogil
     cdef void _writer_loop(self) noexcept nogil
     cdef void _syncer_loop(self) noexcept nogil
+
+# What `count` units from `offset` on, the first of them in `chunk`, add to a queue's files.
+cdef void ends_of_chunks(const Chunk* chunk, int64_t offset, int64_t count,
+                         QueueEnds* ends) noexcept nogil

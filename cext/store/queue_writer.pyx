@@ -9,6 +9,9 @@ consistent, so at least one of the two sees the other.
 """
 from libc.errno cimport errno
 from libc.stdint cimport uint64_t
+from libc.stdio cimport rename
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 from posix.fcntl cimport O_CLOEXEC, O_DIRECTORY, O_RDONLY, open
 from posix.unistd cimport close
 
@@ -19,11 +22,34 @@ from cext.base.status cimport Status
 from cext.base.sysio cimport event_open, event_signal, event_wait
 from cext.memory.spsc_ring cimport spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push
 from cext.store.checkpoint cimport checkpoint_write
+from cext.store.consume_queue cimport CHUNK_UNITS, UNIT_BYTES, QueueEntry, unit_load
+from cext.store.queue_ends cimport EndsHeader, ends_write
 from cext.store.queue_files cimport name_of
-from cext.store.queue_scan cimport trim_files
+from cext.store.queue_scan cimport load_one, trim_files
 
 cdef extern from "unistd.h" nogil:
     int syncfs(int fd)
+
+
+cdef enum:
+    FIRST_SLOTS = 1024
+
+
+cdef void ends_of_chunks(const Chunk* chunk, int64_t offset, int64_t count,
+                         QueueEnds* ends) noexcept nogil:
+    cdef int64_t last = offset + count - 1
+    cdef QueueEntry entry
+    while offset >= chunk.first_offset + CHUNK_UNITS:
+        chunk = chunk.next
+    unit_load(chunk.units + (offset - chunk.first_offset) * UNIT_BYTES, &entry)
+    ends.min_offset = offset
+    ends.first_physical = entry.physical_offset
+    while last >= chunk.first_offset + CHUNK_UNITS:
+        chunk = chunk.next
+    unit_load(chunk.units + (last - chunk.first_offset) * UNIT_BYTES, &entry)
+    ends.end_offset = last + 1
+    ends.last_physical = entry.physical_offset
+    ends.last_size = entry.size
 
 
 cdef class QueueWriter:
@@ -33,6 +59,7 @@ cdef class QueueWriter:
         self.writer.wake_fd = self.syncer.wake_fd = self.done_fd = -1
         self.files = files
         self.checkpoint_fd = checkpoint_fd
+        self.ends_name = b""
         self.threads = []
         if (spsc_open(&self.jobs, <uint64_t> ring_capacity) != Status.OK
                 or spsc_open(&self.done, <uint64_t> ring_capacity) != Status.OK):
@@ -50,6 +77,19 @@ cdef class QueueWriter:
                 close(fd)
         spsc_close(&self.jobs)
         spsc_close(&self.done)
+        free(self.filed)
+
+    def keep_ends(self, bytes path):
+        """Where to write what the files of all queues hold; before start()."""
+        cdef bytes temporary = path + b".tmp"
+        cdef bytes pinned = path + b".pinned"
+        cdef bytes synced = path + b".synced"
+        self.ends_name = path
+        self.ends_names = (temporary, pinned, synced)
+        self.ends_path = path
+        self.temporary_path = temporary
+        self.pinned_path = pinned
+        self.synced_path = synced
 
     def start(self):
         """Starts both threads."""
@@ -143,21 +183,108 @@ cdef class QueueWriter:
                 event_signal(self.done_fd)
         store_seq_i32(&self.syncer_runs, 0)
 
+    # ---- what the files hold
+
+    cdef void set_filed(self, Queue* queue, const QueueEnds* ends) noexcept nogil:
+        cdef void* memory
+        if queue.filed_at == 0:
+            if self.filed_count == self.filed_slots:
+                memory = realloc(self.filed, <size_t> max(2 * self.filed_slots,
+                                                          <int64_t> FIRST_SLOTS) * sizeof(Queue*))
+                if memory == NULL:
+                    return              # not in the next file: a start looks into the log for it
+                self.filed = <Queue**> memory
+                self.filed_slots = max(2 * self.filed_slots, <int64_t> FIRST_SLOTS)
+            self.filed[self.filed_count] = queue
+            self.filed_count += 1
+            queue.filed_at = self.filed_count
+        queue.filed = ends[0]
+
+    cdef void file_units(self, Queue* queue, const QueueEnds* ends) noexcept nogil:
+        cdef QueueEnds now = queue.filed
+        if queue.filed_at == 0 or now.min_offset >= now.end_offset:
+            now = ends[0]
+        elif ends.end_offset >= now.end_offset:
+            now.end_offset = ends.end_offset
+            now.last_physical = ends.last_physical
+            now.last_size = ends.last_size
+        self.set_filed(queue, &now)
+
+    cdef void forget_filed(self, Queue* queue) noexcept nogil:
+        cdef int64_t at = queue.filed_at - 1
+        if at < 0:
+            return
+        self.filed_count -= 1
+        self.filed[at] = self.filed[self.filed_count]
+        self.filed[at].filed_at = at + 1
+        queue.filed_at = 0
+
+    cdef int _write_ends(self, const QueueJob* job) noexcept nogil:
+        cdef EndsHeader header
+        cdef const char* path = self.pinned_path if job.kind == JOB_PIN_ENDS else self.ends_path
+        cdef int status
+        if path == NULL:
+            return Status.OK
+        memcpy(header.boot_id, job.fields.boot_id, 16)
+        header.log_offset = job.fields.persisted_offset
+        header.anchor = job.fields.persisted_anchor
+        status = ends_write(path, self.temporary_path, &header, self.filed, self.filed_count)
+        self.files.last_errno = errno if status != Status.OK else 0
+        return status
+
+    cdef int _keep_ends(self) noexcept nogil:
+        if self.ends_path == NULL or rename(self.pinned_path, self.synced_path) == 0:
+            return Status.OK
+        self.files.last_errno = errno
+        return Status.IO_ERROR
+
+    cdef int _trim(self, QueueJob* job) noexcept nogil:
+        cdef QueueName name = name_of(job.queue)
+        cdef QueueEnds ends = job.queue.filed
+        cdef QueueEntry entry
+        cdef int64_t low = job.offset
+        cdef int status = trim_files(self.files, &name, job.log_offset, job.count, &low)
+        if status != Status.OK:
+            return status
+        job.offset = low
+        if job.queue.filed_at == 0 or low <= ends.min_offset or low > ends.end_offset:
+            return Status.OK
+        entry.physical_offset = -1
+        if low < ends.end_offset and load_one(self.files, &name, low, &entry) != 1:
+            return Status.OK                # the entry stays as it is: it is still true
+        ends.min_offset = low
+        ends.first_physical = entry.physical_offset
+        self.set_filed(job.queue, &ends)
+        return Status.OK
+
     cdef void do_job(self, QueueJob* job) noexcept nogil:
         cdef QueueName name
+        cdef QueueEnds ends
         cdef int status = Status.OK
         self.files.last_errno = 0
         if job.queue != NULL:
             name = name_of(job.queue)
         if job.kind == JOB_WRITE:
-            status = self.files.write_units(&name, job.chunk, job.offset, job.count)
+            ends_of_chunks(job.chunk, job.offset, job.count, &ends)
+            status = self.files.write_units(
+                &name, job.chunk, job.offset, job.count,
+                job.queue.filed.min_offset if job.queue.filed_at != 0 else job.offset)
+            if status == Status.OK:
+                self.file_units(job.queue, &ends)
         elif job.kind == JOB_CHECKPOINT:
             if self.checkpoint_fd >= 0:
                 status = checkpoint_write(self.checkpoint_fd, &job.fields)
                 self.files.last_errno = errno if status != Status.OK else 0
         elif job.kind == JOB_TRIM:
-            status = trim_files(self.files, &name, job.log_offset, job.count, &job.offset)
+            status = self._trim(job)
         elif job.kind == JOB_DROP:
+            self.forget_filed(job.queue)
             status = self.files.remove_queue(&name)
+        elif job.kind == JOB_NOTE:
+            self.file_units(job.queue, &job.ends)
+        elif job.kind == JOB_ENDS or job.kind == JOB_PIN_ENDS:
+            status = self._write_ends(job)
+        elif job.kind == JOB_KEEP_ENDS:
+            status = self._keep_ends()
         job.status = status
         job.error_number = self.files.last_errno

@@ -6,6 +6,9 @@ above it are cut and made anew from the log. Exactly one row gives the start (fi
     row what is on disk                             start of dispatch       who leaves it so
     S1  no commit-log segment                       0, queue files removed  new store; log deleted
     S2  segments, no queue file at all              start of the log        queue directory deleted
+    S4  queueEnds of the same boot                  its log offset          clean stop; kill -9
+    S5  queueEnds.synced of any boot                its log offset          power cut; reboot
+        without either (an older rmq, RocketMQ, files garbled):
     S3  own checkpoint part, some queues missing    start of the log; the   one queue's directory
                                                     others keep their units deleted
     S4  own part, same boot                         its persisted_offset    clean stop; kill -9
@@ -22,7 +25,19 @@ above it are cut and made anew from the log. Exactly one row gives the start (fi
     S10 a record from the start on that its queue   start of the log, all   queue files older than
         does not end just before, or one across it  queue files removed     the checkpoint says
 
-"Own part" is the one of rmq, believed when checksum and copy fit (checkpoint.pxd). Single queues:
+"Own part" is the one of rmq, believed when checksum and copy fit (checkpoint.pxd). queueEnds is
+believed when its checksum is right and a record ends where it says (queue_ends.pxd); a broker that
+wrote the store since has only added to the log, and what it took away is seen queue by queue.
+
+Where a queue starts and ends is never read from its files alone. For units below the start it is
+what queueEnds says, which needs no search; without it the log is read once from its start (rows
+with A), and then the files of a queue are believed only if none of its records is in the log.
+
+    A1  queueEnds                       its entries         everything this version leaves
+    A2  no queueEnds, start of          nothing is below    S2, S8
+        dispatch at the log's start
+    A3  no queueEnds                    the log, read up    first start after an older version or
+                                        to the start        RocketMQ's broker
 
     Q1  units at or above the start                 cut                     queue files ahead
     Q2  units missing below the log's end           dispatched again        queue files behind
@@ -34,13 +49,17 @@ above it are cut and made anew from the log. Exactly one row gives the start (fi
         has                                         made anew               the last seconds
     Q7  directory that is no legal topic            left alone, named       somebody's file
     Q8  garbled unit where an end was found         as Q5                   flipped bit
+    Q9  files that do not hold what A1 or A3 says   as Q5; the end is at    page of zeros, file cut,
+        at their ends                               least what is said      deleted or restored
+    Q10 the queue ends below what A1 says when      blanks up to there: no  log damaged; records
+        all is dispatched                           offset is given twice   deleted with the log
 
 Where the log ends: rows E1-E5 in log_scan.pxd. Example: killed by -9 at log end 10,000,000,
 checkpoint says persisted 9,500,000 on this boot: S4, queues cut at 9,500,000, 500,000 bytes
 dispatched again.
 """
-from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.stdlib cimport calloc, free
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 import os
@@ -50,11 +69,13 @@ from cext.base.status cimport Status, raise_status
 from cext.store.checkpoint cimport CheckpointFields, checkpoint_write
 from cext.store.checkpoint import boot_id
 from cext.store.commit_log cimport CommitLog
-from cext.store.consume_queue cimport (BLANK_SIZE, Queue, UNIT_BYTES, queue_release, topic_is_valid,
-                                       unit_store)
+from cext.store.consume_queue cimport (BLANK_SIZE, Queue, QueueEnds, QueueEntry, UNIT_BYTES,
+                                       queue_release, topic_is_valid, unit_store)
 from cext.store.log_scan cimport DAMAGE_MAX, LogScan
+from cext.store.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
 from cext.store.queue_files cimport QueueName, name_of
-from cext.store.queue_scan cimport (QueueState, cut_queue, first_unit, scan_queue, trim_files)
+from cext.store.queue_scan cimport (QueueState, check_queue, cut_queue, first_unit, load_one,
+                                    scan_queue, trim_files)
 from cext.store.queue_store cimport QueueStore
 from cext.store.record cimport RecordView
 from cext.store.tags_code cimport DELAY_LEVELS_MAX, DelayLevels, tags_code_of
@@ -86,12 +107,14 @@ cdef class Recovery:
     cdef LogScan scan
     cdef DelayLevels levels
     cdef QueueState* states         # owned; by Queue.index
-    cdef int64_t state_count
+    cdef int64_t state_count, state_slots
+    cdef int64_t table_start, table_anchor
     cdef int64_t log_min, log_limit  # first byte of the log; end of its last segment
     cdef int64_t start              # units below are believed, records from here on dispatched
     cdef int64_t scan_from          # start of the scan, <= start
     cdef bint everything            # S10: nothing is believed; gaps are filled with blanks
     cdef bint thorough              # pages of queue files may be of different age
+    cdef bint from_table            # A1: queueEnds was believed
     cdef CheckpointFields checkpoint
     cdef bytes boot
     cdef int64_t anchor             # record that ends at `start`; -1: not known
@@ -139,11 +162,31 @@ cdef class Recovery:
         for topic, number in names:
             if self.queues.open_queue(topic, <int32_t> len(topic), number) == NULL:
                 raise MemoryError("no memory for the queues")
-        free(self.states)
-        self.state_count = self.queues.queue_top
-        self.states = <QueueState*> calloc(self.state_count + 1, sizeof(QueueState))
-        if self.states == NULL:
+        self.grow_states()
+
+    cdef int grow_states(self) except -1:
+        """A state for each queue; what is known of their ends stays."""
+        cdef int64_t count = self.queues.queue_top
+        cdef void* memory
+        if count < self.state_slots:
+            self.state_count = max(self.state_count, count)
+            return 0
+        memory = realloc(self.states, <size_t> (2 * count + 1024) * sizeof(QueueState))
+        if memory == NULL:
             raise MemoryError("no memory for the queues")
+        self.states = <QueueState*> memory
+        memset(self.states + self.state_slots, 0,
+               <size_t> (2 * count + 1024 - self.state_slots) * sizeof(QueueState))
+        self.state_slots = 2 * count + 1024
+        self.state_count = count
+        return 0
+
+    def search_ends(self):
+        """Without queueEnds: where the units of each queue seem to end."""
+        cdef Queue* queue
+        cdef QueueName name
+        cdef int64_t i
+        cdef int status
         self.highest = self.highest_anchor = -1
         for i in range(self.state_count):
             queue = self.queues.queues[i]
@@ -154,14 +197,114 @@ cdef class Recovery:
             if self.states[i].mended:
                 self.notes.append(f"Q3/Q4 last file mended: {self.name(queue)}")
             if self.states[i].damaged:
-                self.note_damage(queue, &self.states[i])
+                self.note_damage(queue, &self.states[i], "Q5" if self.states[i].garbled_offset < 0
+                                 else "Q8")
             elif self.states[i].last_physical >= 0:
                 if self.states[i].last_physical + self.states[i].last_size > self.highest:
                     self.highest = self.states[i].last_physical + self.states[i].last_size
                     self.highest_anchor = self.states[i].last_physical
 
+    # ---- what the files must hold
+
+    def use_ends(self) -> bool:
+        """A1: takes the newest queueEnds that counts. False: there is none."""
+        for suffix, row in ((b"", "S4"), (b".synced", "S5")):
+            path = self.queues.writer.ends_name + suffix
+            try:
+                with open(path, "rb") as file:
+                    data = file.read()
+            except OSError:
+                continue
+            problem = self.take_ends(data, row)
+            if not problem:
+                self.from_table = True
+                self.anchor = self.table_anchor
+                self.begin(row, self.table_start)
+                return True
+            self.notes.append(f"A1 {os.fsdecode(path)}: {problem}; it is not believed")
+        return False
+
+    def take_ends(self, bytes data, str row) -> str:
+        """Notes the entries with the queues; what is wrong with the file, or nothing."""
+        cdef const uint8_t* bytes_of = <const uint8_t*> <const char*> data
+        cdef EndsHeader header
+        cdef EndsEntry entry
+        cdef Queue* queue
+        cdef int64_t at = 0
+        if not ends_header(bytes_of, len(data), &header):
+            return "it is damaged"
+        if row == "S4" and (memcmp(header.boot_id, <const char*> self.boot, 16) != 0
+                            or self.boot == bytes(16)):
+            return "the machine was started since"
+        self.table_start = max(self.log_min, header.log_offset)
+        self.table_anchor = header.anchor
+        if not self.is_boundary(self.table_start, header.anchor):
+            return f"no record ends at log offset {self.table_start}"
+        while ends_next(bytes_of, len(data), &at, &entry):
+            queue = self.queues.open_queue(entry.topic, entry.topic_length, entry.queue_id)
+            if queue == NULL:
+                continue                # the checksum is right: memory is out
+            if queue.index >= self.state_count:
+                self.grow_states()
+            self.states[queue.index].known = 1
+            self.states[queue.index].ends = entry.ends
+        return ""
+
+    def read_ends(self):
+        """A3: the log says what lies below the start."""
+        cdef int status
+        self.notes.append(f"A3 the log is read from {self.log_min} to {self.start} to see what the "
+                          f"queue files must hold")
+        with nogil:
+            status = self.read_log()
+        self.check_scan(status)
+        self.scan = LogScan(self.log, self.scan.check_crc)
+
+    cdef int read_log(self) noexcept nogil:
+        cdef RecordView view
+        cdef int status
+        cdef int kind
+        self.scan.seek(self.log_min)
+        while self.scan.position < self.start:
+            status = self.scan.next(&view)
+            if status != Status.OK:
+                return <int> Status.OK if status == Status.NOT_READY else status
+            kind = view.sys_flag & TRANSACTION_BITS
+            if kind != PREPARED and kind != ROLLBACK and view.queue_offset >= 0 \
+                    and view.physical_offset + view.total_bytes <= self.start:
+                status = self.note_record(&view)
+                if status != Status.OK:
+                    return status
+        return Status.OK
+
+    cdef int note_record(self, const RecordView* view) noexcept nogil:
+        cdef Queue* queue = self.queues.find_queue(
+            <const char*> view.topic, <int32_t> view.topic_bytes, view.queue_id)
+        cdef QueueState* state
+        if queue == NULL:
+            # No directory: deleted with its topic. Or lost, and then S3 has all dispatched.
+            return Status.OK
+        state = &self.states[queue.index]
+        if not state.known or view.queue_offset < state.ends.end_offset:
+            state.known = 1                 # lower: the topic was made anew (Q6)
+            state.ends.min_offset = view.queue_offset
+            state.ends.first_physical = view.physical_offset
+        state.ends.end_offset = view.queue_offset + 1
+        state.ends.last_physical = view.physical_offset
+        state.ends.last_size = <int32_t> view.total_bytes
+        return Status.OK
+
     cdef str name(self, Queue* queue):
         return f"{queue.topic[:queue.topic_length].decode('ascii')}/{queue.queue_id}"
+
+    cdef str path(self, Queue* queue, int64_t offset):
+        """Its directory, or the file and the byte in it where the unit of an offset stands."""
+        cdef int64_t per_file = self.queues.entries_per_file
+        directory = f"{os.fsdecode(self.queues.directory)}/{self.name(queue)}"
+        if offset < 0:
+            return directory
+        return (f"{directory}/{offset // per_file * per_file * UNIT_BYTES:020d}:"
+                f"{offset % per_file * UNIT_BYTES}")
 
     cdef int check(self, int status, Queue* queue) except -1:
         if status < 0:
@@ -170,22 +313,25 @@ cdef class Recovery:
                              f"{os.fsdecode(self.queues.directory)}: {os.strerror(errno)}")
         return 0
 
-    cdef note_damage(self, Queue* queue, const QueueState* state):
-        if state.garbled_offset < 0:
-            self.notes.append(f"Q5 files missing or of wrong length: {self.name(queue)}")
-        else:
-            self.notes.append(f"Q8 garbled unit: {self.name(queue)} offset {state.garbled_offset}")
-
-    def queues_with_files(self) -> int:
-        return sum(1 for i in range(self.state_count) if self.states[i].first_file >= 0)
+    cdef note_damage(self, Queue* queue, const QueueState* state, str row):
+        cdef int64_t offset = state.garbled_offset
+        what = f"damaged at offset {offset}"
+        if offset < 0:
+            what = "files are missing or of a wrong length"
+        self.notes.append(f"{row} {self.path(queue, offset)}: {what}; the queue is made anew from "
+                          f"the log")
 
     # ---- where dispatch starts
 
     def choose_start(self, bint clean):
         cdef bint same_boot = (memcmp(self.checkpoint.boot_id, <const char*> self.boot, 16) == 0
                                and self.boot != bytes(16))
-        cdef int64_t with_files = self.queues_with_files()
+        cdef int64_t with_files
         self.thorough = not same_boot
+        if self.use_ends():
+            return None
+        self.search_ends()
+        with_files = sum(1 for i in range(self.state_count) if self.states[i].first_file >= 0)
         if with_files == 0:
             return self.begin("S2", self.log_min)
         if self.checkpoint.own_valid:
@@ -262,31 +408,68 @@ cdef class Recovery:
         for i in range(self.state_count):
             queue = self.queues.queues[i]
             state = &self.states[i]
-            name = name_of(queue)
             if state.damaged or self.everything or self.row == "S2":
                 self.rebuild(queue, state)
                 continue
-            if state.last_physical >= self.start and not self.thorough and not self.is_own(
+            if state.known:
+                self.compare(queue, state)
+                continue
+            name = name_of(queue)
+            if self.from_table:
+                # All of it is above the start, or it is not what was left here.
+                with nogil:
+                    status = scan_queue(self.queues.sync_files, &name, state)
+                self.check(status, queue)
+            elif state.last_physical >= self.start and not self.thorough and not self.is_own(
                     queue, state):
                 state.garbled_offset = state.end_offset - 1
-                self.note_damage(queue, state)
+                self.note_damage(queue, state, "Q8")
                 self.rebuild(queue, state)
                 continue
             end = state.end_offset
             with nogil:
-                status = cut_queue(self.queues.sync_files, &name, state, self.start, self.thorough)
+                status = cut_queue(self.queues.sync_files, &name, state, self.start,
+                                   self.thorough or self.from_table)
             self.check(status, queue)
-            if state.damaged:
-                self.note_damage(queue, state)
+            if state.damaged or (self.from_table and state.end_offset > 0):
+                self.note_damage(queue, state, "Q8")
                 self.rebuild(queue, state)
                 continue
             self.cut += end - state.end_offset
             with nogil:
                 low = self.lowest(&name, state)
+            if low == Status.CORRUPT:
+                state.garbled_offset = state.first_file * self.queues.entries_per_file
+                self.note_damage(queue, state, "Q8")
+                self.rebuild(queue, state)
+                continue
             self.check(<int> min(low, <int64_t> 0), queue)
             self.queues.set_range(queue, low, state.end_offset, state.first_file >= 0)
             # Without a file nothing below the start is there either.
             queue.rebuilt_from = self.start if state.first_file >= 0 else 0
+
+    cdef int compare(self, Queue* queue, QueueState* state) except -1:
+        """The files hold what is known, and the queue has its range from that; or it is rebuilt."""
+        cdef QueueName name = name_of(queue)
+        cdef QueueEnds ends = state.ends
+        cdef int64_t searched = state.end_offset
+        cdef int status
+        with nogil:
+            status = check_queue(self.queues.sync_files, &name, self.log_min, state)
+        self.check(status, queue)
+        if state.damaged:
+            self.note_damage(queue, state, "Q9")
+            self.rebuild(queue, state)
+            return 0
+        if state.mended:
+            self.notes.append(f"Q3/Q4 file of a wrong length mended: {self.path(queue, -1)}")
+        self.cut += max(searched - ends.end_offset, <int64_t> 0)
+        self.queues.set_range(queue, state.min_offset, ends.end_offset, state.first_file >= 0)
+        if state.min_offset == ends.min_offset:
+            self.queues.writer.set_filed(queue, &ends)
+        # An entry may know more than the start says.
+        queue.rebuilt_from = max(self.start, ends.last_physical + 1)
+        return 0
 
     cdef bint is_own(self, Queue* queue, const QueueState* state) noexcept nogil:
         """Whether the last unit's record is what the unit says. On the same boot the log has every
@@ -308,7 +491,8 @@ cdef class Recovery:
         if not self.everything and self.start > self.log_min:
             self.scan_from = self.log_min
         self.rebuilt += 1
-        memset(state, 0, sizeof(QueueState))
+        state.damaged = state.mended = 0
+        state.end_offset = state.min_offset = 0
         state.first_file = state.last_file = state.last_physical = state.garbled_offset = -1
         self.queues.set_range(queue, 0, 0, False)
         queue.rebuilt_from = 0
@@ -352,8 +536,13 @@ cdef class Recovery:
         cdef int status
         if kind == PREPARED or kind == ROLLBACK:
             return Status.OK
-        queue = self.queues.open_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
+        queue = self.queues.find_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
                                        view.queue_id)
+        if queue == NULL and self.from_table and view.physical_offset < self.start:
+            return Status.OK                    # its topic was deleted
+        if queue == NULL:
+            queue = self.queues.open_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
+                                           view.queue_id)
         if queue == NULL or view.queue_offset < 0:
             self.unqueued += 1
             return Status.OK
@@ -361,6 +550,8 @@ cdef class Recovery:
             return Status.OK
         if view.queue_offset < queue.max_offset:
             status = self.cut_at(queue, view.queue_offset)          # Q6
+            if queue.index < self.state_count:
+                self.states[queue.index].known = 0
             if status != Status.OK:
                 return status
         elif view.queue_offset > queue.max_offset:
@@ -433,6 +624,8 @@ cdef class Recovery:
             self.begin("S1", 0)
         else:
             self.choose_start(clean)
+            if not self.from_table and self.start > self.log_min:
+                self.read_ends()
         self.prepare_queues()
         with nogil:
             status = self.dispatch_all()
@@ -441,6 +634,7 @@ cdef class Recovery:
         self.check_scan(status)
         if self.scan.position < self.start:
             self.cut_beyond()
+        self.keep_offsets()
         dispatch_from = self.start
         self.finish(clean)
         return self.report(clean, dispatch_from, (monotonic_us() - began) // 1000)
@@ -504,6 +698,53 @@ cdef class Recovery:
                 self.queues.set_range(queue, min(queue.min_offset, self.states[i].end_offset),
                                       self.states[i].end_offset, self.states[i].first_file >= 0)
 
+    def keep_offsets(self):
+        """Q10: offsets that were given once are not given again."""
+        cdef int64_t i
+        cdef Queue* queue
+        cdef int64_t end
+        cdef int status = Status.OK
+        for i in range(self.state_count):
+            queue = self.queues.queues[i]
+            end = self.states[i].ends.end_offset
+            if not self.states[i].known or queue.max_offset >= end or not self.from_table:
+                continue
+            self.notes.append(f"Q10 {self.path(queue, -1)}: ends at offset {queue.max_offset}, but "
+                              f"messages up to offset {end} were stored; none of these offsets is "
+                              f"given again")
+            if queue.min_offset == queue.max_offset:
+                self.queues.set_range(queue, end, end, queue.has_file)
+                queue_release(queue, &self.queues.pool, 0)
+            else:
+                status = self.fill_gap(queue, end)
+            self.check_scan(status)
+
+    def note_filed(self):
+        """What the writer is to know of files that were not compared with anything."""
+        cdef int64_t i
+        cdef Queue* queue
+        cdef QueueName name
+        cdef QueueEnds ends
+        cdef QueueEntry first, last
+        for i in range(self.queues.queue_top):
+            queue = self.queues.queues[i]
+            if queue == NULL or queue.filed_at == 0:
+                continue
+            ends = queue.filed
+            ends.min_offset = min(queue.min_offset, ends.end_offset)
+            if ends.min_offset == ends.end_offset or (
+                    ends.min_offset == queue.filed.min_offset
+                    and ends.first_physical >= 0 and ends.last_physical >= 0):
+                self.queues.writer.set_filed(queue, &ends)
+                continue
+            name = name_of(queue)
+            if (load_one(self.queues.sync_files, &name, ends.min_offset, &first) == 1
+                    and load_one(self.queues.sync_files, &name, ends.end_offset - 1, &last) == 1):
+                ends.first_physical = first.physical_offset
+                ends.last_physical = last.physical_offset
+                ends.last_size = last.size
+                self.queues.writer.set_filed(queue, &ends)
+
     def finish(self, bint clean):
         """Opens the log at its end and writes what is now true into the checkpoint."""
         cdef QueueStore queues = self.queues
@@ -514,6 +755,7 @@ cdef class Recovery:
             if queues.queues[i] != NULL:
                 queues.queues[i].next_offset = queues.queues[i].max_offset
         self.log.set_end(end, zero_rest=not (sound and end == self.start))
+        self.note_filed()
         # The searches are over: nothing of them is needed while serving.
         queues.sync_files.close_all()
         queues.log_end = end
@@ -532,7 +774,7 @@ cdef class Recovery:
         queues.synced_log_offset = queues.synced_mark.log_offset
         if self.row in ("S4", "S5", "S6", "S7") and self.start > self.log_min:
             queues.synced_mark.stamp_ms = min(self.checkpoint.physic_ms, self.checkpoint.logics_ms)
-        queues.want_run = True
+        queues.want_run = queues.want_ends = True
         memcpy(queues.checkpoint.boot_id, <const char*> self.boot, 16)
         if queues.checkpoint_fd >= 0:
             self.write_checkpoint()

@@ -18,6 +18,7 @@ from cext.store.commit_log import CommitLog
 from cext.store.queue_store import QueueStore
 from cext.store.record import encode_for_tests
 from cext.store.recovery import recover
+from rmq.format.queue_ends import EndsFile, QueueEnds, encode_ends
 
 SEGMENT = 16_384
 PER_FILE = 50
@@ -183,6 +184,26 @@ class StoreImage:
                 **values,
             }
         )
+
+    def write_ends(self, count, name="queueEnds", **values):
+        """queueEnds as of the first `count` records, of which all units are in the files."""
+        queues: dict[tuple[bytes, int], QueueEnds] = {}
+        for r in self.records[:count]:
+            if r.queue_id >= 0:
+                entry = (r.queue_offset + 1, r.offset, len(r.data))
+                known = queues.get((r.topic, r.queue_id))
+                begin = known[:2] if known else (r.queue_offset, r.offset)
+                queues[r.topic, r.queue_id] = QueueEnds(*begin, *entry)
+        last = self.records[count - 1] if count else None
+        values = {
+            "boot_id": boot_id(),
+            "log_offset": last.offset + len(last.data) if last else 0,
+            "anchor": last.offset if last else -1,
+            "queues": queues,
+            **values,
+        }
+        (self.root / name).write_bytes(encode_ends(EndsFile(**values)))
+        return self
 
     # ---- checking
 

@@ -1,0 +1,64 @@
+"""What the files of all queues held at one moment: the files `queueEnds` and `queueEnds.synced` of rmq.
+
+The layout is told in cext/store/queue_ends.pxd; RocketMQ has no such file.
+"""
+
+import struct
+import zlib
+from typing import NamedTuple
+
+MAGIC = b"rmqE"
+VERSION = 1
+HEADER = struct.Struct(">4sI16sqq")
+ENTRY = struct.Struct(">iqqqqi")
+TRAILER = struct.Struct(">qI")
+
+
+class QueueEnds(NamedTuple):
+    """Offsets of a queue's first unit and behind its last one, and the records of both."""
+
+    min_offset: int
+    first_physical: int  # log offset; -1: no unit
+    end_offset: int
+    last_physical: int
+    last_size: int
+
+
+class EndsFile(NamedTuple):
+    """All messages below `log_offset` have their units in the files; `queues` may know of more."""
+
+    boot_id: bytes
+    log_offset: int
+    anchor: int
+    queues: dict[tuple[bytes, int], QueueEnds]
+
+
+def encode_ends(ends: EndsFile) -> bytes:
+    parts = [HEADER.pack(MAGIC, VERSION, ends.boot_id, ends.log_offset, ends.anchor)]
+    for (topic, queue_id), entry in ends.queues.items():
+        parts.append(bytes([len(topic)]) + topic + ENTRY.pack(queue_id, *entry))
+    data = b"".join(parts) + struct.pack(">q", len(ends.queues))
+    return data + struct.pack(">I", zlib.crc32(data))
+
+
+def decode_ends(data: bytes) -> EndsFile:
+    """Raises ValueError for what is not the whole of such a file."""
+    if len(data) < HEADER.size + TRAILER.size:
+        raise ValueError(f"{len(data)} bytes are no queueEnds")
+    magic, version, boot_id, log_offset, anchor = HEADER.unpack_from(data)
+    count, crc = TRAILER.unpack_from(data, len(data) - TRAILER.size)
+    if magic != MAGIC or version != VERSION:
+        raise ValueError("no queueEnds of a version that is known")
+    if zlib.crc32(data[:-4]) != crc:
+        raise ValueError("wrong checksum")
+    queues: dict[tuple[bytes, int], QueueEnds] = {}
+    at, end = HEADER.size, len(data) - TRAILER.size
+    while at + 1 + data[at] + ENTRY.size <= end:
+        topic = data[at + 1 : at + 1 + data[at]]
+        at += 1 + len(topic)
+        queue_id, *entry = ENTRY.unpack_from(data, at)
+        queues[topic, queue_id] = QueueEnds(*entry)
+        at += ENTRY.size
+    if at != end or len(queues) != count:
+        raise ValueError(f"{len(queues)} entries, {count} are told")
+    return EndsFile(boot_id, log_offset, anchor, queues)
