@@ -17,6 +17,14 @@ RmqError
 `-- NotBuiltError        the compiled modules are missing or from another version
 """
 
+from typing import Any
+
+
+def not_copied(thing: object, instead: str) -> TypeError:
+    """What `__reduce__` raises of a thing that lives in one process: connections, threads, locks,
+    memory of C. pickle and copy both ask there. `instead` says what to do."""
+    return TypeError(f"a {type(thing).__qualname__} cannot be pickled or copied: {instead}")
+
 
 class RmqError(Exception):
     """Base of all errors that rmq raises on purpose."""
@@ -53,6 +61,10 @@ class RemoteError(RmqError):
         super().__init__(f"code {code}: {remark}")
         self.code = code
         self.remark = remark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is pickled as its class and `args`, which are the text alone.
+        return type(self), (self.code, self.remark), self.__dict__
 
 
 class RouteError(RemoteError):

@@ -17,6 +17,8 @@ from cext.arrow.pairs cimport find_pair
 from cext.base.byteorder cimport load_i32, store_i64
 from cext.base.status cimport Status
 
+from rmq.errors import not_copied
+
 cdef extern from "arpa/inet.h" nogil:
     enum:
         AF_INET6
@@ -151,6 +153,9 @@ cdef class Columns:
         self.place("", "", 0, 0)
         if self._begin() != Status.OK:
             raise MemoryError("no memory for columns")
+
+    def __reduce__(self):
+        raise not_copied(self, "send the Arrow batch that hand_over() gives")
 
     def __dealloc__(self):
         cdef int i

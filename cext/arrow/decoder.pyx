@@ -15,6 +15,8 @@ from cext.store.record cimport (
     RecordView, record_parse,
 )
 
+from rmq.errors import not_copied
+
 cdef enum:
     PACKED = 0x1
     UNWRAP = 0x40
@@ -73,6 +75,9 @@ cdef class Decoder:
         for i, tag in enumerate(self.tags):
             self.wanted[i].bytes = <const char*> (<bytes> tag)
             self.wanted[i].length = <uint32_t> len(tag)
+
+    def __reduce__(self):
+        raise not_copied(self, "make one in each process, from its Columns")
 
     def __dealloc__(self):
         free(self.wanted)

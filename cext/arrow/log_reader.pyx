@@ -21,6 +21,8 @@ from cext.store.record cimport (
     BAD_BODY_CRC, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, RecordView, is_record_magic, record_parse,
 )
 
+from rmq.errors import not_copied
+
 cdef enum:
     WINDOW_BYTES = 2 << 20          # read at once; grows for a larger record
     END_WINDOW = 16 << 20           # of the search for the log's end
@@ -52,6 +54,9 @@ cdef class LogReader:
         self.buffer = <uint8_t*> malloc(WINDOW_BYTES)
         if self.buffer == NULL:
             raise MemoryError("no memory to read a log")
+
+    def __reduce__(self):
+        raise not_copied(self, "make one in each process, from the file")
 
     def __dealloc__(self):
         cdef TopicRule* rule = self.rules

@@ -19,6 +19,8 @@ from cext.base.status cimport Status
 from cext.load.reply cimport Reply, read_reply_head, reply_number
 from cext.store.record cimport RECORD_BYTES_MIN
 
+from rmq.errors import not_copied
+
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
@@ -78,6 +80,9 @@ cdef class Puller:
         self.input = <uint8_t*> malloc(INPUT_BYTES)
         if self.input == NULL:
             raise MemoryError("no memory for pulls")
+
+    def __reduce__(self):
+        raise not_copied(self, "make one in each process, with a connection of its own")
 
     def __dealloc__(self):
         free(self.input)

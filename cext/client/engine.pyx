@@ -47,7 +47,7 @@ from cext.net.socket_api cimport (
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header, parse_header
 
-from rmq.errors import BusyError, ClosedError, RequestTimeoutError, UnreachableError
+from rmq.errors import BusyError, ClosedError, RequestTimeoutError, UnreachableError, not_copied
 
 cdef enum:
     EVENTS = 64
@@ -473,6 +473,9 @@ cdef class Engine:
         if (self.state.epoll_fd < 0 or self.state.wake_fd < 0
                 or epoll_ctl(self.state.epoll_fd, EPOLL_CTL_ADD, self.state.wake_fd, &event) != 0):
             raise OSError(error, "no descriptors left for the client's engine")
+
+    def __reduce__(self):
+        raise not_copied(self, "start one in each process")
 
     def __dealloc__(self):
         cdef int32_t i

@@ -17,15 +17,21 @@ from cext.client.reply cimport Reply, reply_take
 from cext.client.slots cimport slot_release
 from cext.client.state cimport ANSWERED, ASKED, DROPPED, MailboxState, Slot
 
+from rmq.errors import not_copied
+
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() nogil
 
 
 cdef class Waiter:
-    pass
+    def __reduce__(self):
+        raise not_copied(self, "it belongs to a client of this process")
 
 
 cdef class Told:
+    def __reduce__(self):
+        raise not_copied(self, "it belongs to a client of this process")
+
     cdef int told(self, Slot* slot) except -1:
         raise NotImplementedError
 
@@ -48,6 +54,9 @@ cdef class Mailbox:
         condition_close(&self.state.filled)
         lock_close(&self.state.lock)
         free(self.state)
+
+    def __reduce__(self):
+        raise not_copied(self, "make one for each engine")
 
     def fileno(self):
         """A descriptor that is readable when deliver has something to tell."""

@@ -4,6 +4,9 @@ A Message costs one object and its body; properties become bytes when it is sent
 one object: it points into the Reply it came with, which lives as long as one of its messages; body,
 properties and ids become Python objects when they are asked for, once.
 
+Both are pickled and copied as what they are: a copy of a Message keeps its unique key, one of a
+MessageExt has its own record and not the others of its answer.
+
     property string   TAGS 01 a 02 KEYS 01 k1 k2 02 name 01 value 02 .. UNIQ_KEY 01 7F00.. 02
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t

@@ -27,12 +27,15 @@ from cext.wire.message_id cimport (
 from cext.wire.properties cimport find_property
 from cext.wire.text cimport Text
 
+from cext.client.reply import reply_of
+from cext.client.request import encode_request
 from rmq.errors import MessageError, ProtocolError
 
 cdef enum:
     MAGIC_V1 = 0xDAA320A7
     MAGIC_V2 = 0xDAA320AB
     RECORD_BYTES_MIN = 91
+    BORN_HOST_AT = 48                # in a record
     BORN_HOST_V6 = 0x10
     STORE_HOST_V6 = 0x20
     COMPRESSED = 1
@@ -245,8 +248,26 @@ cdef class Message:
                 out = write_pair(out, name_at, name_bytes, value_at, value_bytes)
         return out
 
+    def __reduce__(self):
+        """A copy is the same message: it keeps the unique key of one that was sent."""
+        return message_again, (
+            type(self), self.topic, self.body, self.tags, self.joined_keys,
+            None if self.extra is None else dict(self.extra), self.flag, self.wait_store_msg_ok,
+            self.message_id,
+        ), getattr(self, "__dict__", None)
+
     def __repr__(self):
         return f"Message({self.topic!r}, {len(self.body)} bytes, {self.properties})"
+
+
+def message_again(kind, topic, body, tags, keys, extra, flag, wait_store_msg_ok, message_id):
+    """The message that Message.__reduce__ took apart."""
+    cdef Message message = kind.__new__(kind)
+    Message.__init__(message, topic, body, tags, keys, properties=extra, flag=flag,
+                     wait_store_msg_ok=wait_store_msg_ok)
+    if message_id is not None:
+        message.take_unique(message_id)
+    return message
 
 
 def body_bytes(body):
@@ -273,8 +294,12 @@ def encoded_properties(Message message not None):
 
 # ---------------------------------------------------------------- received messages
 
+UNREAD = "a MessageExt is made from a broker's answer, and this one was not"
+
 cdef object host_text(const uint8_t* at, bint is_v6):
     """"ip:port" of a stored host."""
+    if at == NULL:
+        raise MessageError(UNREAD)
     if is_v6:
         ip = socket.inet_ntop(socket.AF_INET6, (<const char*>at)[:16])
         return f"[{ip}]:{load_i32(at + 16)}"
@@ -308,6 +333,9 @@ def unpack_body(int sys_flag, bytes body not None):
 
 @cython.freelist(512)
 cdef class MessageExt:
+    def __init__(self):
+        raise TypeError(UNREAD)
+
     @property
     def body(self):
         """The body, unpacked."""
@@ -372,8 +400,11 @@ cdef class MessageExt:
         """Where it is stored: broker's address and offset in its log."""
         cdef uint8_t out[MESSAGE_ID_BYTES_MAX]
         cdef uint32_t host_bytes = 20 if self.sys_flag & STORE_HOST_V6 else 8
-        cdef uint32_t length = write_offset_message_id(out, self.store_host_at, host_bytes,
-                                                       self.commit_log_offset)
+        cdef uint32_t length
+        if self.store_host_at == NULL:
+            raise MessageError(UNREAD)
+        length = write_offset_message_id(out, self.store_host_at, host_bytes,
+                                         self.commit_log_offset)
         return (<const char*>out)[:length].decode()
 
     @property
@@ -393,6 +424,16 @@ cdef class MessageExt:
         from rmq.format.fastjson import MessageQueue
         return MessageQueue(self.topic, self.broker_name, self.queue_id)
 
+    def __reduce__(self):
+        """A copy has its own record, and not the others that came with it in one answer."""
+        if self.born_host_at == NULL:
+            raise TypeError(UNREAD)
+        record = (<const char*>self.born_host_at - BORN_HOST_AT)[:self.store_size]
+        changed = None if self.read_properties is None else dict(self.read_properties)
+        return received_again, (
+            type(self), record, self.broker_name, self.topic, self.reconsume_times, changed,
+        ), getattr(self, "__dict__", None)
+
     def __repr__(self):
         return (f"MessageExt({self.topic!r}, {self.broker_name}, queue {self.queue_id}, offset "
                 f"{self.queue_offset}, {self.stored_body_bytes} bytes)")
@@ -402,7 +443,7 @@ cdef int read_record(const uint8_t* at, uint32_t total, bint check_crc,
                      MessageExt out) except -1:
     """Sets the fields of one record; every length is compared with what is there."""
     cdef uint32_t magic = load_u32(at + 4), flags = load_u32(at + 36)
-    cdef uint64_t where = 48, length
+    cdef uint64_t where = BORN_HOST_AT, length
     out.store_size = total
     out.queue_id = load_i32(at + 12)
     out.flag = load_i32(at + 16)
@@ -488,3 +529,19 @@ cdef list messages_of(Reply reply, str broker_name, bint check_crc):
 def decode_messages(Reply reply not None, str broker_name not None="", bint check_crc=False):
     """The messages in an answer to a pull, a query or a view, or in a broker's request."""
     return messages_of(reply, broker_name, check_crc)
+
+
+def received_again(kind, bytes record not None, str broker_name, str topic, int reconsume_times,
+                   dict changed):
+    """The message that MessageExt.__reduce__ took apart; ProtocolError when it is no record."""
+    cdef MessageExt message = kind.__new__(kind)
+    cdef Reply reply = reply_of(encode_request(0, body=record))
+    if len(record) < RECORD_BYTES_MIN or load_u32(reply.body_at) != len(record):
+        raise ProtocolError(f"not a record: {len(record)} bytes")
+    message.owner = reply
+    message.broker_name = broker_name
+    message.topic = topic
+    read_record(reply.body_at, <uint32_t>len(record), False, message)
+    message.reconsume_times = reconsume_times
+    message.read_properties = changed
+    return message

@@ -3,7 +3,7 @@
     >>> reply_of(frame).fields
     {'queueId': '3', ...}
 """
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy
 
@@ -110,6 +110,8 @@ cdef class Reply:
         cdef Frame frame
         cdef Header header
         cdef int i
+        if self.frame == NULL:
+            raise ProtocolError("a Reply without a frame")
         find_frame(self.frame, self.frame_bytes, self.frame_bytes, &frame)
         parse_header(frame.header, frame.header_bytes, frame.serialize_type, &header)
         fields = {}
@@ -162,6 +164,9 @@ cdef class Reply:
             raise RemoteError(self.code, self.remark or "no reason given")
         return self
 
+    def __reduce__(self):
+        return reply_again, ((<const char*>self.frame)[:self.frame_bytes], self.waited_us)
+
     def __repr__(self):
         return f"Reply(code={self.code}, fields={self.fields}, body of {self.body_bytes} bytes)"
 
@@ -175,4 +180,11 @@ def reply_of(bytes frame not None):
     memcpy(reply.frame, <const char*>frame, len(frame))
     reply.frame_bytes = <uint32_t>len(frame)
     reply.open()
+    return reply
+
+
+def reply_again(bytes frame not None, int64_t waited_us):
+    """The Reply that Reply.__reduce__ took apart."""
+    cdef Reply reply = reply_of(frame)
+    reply.waited_us = waited_us
     return reply

@@ -1,11 +1,12 @@
 """Results of sends (result.pxd). A batch's results share the answer and know their place in it."""
 cimport cython
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from cext.client.message cimport Message
 from cext.client.reply cimport Reply
-from cext.client.state cimport Slot
+from cext.client.state cimport SLOT_ID_BYTES, Slot
+from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX
 
 STATUSES = {
     0: "SEND_OK", 10: "FLUSH_DISK_TIMEOUT", 11: "SLAVE_NOT_AVAILABLE", 12: "FLUSH_SLAVE_TIMEOUT",
@@ -62,6 +63,13 @@ cdef class SendResult:
         from rmq.format.fastjson import MessageQueue
         return MessageQueue(self.topic, self.broker_name, self.queue_id)
 
+    def __reduce__(self):
+        return result_again, (
+            type(self), self.code, self.topic, self.broker_name, self.queue_id, self.queue_offset,
+            self.reply, self.index, (<const char*>self.unique)[:self.unique_bytes],
+            (<const char*>self.id)[:self.id_bytes],
+        ), getattr(self, "__dict__", None)
+
     def __repr__(self):
         return (f"SendResult({self.status}, {self.message_id}, {self.topic} {self.broker_name} "
                 f"queue {self.queue_id}, offset {self.queue_offset})")
@@ -101,3 +109,23 @@ def send_result(Reply reply not None, str topic not None, str broker_name not No
     """The result in an answer to a single send that was stored."""
     return result_of_reply(reply, topic, broker_name, message, reply.int_field("queueId"),
                            reply.int_field("queueOffset"), -1)
+
+
+def result_again(kind, int code, str topic, str broker_name, int32_t queue_id, int64_t queue_offset,
+                 Reply reply, int32_t index, bytes unique not None, bytes id not None):
+    """The result that SendResult.__reduce__ took apart."""
+    cdef SendResult result = kind.__new__(kind)
+    if len(unique) > MESSAGE_ID_BYTES_MAX or len(id) > SLOT_ID_BYTES:
+        raise ValueError(f"ids of {len(unique)} and {len(id)} bytes")
+    result.code = code
+    result.topic = topic
+    result.broker_name = broker_name
+    result.queue_id = queue_id
+    result.queue_offset = queue_offset
+    result.reply = reply
+    result.index = index
+    result.unique_bytes = <uint8_t>len(unique)
+    memcpy(result.unique, <const char*>unique, len(unique))
+    result.id_bytes = <uint8_t>len(id)
+    memcpy(result.id, <const char*>id, len(id))
+    return result

@@ -29,7 +29,7 @@ from cext.client.state cimport (
 )
 
 from cext.client.request import encode_request
-from rmq.errors import BusyError, MessageError, RemoteError
+from rmq.errors import BusyError, MessageError, RemoteError, not_copied
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() nogil
@@ -80,7 +80,8 @@ cdef inline uint8_t* write_number(uint8_t* out, uint8_t letter, int64_t value) n
 
 
 cdef class SendWaiter:
-    pass
+    def __reduce__(self):
+        raise not_copied(self, "it belongs to a client of this process")
 
 
 cdef class Target(Told):
@@ -101,6 +102,9 @@ cdef class Target(Told):
             SEND_BATCH_MESSAGE, {"g": "0" * BORN_DIGITS, **fixed, "f": 0, "h": 0, "m": True}
         )
         self.born_at = PREFIX_BYTES + FIELD_BYTES       # the first field
+
+    def __reduce__(self):
+        raise not_copied(self, "it belongs to a client of this process")
 
     cdef int submit(self, Message message, bytes body, int sys_flag, object callback,
                     Mailbox mailbox, int64_t until_us, int attempts, bint may_wait) except -1:
@@ -460,6 +464,9 @@ cdef class TopicQueues:
         self.route = route
         self.turn = turn
 
+    def __reduce__(self):
+        raise not_copied(self, "it belongs to a client of this process")
+
     cdef Target take(self):
         if self.current is None or self.current.open == NULL or self.current.open.sealed:
             self.turn += 1
@@ -494,6 +501,9 @@ cdef class Sender:
     def connect_sender(self, Engine engine not None, Mailbox mailbox not None):
         self.engine = engine
         self.mailbox = mailbox
+
+    def __reduce__(self):
+        raise not_copied(self, "start one in each process, from its parameters")
 
     # ---- the gate
 

@@ -35,7 +35,7 @@ from cext.flow.delay.timer_open cimport timer_option, timers_pause, timers_reope
 from cext.memory.spsc_ring cimport spsc_pop, spsc_push
 from cext.net.socket_api cimport read, write
 
-from rmq.errors import StoreError
+from rmq.errors import StoreError, not_copied
 
 
 cdef void names(Arguments* x, bytes a, bytes b):
@@ -69,6 +69,9 @@ cdef class ShardCalls:
     def __cinit__(self, *_given):
         self.s = ShardState()
         self.lock = threading.RLock()
+
+    def __reduce__(self):
+        raise not_copied(self, "one process owns a store")
 
     # ---------------------------------------------------------------- the two ways
 

@@ -67,7 +67,8 @@ cdef class ShardCore(ShardCalls):
         options_read(&self.s.options, options)
 
     def __dealloc__(self):
-        if self.s is not None:
+        # Without its memory, because there was none or a setting was missing, nothing is open yet.
+        if self.s is not None and self.s.memory is not None:
             free_memory(self.s)
             timers_close(self.s)
 

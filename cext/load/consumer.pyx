@@ -28,6 +28,8 @@ from cext.load.ticks cimport (
     now_ns, wait_events,
 )
 
+from rmq.errors import not_copied
+
 cdef enum:
     EVENTS = 256
     REPLY_BYTES_MAX = 5 * 1024 * 1024    # one record of 4 MiB, or 256 KiB of small ones
@@ -73,6 +75,9 @@ cdef class Consumer:
                          <uint64_t>slots * frames.max_bytes, slots, False) != Status.OK:
                 raise MemoryError(f"connection {i}: {slots} queues")
         self.reset_stats()
+
+    def __reduce__(self):
+        raise not_copied(self, "make one in each process")
 
     def __dealloc__(self):
         cdef uint32_t i

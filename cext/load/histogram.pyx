@@ -10,6 +10,8 @@ holds the wanted rank, never more than the largest recorded value.
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
+from rmq.errors import not_copied
+
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long) noexcept nogil
@@ -49,6 +51,9 @@ cdef class Histogram:
             self.largest = value
         self.total += 1
         self.sum += value
+
+    def __reduce__(self):
+        raise not_copied(self, "merge() it into another of its process")
 
     def clear(self):
         """Forgets everything recorded."""

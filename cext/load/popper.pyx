@@ -28,6 +28,8 @@ from cext.load.ticks cimport (
     now_ns, wait_events,
 )
 
+from rmq.errors import not_copied
+
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
@@ -83,6 +85,9 @@ cdef class Popper:
                          <uint64_t>window * ACK_BYTES_MAX, window, False) != Status.OK:
                 raise MemoryError(f"connection {i}: window {window}")
         self.reset_stats()
+
+    def __reduce__(self):
+        raise not_copied(self, "make one in each process")
 
     def __dealloc__(self):
         cdef uint32_t i

@@ -28,6 +28,8 @@ from cext.load.ticks cimport (
     now_ns, wait_events,
 )
 
+from rmq.errors import not_copied
+
 cdef enum:
     EVENTS = 256
     REPLY_BYTES_MAX = 256 * 1024     # a batch answer of thousands of ids still fits
@@ -60,6 +62,9 @@ cdef class Producer:
                 raise MemoryError(f"connection {i}: window {window} x {frames.max_bytes} bytes")
         self.live_count = self.peer_count
         self.reset_stats()
+
+    def __reduce__(self):
+        raise not_copied(self, "make one in each process")
 
     def __dealloc__(self):
         cdef uint32_t i

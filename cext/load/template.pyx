@@ -13,6 +13,8 @@ from libc.string cimport memcpy
 
 from cext.base.byteorder cimport load_u32, store_u32
 
+from rmq.errors import not_copied
+
 OPAQUE_FIRST = 10_000_000
 OPAQUE_LAST = 99_999_999
 
@@ -92,6 +94,9 @@ cdef class FrameSet:
             at += template.length
             self.max_bytes = max(self.max_bytes,
                                  template.length + self.body_length + NUMBER_DIGITS_MAX)
+
+    def __reduce__(self):
+        raise not_copied(self, "make one in each process, from its frames")
 
     def __dealloc__(self):
         free(self.templates)

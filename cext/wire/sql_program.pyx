@@ -467,6 +467,9 @@ cdef class Program:
             raise ValueError("these bytes are no program")
         self.program = program
 
+    def __reduce__(self):
+        return type(self), (self.program,)
+
     def result(self, bytes properties not None):
         """True, False, None (null) or "failed"."""
         cdef int got = sql_program_run(<const uint8_t*> <char*> self.program,

@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from cext.client.message import MessageExt
 from rmq.aio.threaded import threaded
 from rmq.client.consuming.subscription import EVERYTHING
 from rmq.client.parameters import PopConsumerParameters
 from rmq.client.pop.consumer import PopConsumer as ThreadedPopConsumer
+from rmq.errors import not_copied
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -42,6 +43,9 @@ class PopConsumer:
     ) -> None:
         self._consumer = ThreadedPopConsumer(consumer_group, parameters=parameters, **changes)
         self._news = asyncio.Event()
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "start one in each process, from its parameters")
 
     # ---- life
 

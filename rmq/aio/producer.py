@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from cext.client.mailbox import Mailbox
 from cext.client.message import Message, MessageExt
@@ -20,7 +20,7 @@ from rmq.client.producing import producer as threaded
 from rmq.client.producing.targets import Selector
 from rmq.client.producing.transaction import TransactionListener, TransactionResult
 from rmq.client.producing.transaction import TransactionProducer as ThreadedTransactionProducer
-from rmq.errors import BusyError, ClosedError
+from rmq.errors import BusyError, ClosedError, not_copied
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ class Producer:
     ) -> None:
         self._producer = _LoopProducer(producer_group, parameters=parameters, **changes)
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "start one in each process, from its parameters")
 
     async def start(self: P) -> P:
         if self._loop is not None:
@@ -205,6 +208,9 @@ class TransactionProducer:
         self._producer = ThreadedTransactionProducer(
             producer_group, transaction_listener, parameters=parameters, **changes
         )
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "start one in each process, from its parameters")
 
     async def __aenter__(self) -> TransactionProducer:
         await asyncio.get_running_loop().run_in_executor(None, self._producer.start)

@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cext.client.message import MessageExt
 from rmq.aio.threaded import threaded
 from rmq.client.consuming.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.consumer import PullConsumer as ThreadedPullConsumer
-from rmq.errors import ClosedError
+from rmq.errors import ClosedError, not_copied
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ class PullConsumer:
     ) -> None:
         self._consumer = ThreadedPullConsumer(consumer_group, parameters=parameters, **changes)
         self._news = asyncio.Event()
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "start one in each process, from its parameters")
 
     # ---- life
 

@@ -17,13 +17,14 @@ import asyncio
 import functools
 import threading
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rmq.aio.threaded import threaded
 from rmq.client.consuming.listening import Listen, function_of, is_coroutine
 from rmq.client.consuming.subscription import EVERYTHING
 from rmq.client.parameters.consuming import PushConsumerParameters
 from rmq.client.push.consumer import PushConsumer as ThreadedPushConsumer
+from rmq.errors import not_copied
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class PushConsumer:
         self._consumer = ThreadedPushConsumer(
             consumer_group, message_listener, parameters=parameters, **changes
         )
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "start one in each process, from its parameters")
 
     # ---- life
 

@@ -55,9 +55,12 @@ class Refusal(RmqError):
     """The request is answered with this code and remark; nothing is wrong with the broker."""
 
     def __init__(self, code: ResponseCode, remark: str) -> None:
-        super().__init__(remark)
+        super().__init__(code, remark)
         self.code = code
         self.remark = remark
+
+    def __str__(self) -> str:
+        return self.remark
 
 
 def text_member(members: Any, name: str, default: str | None = None) -> str:

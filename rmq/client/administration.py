@@ -13,7 +13,7 @@ blocking sockets; here they run over the engine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from cext.client.message import MessageExt, decode_messages, milliseconds
 from cext.client.reply import Reply, reply_of
@@ -27,7 +27,7 @@ from rmq.client.connecting.namespaces import wrap
 from rmq.client.connecting.routes import Route
 from rmq.client.parameters import ClientParameters
 from rmq.codes import RequestCode, ResponseCode
-from rmq.errors import ProtocolError, RemoteError
+from rmq.errors import ProtocolError, RemoteError, not_copied
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import encode_message
@@ -88,6 +88,9 @@ class Admin:
         self.parameters = (parameters or ClientParameters()).changed(changes)
         self._instance: ClientInstance | None = None
         self._cluster: _EngineCluster | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "start one in each process, from its parameters")
 
     def start(self) -> Admin:
         if self._instance is None:

@@ -31,8 +31,11 @@ class SqlError(ValueError):
     """What is wrong with an expression, and where: `position` counts characters from 1."""
 
     def __init__(self, position: int, reason: str) -> None:
-        super().__init__(f"character {position}: {reason}")
+        super().__init__(position, reason)  # args: pickle makes it anew from them
         self.position = position
+
+    def __str__(self) -> str:
+        return f"character {self.position}: {self.args[1]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import logging
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from cext.client.sender import check_topic
 from rmq.client.connecting.instance import ClientInstance
@@ -26,7 +26,7 @@ from rmq.client.connecting.namespaces import wrap, wrap_group
 from rmq.client.consuming.group import check_filter
 from rmq.client.consuming.subscription import Subscription
 from rmq.client.parameters.consuming import CLUSTERING, GroupParameters
-from rmq.errors import ClosedError, RouteError
+from rmq.errors import ClosedError, RouteError, not_copied
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -54,6 +54,9 @@ class Member(Generic[P]):
         self._instance: ClientInstance | None = None
         self._leaving = threading.Lock()
         self._process = 0  # that started it
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "start one in each process, from its parameters")
 
     # ---- life
 

@@ -19,10 +19,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rmq.client.consuming.deduplicate import Claim
-from rmq.errors import ConfigError
+from rmq.errors import ConfigError, not_copied
 
 KEEP_S = 3 * 86_400.0  # as long as brokers keep messages, unless they are set otherwise
 KEY_LENGTH_MAX = 200
@@ -65,6 +65,9 @@ class DbApiStore:
         self._lock = threading.Lock()
         self._forget_at = 0.0
         self._make_table()
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "make one in each process; they share what it stores")
 
     def close(self) -> None:
         """Ends the connections of all threads."""
@@ -256,6 +259,9 @@ class RedisStore:
         self._keep_ms = int(keep_s * 1000)
         self._token = f"begun:{secrets.token_hex(8)}"
         self._release = client.register_script(RELEASE)
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "make one in each process; they share what it stores")
 
     def _name(self, key: str) -> str:
         return self._prefix + _short(key)
