@@ -34,7 +34,7 @@ cdef extern from "scan.h" nogil:
                              uint32_t* text_length, bint* escaped) noexcept
 
 cdef enum:
-    DEPTH_MAX = 32
+    DEPTH_MAX = 64                   # as rmq/format/fastjson.py; the contract tests compare them
     BINARY_FIXED_BYTES = 21     # a header with neither remark nor fields
     HEADER_BYTES_MAX = 0x1000000
     MEMBER_CODE = 0             # the order in which the names are added below
@@ -176,10 +176,11 @@ cdef uint32_t skip_value(const uint8_t* bytes, uint32_t length, uint32_t at,
 
 # ---- JSON: keys and values ----
 
-cdef uint32_t read_plain(const uint8_t* bytes, uint32_t length, uint32_t at,
+cdef uint32_t read_plain(const uint8_t* bytes, uint32_t length, uint32_t at, int depth,
                          Text* out) noexcept nogil:
-    """Behind a value that is not a string. Its text is what is written there; null is absence."""
-    cdef uint32_t end = skip_value(bytes, length, at, 0)
+    """Behind a value that is not a string. Its text is what is written there; null is absence.
+    depth: objects around it."""
+    cdef uint32_t end = skip_value(bytes, length, at, depth)
     out.bytes = NULL
     out.length = 0
     out.escaped = False
@@ -300,7 +301,7 @@ cdef int parse_json(const uint8_t* bytes, uint32_t length, Header* out) noexcept
                     return Status.OK if status == Status.CLOSED else status
             continue
         else:
-            at = read_plain(bytes, length, at, &pair.value)
+            at = read_plain(bytes, length, at, 1 + inside, &pair.value)
             if at <= length and (bytes[at - 1] == c'}' or bytes[at - 1] == c']'):
                 rmq_marks_start(&cursor, bytes, length, at, QUOTE, BACKSLASH)   # it had quotes
         if at >= length:

@@ -8,9 +8,10 @@ RocketMQ's bodies and config files come from Java's fastjson. Beside plain JSON 
 
 loads() reads all of them: keys without quotes become text ("0"), an object key that is a message
 queue becomes a MessageQueue, another object key the tuple of its sorted items, a $ref the object it
-names. It raises ProtocolError and nothing else. dumps() writes what both Java and Go read: compact,
-members sorted by name, None left out, MessageQueue keys as objects, integer keys without quotes
-unless asked otherwise.
+names. It raises ProtocolError and nothing else: nothing is nested so deeply, has so many digits or
+refers so often to itself that reading it ends in a RecursionError or takes longer than its length
+allows. dumps() writes what both Java and Go read: compact, members sorted by name, None left out,
+MessageQueue keys as objects, integer keys without quotes unless asked otherwise.
 
 Example: dumps({MessageQueue("t", "b", 0): 12}) ==
     b'{{"brokerName":"b","queueId":0,"topic":"t"}:12}'
@@ -19,13 +20,18 @@ Example: dumps({MessageQueue("t", "b", 0): 12}) ==
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from rmq.errors import ProtocolError
 
+T = TypeVar("T")
+
+# Objects and arrays inside one another. The one limit of all JSON that is read, whoever sent it or
+# wrote the file; RocketMQ's own bodies have 6 at most. cext/wire/header.pyx has the same.
 DEPTH_MAX = 64
+DIGITS_MAX = 64  # of a whole number
 
 _FLAT = re.compile(r'\{"[^{}\[\]]*\}')  # perhaps an object of plain values: msgspec decides
 _SPACE = re.compile(r"[ \t\r\n\f\b]*")
@@ -34,11 +40,16 @@ _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$.-]*|-?[0-9]+", re.ASCII)
 _PLAIN = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
 _HEX4 = re.compile(r"[0-9a-fA-F]{4}", re.ASCII)
 _REF_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+_INDEX = re.compile(r"[0-9]{1,18}", re.ASCII)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPES = {
     '"': '"', "'": "'", "\\": "\\", "/": "/",
     "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0",
 }  # fmt: skip
+_MANY_DIGITS = re.compile(rb"(?<![0-9])[0-9]{%d}" % (DIGITS_MAX + 1))
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(each for each in range(256) if each not in b"[]{}")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "NaN": None}
 
 
@@ -71,6 +82,42 @@ class MessageQueue(NamedTuple):
 # ---- reading
 
 _strict = msgspec.json.Decoder()
+# What a strict reader says of a text that is not for it; RecursionError at some hundred levels.
+_NOT_STRICT = (msgspec.DecodeError, RecursionError, ValueError)
+
+
+def is_deep(data: bytes) -> bool:
+    """Whether well-formed JSON is nested deeper than DEPTH_MAX. Two counts for most texts."""
+    if data.count(b"[") + data.count(b"{") <= DEPTH_MAX:
+        return False
+    plain = _ESCAPED.sub(b"", data) if b"\\" in data else data
+    brackets = b"".join(plain.split(b'"')[::2]).translate(_SQUARE, _NO_BRACKETS)
+    for _ in range(DEPTH_MAX):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")  # the innermost ones
+    return bool(brackets)
+
+
+def too_deep() -> ProtocolError:
+    return ProtocolError(f"bad JSON: nested deeper than {DEPTH_MAX}")
+
+
+def loads_as(data: bytes, kind: type[T], what: str) -> T:
+    """`data` as `kind`: in one step when it is plain JSON, by loads() otherwise. ProtocolError."""
+    try:
+        found = msgspec.json.decode(data, type=kind)
+    except _NOT_STRICT:
+        value = loads(data)
+        try:
+            return msgspec.convert(value, kind, strict=False)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise ProtocolError(f"{what}: {error}") from None
+    if is_deep(data):
+        raise too_deep()
+    if _MANY_DIGITS.search(data):
+        loads(data)
+    return found
 
 
 def loads(data: bytes | bytearray | memoryview | str) -> Any:
@@ -78,10 +125,15 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else bytes(data)
     try:
         value = _strict.decode(raw)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        value = _Reader(raw.decode("utf-8", "replace")).document()
+    except _NOT_STRICT:
+        value = _Reader(raw).document()
+    else:
+        if is_deep(raw):
+            raise too_deep()
+        if _MANY_DIGITS.search(raw):  # in a text perhaps; the reader knows
+            value = _Reader(raw).document()
     if b'"$ref"' in raw:
-        value = _resolve(value, value, [], 0)
+        value = _References(value).resolved(value, [])
     return value
 
 
@@ -96,9 +148,10 @@ def loads_object(data: bytes | bytearray | memoryview | str) -> dict[Any, Any]:
 class _Reader:
     """Recursive descent over one text. `at` is the position of the next character to read."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, data: bytes) -> None:
+        self.text = data.decode("utf-8", "replace")
         self.at = 0
+        self.has_many_digits = _MANY_DIGITS.search(data) is not None
 
     def document(self) -> Any:
         value = self.value(0)
@@ -117,8 +170,7 @@ class _Reader:
         return self.text[self.at : self.at + 1]
 
     def value(self, depth: int) -> Any:
-        if depth > DEPTH_MAX:
-            raise self.error(f"nested deeper than {DEPTH_MAX}")
+        """The value here, with `depth` objects and arrays around it."""
         head = self.peek()
         if head == "{":
             return self.object(depth)
@@ -140,8 +192,8 @@ class _Reader:
         if self.text[self.at : self.at + 1] in ("L", "l"):  # a long as some Java writers mark it
             self.at += 1
         if found[1] is None and found[2] is None:
-            if len(found[0]) > 64:
-                raise self.error("a number of more than 64 digits")
+            if len(found[0]) > DIGITS_MAX:
+                raise self.error(f"a number of more than {DIGITS_MAX} digits")
             return int(found[0])
         number = float(found[0])
         if math.isinf(number):
@@ -154,16 +206,22 @@ class _Reader:
         No text is looked at twice: a `{` behind this one is behind what is looked at here.
         """
         found = _FLAT.match(self.text, self.at)
-        if found is None:
+        if found is None or self.has_many_digits:
             return None
         try:
             members: dict[Any, Any] = _strict.decode(found[0])
-        except (msgspec.DecodeError, UnicodeError):
+        except _NOT_STRICT:
             return None
         self.at = found.end()
         return members
 
+    def inside(self, depth: int) -> int:
+        if depth >= DEPTH_MAX:
+            raise too_deep()
+        return depth + 1
+
     def object(self, depth: int) -> dict[Any, Any]:
+        inner = self.inside(depth)
         flat = self.flat()
         if flat is not None:
             return flat
@@ -177,19 +235,17 @@ class _Reader:
             if head == ",":
                 self.at += 1
                 continue
-            key = self.key(head, depth)
+            key = self.key(head, inner)
             if self.peek() != ":":
                 raise self.error("a colon was expected")
             self.at += 1
-            members[key] = self.value(depth + 1)
+            members[key] = self.value(inner)
             if self.peek() not in (",", "}"):
                 raise self.error("a comma or } was expected")
 
     def key(self, head: str, depth: int) -> Any:
         if head == "{":
-            if depth >= DEPTH_MAX:
-                raise self.error(f"nested deeper than {DEPTH_MAX}")
-            return _object_key(self.object(depth + 1))
+            return _object_key(self.object(depth))
         if head in ('"', "'") and head:
             return self.string(head)
         name = _NAME.match(self.text, self.at)
@@ -199,6 +255,7 @@ class _Reader:
         return name[0]
 
     def array(self, depth: int) -> list[Any]:
+        inner = self.inside(depth)
         self.at += 1
         items: list[Any] = []
         while True:
@@ -209,7 +266,7 @@ class _Reader:
             if head == ",":
                 self.at += 1
                 continue
-            items.append(self.value(depth + 1))
+            items.append(self.value(inner))
             if self.peek() not in (",", "]"):
                 raise self.error("a comma or ] was expected")
 
@@ -264,61 +321,63 @@ def _object_key(members: dict[Any, Any]) -> Any:
     return key
 
 
-def _resolve(node: Any, root: Any, above: list[Any], depth: int) -> Any:
-    """`node` with every {"$ref": path} in it replaced by what the path names."""
-    if depth > DEPTH_MAX:
-        raise ProtocolError(f"JSON nested deeper than {DEPTH_MAX}")
-    if isinstance(node, dict):
-        if len(node) == 1 and isinstance(node.get("$ref"), str):
-            return _referred(node["$ref"], root, above)
-        return {k: _resolve(v, root, [*above, node], depth + 1) for k, v in node.items()}
-    if isinstance(node, list):
-        return [_resolve(item, root, [*above, node], depth + 1) for item in node]
-    return node
+class _References:
+    """Puts what they name where the references of one document stand."""
 
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        self.plain: dict[int, Any] = {}  # what was referred to and refers no further, by id
 
-def _referred(path: str, root: Any, above: list[Any]) -> Any:
-    """What a fastjson reference names: "$" the root, "@" the holder, ".." its parent, "$.a[0]"."""
-    if path == "@" and above:
-        target = above[-1]
-    elif path and not path.strip("./") and path.count("..") < len(above):
-        target = above[-1 - path.count("..")]
-    elif path.startswith("$"):
-        target, at = root, 1
-        while at < len(path):
-            step = _REF_STEP.match(path, at)
-            if step is None:
-                raise ProtocolError(f"a reference in JSON cannot be read: {path[:80]!r}")
-            target = _step(target, next(part for part in step.groups() if part is not None), path)
-            at = step.end()
-    else:
-        raise ProtocolError(f"a reference in JSON cannot be read: {path[:80]!r}")
-    if any(target is holder for holder in above):
-        raise ProtocolError(f"a reference in JSON leads back to itself: {path[:80]!r}")
-    return _without_references(target, 0)
+    def resolved(self, node: Any, above: list[Any]) -> Any:
+        """`node` with every {"$ref": path} in it replaced by what the path names."""
+        if isinstance(node, dict):
+            if len(node) == 1 and isinstance(node.get("$ref"), str):
+                return self.referred(node["$ref"], above)
+            return {k: self.resolved(v, [*above, node]) for k, v in node.items()}
+        if isinstance(node, list):
+            return [self.resolved(item, [*above, node]) for item in node]
+        return node
+
+    def referred(self, path: str, above: list[Any]) -> Any:
+        """What a reference names: "$" the root, "@" the holder, ".." its parent, "$.a[0]"."""
+        if path == "@" and above:
+            target = above[-1]
+        elif path and not path.strip("./") and path.count("..") < len(above):
+            target = above[-1 - path.count("..")]
+        elif path.startswith("$"):
+            target, at = self.root, 1
+            while at < len(path):
+                step = _REF_STEP.match(path, at)
+                if step is None:
+                    raise ProtocolError(f"a reference in JSON cannot be read: {path[:80]!r}")
+                name = next(part for part in step.groups() if part is not None)
+                target = _step(target, name, path)
+                at = step.end()
+        else:
+            raise ProtocolError(f"a reference in JSON cannot be read: {path[:80]!r}")
+        if any(target is holder for holder in above):
+            raise ProtocolError(f"a reference in JSON leads back to itself: {path[:80]!r}")
+        self.refuse_references(target)
+        return target
+
+    def refuse_references(self, node: Any) -> None:
+        """A referred object must not refer on: no RocketMQ body does, and chains could loop. Each
+        is looked through once, however many name it."""
+        if not isinstance(node, (dict, list)) or id(node) in self.plain:
+            return
+        if isinstance(node, dict) and "$ref" in node:
+            raise ProtocolError("a reference in JSON leads to another reference")
+        for inner in node.values() if isinstance(node, dict) else node:
+            self.refuse_references(inner)
+        self.plain[id(node)] = node
 
 
 def _step(target: Any, key: str, path: str) -> Any:
     if isinstance(target, dict) and key in target:
         return target[key]
-    if isinstance(target, list) and key.isascii() and key.isdigit() and int(key) < len(target):
+    if isinstance(target, list) and _INDEX.fullmatch(key) and int(key) < len(target):
         return target[int(key)]
     raise ProtocolError(f"a reference in JSON names nothing: {path[:80]!r}")
-
-
-def _without_references(node: Any, depth: int) -> Any:
-    """A referred object must not refer on: no RocketMQ body does, and chains could loop."""
-    if depth > DEPTH_MAX:
-        raise ProtocolError(f"JSON nested deeper than {DEPTH_MAX}")
-    if isinstance(node, dict):
-        if "$ref" in node:
-            raise ProtocolError("a reference in JSON leads to another reference")
-        for value in node.values():
-            _without_references(value, depth + 1)
-    elif isinstance(node, list):
-        for item in node:
-            _without_references(item, depth + 1)
-    return node
 
 
 # ---- writing

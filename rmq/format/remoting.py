@@ -190,8 +190,11 @@ _json_header = msgspec.json.Decoder(_JsonHeader)
 def _decode_json(header: bytes, body: bytes) -> Command:
     try:
         read = _json_header.decode(header)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError, ValueError):
         read = _loose_header(header)
+    else:
+        if fastjson.is_deep(header):
+            raise fastjson.too_deep()
     return Command(
         code=_in_i32("code", read.code),
         flag=_in_i32("flag", read.flag),
@@ -241,7 +244,7 @@ def _json_int(name: str, members: Mapping[Any, Any]) -> int:
 
 def _in_i32(name: str, value: int) -> int:
     if not _I32_MIN <= value <= _I32_MAX:
-        raise ProtocolError(f"{name} of the header does not fit 32 bits: {value}")
+        raise ProtocolError(f"{name} of the header does not fit 32 bits: {str(value)[:40]}")
     return value
 
 

@@ -16,7 +16,7 @@ read() checks every length and number and raises ProtocolError, nothing else.
 """
 
 import zlib
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -37,7 +37,6 @@ MASTER_ID = 0
 # set to compressedRegister=true compress the body and yet say compressed=false.
 _ZLIB_HEAD = b"\x78"
 
-_Kind = TypeVar("_Kind")
 
 _Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -119,29 +118,17 @@ def read(command: Command) -> Registration:
 
 def read_data_version(data: bytes) -> DataVersion:
     """The data version in the body of QUERY_DATA_VERSION."""
-    return _json(data, DataVersion, "data version")
+    return fastjson.loads_as(data, DataVersion, "data version")
 
 
 def _read_body(command: Command) -> _Body:
     if not command.body:
         return _Body()
     if command.version < VERSION_WITH_FILTER_SERVERS:
-        return _Body(_json(command.body, _Wrapper, "topic table"))
+        return _Body(fastjson.loads_as(command.body, _Wrapper, "topic table"))
     if command.bool_field("compressed", False) or command.body[:1] == _ZLIB_HEAD:
         return _read_compressed(command.body, command.version >= VERSION_WITH_QUEUE_MAPS)
-    return _json(command.body, _Body, "registration")
-
-
-def _json(data: bytes, kind: type[_Kind], what: str) -> _Kind:
-    """`data` as `kind`: in one step when it is plain JSON, through fastjson's forms otherwise."""
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        value = fastjson.loads_object(data)
-    try:
-        return msgspec.convert(value, kind, strict=False)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise ProtocolError(f"{what}: {error}") from None
+    return fastjson.loads_as(command.body, _Body, "registration")
 
 
 class _Reader:
@@ -177,7 +164,7 @@ class _Reader:
 
 def _read_compressed(data: bytes, with_queue_maps: bool) -> _Body:
     reader = _Reader(_inflate(data))
-    version = _json(reader.item("data version"), DataVersion, "data version")
+    version = fastjson.loads_as(reader.item("data version"), DataVersion, "data version")
     topics = {}
     for _ in range(reader.count("topics")):
         config = _topic_line(reader.item("a topic"))

@@ -95,7 +95,7 @@ def _offsets(text: Any) -> dict[str, Any] | None:
     if isinstance(text, str):
         try:
             text = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     if not isinstance(text, Mapping):
         return None

@@ -92,7 +92,7 @@ def parse_json(text: str, option: str, lowest: int) -> dict[QueueKey, int]:
     """{"topic":{"broker":{"queue":n}}} or {"topic":{"queue":n}} as a flat table."""
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(f"option {option} is not JSON: {error}") from None
     found: dict[QueueKey, int] = {}
     for topic, brokers in _members(data, option):
@@ -127,7 +127,7 @@ def parse_assign(text: str) -> dict[str, dict[str, set[int]]]:
     """{"t":{"broker-a":[0,1]}} or, with one broker, {"t":[0,1]}: topic -> broker -> queue ids."""
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(f"option assign is not JSON: {error}") from None
     found: dict[str, dict[str, set[int]]] = {}
     for topic, brokers in _members(data, "assign"):

@@ -25,7 +25,8 @@ from cext.arrow.columns import Columns, Field
 from cext.arrow.decoder import DamageMode, Decoder
 from cext.arrow.puller import Outcome, Puller
 from rmq.codes import VERSION, RequestCode, ResponseCode
-from rmq.errors import RemoteError, RmqError, UnreachableError
+from rmq.errors import ProtocolError, RemoteError, RmqError, UnreachableError
+from rmq.format import fastjson
 from rmq.spark.access import Access, GuardedConnection
 from rmq.spark.batches import BatchMaker, unpack_body
 from rmq.spark.options import Options
@@ -313,8 +314,8 @@ def _is_alive(link: GuardedConnection) -> bool:
 
 def _remark(header: bytes) -> str:
     try:
-        return str(json.loads(header).get("remark") or "no reason given")
-    except (ValueError, AttributeError):
+        return str(fastjson.loads_object(header).get("remark") or "no reason given")
+    except ProtocolError:
         return "no reason given"
 
 

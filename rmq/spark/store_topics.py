@@ -12,7 +12,6 @@ dead letters), which no pattern finds.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,6 +20,8 @@ from typing import Protocol
 from cext.arrow.columns import Columns
 from cext.arrow.decoder import DamageMode, Decoder
 from cext.arrow.log_reader import LogReader
+from rmq.errors import ProtocolError
+from rmq.format import fastjson
 from rmq.spark.options import OptionError
 from rmq.spark.queues import is_system
 
@@ -71,9 +72,9 @@ def known_topics(root: Path) -> set[str]:
     folder = root / "consumequeue"
     found = {each.name for each in folder.glob("*/")} if folder.is_dir() else set()
     try:
-        table = json.loads((root / "config" / "topics.json").read_bytes())["topicConfigTable"]
-        found.update(map(str, table))
-    except (OSError, ValueError, KeyError, TypeError):
+        topics = fastjson.loads_object((root / "config" / "topics.json").read_bytes())
+        found.update(map(str, topics["topicConfigTable"]))
+    except (OSError, ProtocolError, KeyError, TypeError):
         pass
     return found
 

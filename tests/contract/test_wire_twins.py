@@ -19,8 +19,8 @@ from cext.base.checksum import body_crc_of
 from cext.wire import frame, header, message_id, properties, replies
 from rmq.codes import LANGUAGES
 from rmq.errors import ProtocolError
+from rmq.format import fastjson, remoting
 from rmq.format import message as message_format
-from rmq.format import remoting
 
 I32 = st.integers(-(2**31), 2**31 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
@@ -232,3 +232,30 @@ def test_offset_message_ids_agree(ip: str, port: int, offset: int) -> None:
     mine = message_id.offset_message_id(message_format.encode_host(host), offset).decode()
     assert mine == message_format.encode_message_id(host, offset)
     assert message_format.decode_message_id(mine) == (host, offset)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 31, 32, 33, 60, 61, 62, 63, 64, 65, 300, 900, 100_000])
+@pytest.mark.parametrize(
+    ("opens", "closes"),
+    [(b"[", b"]"), (b'{"a":', b"}"), (b'[{"b":', b"}]"), (b'{"[\\"{":', b"}")],
+    ids=["arrays", "objects", "both", "with brackets in names"],
+)
+@pytest.mark.parametrize("place", [b'{"code":5,"remark":%s}', b'{"code":5,"extFields":{"a":%s}}',
+                                   b'{"code":5,"nobody":[1,%s]}'])  # fmt: skip
+def test_headers_may_be_nested_equally_deep(
+    depth: int, opens: bytes, closes: bytes, place: bytes
+) -> None:
+    """As many levels in all as rmq/format/fastjson.py says: one limit, wherever it is read."""
+    data = place % (opens * depth + b"1" + closes * depth)
+    levels = place.count(b"{") + place.count(b"[") + depth * (opens.count(b"[") + opens.count(b":"))
+    if b'"[' in opens:
+        levels = place.count(b"{") + place.count(b"[") + depth
+    wanted = levels <= fastjson.DEPTH_MAX
+    assert (header.parsed(data, JSON)["status"] == OK) == wanted
+    try:
+        remoting.decode(len(data).to_bytes(4, "big") + data)
+    except ProtocolError as error:
+        assert not wanted, error
+        assert "nested deeper than" in str(error)
+    else:
+        assert wanted

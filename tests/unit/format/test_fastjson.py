@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmq.errors import ProtocolError
-from rmq.format.fastjson import MessageQueue, dumps, loads, loads_object, message_queue_map
+from rmq.format.fastjson import (
+    DEPTH_MAX,
+    MessageQueue,
+    dumps,
+    is_deep,
+    loads,
+    loads_as,
+    loads_object,
+    message_queue_map,
+)  # fmt: skip
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 PLAIN = st.recursive(
@@ -146,3 +155,100 @@ def test_garbage_ends_in_protocol_error(text: str) -> None:
 def test_garbage_bytes_end_in_protocol_error(data: bytes) -> None:
     with suppress(ProtocolError):
         loads(data)
+
+
+# ---- extremes
+
+OPENINGS = {  # (opens, closes): each as many times as it is deep
+    "arrays": ("[", "]"),
+    "objects": ('{"a":', "}"),
+    "bare names": ("{a:", "}"),
+    "loose arrays": ("[,", ",]"),
+    "in turn": ('{"[{":', "}"),
+    "escapes": ('{"\\"[{":', "}"),
+    "keys": ("{", ":1}"),
+}
+
+
+@pytest.mark.parametrize("form", OPENINGS)
+def test_one_limit_for_how_deep_anything_is_nested(form: str) -> None:
+    opens, closes = OPENINGS[form]
+    inner = '"a":1' if form == "keys" else "1"
+    inner = "{" + inner + "}" if form == "keys" else inner
+    spare = 1 if form == "keys" else 0  # the innermost object
+    value = loads(opens * (DEPTH_MAX - spare) + inner + closes * (DEPTH_MAX - spare))
+    assert form == "keys" or dumps(value)
+    for depth in (DEPTH_MAX + 1 - spare, DEPTH_MAX + 2, 300, 900, 1100, 100_000):
+        for data in (opens * depth + inner + closes * depth, opens * depth):
+            with pytest.raises(ProtocolError) as caught:
+                loads(data)
+            if data.endswith(closes) or form != "keys":
+                assert str(caught.value) == f"bad JSON: nested deeper than {DEPTH_MAX}"
+
+
+def test_brackets_in_texts_and_side_by_side_are_not_depth() -> None:
+    texts = ["[{" * 500, '\\"[' * 500, "\\\\", '"[[[']
+    assert loads(json.dumps(texts)) == texts
+    wide = [[[], {}] for _ in range(10_000)]
+    assert loads(json.dumps(wide)) == wide
+    assert loads("[" + ",".join(["{a:1}"] * 10_000) + "]") == [{"a": 1}] * 10_000
+
+
+@given(PLAIN, st.integers(0, 2 * DEPTH_MAX))
+def test_depth_is_counted_right(value: Any, more: int) -> None:
+    for at in range(more):
+        value = {"[" * (at % 3): value} if at % 2 else [value]
+
+    def depth(node: Any) -> int:
+        if not isinstance(node, (dict, list)):
+            return 0
+        inner = node.values() if isinstance(node, dict) else node
+        return 1 + max(map(depth, inner), default=0)
+
+    assert is_deep(json.dumps(value).encode()) == (depth(value) > DEPTH_MAX)
+
+
+@pytest.mark.parametrize("text", ["%s", "[%s]", '{"a":%s}', '{"a":[%s]}', "{a:%s}", '{{"a":1}:%s}'])
+@pytest.mark.parametrize(
+    "number",
+    ["1" * 65, "-" + "1" * 65, "1" * 4000, "1" * 100_000, "1e400", "-1e999999999", "Infinity"],
+    ids=lambda number: number[:8],
+)
+def test_numbers_no_peer_can_mean_are_refused(text: str, number: str) -> None:
+    with pytest.raises(ProtocolError):
+        loads(text % number)
+    with pytest.raises(ProtocolError):
+        loads_as((text % number).encode(), dict[str, Any], "a table")
+
+
+def test_digits_in_a_text_are_not_a_number() -> None:
+    digits = "1" * 5000
+    assert loads(f'{{"a":"{digits}"}}') == {"a": digits}
+    assert loads_as(f'{{"a":"{digits}"}}'.encode(), dict[str, str], "a table") == {"a": digits}
+
+
+def test_what_is_typed_is_read_within_the_same_limits() -> None:
+    for depth, data in ((DEPTH_MAX, 62), (DEPTH_MAX + 1, 64), (900, 899), (100_000, 99_999)):
+        text = b'{"a":' + b"[" * data + b"]" * data + b"}"
+        if depth <= DEPTH_MAX:
+            assert loads_as(text, dict[str, Any], "a table")
+        else:
+            with pytest.raises(ProtocolError, match="nested deeper than"):
+                loads_as(text, dict[str, Any], "a table")
+    with pytest.raises(ProtocolError, match="a table: "):
+        loads_as(b"[1]", dict[str, Any], "a table")
+    assert loads_as(b"{0:'a'}", dict[str, str], "a table") == {"0": "a"}
+
+
+def test_the_last_of_two_members_with_a_name_counts_and_halves_of_pairs_are_marks() -> None:
+    assert loads('{"a":1,"a":2}') == loads("{a:1,a:2}") == {"a": 2}
+    assert loads('{"\\ud800":"\\udc00"}') == {"?": "?"}
+
+
+def test_many_references_to_a_large_object_are_read_in_time() -> None:
+    """Each row is looked at once, and not 1e10 times."""
+    text = '{"a":{"x":[' + ",".join(["[]"] * 100_000) + ']},"b":['
+    text += ",".join(['{"$ref":"$.a.x"}'] * 100_000) + "]}"
+    value = loads(text)
+    assert len(value["b"]) == 100_000
+    assert value["b"][-1] is value["b"][0]

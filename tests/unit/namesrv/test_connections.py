@@ -19,6 +19,12 @@ from rmq.namesrv import listener
 from rmq.namesrv.expiry import expire_once
 
 GOOD = encode(Command(code=206, opaque=5))
+
+
+def framed(header: bytes) -> bytes:
+    return (4 + len(header)).to_bytes(4, "big") + len(header).to_bytes(4, "big") + header
+
+
 BAD = [
     b"\x00\x00\x00\x00",
     b"\x00\x00\x00\x03abc",
@@ -30,6 +36,23 @@ BAD = [
     b"\x00\x00\x00\x04\x00\x00\x00\x09",
     b"\x00\x00\x00\x06\x00\x00\x00\x02{]",
     b"\x00\x00\x00\x04\x09\x00\x00\x00",
+    *(
+        framed(b'{"code":105,' + opens + b"[" * depth + b"]" * depth + closes)
+        for depth in (70, 300, 900, 1100, 100_000)
+        for opens, closes in (
+            (b'"extFields":{"topic":', b"}}"),
+            (b'"extFields":{topic:', b"}}"),
+            (b'"remark":', b"}"),
+            (b'"nobody":', b"}"),
+        )
+    ),
+    framed(b"[" * 1_000_000),
+    framed(b'{"code":' + b"1" * 4000 + b"}"),
+    framed(b'{"code":105,"extFields":{"topic":' + b"1" * 5000 + b"}}"),
+    framed(b'{"code":1e400}'),
+    framed(b'{"code":NaN}'),
+    framed(b'{"code":{}}'),
+    framed(b'{"code":105,"extFields":[]}'),
 ]
 
 
@@ -38,7 +61,7 @@ async def write(client: Client, data: bytes) -> None:
     await client.writer.drain()
 
 
-@pytest.mark.parametrize("data", BAD)
+@pytest.mark.parametrize("data", BAD, ids=lambda data: f"{data[:24]!r} of {len(data)}")
 @in_loop
 async def test_a_malformed_frame_closes_its_connection_and_no_other(
     data: bytes, caplog: pytest.LogCaptureFixture
@@ -51,6 +74,10 @@ async def test_a_malformed_frame_closes_its_connection_and_no_other(
         assert await bad.closed_by_peer()
         assert (await good.call(105, topic="T")).code == 0
     assert len(caplog.records) == 1
+    line = caplog.records[0].getMessage()
+    assert "connection closed: " in line
+    assert caplog.records[0].exc_info is None
+    assert len(line) < 300
 
 
 @in_loop

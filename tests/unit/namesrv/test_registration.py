@@ -162,3 +162,14 @@ def test_damage_is_refused_or_read(damage: list[tuple[int, int]]) -> None:
             damaged[at % len(damaged)] = byte
         with suppress(ProtocolError):
             said(zlib.compress(damaged) if fields else bytes(damaged), **fields)
+
+
+@pytest.mark.parametrize("depth", [70, 300, 900, 100_000])
+@pytest.mark.parametrize(
+    "member", ['"topicQueueMappingInfoMap":{"T":%s}', '"nobody":%s', "nobody:%s"]
+)
+def test_what_a_name_server_keeps_is_not_deep(member: str, depth: int) -> None:
+    """It would be written into answers to others, and end there."""
+    deep = member % ('{"a":' * depth + "1" + "}" * depth)
+    with pytest.raises(ProtocolError, match="nested deeper than"):
+        said(b'{"topicConfigSerializeWrapper":{%s}}' % deep.encode())

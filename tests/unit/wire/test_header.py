@@ -111,8 +111,8 @@ def test_every_cut_of_a_header_is_malformed() -> None:
 
 
 def test_nesting_is_bounded() -> None:
-    assert parsed(b'{"x":' + b"[" * 32 + b"]" * 32 + b"}", JSON)["status"] == OK
-    assert parsed(b'{"x":' + b"[" * 33 + b"]" * 33 + b"}", JSON)["status"] == MALFORMED
+    assert parsed(b'{"x":' + b"[" * 63 + b"]" * 63 + b"}", JSON)["status"] == OK
+    assert parsed(b'{"x":' + b"[" * 64 + b"]" * 64 + b"}", JSON)["status"] == MALFORMED
     assert parsed(b'{"x":' + b'{"a":' * 100000, JSON)["status"] == MALFORMED
 
 
