@@ -72,7 +72,6 @@ enableRegisterProducer=true
 enableRemoteEscape=false
 enableRemotingMetrics=true
 enableRequestMetrics=true
-enableSingleTopicRegister=false
 enableSkipLongAwaitingAck=false
 enableSlaveActingMaster=false
 enableSplitMetadata=true

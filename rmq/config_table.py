@@ -83,6 +83,9 @@ BROKER: tuple[Setting, ...] = (
     # --- name servers
     _int("registerNameServerPeriod", 30_000, 10_000, 60_000),
     _int("registerBrokerTimeoutMills", 24_000, 1),
+    # false in Apache: each change then goes out as a part of the table, which name servers with
+    # deleteTopicWithBrokerRegistration take for the whole. Here false means the whole table.
+    _bool("enableSingleTopicRegister", True, run_time=True),
     _bool("compressedRegister", False),
     # --- topics, groups, clients
     _int("brokerPermission", 6, 0, 7, run_time=True),

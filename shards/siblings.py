@@ -3,9 +3,14 @@
 Five kinds of items (messages.py): topics, groups, what groups may not read, run-time settings, and
 which consumers are connected where.
 
-    a request changes a topic here    table: new stamp -> changed() -> at the end of the loop's turn
-                                      one Change with all that changed -> shared() waits for Changed
+    a topic is made here              table: new stamp, file, registered -> Change to the others
+    anything else changes here        table: new stamp -> at the end of the loop's turn one Change
+                                      with all that changed -> shared() waits for Changed
     News from another shard           stamp larger than ours? -> the table takes it over
+
+The others hear of a topic when the name servers know that this shard has it (one that is slow is
+waited for for TOLD_WAIT_S): they register it too, and a route that named only them would send its
+clients past the message for which it was made.
 
 Topics of the system stay out: each shard makes its own. So do settings of one shard alone
 (PER_SHARD): draining one must not drain all. Topics of a store from before it had several shards
@@ -116,6 +121,8 @@ class BusSiblings(seam.Siblings):
         self._members: dict[str, Item] = {}  # "group@shard", of all shards
         self._outbox: dict[Key, None] = {}
         self._sending: asyncio.Task[None] | None = None
+        self._unregistered: dict[str, None] = {}  # topics that name servers are being told of
+        self._registering: asyncio.Task[None] | None = None
         self._supervisor_late = False
         self._serving = False
         self._refusing = False  # sends, while it is looked whether this shard may go
@@ -135,9 +142,10 @@ class BusSiblings(seam.Siblings):
         self._link.notice(Ready(self._index))
 
     async def stop(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-            await asyncio.gather(self._sending, return_exceptions=True)
+        tasks = [task for task in (self._registering, self._sending) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._link.stop()
 
     def stamp(self) -> seam.Stamp:
@@ -145,15 +153,19 @@ class BusSiblings(seam.Siblings):
         return (self._clock, self._index)
 
     def changed(self, kind: str, name: str) -> None:
-        self._outbox[kind, name] = None
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.get_running_loop().create_task(self._send())
+        if kind == TOPIC:
+            self._unregistered[name] = None
+            if self._registering is None or self._registering.done():
+                self._registering = asyncio.get_running_loop().create_task(self._register())
+        else:
+            self._put_out((kind, name))
 
     async def shared(self) -> None:
-        waits = [super().shared()]
+        await super().shared()
+        if self._registering is not None:
+            await asyncio.wait({self._registering}, timeout=seam.TOLD_WAIT_S)
         if self._link.joined and not self._supervisor_late and self._sending is not None:
-            waits.append(self._sent())
-        await asyncio.gather(*waits)
+            await self._sent()
 
     def settings_changed(self, changes: dict[str, str]) -> None:
         for key, text in changes.items():
@@ -188,6 +200,18 @@ class BusSiblings(seam.Siblings):
         return [decode(answer.frame) for answer in reply.answers]
 
     # ---- sending changes
+
+    async def _register(self) -> None:
+        """Sends topics to the others when the name servers have been told of them."""
+        while self._unregistered:
+            topics, self._unregistered = self._unregistered, {}
+            await super().shared()
+            self._put_out(*((TOPIC, name) for name in topics))
+
+    def _put_out(self, *keys: Key) -> None:
+        self._outbox.update(dict.fromkeys(keys))
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send())
 
     async def _sent(self) -> None:
         sending = self._sending

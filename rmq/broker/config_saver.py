@@ -8,7 +8,8 @@ before its change is on disk awaits saved().
     on disk       5 ...... 7              one write carried 6 and 7
 
 A write that fails (disk full) is logged and reported to those who wait. The table stays ahead of
-the file; the next changed(), saved() or retry() tries again.
+the file; the next changed(), saved() or retry() tries again. Whoever acts on what is on disk, and
+not before, gives `on_written`: it is called on the loop after each write, before those who wait.
 
 Example: 1,000 topics created in one burst cost about as many writes as fit in the time of the burst
 (each some milliseconds of fsync), not 1,000.
@@ -28,26 +29,24 @@ log = logging.getLogger("rmq.broker.config_files")
 class ConfigSaver:
     """Owned by the control thread's loop; only the file write itself runs elsewhere."""
 
-    def __init__(self, file: JsonFile, snapshot: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        file: JsonFile,
+        snapshot: Callable[[], Any],
+        on_written: Callable[[], None] = lambda: None,
+    ) -> None:
         self._file = file
         self._snapshot = snapshot  # a tree of its own: the table may change while it is written
+        self._on_written = on_written  # the last snapshot is on disk
         self._changed = 0  # generation of the table
         self._written = 0  # generation on disk
-        self._error: OSError | None = None
+        self._error: Exception | None = None
         self._task: asyncio.Task[None] | None = None
+        self._progress = asyncio.Event()  # set and replaced after each write, also a failed one
 
     @property
     def behind(self) -> bool:
         return self._written < self._changed
-
-    @property
-    def last(self) -> int:
-        """The number of the latest change."""
-        return self._changed
-
-    def holds(self, change: int) -> bool:
-        """Whether that change is on disk."""
-        return change <= self._written
 
     def changed(self) -> None:
         self._changed += 1
@@ -62,8 +61,8 @@ class ConfigSaver:
         """Returns when all changes made so far are on disk; StoreError when they cannot be."""
         goal = self._changed
         while self._written < goal:
-            task = self._start()
-            await asyncio.shield(task)
+            self._start()
+            await self._progress.wait()
             if self._error is not None and self._written < goal:
                 raise StoreError(f"{self._file.path} cannot be written: {self._error}")
 
@@ -72,19 +71,24 @@ class ConfigSaver:
         self._file.save(self._snapshot())
         self._written = self._changed
 
-    def _start(self) -> "asyncio.Task[None]":
+    def _start(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._write())
-        return self._task
 
     async def _write(self) -> None:
-        while self.behind:
-            goal = self._changed
-            try:
+        try:
+            while self.behind:
+                goal = self._changed
                 await asyncio.to_thread(self._file.save, self._snapshot())
-            except OSError as error:
-                self._error = error
-                log.error("%s cannot be written: %s", self._file.path, error)
-                return
-            self._error = None
-            self._written = goal
+                self._error = None
+                self._written = goal
+                self._on_written()
+                self._progressed()
+        except Exception as error:
+            self._error = error
+            log.error("%s cannot be written: %s", self._file.path, error)
+            self._progressed()
+
+    def _progressed(self) -> None:
+        self._progress.set()
+        self._progress = asyncio.Event()

@@ -1,15 +1,26 @@
 """Keeps this broker registered at all its name servers.
 
     at start            everything, at once
-    a topic changes     the changed topics alone, in the same loop turn for many changes
+    a topic changes     the changed topics, once for all that changed while the last request ran
+    one is deleted      everything, likewise
     every 30 s          everything (registerNameServerPeriod, 10-60 s)
     connection lost     everything, as soon as the name server answers again (1 s, 2 s, .. 30 s)
     namesrvAddr changes links are opened and closed accordingly
     stop                unregister
 
-Each name server has a task of its own, so a slow or dead one delays no other; none is ever waited
-for by a request. A changed topic goes out alone only to a name server that has the full list of
-this connection; with 10,000 topics that keeps a burst of creations linear.
+Each name server has a task of its own, so a slow or dead one delays no other, and one connection on
+which nothing is sent before the last request is answered: what it is told comes in order.
+
+Everything is request 103: version and table of one moment (told_topics.py), never a part of the
+table, since a name server with deleteTopicWithBrokerRegistration takes what is missing for deleted.
+Changed topics are requests 217, each a row of a route without a version; a name server that does
+not know 217 (before 5.0) gets everything, and so does one that has not got everything over this
+connection, and all when enableSingleTopicRegister is off. Where 217 was enough, everything comes
+with the same version as before: so the name server leaves alone what an operator has changed there
+(wipeWritePerm).
+
+settled() waits until the name servers have been told; one that is down is not waited for, nor is
+one that was too slow, until it has caught up.
 
 Request 103, body {"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{..},
 "topicConfigTable":{..}}}. Topics carry their permission masked with brokerPermission. The reply may
@@ -20,12 +31,11 @@ import asyncio
 import contextlib
 import logging
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from rmq.broker.deadline import within
 from rmq.broker.namesrv_link import LinkError, NamesrvLink, parse_address
-from rmq.broker.topic_config import PERM_READ, PERM_WRITE
+from rmq.broker.topic_config import PERM_READ, PERM_WRITE, TopicConfig
 from rmq.broker.topics import TopicTable
 from rmq.codes import RequestCode, ResponseCode
 from rmq.config import Settings
@@ -35,9 +45,12 @@ from rmq.format.remoting import Command
 
 log = logging.getLogger("rmq.broker.registration")
 
+READ_WRITE = PERM_READ | PERM_WRITE
 RETRY_FIRST_S, RETRY_LAST_S = 1.0, 30.0
 UNREGISTER_S = 0.5
 FIRST_ATTEMPT_S = 0.3
+LATE_S = 0.5  # who has not answered after this is not waited for any more
+SINGLES_MAX = 64  # more changed topics than this are cheaper told with the whole table
 
 
 class Registration:
@@ -50,6 +63,7 @@ class Registration:
         self._topics = topics
         self._addresses = address  # (broker address, HA address), known once the core listens
         self._members: dict[str, _Member] = {}
+        self.changes = 0  # so far
 
     async def start(self) -> None:
         """Registers everywhere; waits a moment for the first attempts, so that a client that is
@@ -78,17 +92,24 @@ class Registration:
                 self._members[address] = _Member(address, self)
 
     def changed(self, topics: Iterable[str]) -> None:
-        """These topics are to be told at once; none named: the whole list."""
+        """These topics are to be told at once; none named: some were deleted, or all changed."""
+        self.changes += 1
         names = set(topics)
         for member in self._members.values():
             member.changed(names)
 
     async def settled(self, timeout_s: float) -> None:
         """Waits until the name servers have been told of all changes so far, or do not answer."""
-        waits = [member.settled.wait() for member in self._members.values()]
-        if waits:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await within(asyncio.gather(*waits), timeout_s)
+        goal = self.changes
+        behind = [member for member in self._members.values() if member.is_behind(goal)]
+        if not behind:
+            return
+        tasks = [asyncio.ensure_future(member.reached(goal)) for member in behind]
+        await asyncio.wait(tasks, timeout=timeout_s)
+        for member, task in zip(behind, tasks, strict=True):
+            if not task.done():
+                task.cancel()
+                member.late = timeout_s >= LATE_S
 
     async def stop(self) -> None:
         members, self._members = list(self._members.values()), {}
@@ -122,9 +143,9 @@ class Registration:
             "clusterName": settings.brokerClusterName,
         }
 
-    def register_command(self, only: set[str] | None) -> Command:
-        """Request 103 with all topics, or with these alone."""
-        body = self._body(only)
+    def register_command(self, version: Mapping[str, int]) -> Command:
+        """Request 103: the whole table as it is now."""
+        body = self._body(version)
         fields = {
             **self.identity(),
             "haServerAddr": self._addresses()[1],
@@ -135,21 +156,53 @@ class Registration:
         }
         return Command(code=RequestCode.REGISTER_BROKER, fields=fields, body=body)
 
-    def _body(self, only: set[str] | None) -> bytes:
-        permission = self._settings.brokerPermission
-        masked = permission & (PERM_READ | PERM_WRITE) != PERM_READ | PERM_WRITE
-        table = {}
-        for name, topic in self._topics.all().items():
-            if only is None or name in only:
-                table[name] = (topic.masked(permission) if masked else topic).members()
+    def single_commands(self, topics: Iterable[str]) -> Iterator[Command]:
+        """Request 217 for each of these topics as it is when its turn comes."""
+        for name in topics:
+            topic = self._topics.told.get(name)
+            if topic is None:
+                continue  # deleted meanwhile, which the whole table will tell
+            topic = self._masked(topic)
+            row = {
+                "brokerName": self._settings.brokerName,
+                "perm": topic.perm,
+                "readQueueNums": topic.read_queues,
+                "topicSysFlag": topic.sys_flag,
+                "writeQueueNums": topic.write_queues,
+            }
+            route = {"brokerDatas": [], "filterServerTable": {}, "queueDatas": [row]}
+            yield Command(
+                code=RequestCode.REGISTER_TOPIC_IN_NAMESRV,
+                fields={"topic": name},
+                body=fastjson.dumps(route),
+            )
+
+    def alone(self, topics: set[str]) -> bool:
+        """Whether so many topics go out one by one."""
+        return self._settings.enableSingleTopicRegister and 0 < len(topics) <= SINGLES_MAX
+
+    def version(self) -> dict[str, int]:
+        """Of the table as it is now."""
+        return self._topics.told.version.members()
+
+    def _body(self, version: Mapping[str, int]) -> bytes:
+        told = self._topics.told
         wrapper = {
-            "dataVersion": self._topics.version.members(),
+            "dataVersion": version,
             "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
-            "topicConfigTable": table,
+            "topicConfigTable": {
+                name: self._masked(topic).members() for name, topic in told.all().items()
+            },
             "topicQueueMappingDetailMap": {},
             "topicQueueMappingInfoMap": {},
         }
         return fastjson.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+
+    def _masked(self, topic: TopicConfig) -> TopicConfig:
+        permission = self._settings.brokerPermission
+        if permission & READ_WRITE == READ_WRITE:
+            return topic
+        return topic.masked(permission)
 
     def take_reply(self, reply: Command) -> None:
         """The body may be {"table":{topic:"broker-a:4"}}: topics the name server calls ordered."""
@@ -173,9 +226,13 @@ class _Member:
         self._news: set[str] = set()
         self._all = True
         self._wake = asyncio.Event()
-        self.settled = asyncio.Event()  # nothing is left to tell, or it does not answer
+        self._told = -1  # the last change that it knows of
+        self._progress = asyncio.Event()  # set and replaced after each attempt
         self.attempted = asyncio.Event()  # the first registration worked or failed
         self.complete = False  # it knows all topics, over the present connection
+        self._version: Mapping[str, int] = {}  # of the last table; later changes came one by one
+        self.late = False  # it was waited for in vain
+        self._singles = True  # it takes topics one by one, as far as we know
         self._failing = False
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -184,8 +241,16 @@ class _Member:
             self._news |= names
         else:
             self._all = True
-        self.settled.clear()
         self._wake.set()
+
+    def is_behind(self, goal: int) -> bool:
+        """Whether it is worth waiting until it has been told of that change."""
+        return self._told < goal and not self._failing and not self.late
+
+    async def reached(self, goal: int) -> None:
+        """Returns when it has been told of that change, or fails."""
+        while self.is_behind(goal):
+            await self._progress.wait()
 
     def stop(self) -> None:
         self._task.cancel()
@@ -206,12 +271,10 @@ class _Member:
         pause = RETRY_FIRST_S
         while True:
             self._wake.clear()
-            only = self._news if self.complete and not self._all else None
-            self._news, self._all = set(), False
-            worked = await self._register(only)
+            worked = await self._tell()
             self.attempted.set()
-            if not worked or not (self._news or self._all):
-                self.settled.set()
+            self._progress.set()
+            self._progress = asyncio.Event()
             if worked:
                 pause = RETRY_FIRST_S
                 await self._sleep()
@@ -220,27 +283,53 @@ class _Member:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, RETRY_LAST_S)
 
-    async def _register(self, only: set[str] | None) -> bool:
-        """Sends these topics, or all; False when it did not work."""
-        owner = self._owner
+    async def _tell(self) -> bool:
+        """Tells what is new, or everything; False when it did not work."""
+        owner, news, everything = self._owner, self._news, self._all or not self.complete
+        goal, self._news, self._all = owner.changes, set(), False
         try:
-            reply = await self._link.call(owner.register_command(only), owner.timeout_s)
+            if not everything and not news:
+                await self._register(self._version)
+            elif everything or not (self._singles and owner.alone(news)):
+                await self._register(owner.version())
+            elif not await self._register_single(news):
+                self._singles = False
+                goal = owner.changes
+                await self._register(owner.version())
         except LinkError as error:
-            self._failed(str(error))
+            if not self._failing:
+                log.warning("registration failed, it is tried again until it works: %s", error)
+            self._failing = True
             return False
-        if reply.code != ResponseCode.SUCCESS:
-            self._failed(f"{self._link.address}: code {reply.code}: {reply.remark}")
-            return False
-        if not self.complete:
-            log.info("registered at name server %s", self._link.address)
-        self.complete, self._failing = True, False
-        owner.take_reply(reply)
+        self._told = goal
+        self._failing = self.late = False
         return True
 
-    def _failed(self, text: str) -> None:
-        if not self._failing:
-            log.warning("registration failed, it is tried again until it works: %s", text)
-        self._failing = True
+    async def _register(self, version: Mapping[str, int]) -> None:
+        """Everything; under a version that it has the name server adds only what it misses."""
+        owner = self._owner
+        reply = await self._call(owner.register_command(version))
+        if reply.code != ResponseCode.SUCCESS:
+            raise LinkError(f"{self._link.address}: code {reply.code}: {reply.remark}")
+        if not self.complete:
+            log.info("registered at name server %s", self._link.address)
+        self._version = version
+        self.complete = True
+        owner.take_reply(reply)
+
+    async def _register_single(self, topics: set[str]) -> bool:
+        """Tells these topics one by one; False when the name server knows no such request."""
+        for command in self._owner.single_commands(sorted(topics)):
+            reply = await self._call(command)
+            if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                log.info("name server %s takes no single topics", self._link.address)
+                return False
+            if reply.code != ResponseCode.SUCCESS:
+                raise LinkError(f"{self._link.address}: code {reply.code}: {reply.remark}")
+        return True
+
+    async def _call(self, command: Command) -> Command:
+        return await self._link.call(command, self._owner.timeout_s)
 
     async def _sleep(self) -> None:
         """Until there is news, the period is over, or the name server closes the connection."""
@@ -251,8 +340,6 @@ class _Member:
             done, _ = await asyncio.wait(
                 {woken, lost}, timeout=self._owner.period_s, return_when=asyncio.FIRST_COMPLETED
             )
-            if not done or lost in done:
-                self._all = True
             if lost in done:
                 self.complete = False
         finally:

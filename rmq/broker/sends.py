@@ -221,7 +221,7 @@ def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
 def is_made(broker: "Broker", topic: str) -> bool:
     """Whether topics.json has it, too: after a failed write it has not, and that is waited for."""
     topics = broker.topics
-    return topic in topics and topic not in broker.creations and topics.is_saved(topic)
+    return topic in topics and topic not in broker.creations and topics.is_told(topic)
 
 
 def check_broker(broker: "Broker", header: SendHeader) -> None:

@@ -68,7 +68,7 @@ async def update_topics(broker: "Broker", request: Request) -> Reply:
         topic = _with_attributes(broker, item)
         _refuse_system(broker, topic.name)
         topics.append(topic)
-    await broker.topics.update_all(topics)
+    await broker.topics.update(*topics)
     return request.command.reply()
 
 

@@ -2,9 +2,9 @@
 
     config/topics.json    {"dataVersion":{..},"topicConfigTable":{name:{..TopicConfig..}}}
 
-A new topic goes: table -> file -> reactor (core.put_topic) -> name servers. The reactor learns of a
-topic only after the file holds it, so no message is acked in a topic that a crash would forget; the
-name servers are told afterwards and nobody waits for them.
+A change goes: table -> file -> reactor -> name servers -> answer. Reactor and name servers learn of
+it when the file holds it (told_topics.py), so no message is acked in a topic that a crash would
+forget. What waits for an answer waits for the name servers too, as long as they answer promptly.
 
 At start the system topics of RocketMQ are put in with their numbers of queues and permissions, and
 what the file says of them otherwise is overruled, as Apache does it.
@@ -14,7 +14,7 @@ perm 7) and defaultTopicQueueNums 4 creates "t" with min(4, 8) = 4 queues and pe
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from rmq.broker.json_file import JsonFile
 from rmq.broker.request import Refusal
 from rmq.broker.siblings import TOPIC, Siblings, Stamp
 from rmq.broker.stamps import Stamps
+from rmq.broker.told_topics import ToldTopics
 from rmq.broker.topic_config import (
     PERM_INHERIT,
     PERM_READ,
@@ -51,27 +52,21 @@ class TopicTable:
 
     def __init__(self, settings: Settings, core: Core, config_directory: Path) -> None:
         self._settings = settings
-        self._core = core
         self._file = JsonFile(config_directory / "topics.json")
-        self._saver = ConfigSaver(self._file, self.members)
+        self._saver = ConfigSaver(self._file, self._snapshot, self._written)
         self._topics: dict[str, TopicConfig] = {}
-        self._new: dict[str, int] = {}  # the change with which a topic came that no file held yet
-        self._leaving: set[str] = set()  # deleted; the reactor still knows them
+        self._changes: set[str] = set()  # in no snapshot yet
+        self._saving: dict[str, TopicConfig | None] = {}  # changes of the snapshot being written
+        self._created: set[str] = set()  # made here by themselves, still being told everywhere
+        self._to_share: set[str] = set()  # the other shards are to hear of it when it is saved
         self._system = set(names.SYSTEM_TOPICS)
+        self.told = ToldTopics(settings, core)
         self.version = DataVersion()
         self.stamps = Stamps()
         self.siblings = Siblings()
         self.on_change: Callable[[Iterable[str]], None] = lambda changed: None
 
     # ---- reading
-
-    def is_saved(self, name: str) -> bool:
-        """Whether the file holds this topic of the table: not while a new one cannot be written."""
-        change = self._new.get(name)
-        if change is not None and self._saver.holds(change):
-            change = None
-            del self._new[name]
-        return change is None
 
     def get(self, name: str) -> TopicConfig | None:
         return self._topics.get(name)
@@ -100,6 +95,10 @@ class TopicTable:
 
     def system_names(self) -> list[str]:
         return sorted(self._system)
+
+    def is_told(self, name: str) -> bool:
+        """Whether file and reactor have it: not while a new one cannot be written."""
+        return name in self.told
 
     def members(self) -> dict[str, Any]:
         """The content of topics.json."""
@@ -130,8 +129,10 @@ class TopicTable:
         if before != self._topics:
             self.version.advance()
             self._saver.save_now()
-        for topic in self._topics.values():
-            self._tell_core(topic)
+        self.told.version = DataVersion(self.version.counter)
+        self.told.tell(self._topics)
+        for name in self._topics:
+            self.told.tell_refused(name)  # ends the start with the reason
         log.info("topics loaded: %d", len(self._topics))
 
     async def saved(self) -> None:
@@ -143,49 +144,38 @@ class TopicTable:
     # ---- changing
 
     async def create(self, topic: TopicConfig) -> TopicConfig:
-        """Adds the topic unless there is one, makes it durable and known to the reactor."""
+        """Makes the topic by itself unless there is one. Returns when the file holds it, reactor
+        and name servers know it, and the other shards have it too."""
         present = self._topics.get(topic.name)
         if present is None:
             present = self._put(topic)
+            self._created.add(topic.name)
+            self._to_share.add(topic.name)
             log.info("topic created: %s", present)
-        await self._publish(present)
+        if topic.name in self._created or topic.name not in self.told:
+            await self._settled(topic.name)
+            self._created.discard(topic.name)
         return present
 
-    async def update(self, topic: TopicConfig) -> None:
-        """Adds or replaces the topic; nothing happens when it is the same."""
-        if self._topics.get(topic.name) != topic:
-            self._put(topic)
-            log.info("topic changed: %s", topic)
-        await self._publish(topic)
-
-    async def update_all(self, topics: list[TopicConfig]) -> None:
-        changed = [topic for topic in topics if self._topics.get(topic.name) != topic]
-        for topic in changed:
-            self._put(topic)
-        log.info("topics changed: %d", len(changed))
-        await self._saver.saved()
-        for topic in changed:
-            self._tell_core(topic)
-        if changed:
-            self.on_change([topic.name for topic in changed])
-            await self.siblings.shared()
+    async def update(self, *topics: TopicConfig) -> None:
+        """Adds or replaces them, as someone asked for; those that are the same stay."""
+        for topic in topics:
+            if self._topics.get(topic.name) != topic:
+                self._put(topic)
+                self._to_share.add(topic.name)
+                log.info("topic changed: %s", topic)
+        await self._settled(*(topic.name for topic in topics))
 
     async def delete(self, name: str) -> bool:
         """Takes the topic off; its queues go with it. False when there is none."""
         if self._topics.pop(name, None) is not None:
-            self._new.pop(name, None)
-            self._leaving.add(name)
             self._changed(name)
-        elif name not in self._leaving:  # else the file could not be written the last time
+            self._to_share.add(name)
+        elif name not in self.told:  # else the file could not be written the last time
             await self._saver.saved()  # another shard's deletion may not be in it yet
             return False
-        await self._saver.saved()
-        if name in self._leaving:  # nobody made it anew meanwhile
-            self._leaving.remove(name)
-            self._core.remove_topic(name.encode())
-        self.on_change(())
+        await self._settled()
         log.info("topic deleted: %s", name)
-        await self.siblings.shared()
         return True
 
     def take(self, changes: dict[str, tuple[TopicConfig | None, Stamp]]) -> None:
@@ -194,20 +184,17 @@ class TopicTable:
         changes = {name: each for name, each in changes.items() if not self.is_system(name)}
         if not changes:
             return
-        deleted = False
         for name, (topic, stamp) in changes.items():
             self.stamps.put(name, stamp)
+            self._changes.discard(name)
+            self._saving.pop(name, None)
             if topic is not None:
-                self._new.pop(name, None)
-                self._leaving.discard(name)
                 self._topics[name] = topic
-                self._tell_core(topic)
-            elif self._topics.pop(name, None) is not None:
-                deleted = True
-                self._core.remove_topic(name.encode())
+            else:
+                self._topics.pop(name, None)
         self.version.advance()
         self._saver.changed()
-        self.on_change(() if deleted else changes)
+        self._tell({name: topic for name, (topic, _) in changes.items()})
         log.info("topics taken over from other shards: %s", ", ".join(changes)[:500])
 
     def in_image_of(self, name: str, default_name: str, queues_asked: int) -> TopicConfig:
@@ -251,7 +238,7 @@ class TopicTable:
         changed = [name for name in known if not self._topics[name].order]
         for name in changed:
             self._topics[name] = replace(self._topics[name], order=True)
-            self._tell_core(self._topics[name])
+            self._changes.add(name)
         if changed:
             self.version.advance()
             self._saver.changed()
@@ -259,27 +246,22 @@ class TopicTable:
 
     def permission_changed(self) -> None:
         """brokerPermission is another one: reactor and name servers see all topics anew."""
-        for topic in self._topics.values():
-            self._tell_core(topic)
         self.version.advance()
+        self.told.permission_changed()
         self.on_change(())
 
     def tell_core(self, name: str) -> None:
         """Tells the reactor of a topic again, should it not know it. Refusal 17: not saved yet."""
-        if not self.is_saved(name):
+        if name not in self.told:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic[{name[:300]}] does not exist on this broker: it is being created",
             )
-        self._tell_core(self._topics[name])
+        self.told.tell_again(name)
 
     def _put(self, topic: TopicConfig) -> TopicConfig:
-        new = topic.name not in self._topics
-        self._leaving.discard(topic.name)
         self._topics[topic.name] = topic
         self._changed(topic.name)
-        if new:
-            self._new[topic.name] = self._saver.last
         return topic
 
     def _changed(self, name: str) -> None:
@@ -287,29 +269,37 @@ class TopicTable:
         self.version.advance()
         if not self.is_system(name):
             self.stamps.put(name, self.siblings.stamp())
-            self.siblings.changed(TOPIC, name)
+        self._changes.add(name)
         self._saver.changed()
 
-    async def _publish(self, topic: TopicConfig) -> None:
-        """Waits for the file, then tells the reactor and (without waiting) the name servers."""
+    async def _settled(self, *names: str) -> None:
+        """Waits until the file holds all changes so far and those are told who have to know."""
         await self._saver.saved()
-        current = self._topics.get(topic.name)
-        if current is not None:
-            self._tell_core(current)
-        self.on_change((topic.name,))
+        for name in names:
+            if self.told.tell_refused(name):
+                self.on_change((name,))
         await self.siblings.shared()
 
-    def _tell_core(self, topic: TopicConfig) -> None:
-        """The permission is masked: the reactor hands pulls of what may not be read to control."""
-        if not self.is_saved(topic.name):
-            return  # _publish() does, when the file holds it
-        self._core.put_topic(
-            topic.name.encode(),
-            topic.read_queues,
-            topic.write_queues,
-            topic.masked(self._settings.brokerPermission).perm,
-            int(topic.order),
-        )
+    def _snapshot(self) -> dict[str, Any]:
+        """What the file is to hold; called when a write begins."""
+        self._saving |= {name: self._topics.get(name) for name in self._changes}
+        self._changes.clear()
+        return self.members()
+
+    def _written(self) -> None:
+        """The last snapshot is in the file."""
+        changes, self._saving = self._saving, {}
+        if changes:
+            self._tell(changes)
+        for name in self._to_share & changes.keys():
+            self._to_share.discard(name)
+            if not self.is_system(name):
+                self.siblings.changed(TOPIC, name)
+
+    def _tell(self, changes: Mapping[str, TopicConfig | None]) -> None:
+        """Reactor first, then the name servers."""
+        self.told.tell(changes)
+        self.on_change(() if None in changes.values() else changes)
 
     def _system_topics(self) -> list[TopicConfig]:
         settings = self._settings

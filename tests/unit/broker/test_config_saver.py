@@ -62,3 +62,29 @@ async def test_a_failed_write_is_told_and_made_up_for_later(tmp_path: Path) -> N
     saver.retry()
     await saver.saved()
     assert file.load() == {"n": 1}
+
+
+@in_loop
+async def test_what_is_on_disk_is_told_before_those_who_wait(tmp_path: Path) -> None:
+    """Also while changes come without end: who waits for the first does not wait for the last."""
+    file, table, told = CountingFile(tmp_path / "a.json"), {"n": 0}, []
+    saver = ConfigSaver(file, lambda: dict(table), lambda: told.append(file.load()))
+
+    async def change_for_ever() -> None:
+        while True:
+            table["n"] += 1
+            saver.changed()
+            await asyncio.sleep(0)
+
+    changing = asyncio.create_task(change_for_ever())
+    await asyncio.sleep(0)
+    seen = table["n"]
+    await asyncio.wait_for(saver.saved(), 60)
+    assert told[-1]["n"] >= seen
+    changing.cancel()
+    file.failure = OSError(28, "No space left on device")
+    saver.changed()
+    count = len(told)
+    with pytest.raises(StoreError, match="No space left"):
+        await saver.saved()
+    assert len(told) == count

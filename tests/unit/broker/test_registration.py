@@ -2,18 +2,26 @@
 
 import asyncio
 import json
+import threading
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.fake_core import control
 from support.name_server import Client, in_loop, name_server
+from support.scripted_peer import ScriptedPeer
 
 from rmq.broker import registration
+from rmq.broker.broker import Broker
 from rmq.broker.namesrv_link import LinkError, parse_address
 from rmq.broker.topic_config import TopicConfig
+from rmq.format.remoting import Command
 from rmq.namesrv.server import NameServer
 from tools.ports import free_port
+
+REQUEST_CODE_NOT_SUPPORTED = 3
 
 
 async def route(client: Client, topic: str, present: bool = True, timeout_s: float = 5.0) -> dict:
@@ -36,23 +44,161 @@ async def test_the_broker_is_known_at_once_and_gone_when_it_stops(tmp_path: Path
         assert (await client.call(105, topic="TBW102")).code == 17
 
 
+def watched_tables(broker: Broker) -> list[object]:
+    """The versions of the whole tables that are told from now on."""
+    versions: list[object] = []
+    plain = broker.registration.register_command
+
+    def register_command(version: Mapping[str, int]) -> Command:
+        versions.append(version)
+        return plain(version)
+
+    broker.registration.register_command = register_command
+    return versions
+
+
 @in_loop
-async def test_a_new_topic_is_told_at_once_alone_at_every_name_server(tmp_path: Path) -> None:
-    async with AsyncExitStack() as stack:
-        servers = [await stack.enter_async_context(name_server()) for _ in range(2)]
-        clients = [await stack.enter_async_context(Client(s.port)) for s in servers]
-        addresses = ";".join(f"127.0.0.1:{server.port}" for server in servers)
-        broker = await stack.enter_async_context(control(tmp_path, namesrvAddr=addresses))
-        for client in clients:
-            await route(client, "TBW102")
-        sent: list[set[str] | None] = []
-        plain = broker.registration.register_command
-        broker.registration.register_command = lambda only: sent.append(only) or plain(only)
-        await asyncio.gather(*(broker.topics.create(TopicConfig(f"t{n}", 2, 2)) for n in range(20)))
-        for client in clients:
-            assert (await route(client, "t19"))["queueDatas"][0]["writeQueueNums"] == 2
-        assert None not in sent
-        assert len(sent) <= 8  # 20 topics, 2 name servers: told in bulk
+async def test_new_topics_are_told_at_once_at_every_name_server(tmp_path: Path) -> None:
+    for single in (True, False):
+        async with AsyncExitStack() as stack:
+            servers = [await stack.enter_async_context(name_server()) for _ in range(2)]
+            clients = [await stack.enter_async_context(Client(s.port)) for s in servers]
+            addresses = ";".join(f"127.0.0.1:{server.port}" for server in servers)
+            broker = await stack.enter_async_context(
+                control(tmp_path / str(single), namesrvAddr=addresses,
+                        enableSingleTopicRegister=single)
+            )  # fmt: skip
+            for client in clients:
+                await route(client, "TBW102")
+            whole = watched_tables(broker)
+            topics = [TopicConfig(f"t{n}", 2, 2) for n in range(20)]
+            await asyncio.gather(*(broker.topics.create(topic) for topic in topics))
+            for client in clients:
+                for topic in topics:
+                    found = await route(client, topic.name)
+                    assert found["queueDatas"][0]["writeQueueNums"] == 2
+            if single:
+                assert whole == []
+            else:
+                assert 2 <= len(whole) <= 8  # 20 topics, 2 name servers: told in bulk
+
+
+class Scripted(ScriptedPeer):
+    """A name server that takes what is registered; tables and single topics as they came."""
+
+    def __init__(self, single_code: int = 0) -> None:
+        def register(request: Command) -> Command:
+            wrapper = json.loads(request.body)["topicConfigSerializeWrapper"]
+            table = wrapper["topicConfigTable"]
+            self.told.append((tuple(wrapper["dataVersion"].values()), table))
+            return request.reply()
+
+        def single(request: Command) -> Command:
+            if single_code == 0:
+                (row,) = json.loads(request.body)["queueDatas"]
+                self.told.append((request.fields["topic"], row))
+            return request.reply(single_code)
+
+        self.told: list[tuple[Any, dict[str, Any]]] = []
+        super().__init__({103: register, 104: lambda request: request.reply(), 217: single})
+
+
+@pytest.mark.parametrize(
+    ("single", "code"), [(False, 0), (True, REQUEST_CODE_NOT_SUPPORTED)], ids=["off", "unknown"]
+)
+def test_a_change_is_told_with_the_whole_table_and_a_version_of_its_own(
+    tmp_path: Path, single: bool, code: int
+) -> None:
+    """Otherwise a name server with deleteTopicWithBrokerRegistration forgets all other topics."""
+
+    @in_loop
+    async def work() -> None:
+        with Scripted(code) as peer:
+            async with control(
+                tmp_path, namesrvAddr=peer.address, enableSingleTopicRegister=single
+            ) as broker:
+                changes = [TopicConfig(f"t{n % 3}", 1 + n, 1 + n) for n in range(9)]
+                await asyncio.gather(*(broker.topics.update(change) for change in changes[:3]))
+                for change in changes[3:]:
+                    await broker.topics.update(change)
+                await broker.topics.delete("t0")
+                assert set(broker.topics.all()) == set(peer.told[-1][1])
+                assert peer.told[-1][1]["t2"]["writeQueueNums"] == 9
+                assert "TBW102" in peer.told[-1][1]
+        versions = [version for version, _ in peer.told]
+        assert len(set(versions)) == len(versions)
+        assert versions == sorted(versions, key=lambda version: version[0])
+        assert all("TBW102" in table for _, table in peer.told)
+
+    work()
+
+
+@in_loop
+async def test_single_topics_leave_the_version_as_it_is_and_deletions_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an operator has changed at the name server (wipeWritePerm) stays there."""
+    monkeypatch.setattr(registration.Registration, "period_s", 0.02)
+    with Scripted() as peer:
+        async with control(tmp_path, namesrvAddr=peer.address) as broker:
+            before = peer.told[0][0]
+            for n in (1, 2):
+                await broker.topics.update(TopicConfig("t", n, n))
+                alone = [row for name, row in peer.told if name == "t"]
+                assert alone[-1] == {
+                    "brokerName": "broker-a", "perm": 6, "readQueueNums": n, "topicSysFlag": 0,
+                    "writeQueueNums": n,
+                }  # fmt: skip
+            count = len(peer.told)
+            await broker.core.until(lambda: len(peer.told) > count)
+            assert (peer.told[-1][0], peer.told[-1][1]["t"]["writeQueueNums"]) == (before, 2)
+            await broker.topics.delete("t")
+            assert "t" not in peer.told[-1][1]
+            assert peer.told[-1][0] != before
+
+
+@in_loop
+async def test_other_topics_stay_at_a_name_server_that_deletes_what_is_not_registered(
+    tmp_path: Path,
+) -> None:
+    async with name_server(deleteTopicWithBrokerRegistration=True) as server:
+        for single in (True, False):
+            async with (
+                Client(server.port) as client,
+                control(tmp_path / str(single), namesrvAddr=f"127.0.0.1:{server.port}",
+                        enableSingleTopicRegister=single) as broker,
+            ):  # fmt: skip
+                for name in ("one", "two"):
+                    await broker.topics.update(TopicConfig(name, 1, 1))
+                for name in ("one", "two", "TBW102"):
+                    assert (await client.call(105, topic=name)).code == 0
+                await broker.topics.delete("one")
+                assert (await client.call(105, topic="one")).code == 17
+                assert (await client.call(105, topic="two")).code == 0
+
+
+@in_loop
+async def test_who_is_silent_is_waited_for_once(tmp_path: Path) -> None:
+    with Scripted() as peer:
+        async with control(tmp_path, namesrvAddr=peer.address) as broker:
+            await broker.topics.update(TopicConfig("t", 1, 1))
+            heard = threading.Event()
+            answer = peer.answers[217]
+
+            def late(request: Command) -> Command:
+                heard.wait(60)
+                return answer(request)
+
+            peer.answers[217] = late
+            loop = asyncio.get_running_loop()
+            took = []
+            for n in range(2, 6):
+                began = loop.time()
+                await broker.topics.update(TopicConfig("t", n, n))
+                took.append(loop.time() - began)
+            assert min(took[1:]) < registration.LATE_S <= took[0]
+            heard.set()
+            await broker.core.until(lambda: peer.told[-1][1].get("writeQueueNums") == 5)
 
 
 @in_loop
@@ -105,10 +251,12 @@ async def test_a_read_only_broker_registers_without_write_permission(tmp_path: P
 async def test_topics_the_name_server_calls_ordered_are_marked(tmp_path: Path) -> None:
     async with name_server() as server, Client(server.port) as client:
         await client.call(100, namespace="ORDER_TOPIC_CONFIG", key="t", value="broker-a:2")
-        async with control(tmp_path, namesrvAddr=f"127.0.0.1:{server.port}") as broker:
+        async with control(
+            tmp_path, namesrvAddr=f"127.0.0.1:{server.port}", enableSingleTopicRegister=False
+        ) as broker:
             await broker.topics.create(TopicConfig("t", 2, 2))
-            await broker.core.until(lambda: broker.topics.require("t").order)
-            assert broker.core.topics[b"t"] == (2, 2, 6, 1)
+            await broker.core.until(lambda: broker.core.topics[b"t"] == (2, 2, 6, 1))
+            assert broker.topics.require("t").order
 
 
 def test_addresses_are_checked() -> None:

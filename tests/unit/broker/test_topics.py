@@ -192,29 +192,35 @@ async def test_the_reactor_hears_of_no_topic_that_cannot_be_saved(tmp_path: Path
                 table.tell_core("new")
             table.mark_ordered(["new", "old"])
             table.permission_changed()
+            table.tell_core("old")
             assert b"new" not in broker.core.topics
-            assert broker.core.topics[b"old"] == (2, 2, 6, 1)
+            assert broker.core.topics[b"old"] == (1, 1, 6, 0)
+        told: list[str] = []
+        table.on_change = told.extend
         table.retry_save()
         await table.saved()
-        table.tell_core("new")
         assert broker.core.topics[b"new"] == (1, 1, 6, 1)
+        assert broker.core.topics[b"old"] == (2, 2, 6, 1)
+        assert sorted(told) == ["new", "old"]
         assert {"new", "old"} <= set(saved(tmp_path))
 
 
 @in_loop
-async def test_a_deletion_that_could_not_be_saved_is_done_when_it_is_asked_for_again(
+async def test_a_deletion_that_could_not_be_saved_is_done_with_the_next_write(
     tmp_path: Path,
 ) -> None:
     async with control(tmp_path) as broker:
         table = broker.topics
-        for name in ("gone", "back"):
+        for name in ("gone", "back", "asked"):
             await table.create(TopicConfig(name, 1, 1))
         with not_saved(tmp_path):
-            for name in ("gone", "back"):
+            for name in ("gone", "back", "asked"):
                 with pytest.raises(StoreError, match="cannot be written"):
                     await table.delete(name)
+            assert {b"gone", b"back", b"asked"} <= broker.core.topics.keys()
+        assert await table.delete("asked")
+        assert b"asked" not in broker.core.topics
         await table.create(TopicConfig("back", 3, 3))
-        assert await table.delete("gone")
         assert b"gone" not in broker.core.topics
         assert broker.core.topics[b"back"] == (3, 3, 6, 0)
         assert not await table.delete("gone")
