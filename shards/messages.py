@@ -30,9 +30,9 @@ from rmq.errors import RmqError
 PROTOCOL = 1
 FRAME_BYTES_MAX = 64 << 20
 
-# Kinds of items that all shards hold alike. The names are theirs within the kind.
-TOPIC, GROUP, FORBIDDEN, SETTING, MEMBERS = "topic", "group", "forbidden", "setting", "members"
-KINDS = frozenset({TOPIC, GROUP, FORBIDDEN, SETTING, MEMBERS})
+# Kinds of items that shards tell each other of. The names are theirs within the kind.
+TOPIC, GROUP, SETTING, MEMBERS = "topic", "group", "setting", "members"
+KINDS = frozenset({TOPIC, GROUP, SETTING, MEMBERS})
 
 
 class BusError(RmqError):

@@ -1,12 +1,18 @@
-"""One shard's side of what all shards hold alike: between the broker's tables and the bus.
+"""One shard's side of what shards tell each other: between the broker's tables and the bus.
 
-Five kinds of items (messages.py): topics, groups, what groups may not read, run-time settings, and
-which consumers are connected where.
+Four kinds of items (messages.py): topics and groups that shards make by themselves, run-time
+settings, and which consumers are connected where.
 
     a topic is made here              table: new stamp, file, registered -> Change to the others
-    anything else changes here        table: new stamp -> at the end of the loop's turn one Change
-                                      with all that changed -> shared() waits for Changed
-    News from another shard           stamp larger than ours? -> the table takes it over
+    anything else changes here        at the end of the loop's turn one Change with all that changed
+                                      -> shared() waits for Changed
+    News from another shard           a topic or group: made here too, unless it is here already or
+                                      was deleted here later; the rest: the larger stamp wins
+
+What a request makes, changes or deletes concerns the shard that it is sent to, as with brokers of
+RocketMQ, and stays there (stamps.py): mqadmin -c and clients send it to every broker of the cluster
+by themselves. That something was deleted is told to the supervisor only, so that a shard that comes
+later does not get it from there.
 
 The others hear of a topic when the name servers know that this shard has it (one that is slow is
 waited for for TOLD_WAIT_S): they register it too, and a route that named only them would send its
@@ -14,7 +20,7 @@ clients past the message for which it was made.
 
 Topics of the system stay out: each shard makes its own. So do settings of one shard alone
 (PER_SHARD): draining one must not drain all. Topics of a store from before it had several shards
-carry no stamp; they count as older than any, and shard 0's before the others'.
+carry no stamp; they count as made before any other, and shard 0's before the others'.
 
 The consumers of a group are told when one comes or goes, not with each heartbeat: RocketMQ clients
 are connected to every shard anyway, so a shard needs the others' lists only for the moments in
@@ -31,17 +37,18 @@ import logging
 import os
 import time
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from rmq.broker import siblings as seam
 from rmq.broker.broker import Broker
 from rmq.broker.deadline import within
-from rmq.broker.groups import FORBIDDEN_STAMP, GroupConfig
+from rmq.broker.groups import GroupConfig, GroupTable
 from rmq.broker.names import PRESET_GROUPS
 from rmq.broker.request import Refusal
 from rmq.broker.topic_config import TopicConfig
+from rmq.broker.topics import TopicTable
 from rmq.codes import RequestCode as Code
 from rmq.config import format_value
 from rmq.errors import ConfigError, ProtocolError
@@ -49,7 +56,6 @@ from rmq.format.remoting import Command, decode, encode
 from shards.bus_files import BusDirectory
 from shards.link import Link
 from shards.messages import (
-    FORBIDDEN,
     GROUP,
     MEMBERS,
     SETTING,
@@ -263,37 +269,33 @@ class BusSiblings(seam.Siblings):
         return self._items((known.kind, known.name) for known in wanted)
 
     def take(self, items: list[Item]) -> None:
-        topics: dict[str, tuple[TopicConfig | None, seam.Stamp]] = {}
-        groups: dict[str, tuple[GroupConfig | None, seam.Stamp]] = {}
+        topics: dict[str, tuple[TopicConfig, seam.Stamp]] = {}
+        groups: dict[str, tuple[GroupConfig, seam.Stamp]] = {}
         for item in items:
             self._clock = max(self._clock, item.stamp.counter)
-            if item.stamp <= self._stamp_of((item.kind, item.name)):
-                continue
             stamp = (item.stamp.counter, item.stamp.origin)
             try:
                 members = None if item.value is None else msgspec.json.decode(item.value)
-                if item.kind == TOPIC:
-                    topics[item.name] = (members and TopicConfig.of(members), stamp)
+                if item.kind in (SETTING, MEMBERS):
+                    self._take_other(item, members)
+                elif members is None:
+                    continue  # deleted there; here it stays
+                elif item.kind == TOPIC:
+                    topics[item.name] = (TopicConfig.of(members), stamp)
                 elif item.kind == GROUP:
-                    groups[item.name] = (members and GroupConfig.of(members), stamp)
-                else:
-                    self._take_other(item, members, stamp)
+                    groups[item.name] = (GroupConfig.of(members), stamp)
             except (ProtocolError, Refusal, ConfigError, msgspec.DecodeError,
                     UnicodeDecodeError) as error:  # fmt: skip
                 log.error("%s %.200r of shard %d is left out: %s", item.kind, item.name,
                           item.stamp.origin, error)  # fmt: skip
         self._broker.topics.take(topics)
-        for name, (topic, _) in topics.items():
-            if topic is None:
-                self._broker.offsets.remove_topic(name)
         self._broker.groups.take(groups)
 
-    def _take_other(self, item: Item, value: Any, stamp: seam.Stamp) -> None:
+    def _take_other(self, item: Item, value: Any) -> None:
         broker = self._broker
-        if item.kind == FORBIDDEN:
-            bits = {str(t): b for t, b in (value or {}).items() if isinstance(b, int)}
-            broker.groups.take_forbidden(item.name, bits, stamp)
-        elif item.kind == MEMBERS:
+        if item.stamp <= self._stamp_of((item.kind, item.name)):
+            return
+        if item.kind == MEMBERS:
             group, _, index = item.name.rpartition("@")
             if index == str(self._index) and broker.consumers.get(group) is not None:
                 self.changed(MEMBERS, item.name)  # we were taken for dead: say it anew
@@ -352,17 +354,14 @@ class BusSiblings(seam.Siblings):
     # ---- items of all kinds
 
     def _keys(self) -> Iterable[Key]:
+        """What is shared, and what was deleted here."""
         topics, groups = self._broker.topics, self._broker.groups
         for name in dict.fromkeys([*topics.all(), *topics.stamps]):
-            if not topics.is_system(name):
+            if not topics.is_system(name) and not topics.stamps.is_own(name):
                 yield TOPIC, name
-        for name in groups.all():
-            if name not in PRESET_GROUPS or groups.stamps.get(name) is not None:
-                yield GROUP, name
-        for name in groups.stamps:
-            if name.startswith(FORBIDDEN_STAMP):
-                yield FORBIDDEN, name.removeprefix(FORBIDDEN_STAMP)
-            elif name not in groups:
+        for name in dict.fromkeys([*groups.all(), *groups.stamps]):
+            preset = name in PRESET_GROUPS and groups.stamps.get(name) is None
+            if not preset and not groups.stamps.is_own(name):
                 yield GROUP, name
         yield from ((SETTING, name) for name in self._settings)
         yield from ((MEMBERS, name) for name in self._members)
@@ -371,28 +370,32 @@ class BusSiblings(seam.Siblings):
         """What we have of it; smaller than any real one when we have it without a stamp, smaller
         still when we do not have it."""
         kind, name = key
-        broker = self._broker
         if kind in (SETTING, MEMBERS):
-            item = (self._settings if kind == SETTING else self._members).get(name)
+            item = self._item(kind, name)
             return item.stamp if item is not None else Stamp(-1)
-        table: Any = broker.topics if kind == TOPIC else broker.groups
-        stamp = table.stamps.get(FORBIDDEN_STAMP + name if kind == FORBIDDEN else name)
+        table = self._table(kind)
+        stamp = table.stamps.get(name)
         if stamp is not None:
             return Stamp(*stamp)
-        present = bool(broker.groups.forbidden(name)) if kind == FORBIDDEN else name in table
-        return Stamp(0, -1 - self._index) if present else Stamp(-1)
+        return Stamp(0, -1 - self._index) if name in table else Stamp(-1)
 
     def _items(self, keys: Iterable[Key]) -> list[Item]:
-        return [Item(kind, name, self._stamp_of((kind, name)), self._value_of(kind, name))
-                for kind, name in keys]  # fmt: skip
+        """Those that are still to be told: a topic may have become our own meanwhile."""
+        return [
+            Item(kind, name, self._stamp_of((kind, name)), self._value_of(kind, name))
+            for kind, name in keys
+            if kind in (SETTING, MEMBERS) or not self._table(kind).stamps.is_own(name)
+        ]
 
     def _value_of(self, kind: str, name: str) -> bytes | None:
-        broker = self._broker
         if kind in (SETTING, MEMBERS):
-            item = (self._settings if kind == SETTING else self._members).get(name)
+            item = self._item(kind, name)
             return item.value if item is not None else None
-        if kind == FORBIDDEN:
-            return msgspec.json.encode(broker.groups.forbidden(name))
-        table = broker.topics if kind == TOPIC else broker.groups
-        config = cast(Any, table).get(name)
+        config = self._table(kind).get(name)
         return msgspec.json.encode(config.members()) if config is not None else None
+
+    def _item(self, kind: str, name: str) -> Item | None:
+        return (self._settings if kind == SETTING else self._members).get(name)
+
+    def _table(self, kind: str) -> TopicTable | GroupTable:
+        return self._broker.topics if kind == TOPIC else self._broker.groups

@@ -40,6 +40,7 @@ from rmq.errors import ConfigError, StoreLockedError
 from shards import shard as states
 from shards.bus_files import BusDirectory
 from shards.commands import answer
+from shards.first_tables import give_tables
 from shards.hub import Hub
 from shards.machine_file import MachineFile, MachineState
 from shards.messages import (
@@ -155,6 +156,8 @@ class Supervisor:
 
     def _start(self, shard: Shard) -> None:
         try:
+            if shard.index > 0:
+                give_tables(self.store, self.settings.brokerName, shard.place.store)
             shard.start(self._directory, self._token)
         except OSError as error:
             shard.failures += 1

@@ -23,7 +23,7 @@ from rmq.broker.data_version import DataVersion, now_ms
 from rmq.broker.json_file import JsonFile
 from rmq.broker.request import Refusal, bool_member, int_member, text_member
 from rmq.broker.retry_policy import parse_levels, retry_levels
-from rmq.broker.siblings import FORBIDDEN, GROUP, Siblings, Stamp
+from rmq.broker.siblings import GROUP, Siblings, Stamp
 from rmq.broker.stamps import Stamps
 from rmq.codes import ResponseCode
 from rmq.config import Settings
@@ -33,7 +33,6 @@ log = logging.getLogger("rmq.broker.groups")
 
 FORBIDDEN_TO_READ = 4
 RETRY_QUEUES_MAX = 1024  # ours
-FORBIDDEN_STAMP = "/"  # before the name of a group: no group's name can begin with it
 _I32_MAX = 2**31 - 1
 
 
@@ -121,7 +120,7 @@ class GroupTable:
         self._groups: dict[str, GroupConfig] = {}
         self._forbidden: dict[str, dict[str, int]] = {}
         self.version = DataVersion()
-        self.stamps = Stamps()  # of groups, and of what they may not read under FORBIDDEN_STAMP
+        self.stamps = Stamps()
         self.siblings = Siblings()
         self.on_forbid: Callable[[str], None] = lambda group: None
 
@@ -185,8 +184,7 @@ class GroupTable:
         for name, bits in (content.get("forbiddenTable") or {}).items():
             if isinstance(bits, Mapping):
                 self._forbidden[name] = {t: b for t, b in bits.items() if isinstance(b, int)}
-        present = {**self._groups, **{FORBIDDEN_STAMP + name: 1 for name in self._forbidden}}
-        self.stamps.load(content, present, now_ms())
+        self.stamps.load(content, self._groups, now_ms())
         missing = names.PRESET_GROUPS - self._groups.keys()
         if missing:
             self._groups.update((name, GroupConfig(name)) for name in missing)
@@ -214,14 +212,17 @@ class GroupTable:
             return None
         group = GroupConfig(name)
         self._put(group)
+        self._stamp(name)
         log.info("subscription group created by its consumers: %s", name)
         return group
 
     async def update(self, *groups: GroupConfig) -> None:
-        """Adds or replaces; returns when the file holds it."""
+        """Adds or replaces them on this shard alone, as someone asked it to; returns when the file
+        holds them."""
         for group in groups:
             if self._groups.get(group.name) != group:
                 self._put(group)
+                self.stamps.make_own(group.name, self.siblings.stamp())
                 log.info("subscription group changed: %s", group)
         await self._saver.saved()
         await self.siblings.shared()
@@ -230,11 +231,12 @@ class GroupTable:
         """Returns when the file has neither the group nor what it may not read. False when there
         is none; another request may have deleted it just now, so the file is waited for too."""
         if self._forbidden.pop(name, None) is not None:
-            self._changed(FORBIDDEN, name)
+            self._changed()
         was_there = self._groups.pop(name, None) is not None
         if was_there:
             self._core.remove_group(name.encode())
-            self._changed(GROUP, name)
+            self._changed()
+            self._stamp(name)
         await self._saver.saved()
         if was_there:
             log.info("subscription group deleted: %s", name)
@@ -251,38 +253,25 @@ class GroupTable:
                 del bits[topic]
         if not bits:
             del self._forbidden[group]
-        self._changed(FORBIDDEN, group)
+        self._changed()
         self.on_forbid(group)
         await self._saver.saved()
-        await self.siblings.shared()
 
-    def forbidden(self, group: str) -> dict[str, int]:
-        """topic -> bits of what the group may not do with it."""
-        return dict(self._forbidden.get(group, {}))
-
-    def take(self, changes: Mapping[str, tuple[GroupConfig | None, Stamp]]) -> None:
-        """Other shards changed or deleted (None) these groups; the file follows by itself."""
-        for name, (group, stamp) in changes.items():
-            self.stamps.put(name, stamp)
-            if group is not None:
-                self._groups[name] = group
-                self._tell_core(group)
-            elif self._groups.pop(name, None) is not None:
-                self._core.remove_group(name.encode())
-        if changes:
-            self.version.advance()
-            self._saver.changed()
-            log.info("groups taken over from other shards: %s", ", ".join(changes)[:500])
-
-    def take_forbidden(self, group: str, bits: Mapping[str, int], stamp: Stamp) -> None:
-        self.stamps.put(FORBIDDEN_STAMP + group, stamp)
-        if bits:
-            self._forbidden[group] = dict(bits)
-        else:
-            self._forbidden.pop(group, None)
-        self.version.advance()
-        self._saver.changed()
-        self.on_forbid(group)
+    def take(self, made: Mapping[str, tuple[GroupConfig, Stamp]]) -> None:
+        """Other shards have made these groups by themselves, as topics.py takes topics over."""
+        news = {
+            name: group
+            for name, (group, stamp) in made.items()
+            if name not in self._groups and self.stamps.admits(name, stamp)
+        }
+        if not news:
+            return
+        for name, group in news.items():
+            self.stamps.put(name, made[name][1])
+            self._groups[name] = group
+            self._tell_core(group)
+        self._changed()
+        log.info("groups taken over from other shards: %s", ", ".join(news)[:500])
 
     def tell_core(self, name: str) -> None:
         """Tells the reactor of a group again, should it not know it."""
@@ -290,16 +279,17 @@ class GroupTable:
 
     def _put(self, group: GroupConfig) -> None:
         self._groups[group.name] = group
-        self._changed(GROUP, group.name)
+        self._changed()
         self._tell_core(group)
 
-    def _changed(self, kind: str, name: str) -> None:
-        """Changed by a request to this shard."""
+    def _changed(self) -> None:
         self.version.advance()
-        key = FORBIDDEN_STAMP + name if kind == FORBIDDEN else name
-        self.stamps.put(key, self.siblings.stamp())
-        self.siblings.changed(kind, name)
         self._saver.changed()
+
+    def _stamp(self, name: str) -> None:
+        """The other shards are to hear that it was made or deleted here."""
+        self.stamps.put(name, self.siblings.stamp())
+        self.siblings.changed(GROUP, name)
 
     def _tell_core(self, group: GroupConfig) -> None:
         name = group.name.encode()

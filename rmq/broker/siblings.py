@@ -1,9 +1,11 @@
 """The other shards of this machine, as the broker sees them. Here: there are none.
 
-Several shards are one broker to their users: what is made on one (topics, groups, run-time
-settings) must be there on all, and who asks one for a group's members must hear of those on the
-others. The tables and handlers call what stands here; a shard among several puts in a class that
-speaks to the others (shards/siblings.py), a broker alone keeps this one and pays nothing.
+Several shards are one broker to their users: what one makes by itself (topics, groups) must be
+there on all, run-time settings are those of all, and who asks one for a group's members must hear
+of those on the others. What a request asks for concerns the shard that it is sent to, as with
+RocketMQ's brokers. The tables and handlers call what stands here; a shard among several puts in a
+class that speaks to the others (shards/siblings.py), a broker alone keeps this one and pays
+nothing.
 
     table.put("t")                stamp = siblings.stamp(): (1763726400000, 1), or None when alone
                                   siblings.changed(TOPIC, "t"): sent at the end of this loop turn
@@ -19,7 +21,7 @@ from rmq.format.remoting import Command
 if TYPE_CHECKING:
     from rmq.broker.registration import Registration
 
-TOPIC, GROUP, FORBIDDEN = "topic", "group", "forbidden"
+TOPIC, GROUP = "topic", "group"
 TOLD_WAIT_S = 0.5  # for name servers, so that a route asked for next is right
 Stamp = tuple[int, int]  # (clock in ms that never stands still, shard): the larger one wins
 
@@ -42,7 +44,7 @@ class Siblings:
         return None
 
     def changed(self, kind: str, name: str) -> None:
-        """This item has changed here and carries a new stamp."""
+        """This shard has made the item by itself, or was told to delete it; it has a new stamp."""
 
     async def shared(self) -> None:
         """Waits, shortly, until the others and the name servers have what changed here so far."""

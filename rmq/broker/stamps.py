@@ -1,11 +1,14 @@
-"""The versions of a table's items on a machine of several shards, kept in the table's own file.
+"""What the items of a table are to the shards of a machine, kept in the table's own file.
 
-    topics.json    {..,"shardStamps":{"orders":[1763726400000,1],"gone":[1763726400123,0]}}
+    topics.json    {..,"shardStamps":{"orders":[1763726400000,1],"gone":[1763726400123,0]},
+                    "shardOwn":["prices"]}
 
-A name that has a stamp but is not in the table was deleted: the stamp is its tombstone, so that a
-shard that was away does not bring it back. They stand in the same file as what they belong to: a
-crash leaves both or neither. RocketMQ ignores the member; a file that it has written has none, and
-its items then lose against any that carry a stamp. A broker alone makes none and writes none.
+An item is shared, or this shard's own. Shared is what shards make by themselves, with the stamp of
+its creation, and whatever a broker had before it was one of several shards. Own is what a request
+to this shard has made or changed: the others do not hear of it. A name with a stamp that is not in
+the table was deleted here at that time: only what was made later brings it back. They stand in the
+same file as what they belong to: a crash leaves both or neither. RocketMQ ignores the members. A
+broker alone makes none and writes none.
 
 Example: stamps.put("orders", (1763726400000, 1)); stamps.get("other") is None.
 """
@@ -15,7 +18,7 @@ from typing import Any
 
 from rmq.broker.siblings import Stamp
 
-MEMBER = "shardStamps"
+MEMBER, OWN = "shardStamps", "shardOwn"
 TOMBSTONE_MS = 30 * 86_400_000
 
 
@@ -24,6 +27,7 @@ class Stamps:
 
     def __init__(self) -> None:
         self._by_name: dict[str, Stamp] = {}
+        self._own: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -35,14 +39,32 @@ class Stamps:
         return self._by_name.get(name)
 
     def put(self, name: str, stamp: Stamp | None) -> None:
+        """Made or deleted, here or on another shard."""
+        self._own.discard(name)
         if stamp is not None:
             self._by_name[name] = stamp
 
-    def members(self) -> dict[str, dict[str, list[int]]]:
+    def is_own(self, name: str) -> bool:
+        return name in self._own
+
+    def make_own(self, name: str, stamp: Stamp | None) -> None:
+        """Made or changed by a request to this shard."""
+        if stamp is not None:
+            self._own.add(name)
+
+    def admits(self, name: str, stamp: Stamp) -> bool:
+        """Whether something made then was not deleted here since."""
+        deleted = self._by_name.get(name)
+        return deleted is None or stamp > deleted
+
+    def members(self) -> dict[str, Any]:
         """What is added to the file's content; nothing while there are none."""
-        if not self._by_name:
-            return {}
-        return {MEMBER: {name: list(stamp) for name, stamp in self._by_name.items()}}
+        content: dict[str, Any] = {}
+        if self._by_name:
+            content[MEMBER] = {name: list(stamp) for name, stamp in self._by_name.items()}
+        if self._own:
+            content[OWN] = sorted(self._own)
+        return content
 
     def load(self, content: Mapping[Any, Any], present: Mapping[str, Any], now_ms: int) -> None:
         """From the file's content. Malformed ones count as missing, old tombstones are dropped."""
@@ -54,3 +76,5 @@ class Stamps:
                 continue
             if name in present or pair[0] > now_ms - TOMBSTONE_MS:
                 self._by_name[str(name)] = (pair[0], pair[1])
+        own = content.get(OWN)
+        self._own = {name for name in own if name in present} if isinstance(own, list) else set()

@@ -58,7 +58,7 @@ class TopicTable:
         self._changes: set[str] = set()  # in no snapshot yet
         self._saving: dict[str, TopicConfig | None] = {}  # changes of the snapshot being written
         self._created: set[str] = set()  # made here by themselves, still being told everywhere
-        self._to_share: set[str] = set()  # the other shards are to hear of it when it is saved
+        self._to_share: set[str] = set()  # the other shards hear of them when they are saved
         self._system = set(names.SYSTEM_TOPICS)
         self.told = ToldTopics(settings, core)
         self.version = DataVersion()
@@ -148,9 +148,10 @@ class TopicTable:
         and name servers know it, and the other shards have it too."""
         present = self._topics.get(topic.name)
         if present is None:
-            present = self._put(topic)
+            present = topic
+            self._put(topic)
+            self._stamp(topic.name)
             self._created.add(topic.name)
-            self._to_share.add(topic.name)
             log.info("topic created: %s", present)
         if topic.name in self._created or topic.name not in self.told:
             await self._settled(topic.name)
@@ -158,19 +159,20 @@ class TopicTable:
         return present
 
     async def update(self, *topics: TopicConfig) -> None:
-        """Adds or replaces them, as someone asked for; those that are the same stay."""
+        """Adds or replaces them on this shard alone, as someone asked it to; those that are the
+        same stay as they are."""
         for topic in topics:
             if self._topics.get(topic.name) != topic:
                 self._put(topic)
-                self._to_share.add(topic.name)
+                self.stamps.make_own(topic.name, self.siblings.stamp())
                 log.info("topic changed: %s", topic)
         await self._settled(*(topic.name for topic in topics))
 
     async def delete(self, name: str) -> bool:
-        """Takes the topic off; its queues go with it. False when there is none."""
+        """Takes the topic off this shard; its queues go with it. False when there is none."""
         if self._topics.pop(name, None) is not None:
             self._changed(name)
-            self._to_share.add(name)
+            self._stamp(name)
         elif name not in self.told:  # else the file could not be written the last time
             await self._saver.saved()  # another shard's deletion may not be in it yet
             return False
@@ -178,24 +180,28 @@ class TopicTable:
         log.info("topic deleted: %s", name)
         return True
 
-    def take(self, changes: dict[str, tuple[TopicConfig | None, Stamp]]) -> None:
-        """Other shards changed or deleted (None) these topics. The file follows by itself: what a
-        crash forgets is asked for when this shard joins the others again."""
-        changes = {name: each for name, each in changes.items() if not self.is_system(name)}
-        if not changes:
+    def take(self, made: dict[str, tuple[TopicConfig, Stamp]]) -> None:
+        """Other shards have made these topics by themselves. What is here stays as it is, and what
+        was deleted here since stays away. The file follows: what a crash forgets is asked for when
+        this shard joins the others again."""
+        news = {
+            name: topic
+            for name, (topic, stamp) in made.items()
+            if name not in self._topics
+            and not self.is_system(name)
+            and self.stamps.admits(name, stamp)
+        }
+        if not news:
             return
-        for name, (topic, stamp) in changes.items():
-            self.stamps.put(name, stamp)
+        for name, topic in news.items():
+            self.stamps.put(name, made[name][1])
             self._changes.discard(name)
             self._saving.pop(name, None)
-            if topic is not None:
-                self._topics[name] = topic
-            else:
-                self._topics.pop(name, None)
+            self._topics[name] = topic
         self.version.advance()
         self._saver.changed()
-        self._tell({name: topic for name, (topic, _) in changes.items()})
-        log.info("topics taken over from other shards: %s", ", ".join(changes)[:500])
+        self._tell(news)
+        log.info("topics taken over from other shards: %s", ", ".join(news)[:500])
 
     def in_image_of(self, name: str, default_name: str, queues_asked: int) -> TopicConfig:
         """What auto creation would make of a send to `name`; Refusal 17 when it may not."""
@@ -259,18 +265,20 @@ class TopicTable:
             )
         self.told.tell_again(name)
 
-    def _put(self, topic: TopicConfig) -> TopicConfig:
+    def _put(self, topic: TopicConfig) -> None:
         self._topics[topic.name] = topic
         self._changed(topic.name)
-        return topic
 
     def _changed(self, name: str) -> None:
-        """Changed by a request to this shard."""
         self.version.advance()
-        if not self.is_system(name):
-            self.stamps.put(name, self.siblings.stamp())
         self._changes.add(name)
         self._saver.changed()
+
+    def _stamp(self, name: str) -> None:
+        """The other shards are to hear that it was made or deleted here, when that is saved."""
+        if not self.is_system(name):
+            self.stamps.put(name, self.siblings.stamp())
+            self._to_share.add(name)
 
     async def _settled(self, *names: str) -> None:
         """Waits until the file holds all changes so far and those are told who have to know."""
@@ -293,8 +301,7 @@ class TopicTable:
             self._tell(changes)
         for name in self._to_share & changes.keys():
             self._to_share.discard(name)
-            if not self.is_system(name):
-                self.siblings.changed(TOPIC, name)
+            self.siblings.changed(TOPIC, name)
 
     def _tell(self, changes: Mapping[str, TopicConfig | None]) -> None:
         """Reactor first, then the name servers."""

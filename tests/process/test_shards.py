@@ -17,7 +17,7 @@ from support.machine import Machine, machine
 from support.sanitized import SLOWNESS
 from support.waiting import TOLD_S, wait_until
 
-from rmq import Message, Producer
+from rmq import Admin, Message, Producer
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.tail import Start, tail
@@ -26,7 +26,7 @@ from rmq.format import fastjson
 from shards.messages import AllStats, AllStatsReply
 
 UPDATE_TOPIC, DELETE_TOPIC, TOPIC_CONFIG = 17, 215, 351
-UPDATE_GROUP, DELETE_GROUP, GROUP_CONFIG, FORBID = 200, 207, 352, 353
+UPDATE_GROUP, DELETE_GROUP, GROUP_CONFIG, ALL_GROUPS, FORBID = 200, 207, 352, 201, 353
 UPDATE_CONFIG, GET_CONFIG = 25, 26
 CONSUMER_LIST, CONSUMER_CONNECTIONS, UNREGISTER = 38, 203, 35
 NO_TOPIC, NO_GROUP, NO_CONSUMER = 17, 26, 1
@@ -111,16 +111,14 @@ def test_message_of_any_shard_is_found_once_by_key_unique_key_and_id(tmp_path: P
             assert codes == [0 if name == where[n] else QUERY_NOT_FOUND for name in names]
 
 
-def test_topics_changed_or_deleted_on_one_shard_are_so_on_the_others(tmp_path: Path) -> None:
-    """Not at once where a sibling is late: it is not waited for."""
-
-    async def has(client: BrokerClient, **wanted: object) -> bool:
-        """Whether the topic is so for this shard; without anything wanted, not there."""
-        reply = await client.call(TOPIC_CONFIG, topic="t")
-        if not wanted or reply.code == NO_TOPIC:
-            return not wanted and reply.code == NO_TOPIC
-        config = fastjson.loads_object(reply.body)
-        return {key: config[key] for key in wanted} == wanted
+def test_topics_concern_the_shard_that_is_told_and_the_commands_tell_all(tmp_path: Path) -> None:
+    def rmq(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "rmq", *words, "-n", broker.namesrv], capture_output=True,
+            text=True, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     async def check(ports: list[int]) -> None:
         async with BrokerClient(ports[0]) as first, BrokerClient(ports[1]) as second:
@@ -128,49 +126,87 @@ def test_topics_changed_or_deleted_on_one_shard_are_so_on_the_others(tmp_path: P
                 UPDATE_TOPIC, topic="t", readQueueNums=3, writeQueueNums=3, perm=6, order="true"
             )
             assert made.code == 0
-            await eventually(lambda: has(second, readQueueNums=3, order=True))
+            assert route(broker, "t") == {"broker-a": 3}
+            assert (await first.send("t", queue=2)).code == 0  # the reactor knows it too
+            assert (await first.send("t", queue=3)).code == 29
             await second.call(
-                UPDATE_TOPIC, topic="t", readQueueNums=5, writeQueueNums=5, perm=4, order="false"
+                UPDATE_TOPIC, topic="t", readQueueNums=5, writeQueueNums=5, perm=6, order="false"
             )
-            await eventually(lambda: has(first, readQueueNums=5, perm=4, order=False))
-            assert (await first.send("t", queue=4)).code == 0  # the reactor knows it too
-            assert (await first.send("t", queue=5)).code == 29
+            assert route(broker, "t") == {"broker-a": 3, "broker-a-1": 5}
+            assert (await first.send("t", queue=3)).code == 29
+            assert (await second.send("t", queue=4)).code == 0
             assert (await second.call(DELETE_TOPIC, topic="t")).code == 0
-            await eventually(lambda: has(first))
+            assert (await second.call(TOPIC_CONFIG, topic="t")).code == NO_TOPIC
+            kept = await first.call(TOPIC_CONFIG, topic="t")
+            config = fastjson.loads_object(kept.body)
+            assert (config["readQueueNums"], config["order"]) == (3, True)
 
     with machine(tmp_path, 2) as broker:
         asyncio.run(check(broker.ports))
+        assert rmq("topic", "create", "c", "--queues", "2") == (
+            "c: 2 queues on broker-a, broker-a-1\n"
+        )
+        assert route(broker, "c") == {"broker-a": 2, "broker-a-1": 2}
+        rmq("topic", "delete", "c", "--yes")
+        assert route(broker, "c") == {}
+        with Admin(namesrv_addr=broker.namesrv) as client:
+            client.create_topic("a", queues=6)
+            assert route(broker, "a") == {"broker-a": 6, "broker-a-1": 6}
+            client.create_group("g", retryMaxTimes=3)
+            client.delete_topic("a")
+        assert route(broker, "a") == {}
 
 
-def test_groups_and_what_they_may_not_read_are_the_same_on_all(tmp_path: Path) -> None:
+def test_groups_and_what_they_may_not_read_concern_the_shard_that_is_told(tmp_path: Path) -> None:
     async def check(ports: list[int]) -> None:
         async with BrokerClient(ports[0]) as first, BrokerClient(ports[1]) as second:
-            group = {"groupName": "g", "retryMaxTimes": 3, "consumeEnable": True}
-            assert (await first.call(UPDATE_GROUP, fastjson.dumps(group))).code == 0
 
-            async def known() -> bool:
-                found = await second.call(GROUP_CONFIG, group="g")
-                return found.code == 0 and fastjson.loads_object(found.body)["retryMaxTimes"] == 3
+            async def times(client: BrokerClient) -> int | None:
+                found = await client.call(GROUP_CONFIG, group="g")
+                if found.code == NO_GROUP:
+                    return None
+                return int(fastjson.loads_object(found.body)["retryMaxTimes"])
 
             async def readable(client: BrokerClient) -> bool:
                 asked = await client.call(FORBID, group="g", topic="t")
                 return bool(fastjson.loads_object(asked.body)["readable"])
 
-            async def unreadable(client: BrokerClient) -> bool:
-                return not await readable(client)
+            async def settle() -> None:
+                """Whatever was said before has reached the other shard too, if it goes there."""
+                await first.send("last")
+                await eventually(lambda: known(second))
 
-            async def forgotten() -> bool:
-                return (await first.call(GROUP_CONFIG, group="g")).code == NO_GROUP
+            async def known(client: BrokerClient) -> bool:
+                return (await client.call(TOPIC_CONFIG, topic="last")).code == 0
 
-            await eventually(known)
-            await second.call(FORBID, group="g", topic="t", readable="false")
-            await eventually(lambda: unreadable(first))
-            await first.call(FORBID, group="g", topic="t", readable="true")
-            await eventually(lambda: readable(second))
+            group = {"groupName": "g", "retryMaxTimes": 3, "consumeEnable": True}
+            assert (await first.call(UPDATE_GROUP, fastjson.dumps(group))).code == 0
+            await first.call(FORBID, group="g", topic="t", readable="false")
+            await settle()
+            assert (await times(first), await times(second)) == (3, None)
+            assert (await readable(first), await readable(second)) == (False, True)
+            group["retryMaxTimes"] = 5
+            assert (await second.call(UPDATE_GROUP, fastjson.dumps(group))).code == 0
+            assert (await times(first), await times(second)) == (3, 5)
             assert (await second.call(DELETE_GROUP, groupName="g")).code == 0
-            await eventually(forgotten)
+            assert (await times(first), await times(second)) == (3, None)
 
     with machine(tmp_path, 2, ["--set", "autoCreateSubscriptionGroup=false"]) as broker:
+        asyncio.run(check(broker.ports))
+
+
+def test_group_made_by_its_consumers_on_one_shard_is_on_all(tmp_path: Path) -> None:
+    async def check(ports: list[int]) -> None:
+        async with BrokerClient(ports[0]) as first, BrokerClient(ports[1]) as second:
+            await first.heartbeat("g", "t")
+
+            async def known() -> bool:
+                body = (await second.call(ALL_GROUPS)).body
+                return "g" in fastjson.loads_object(body)["subscriptionGroupTable"]
+
+            await eventually(known)
+
+    with machine(tmp_path, 2) as broker:
         asyncio.run(check(broker.ports))
 
 

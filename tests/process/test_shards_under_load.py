@@ -93,7 +93,8 @@ def test_no_message_of_a_user_crosses_the_bus(tmp_path: Path) -> None:
 
 def test_third_shard_joins_two_that_serve_on(tmp_path: Path) -> None:
     async def run(broker: Machine) -> None:
-        await make_topics(broker.ports[0])
+        for port in broker.ports:
+            await make_topics(port)
         ledgers = [Ledger() for _ in range(3)]
         async with AsyncExitStack() as stack:
             loads = [LastingLoad(port, ledgers[i]) for i, port in enumerate(broker.ports)]
@@ -125,7 +126,8 @@ def test_third_shard_joins_two_that_serve_on(tmp_path: Path) -> None:
 
 def test_shard_leaves_under_load_when_all_it_has_is_consumed(tmp_path: Path) -> None:
     async def run(broker: Machine) -> None:
-        await make_topics(broker.ports[0])
+        for port in broker.ports:
+            await make_topics(port)
         stays, goes = (LastingLoad(port, Ledger()) for port in broker.ports)
         async with stays:
             async with goes:

@@ -134,12 +134,8 @@ def test_shard_that_has_the_message_is_in_every_route(tmp_path: Path) -> None:
 
     async def rounds(broker: Machine) -> None:
         async with AsyncExitStack() as stack:
-            asked = await stack.enter_async_context(
-                Client(int(broker.namesrv.rpartition(":")[2]))
-            )
-            clients = [
-                await stack.enter_async_context(BrokerClient(port)) for port in broker.ports
-            ]
+            asked = await stack.enter_async_context(Client(int(broker.namesrv.rpartition(":")[2])))
+            clients = [await stack.enter_async_context(BrokerClient(port)) for port in broker.ports]
             names = ["broker-a", *(f"broker-a-{n}" for n in range(1, len(clients)))]
             for number in range(ROUNDS or 45):
                 make, name = WAYS[number % len(WAYS)]

@@ -6,7 +6,7 @@ name servers or the reactor: tests/process/test_shards.py does.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -16,11 +16,12 @@ from support.fake_core import FakeCore
 from rmq.broker.broker import Broker
 from rmq.broker.groups import GroupConfig
 from rmq.broker.topic_config import TopicConfig
-from rmq.codes import RequestCode
+from rmq.codes import RequestCode as Code
 from rmq.config import load_properties
 from rmq.format.remoting import Command
 from shards import hub, siblings
 from shards.bus_files import BusDirectory
+from shards.first_tables import give_tables
 from shards.hub import Hub
 from shards.messages import (
     Done,
@@ -114,14 +115,9 @@ def test_a_change_is_answered_when_the_other_has_it(
             await until(lambda: not any(peer.late for peer in made.hub._shards.values()))
             await one.topics.create(TopicConfig("t", 3, 3))
             assert "t" in two.topics
-            await one.topics.update(TopicConfig("t", 5, 5))
-            assert two.topics.require("t").read_queues == 5
-            await one.topics.delete("t")
-            assert "t" not in two.topics
-            await two.groups.update(GroupConfig("g", retry_times_max=3))
+            two.groups.find_or_create("g")
+            await two.siblings.shared()
             assert "g" in one.groups
-            await two.groups.delete("g")
-            assert "g" not in one.groups
 
     run(work())
 
@@ -136,19 +132,104 @@ def test_topics_of_the_system_stay_with_their_broker(tmp_path: Path) -> None:
     run(work())
 
 
-def test_changes_at_the_same_time_end_alike_on_both(tmp_path: Path) -> None:
+def test_what_is_said_to_one_stays_with_it(tmp_path: Path) -> None:
+    """By requests, as clients and tools send them: to each broker what it is to do."""
+
+    async def say(broker: Broker, code: int, body: bytes = b"", **fields: object) -> None:
+        reply = await broker.core.client().call(code, body, **fields)
+        assert reply.code == 0, reply.remark
+
+    def put_topic(broker: Broker, name: str, count: int) -> Awaitable[None]:
+        numbers = {"readQueueNums": count, "writeQueueNums": count, "perm": 6}
+        return say(broker, Code.UPDATE_AND_CREATE_TOPIC, topic=name, **numbers)
+
+    def put_group(broker: Broker, name: str, times: int) -> Awaitable[None]:
+        group = {"groupName": name, "retryMaxTimes": times}
+        return say(broker, Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
+
+    async def check(made: Shards, one: Broker, two: Broker) -> None:
+        """Whatever was said before is on both, so what is not there will not come."""
+        await one.topics.create(TopicConfig("last", 1, 1))
+        await until(lambda: "last" in two.topics)
+        assert "alone" in one.topics
+        assert "alone" not in two.topics
+        assert "many" in two.topics
+        assert "many" not in one.topics
+        assert (one.topics.require("both").queues, two.topics.require("both").queues) == (5, 4)
+        assert "gone" in two.topics
+        assert "gone" not in one.topics
+        assert "g" in one.groups
+        assert "g" not in two.groups
+        times = [each.groups.require_present("gg").retry_times_max for each in (one, two)]
+        assert times == [3, 16]
+        assert "ggg" not in one.groups
+        assert "ggg" in two.groups
+        assert not one.groups.may_read("gg", "both")
+        assert two.groups.may_read("gg", "both")
+
     async def work() -> None:
-        async with shards(tmp_path, 2) as (_made, (one, two)):
-            await asyncio.gather(
-                one.topics.update(TopicConfig("t", 3, 3)), two.topics.update(TopicConfig("t", 5, 5))
-            )
-            await until(lambda: one.topics.get("t") == two.topics.get("t"))
-            assert one.topics.stamps.get("t") == two.topics.stamps.get("t")
+        async with shards(tmp_path, 2) as (made, (one, two)):
+            for name in ("both", "gone"):
+                await one.topics.create(TopicConfig(name, 4, 4))
+            for name in ("gg", "ggg"):
+                one.groups.find_or_create(name)
+            await until(lambda: "gone" in two.topics and "ggg" in two.groups)
+            await put_topic(one, "alone", 3)
+            await put_topic(one, "both", 5)
+            body = json.dumps({"topicConfigList": [TopicConfig("many").members()]}).encode()
+            await say(two, Code.UPDATE_AND_CREATE_TOPIC_LIST, body)
+            await say(one, Code.DELETE_TOPIC_IN_BROKER, topic="gone")
+            await put_group(one, "g", 3)
+            await put_group(one, "gg", 3)
+            await say(one, Code.DELETE_SUBSCRIPTIONGROUP, groupName="ggg")
+            fields = {"group": "gg", "topic": "both", "readable": False}
+            await say(one, Code.UPDATE_AND_GET_GROUP_FORBIDDEN, **fields)
+            await check(made, one, two)
+            for index in (0, 1):  # nor when they join again, whoever comes first
+                await made.stop(index)
+                again = await made.start(index)
+                one, two = (again, two) if index == 0 else (one, again)
+                await one.topics.delete("last")
+                await two.topics.delete("last")
+                await check(made, one, two)
 
     run(work())
 
 
-def test_deletion_reaches_who_was_away_and_takes_the_offsets_along(tmp_path: Path) -> None:
+def test_what_is_made_again_after_its_deletion_is_on_all_again(tmp_path: Path) -> None:
+    """A topic deleted on all is made anew by the next send; one that was there keeps its form."""
+
+    async def work() -> None:
+        async with shards(tmp_path, 3) as (_made, brokers):
+            one, two, three = brokers
+            await one.topics.create(TopicConfig("t", 3, 3))
+            one.groups.find_or_create("g")
+            await until(lambda: all("t" in each.topics and "g" in each.groups for each in brokers))
+            for broker in brokers:
+                await broker.topics.delete("t")
+                await broker.groups.delete("g")
+            await three.topics.update(TopicConfig("t", 7, 7))
+            await two.topics.create(TopicConfig("t", 5, 5))
+            two.groups.find_or_create("g")
+            await until(lambda: "t" in one.topics and "g" in one.groups and "g" in three.groups)
+            assert [each.topics.require("t").queues for each in brokers] == [5, 5, 7]
+
+    run(work())
+
+
+def test_made_at_the_same_time_on_both_it_is_there_once(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with shards(tmp_path, 2) as (_made, (one, two)):
+            topic = TopicConfig("t", 3, 3)
+            await asyncio.gather(one.topics.create(topic), two.topics.create(topic))
+            await one.topics.create(TopicConfig("last", 1, 1))
+            await until(lambda: "last" in two.topics)
+            assert one.topics.get("t") == two.topics.get("t") == topic
+
+    run(work())
+
+
+def test_topic_deleted_elsewhere_stays_and_does_not_come_back_there(tmp_path: Path) -> None:
     async def work() -> None:
         async with shards(tmp_path, 2) as (made, (one, two)):
             await one.topics.create(TopicConfig("t", 3, 3))
@@ -158,8 +239,10 @@ def test_deletion_reaches_who_was_away_and_takes_the_offsets_along(tmp_path: Pat
             await made.stop(1)
             await one.topics.delete("t")
             again = await made.start(1)
-            assert "t" not in again.topics
-            assert again.offsets.query("g", "t", 0) == -1
+            assert again.topics.require("t").queues == 3
+            assert again.offsets.query("g", "t", 0) == 7
+            await again.topics.create(TopicConfig("last", 1, 1))
+            await until(lambda: "last" in one.topics)
             assert "t" not in one.topics
 
     run(work())
@@ -174,23 +257,33 @@ def test_topics_of_a_store_without_stamps_are_shared_too(tmp_path: Path) -> None
     async def work() -> None:
         async with shards(tmp_path, 2) as (_made, (one, two)):
             assert two.topics.get("old") == TopicConfig("old", 2, 2)
-            await two.topics.update(TopicConfig("old", 4, 4))
-            await until(lambda: one.topics.get("old") == TopicConfig("old", 4, 4))
+            assert one.topics.get("old") == TopicConfig("old", 2, 2)
 
     run(work())
 
 
-def test_groups_and_their_prohibitions_are_shared(tmp_path: Path) -> None:
+def test_new_shard_begins_with_what_the_first_one_has(tmp_path: Path) -> None:
+    """Made by itself or by a request; and what was deleted stays away."""
+
     async def work() -> None:
-        async with shards(tmp_path, 2) as (_made, (one, two)):
+        async with shards(tmp_path, 2) as (made, (one, two)):
+            for name in ("t", "gone"):
+                await one.topics.create(TopicConfig(name, 3, 3))
+            await until(lambda: "gone" in two.topics)
+            await one.topics.update(TopicConfig("own", 2, 2))
             await one.groups.update(GroupConfig("g", retry_times_max=3))
-            await until(lambda: two.groups.get("g") == GroupConfig("g", retry_times_max=3))
-            await two.groups.forbid_reading("g", "t", True)
-            await until(lambda: not one.groups.may_read("g", "t"))
-            await one.groups.forbid_reading("g", "t", False)
-            await until(lambda: two.groups.may_read("g", "t"))
-            await two.groups.delete("g")
-            await until(lambda: "g" not in one.groups)
+            await one.topics.delete("gone")
+            give_tables(tmp_path / "s0", "b-0", tmp_path / "s2")
+            three = await made.start(2)
+            for name, count in (("t", 3), ("own", 2), ("b-2", 1)):
+                assert three.topics.require(name).queues == count
+            assert not {"gone", "b-0", "rmq_sys_SYNC_BROKER_MEMBER_b-0"} & set(three.topics.all())
+            assert three.groups.require_present("g").retry_times_max == 3
+            await three.topics.delete("own")
+            await made.stop(2)
+            give_tables(tmp_path / "s0", "b-0", tmp_path / "s2")  # it is not new any more
+            assert "own" not in (await made.start(2)).topics
+            assert "own" not in two.topics
 
     run(work())
 
@@ -246,10 +339,10 @@ def test_malformed_items_are_left_out_and_the_rest_is_taken(tmp_path: Path) -> N
 def test_shard_asks_the_others_only_what_reads(tmp_path: Path) -> None:
     async def work() -> None:
         async with shards(tmp_path, 2) as (_made, (one, _two)):
-            runtime = Command(code=RequestCode.GET_BROKER_RUNTIME_INFO)
+            runtime = Command(code=Code.GET_BROKER_RUNTIME_INFO)
             answers = await one.siblings.ask(runtime)
             assert [b'"brokerName":"b-1"' in answer.body for answer in answers] == [True]
-            send = Command(code=RequestCode.SEND_MESSAGE)
+            send = Command(code=Code.SEND_MESSAGE)
             assert await one.siblings.ask(send) == []
 
     run(work())
@@ -289,7 +382,7 @@ def test_shard_alone_answers_without_its_supervisor(tmp_path: Path) -> None:
                 await one.topics.create(TopicConfig(f"t{number}", 1, 1))
                 took.append(asyncio.get_running_loop().time() - began)
             assert min(took[1:]) < 0.25  # at most the first waits for it
-            assert await one.siblings.ask(Command(code=RequestCode.GET_BROKER_RUNTIME_INFO)) == []
+            assert await one.siblings.ask(Command(code=Code.GET_BROKER_RUNTIME_INFO)) == []
 
     run(work())
 
