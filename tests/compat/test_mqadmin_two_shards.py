@@ -1,8 +1,9 @@
-"""mqadmin 5.5.0 on a broker of two shards: any shard answers for the machine.
+"""mqadmin 5.5.0 on a broker of two shards, which are two brokers of one cluster to it.
 
-What RocketMQ keeps alike on a cluster by telling every broker (topics, groups) is told to one shard
-here and asked of the other; what it keeps per broker (offsets, messages, statistics) is shown per
-shard, as of two brokers. Clients of a group are connected to both shards.
+What is said with -b concerns one, with -c both, and what is kept per broker (offsets, messages,
+statistics) is shown per shard: as with two brokers of Apache's, against which those tests run too.
+Beyond that any shard knows of the machine's consumers and run-time settings (only_shards).
+Clients of a group are connected to both shards.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compat.mqadmin import CLUSTER, Admin, Live, admin_of, eventually, fields
 from compat.runner import ScenarioRunner
 from compat.targets import Target
 
+from rmq.client.blocking.connection import Connection
+from rmq.codes import RequestCode
+from rmq.format import fastjson
+
 NAMES = ["broker-a", "broker-a-1"]
 MESSAGES = 80  # to 2 x 4 queues
-
-pytestmark = pytest.mark.usefixtures("only_shards")
-
 
 @pytest.fixture(scope="module")
 def only_shards(kind: str) -> None:
@@ -60,43 +63,127 @@ def test_cluster_list_shows_both(admin: Admin, two_shards: Target) -> None:
     ]
 
 
+def rows_of(admin: Admin, topic: str) -> dict[str, int]:
+    """Broker name -> write queues, as topicRoute shows them."""
+    shown = admin("topicRoute", "-t", topic)
+    if "CODE: 17" in shown:
+        return {}
+    route = fastjson.loads_object(shown[shown.index("{") : shown.rindex("}") + 1])
+    return {row["brokerName"]: row["writeQueueNums"] for row in route["queueDatas"]}
+
+
+def until_routed(admin: Admin, topic: str, expected: dict[str, int]) -> None:
+    end = time.monotonic() + 15
+    while (found := rows_of(admin, topic)) != expected and time.monotonic() < end:
+        time.sleep(0.3)
+    assert found == expected
+
+
+def group_times(admin: Admin, group: str) -> list[str]:
+    """retryMaxTimes on each broker that has the group."""
+    return re.findall(r"retryMaxTimes\s*= +(\d+)", admin("getConsumerConfig", "-g", group))
+
+
 @pytest.mark.parametrize("told", [0, 1])
-def test_topic_told_to_one_shard_is_on_both_until_it_is_deleted(
+def test_topic_told_to_one_broker_is_on_that_one(
     admin: Admin, two_shards: Target, session_id: str, told: int
 ) -> None:
-    topic = f"{session_id}_two_{told}"
+    topic = f"{session_id}_one_{told}"
+    this, other = two_shards.brokers[told], two_shards.brokers[1 - told]
     words = ["-t", topic, "-r", "3", "-w", "3"]
-    done = admin("updateTopic", "-b", two_shards.brokers[told], *words)
-    assert f"create topic to {two_shards.brokers[told]} success." in done
-    # The answer waits for the other shard for 0.1 s, which a busy machine may need to look up.
-    both = r'(?s)("writeQueueNums":3\b.*){2}'
-    route = eventually(admin, ["topicRoute", "-t", topic], both, 5.0)
-    for name in NAMES:
-        assert f'"brokerName":"{name}"' in route
-    changed = admin("updateTopicPerm", "-b", two_shards.brokers[1 - told], "-t", topic, "-p", "4")
-    assert "update topic perm from 6 to 4" in changed
-    eventually(admin, ["topicRoute", "-t", topic], r'(?s)("perm":4\b.*){2}', 5.0)
+    done = admin("updateTopic", "-b", this, *words)
+    assert f"create topic to {this} success." in done
+    until_routed(admin, topic, {NAMES[told]: 3})
+    admin("updateTopic", "-b", other, "-t", topic, "-r", "5", "-w", "5")
+    until_routed(admin, topic, {NAMES[told]: 3, NAMES[1 - told]: 5})
     rows = [line.split() for line in admin("topicStatus", "-t", topic).splitlines()]
     assert sorted(row[:2] for row in rows if row and row[0] in NAMES) == sorted(
-        [name, str(queue)] for name in NAMES for queue in range(3)
+        [[NAMES[told], str(queue)] for queue in range(3)]
+        + [[NAMES[1 - told], str(queue)] for queue in range(5)]
     )
+    changed = admin("updateTopicPerm", "-b", other, "-t", topic, "-p", "4")
+    assert "update topic perm from 6 to 4" in changed
+    # The command takes the numbers of queues from any broker's row.
+    both = r'(?s)("perm":(4|6)\b.*){2}'
+    route = eventually(admin, ["topicRoute", "-t", topic], both)
+    assert sorted(re.findall(r'"perm":(\d)', route)) == ["4", "6"]
     admin("deleteTopic", "-c", CLUSTER, "-t", topic)
     eventually(admin, ["topicRoute", "-t", topic], "CODE: 17")
 
 
+def test_topic_told_to_the_cluster_is_on_all_until_it_is_deleted(
+    admin: Admin, session_id: str
+) -> None:
+    topic = f"{session_id}_all"
+    admin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "3", "-w", "3")
+    until_routed(admin, topic, dict.fromkeys(NAMES, 3))
+    admin("deleteTopic", "-c", CLUSTER, "-t", topic)
+    eventually(admin, ["topicRoute", "-t", topic], "CODE: 17")
+
+
+def test_topic_deleted_on_one_broker_is_kept_by_the_other(
+    admin: Admin, two_shards: Target, session_id: str
+) -> None:
+    """By request 215, which mqadmin sends to whole clusters only."""
+    topic = f"{session_id}_kept"
+    admin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", "2", "-w", "2")
+    until_routed(admin, topic, dict.fromkeys(NAMES, 2))
+    connections = [Connection(address) for address in two_shards.brokers]
+    connections[0].call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    time.sleep(1)
+    tables = [
+        fastjson.loads_object(each.call(RequestCode.GET_ALL_TOPIC_CONFIG).body)["topicConfigTable"]
+        for each in connections
+    ]
+    assert [topic in table for table in tables] == [False, True]
+    for each in connections:
+        each.close()
+    admin("deleteTopic", "-c", CLUSTER, "-t", topic)
+
+
 @pytest.mark.parametrize("told", [0, 1])
-def test_group_told_to_one_shard_is_shown_by_both(
+def test_group_told_to_one_broker_is_on_that_one(
     admin: Admin, two_shards: Target, session_id: str, told: int
 ) -> None:
-    group = f"{session_id}_two_group_{told}"
-    words = ["-g", group, "-s", "true", "-d", "false", "-r", "5", "-q", "2"]
-    done = admin("updateSubGroup", "-b", two_shards.brokers[told], *words)
-    assert f"create subscription group to {two_shards.brokers[told]} success." in done
-    both = r"(?s)(retryMaxTimes\s*= +5\b.*){2}"
-    shown = eventually(admin, ["getConsumerConfig", "-g", group], both, 5.0)
-    assert re.findall(r"consumeBroadcastEnable\s*= +(\w+)", shown) == ["false", "false"]
+    group = f"{session_id}_one_group_{told}"
+    this, other = two_shards.brokers[told], two_shards.brokers[1 - told]
+    words = ["-g", group, "-s", "true", "-d", "false", "-q", "2"]
+    done = admin("updateSubGroup", "-b", this, *words, "-r", "5")
+    assert f"create subscription group to {this} success." in done
+    tables = [on_broker(address, group) for address in (this, other)]
+    assert [table and table["retryMaxTimes"] for table in tables] == [5, None]
+    admin("updateSubGroup", "-b", other, *words, "-r", "7")
+    assert sorted(group_times(admin, group)) == ["5", "7"]
+    deleted = admin("deleteSubGroup", "-b", this, "-g", group)
+    assert f"delete subscription group [{group}] from broker [{this}] success." in deleted
+    tables = [on_broker(address, group) for address in (this, other)]
+    # Apache makes the group anew by itself while it deletes it.
+    assert [table and table["retryMaxTimes"] for table in tables] in ([None, 7], [16, 7])
 
 
+def test_group_told_to_the_cluster_is_on_all(admin: Admin, session_id: str) -> None:
+    group = f"{session_id}_all_group"
+    admin("updateSubGroup", "-c", CLUSTER, "-g", group, "-r", "5")
+    assert group_times(admin, group) == ["5", "5"]
+
+
+def on_broker(address: str, group: str) -> dict[str, Any] | None:
+    """The group on this broker; None when it has none."""
+    connection = Connection(address)
+    try:
+        body = connection.call(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body
+    finally:
+        connection.close()
+    found: dict[str, Any] | None = fastjson.loads_object(body)["subscriptionGroupTable"].get(group)
+    return found
+
+
+def test_topic_of_a_java_client_is_on_all(admin: Admin, live: Live) -> None:
+    """createTopic of its producer goes to every broker of the key topic's route."""
+    until_routed(admin, live.topic, dict.fromkeys(NAMES, 4))
+
+
+@pytest.mark.usefixtures("only_shards")
 def test_connections_are_the_same_whichever_shard_is_asked(
     admin: Admin, two_shards: Target, live: Live
 ) -> None:
@@ -171,6 +258,7 @@ def test_message_of_the_second_shard_is_found_by_its_id(
     Path(table["Message Body Path"]).unlink()
 
 
+@pytest.mark.usefixtures("only_shards")
 def test_setting_told_to_one_shard_is_shown_by_the_other(admin: Admin, two_shards: Target) -> None:
     def shown(broker: str) -> dict[str, str]:
         return fields(admin("getBrokerConfig", "-b", broker), "=")
