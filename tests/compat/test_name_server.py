@@ -159,6 +159,27 @@ def test_settings_are_shown_and_updated_and_the_black_list_is_code_16(peer: Peer
     assert "CODE: 16" in refused
 
 
+def test_single_topics_are_taken_and_the_others_stay(peer: Peer) -> None:
+    """Request 217, at a name server that deletes what a registration does not name."""
+    broker = f"127.0.0.1:{peer.broker_port}"
+    words = ["-b", broker, "-k", "enableSingleTopicRegister", "-v", "true"]
+    assert "success" in peer.mqadmin("updateBrokerConfig", *words)
+    deleting = ["updateNamesrvConfig", "-k", "deleteTopicWithBrokerRegistration", "-v"]
+    assert "success" in peer.mqadmin(*deleting, "true")
+    try:
+        for count in ("3", "5"):
+            words = ["-b", broker, "-t", "Single", "-r", count, "-w", count]
+            assert "success" in peer.mqadmin("updateTopic", *words)
+            row = json.loads(peer.route("Single").body)["queueDatas"][0]
+            assert row["writeQueueNums"] == int(count)
+            assert peer.route("TBW102").code == 0
+        peer.mqadmin("deleteTopic", "-c", "DefaultCluster", "-t", "Single")
+        assert peer.route("Single").code == 17
+        assert peer.route("TBW102").code == 0
+    finally:
+        peer.mqadmin(*deleting, "false")
+
+
 def test_a_broker_that_stops_leaves_and_may_come_back_compressed(peer: Peer) -> None:
     assert peer.route("TBW102").code == 0
     peer.apache.stop_broker()
