@@ -28,7 +28,11 @@ class MachineFile:
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._file = JsonFile(store / "config" / "shards.json")
+        self._file = JsonFile(
+            store / "config" / "shards.json",
+            advice=f'Write {{"shards":N}} into it, N one more than there are folders '
+            f"{shard_store(store, 1).parent}/shard-*: with fewer, messages are out of reach.",
+        )
 
     def load(self) -> MachineState:
         """ConfigError when the file says nonsense: guessing would hide messages."""

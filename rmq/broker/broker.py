@@ -204,10 +204,11 @@ class Broker:
         asyncio.get_running_loop().remove_reader(self.core.control_fd)
         for name, save in (
             ("consumer offsets", self.offsets.stop),
-            ("pops in order", self.pop_orders.save),
+            ("pops in order", self.pop_orders.stop),
             ("delay offsets", self.delays.stop),
-            ("topics", self.topics.saved),
-            ("subscription groups", self.groups.saved),
+            ("topics", self.topics.stop),
+            ("subscription groups", self.groups.stop),
+            ("request modes", self.request_modes.stop),
         ):
             try:
                 await save()

@@ -66,6 +66,11 @@ class ConfigSaver:
             if self._error is not None and self._written < goal:
                 raise StoreError(f"{self._file.path} cannot be written: {self._error}")
 
+    async def stop(self) -> None:
+        """saved(), and both copies hold it."""
+        await self.saved()
+        await asyncio.to_thread(self._file.settle)
+
     def save_now(self) -> None:
         """Writes on the calling thread: at start, before the loop serves anyone."""
         self._file.save(self._snapshot())

@@ -41,7 +41,12 @@ class DelayedMessages:
     ) -> None:
         self._core = core
         self._topics = topics
-        self._file = JsonFile(config_directory / "delayOffset.json")
+        self._file = JsonFile(
+            config_directory / "delayOffset.json",
+            tables=("offsetTable",),
+            advice="Put a copy in its place, or remove it and its .bak: then all delayed messages "
+            "that are still in the log are delivered again, also those that were.",
+        )
         self._delays_ms = parse_levels(settings.messageDelayLevel)
         self._version = DataVersion()
         self._saved: list[int] = []  # what the file says
@@ -100,6 +105,7 @@ class DelayedMessages:
         offsets, _ = self._core.delay_offsets(1)
         if offsets != self._saved:
             await self._write(offsets)
+        await asyncio.to_thread(self._file.settle)
 
     async def _write(self, offsets: list[int]) -> None:
         async with self._saving:

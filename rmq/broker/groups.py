@@ -114,7 +114,12 @@ class GroupTable:
     def __init__(self, settings: Settings, core: Core, config_directory: Path) -> None:
         self._settings = settings
         self._core = core
-        self._file = JsonFile(config_directory / "subscriptionGroup.json")
+        self._file = JsonFile(
+            config_directory / "subscriptionGroup.json",
+            tables=("subscriptionGroupTable", "forbiddenTable"),
+            advice="Put a copy in its place, or remove it and its .bak: then groups come back with "
+            "the settings of new ones, and those that were not allowed to consume are.",
+        )
         self._saver = ConfigSaver(self._file, self.members)
         self._delays_ms = parse_levels(settings.messageDelayLevel)
         self._groups: dict[str, GroupConfig] = {}
@@ -196,6 +201,9 @@ class GroupTable:
 
     async def saved(self) -> None:
         await self._saver.saved()
+
+    async def stop(self) -> None:
+        await self._saver.stop()
 
     def retry_save(self) -> None:
         self._saver.retry()

@@ -28,7 +28,7 @@ from rmq.broker.config_saver import ConfigSaver
 from rmq.broker.core_seam import Core
 from rmq.broker.json_file import JsonFile
 from rmq.broker.request import Reply, Request, list_member, text_member
-from rmq.errors import ProtocolError, StoreCorruptError, StoreError
+from rmq.errors import ProtocolError, StoreError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
@@ -47,17 +47,17 @@ class LockTable:
     def __init__(self, core: Core, config_directory: Path) -> None:
         self._core = core
         self._locks: dict[str, dict[MessageQueue, tuple[str, float]]] = {}
-        self._file = JsonFile(config_directory / "rmqLocks.json")
+        self._file = JsonFile(
+            config_directory / "rmqLocks.json",
+            tables=("locks",),
+            lost="queues consumed in order go to the first consumer that asks",
+        )
         self._saver = ConfigSaver(self._file, self.members)
 
     def load(self) -> None:
         """Takes over the locks of the process before, as if they were renewed now."""
         now = time.monotonic()
-        try:
-            content = self._file.load() or {}
-        except StoreCorruptError as error:
-            log.error("locks of the process before are lost: %s", error)
-            return
+        content = self._file.load() or {}
         for group, clients in _object(content.get("locks")).items():
             for client_id, rows in _object(clients).items():
                 for queue in _queues(rows):

@@ -44,7 +44,12 @@ class OffsetTable:
 
     def __init__(self, core: Core, config_directory: Path) -> None:
         self._core = core
-        self._file = JsonFile(config_directory / "consumerOffset.json")
+        self._file = JsonFile(
+            config_directory / "consumerOffset.json",
+            tables=("offsetTable", "resetOffsetTable"),
+            lost="all groups begin where their clients' consumeFromWhere says, and may be set by "
+            "`mqadmin resetOffsetByTime`; what was popped and not acknowledged comes again",
+        )
         self._written = -1  # version of the reactor's table that the file holds
         self._writing = asyncio.Lock()
         self.mark: int | None = None  # the file's rmqLogOffset
@@ -110,7 +115,9 @@ class OffsetTable:
 
     async def stop(self) -> bool:
         """The last write: no pop comes any more, so the next start reads nothing of the log."""
-        return await self.save(behind_max=1)
+        wrote = await self.save(behind_max=1)
+        await asyncio.to_thread(self._file.settle)
+        return wrote
 
     # ---- reading
 

@@ -36,7 +36,11 @@ class PopOrders:
 
     def __init__(self, core: Core, config_directory: Path) -> None:
         self._core = core
-        self._file = JsonFile(config_directory / "consumerOrderInfo.json")
+        self._file = JsonFile(
+            config_directory / "consumerOrderInfo.json",
+            tables=("table",),
+            lost="what was popped in order and not acknowledged comes again",
+        )
         self._written = 0  # version of the reactor's blocks that the file holds
 
     def load(self) -> None:
@@ -62,6 +66,10 @@ class PopOrders:
                 "%s: %s of %s queue %.20r is skipped: %r",
                 self._file.path, group, topic, queue, error,
             )  # fmt: skip
+
+    async def stop(self) -> None:
+        await self.save()
+        await asyncio.to_thread(self._file.settle)
 
     async def save(self) -> None:
         version = self._core.pop_orders_version  # before the copy: what comes between is newer

@@ -36,7 +36,12 @@ class RequestModes:
 
     def __init__(self, settings: Settings, config_directory: Path) -> None:
         self._settings = settings
-        self._file = JsonFile(config_directory / "messageRequestMode.json")
+        self._file = JsonFile(
+            config_directory / "messageRequestMode.json",
+            tables=("messageRequestModeMap",),
+            lost="groups that were set to POP or PULL are asked for as defaultMessageRequestMode "
+            "says, until `mqadmin setConsumeMode` sets them again",
+        )
         self._saver = ConfigSaver(self._file, self.members)
         self._modes: dict[str, dict[str, RequestMode]] = {}
 
@@ -67,6 +72,9 @@ class RequestModes:
         self._modes.setdefault(topic, {})[group] = RequestMode(mode, share)
         self._saver.changed()
         await self._saver.saved()
+
+    async def stop(self) -> None:
+        await self._saver.stop()
 
     def members(self) -> dict[str, Any]:
         return {

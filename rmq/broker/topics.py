@@ -14,6 +14,7 @@ perm 7) and defaultTopicQueueNums 4 creates "t" with min(4, 8) = 4 queues and pe
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,7 @@ from rmq.broker.topic_config import (
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
+from rmq.format.store_files import queue_directories
 
 log = logging.getLogger("rmq.broker.topics")
 
@@ -52,7 +54,14 @@ class TopicTable:
 
     def __init__(self, settings: Settings, core: Core, config_directory: Path) -> None:
         self._settings = settings
-        self._file = JsonFile(config_directory / "topics.json")
+        self._file = JsonFile(
+            config_directory / "topics.json",
+            tables=("topicConfigTable",),
+            advice="Put a copy in its place (of another broker of the cluster, too), or remove it "
+            "and its .bak: then topics that have queues in consumequeue come back with these "
+            "queues, readable and writable, without their attributes.",
+        )
+        self._queue_files = config_directory.parent / "consumequeue"
         self._saver = ConfigSaver(self._file, self._snapshot, self._written)
         self._topics: dict[str, TopicConfig] = {}
         self._changes: set[str] = set()  # in no snapshot yet
@@ -113,7 +122,8 @@ class TopicTable:
 
     def load(self) -> None:
         """Reads the file, adds the system topics, tells the reactor of all."""
-        content = self._file.load() or {}
+        found = self._file.load()
+        content = found or {}
         self.version = DataVersion.of(content.get("dataVersion"))
         table = content.get("topicConfigTable") or {}
         for name, members in table.items():
@@ -125,6 +135,8 @@ class TopicTable:
             self._topics[topic.name] = topic
         self.stamps.load(content, self._topics, now_ms())
         before = dict(self._topics)
+        if found is None or not self._file.is_newest:
+            self._find_by_queues()
         self._topics.update((topic.name, topic) for topic in self._system_topics())
         if before != self._topics:
             self.version.advance()
@@ -135,8 +147,34 @@ class TopicTable:
             self.told.tell_refused(name)  # ends the start with the reason
         log.info("topics loaded: %d", len(self._topics))
 
+    def _find_by_queues(self) -> None:
+        """What was created since the .bak, or all when there is no file: messages that are in the
+        store shall be within reach, at the queues where they are."""
+        found: dict[str, int] = {}
+        for topic, queue_id, _ in queue_directories(self._queue_files):
+            name = os.fsdecode(topic)
+            if queue_id < QUEUES_MAX and not names.topic_fault(name):
+                found[name] = max(found.get(name, 0), queue_id + 1)
+        for name, queues in found.items():
+            known = self._topics.get(name)
+            if name in self._system or (known is not None and known.read_queues >= queues):
+                continue
+            if known is None:
+                self._topics[name] = TopicConfig(name, queues, queues)
+            else:
+                self._topics[name] = replace(
+                    known, read_queues=queues, write_queues=max(queues, known.write_queues)
+                )
+            log.warning(
+                "%s: topic %s is taken from its queues: %d, readable and writable; look whether it "
+                "had other settings", self._file.path, name, queues,
+            )  # fmt: skip
+
     async def saved(self) -> None:
         await self._saver.saved()
+
+    async def stop(self) -> None:
+        await self._saver.stop()
 
     def retry_save(self) -> None:
         self._saver.retry()
