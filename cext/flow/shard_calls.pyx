@@ -25,7 +25,7 @@ from cext.flow.control.control_link cimport (
 )
 from cext.flow.delay.delay_level cimport DELAY_LEVELS_MAX
 from cext.flow.tables.group_table cimport CODES_MAX, Subscription
-from cext.flow.control.handed cimport call_copy_handed, read_handed
+from cext.flow.control.handed cimport call_copy_handed, call_copy_pulled, read_handed
 from cext.flow.observe cimport call_copy_topics, read_topics
 from cext.flow.options cimport options_set
 from cext.flow.pop.pop_calls cimport call_copy_orders, call_put_order
@@ -265,8 +265,8 @@ cdef class ShardCalls:
         return self.s.offsets.version
 
     def offsets(self, int32_t which=0):
-        """A copy of all consumer offsets: {b"topic@group": {queue id: offset}}. 1: where the last
-        pull of each queue began; 2: resets that no pull has been told of yet."""
+        """A copy of all consumer offsets: {b"topic@group": {queue id: offset}}. 1: up to where each
+        queue was pulled; 2: resets that no pull has been told of yet."""
         cdef Arguments x
         cdef uint64_t at = 0
         cdef uint32_t length
@@ -393,6 +393,13 @@ cdef class ShardCalls:
             cursor = x.results[0]
             if cursor == 0:
                 return out
+
+    def pulled(self, bytes group not None, bytes topic not None):
+        """{queue id: offset up to which the group has pulled it since the start}."""
+        cdef Arguments x
+        names(&x, topic, group)
+        raise_status(<int> self._call(<CallFn> call_copy_pulled, &x), "copy of the pull offsets")
+        return {i: offset for i, offset in enumerate(take_numbers(&x)) if offset >= 0}
 
     def handed(self):
         """{(group, topic): (messages, bytes)} handed out since the start."""

@@ -139,6 +139,10 @@ class OffsetTable:
         """queue id -> offset."""
         return self._core.offsets().get(f"{topic}@{group}".encode(), {})
 
+    def pulled(self, group: str, topic: str) -> dict[int, int]:
+        """queue id -> offset up to which the group has pulled since the start."""
+        return self._core.pulled(group.encode(), topic.encode())
+
     def topics_of(self, group: str) -> list[str]:
         """Topics the group has offsets on."""
         tail = b"@" + group.encode()

@@ -58,7 +58,7 @@ class FakeCore:
         self.programs: dict[tuple[bytes, bytes], tuple[bytes, int]] = {}
         self.expressions: dict[bytes, tuple[bytes, int]] = {}
         self.offset_table: dict[bytes, dict[int, int]] = {}
-        self.pulled: dict[bytes, dict[int, int]] = {}
+        self.pulled_table: dict[bytes, dict[int, int]] = {}
         self.offsets_version = 0
         self.orders: dict[tuple[bytes, bytes, int], bytes] = {}
         self.pop_orders_version = 0
@@ -219,8 +219,11 @@ class FakeCore:
                 marked.setdefault(topic + b"@" + group, {})[queue_id] = offset
             return marked
         if which == 1:
-            return {key: dict(queues) for key, queues in self.pulled.items()}
+            return {key: dict(queues) for key, queues in self.pulled_table.items()}
         return {key: dict(queues) for key, queues in self.offset_table.items()}
+
+    def pulled(self, group: bytes, topic: bytes) -> dict[int, int]:
+        return dict(self.pulled_table.get(topic + b"@" + group, {}))
 
     def remove_offsets(self, group: bytes | None, topic: bytes | None) -> None:
         for key in list(self.offset_table):

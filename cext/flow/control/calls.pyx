@@ -1,11 +1,13 @@
 """What the control thread may have the reactor do. See calls.pxd."""
 from libc.stdlib cimport calloc, malloc
-from libc.string cimport memcpy
+from libc.string cimport memchr, memcpy, memset
 
 from cext.base.status cimport MALFORMED, NOT_FOUND, OK, POOL_EMPTY
 from cext.flow.log.append cimport Appended, Message, append_message, make_room, record_bytes_max
 from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.control.handed cimport handed_find, handed_pull
 from cext.flow.tables.group_table cimport (
+    Handed,
     Group,
     group_find,
     group_put,
@@ -148,6 +150,7 @@ cdef void call_reset_offset(ShardState s, Arguments* x) noexcept nogil:
     queue = find_queue(s, x)
     if x.status == OK and queue != NULL:
         wake_all(s, queue)
+    handed_pull(handed_find(s, x.a, x.a_bytes, x.b, x.b_bytes), <int32_t> x.numbers[0], -1)
 
 
 cdef void call_query_offset(ShardState s, Arguments* x) noexcept nogil:
@@ -157,12 +160,23 @@ cdef void call_query_offset(ShardState s, Arguments* x) noexcept nogil:
     x.status = OK
 
 
+cdef void copy_pulled(ShardState s, const NameEntry* pair, int32_t slots,
+                      uint8_t* out) noexcept nogil:
+    """What topic@group has pulled, as many queues as it has committed."""
+    cdef const uint8_t* at = <const uint8_t*> memchr(pair.name, c'@', pair.length)
+    cdef uint32_t before = <uint32_t> (at - pair.name)
+    cdef const Handed* handed = handed_find(s, pair.name, before, at + 1,
+                                            pair.length - before - 1)
+    memset(out, 0xFF, 8 * <uint64_t> slots)
+    if handed != NULL:
+        memcpy(out, handed.pulled, 8 * <uint64_t> min(slots, handed.slots))
+
+
 cdef void call_copy_offsets(ShardState s, Arguments* x) noexcept nogil:
     """block: per entry u32 name bytes, u32 slots, name, slots * i64 (native order). numbers[0]:
     0 what is committed, 1 up to where was pulled, 2 resets that no pull has been told of."""
     cdef NameEntry* entry
     cdef GroupOffsets* offsets
-    cdef const int64_t* chosen
     cdef uint64_t bytes = 0, cursor
     cdef int64_t none = -1
     cdef int32_t i
@@ -183,8 +197,9 @@ cdef void call_copy_offsets(ShardState s, Arguments* x) noexcept nogil:
         memcpy(at, &entry.length, 4)
         memcpy(at + 4, &offsets.slots, 4)
         memcpy(at + 8, entry.name, entry.length)
-        chosen = offsets.pulled if x.numbers[0] == 1 else offsets.offsets
-        memcpy(at + 8 + entry.length, chosen, 8 * <uint64_t> offsets.slots)
+        memcpy(at + 8 + entry.length, offsets.offsets, 8 * <uint64_t> offsets.slots)
+        if x.numbers[0] == 1:
+            copy_pulled(s, entry, offsets.slots, at + 8 + entry.length)
         for i in range(offsets.slots if x.numbers[0] == 2 else 0):
             if not offsets.resets[i]:
                 memcpy(at + 8 + entry.length + 8 * <uint64_t> i, &none, 8)

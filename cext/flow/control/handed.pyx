@@ -1,10 +1,11 @@
 """What each group was given of each topic. See handed.pxd."""
-from libc.stdint cimport int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, malloc
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, malloc, realloc
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK, POOL_EMPTY
-from cext.memory.name_map cimport NameEntry, name_map_next
+from cext.flow.tables.group_table cimport group_find
+from cext.memory.name_map cimport NameEntry, name_map_find, name_map_next
 
 cdef enum:
     GROUPS_PER_CALL = 64
@@ -33,6 +34,41 @@ cdef Handed* handed_of(Group* group, Topic* topic) noexcept nogil:
         at.next = group.handed
         group.handed = at
     return at
+
+
+cdef void handed_grow(Handed* handed, int32_t queue_id) noexcept nogil:
+    cdef int32_t slots = 8
+    cdef int64_t* pulled
+    if handed == NULL or queue_id < handed.slots:
+        return
+    while slots <= queue_id:
+        slots *= 2
+    pulled = <int64_t*> realloc(handed.pulled, slots * sizeof(int64_t))
+    if pulled == NULL:
+        return
+    handed.pulled = pulled
+    while handed.slots < slots:
+        pulled[handed.slots] = -1
+        handed.slots += 1
+
+
+cdef Handed* handed_find(ShardState s, const uint8_t* topic, uint32_t topic_length,
+                         const uint8_t* group, uint32_t group_length) noexcept nogil:
+    cdef void* wanted = name_map_find(&s.topics, topic, topic_length)
+    cdef Group* found = group_find(&s.groups, group, group_length)
+    cdef Handed* at = found.handed if found != NULL and wanted != NULL else NULL
+    while at != NULL and at.topic != wanted:
+        at = at.next
+    return at
+
+
+cdef void call_copy_pulled(ShardState s, Arguments* x) noexcept nogil:
+    cdef const Handed* handed = handed_find(s, x.a, x.a_bytes, x.b, x.b_bytes)
+    x.block_bytes = 8 * <uint64_t> handed.slots if handed != NULL else 0
+    x.block = <uint8_t*> malloc(x.block_bytes + 1)
+    x.status = OK if x.block != NULL else POOL_EMPTY
+    if x.block != NULL and x.block_bytes > 0:
+        memcpy(x.block, handed.pulled, x.block_bytes)
 
 
 cdef uint64_t pairs_bytes(const NameEntry* entry) noexcept nogil:

@@ -13,7 +13,7 @@ from cext.flow.tables.group_table cimport (
     subscription_find,
     tag_filter_passes,
 )
-from cext.flow.control.handed cimport handed_add, handed_of
+from cext.flow.control.handed cimport handed_add, handed_grow, handed_of, handed_pull
 from cext.flow.pull.held_pulls cimport defer, free_job, hold, make_ready
 from cext.flow.look cimport (
     LOOK_TURN,
@@ -24,7 +24,7 @@ from cext.flow.look cimport (
     look,
     record_passes,
 )
-from cext.flow.tables.offset_table cimport offset_pull, offset_take_reset
+from cext.flow.tables.offset_table cimport offset_commit, offset_take_reset
 from cext.flow.pop.pop_answer cimport answer_pop, pop_read_done
 from cext.flow.pull.pull_job cimport JOB_READING, NO_POP, PATH_BYTES
 from cext.flow.replying cimport (
@@ -203,10 +203,11 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
     if s.offsets.reset_count > 0:
         moved_to = offset_take_reset(&s.offsets, r.topic.bytes, r.topic.length,
                                      r.consumer_group.bytes, r.consumer_group.length, r.queue_id)
-    offset_pull(&s.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
-                r.consumer_group.length, r.queue_id,
-                r.commit_offset if r.sys_flag & SYS_COMMIT_OFFSET and moved_to < 0 else -1,
-                r.queue_offset if moved_to < 0 else moved_to)
+    if r.sys_flag & SYS_COMMIT_OFFSET and moved_to < 0:
+        offset_commit(&s.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
+                      r.consumer_group.length, r.queue_id, r.commit_offset)
+    handed_grow(job.handed, r.queue_id)
+    handed_pull(job.handed, r.queue_id, r.queue_offset if moved_to < 0 else moved_to)
     if moved_to >= 0:
         job.offset = moved_to
         job.moved = True
@@ -244,6 +245,7 @@ cdef int write_header(ShardState s, PullJob* job, int32_t code, const char* rema
     reply.max_offset = queue.max_offset if queue != NULL else 0
     reply.body_bytes = <uint32_t> body_bytes
     time_answer(s, job, code)
+    handed_pull(job.handed, job.queue_id, next_offset)
     if not s.net.commit_reply(job.connection, write_pull_reply_header(at, &reply)):
         return -1
     return 0
@@ -261,6 +263,7 @@ cdef void ask_function(ShardState s, PullJob* job, int64_t next_offset, const ui
                        const uint32_t* sizes, int32_t count) noexcept nogil:
     """The owner's function decides which of them are given; control answers the pull."""
     if hand_to_function(s, job, next_offset, records, sizes, count):
+        handed_pull(job.handed, job.queue_id, next_offset)
         free_job(s, job)
     else:
         refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: more pulls "

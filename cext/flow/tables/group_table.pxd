@@ -25,6 +25,8 @@ cdef struct Handed:         # what the group was given of one topic (handed.pxd)
     void* topic             # Topic*, never freed while the shard runs
     uint64_t messages
     uint64_t bytes
+    int32_t slots           # length of `pulled`
+    int64_t* pulled         # owned: up to where each queue was pulled; -1: not since the start
     Handed* next
 
 cdef struct Group:

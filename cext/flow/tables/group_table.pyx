@@ -31,6 +31,7 @@ cdef void free_handed(Handed* at) noexcept nogil:
     cdef Handed* following
     while at != NULL:
         following = at.next
+        free(at.pulled)
         free(at)
         at = following
 

@@ -19,7 +19,6 @@ cdef struct GroupOffsets:
     int32_t slots
     int64_t* offsets        # owned; -1: unknown
     uint8_t* resets         # owned; 1: the next pull is told to go to offsets[i]
-    int64_t* pulled         # owned: where the last pull of each queue began; -1: none yet
 
 cdef struct OffsetTable:
     NameMap names
@@ -39,11 +38,6 @@ cdef int offset_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_l
 cdef int64_t offset_take_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                                const uint8_t* group, uint32_t group_length,
                                int32_t queue_id) noexcept nogil
-# What a pull tells: its commit offset (-1: none), and that all below `pulled` has been handed out,
-# which is kept where the group has committed something. Not kept in a file.
-cdef int offset_pull(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
-                     const uint8_t* group, uint32_t group_length, int32_t queue_id,
-                     int64_t offset, int64_t pulled) noexcept nogil
 cdef int64_t offset_query(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                           const uint8_t* group, uint32_t group_length,
                           int32_t queue_id) noexcept nogil

@@ -31,7 +31,6 @@ cdef void free_offsets(GroupOffsets* entry) noexcept nogil:
     if entry != NULL:
         free(entry.offsets)
         free(entry.resets)
-        free(entry.pulled)
         free(entry)
 
 
@@ -48,7 +47,6 @@ cdef int grow(GroupOffsets* entry, int32_t queue_id) noexcept nogil:
     """Makes room for the queue; OK or POOL_EMPTY."""
     cdef int32_t slots = 8
     cdef int64_t* offsets
-    cdef int64_t* pulled
     cdef uint8_t* resets
     while slots <= queue_id:
         slots *= 2
@@ -60,12 +58,8 @@ cdef int grow(GroupOffsets* entry, int32_t queue_id) noexcept nogil:
     if resets == NULL:
         return POOL_EMPTY
     entry.resets = resets
-    pulled = <int64_t*> realloc(entry.pulled, slots * sizeof(int64_t))
-    if pulled == NULL:
-        return POOL_EMPTY
-    entry.pulled = pulled
     while entry.slots < slots:
-        offsets[entry.slots] = pulled[entry.slots] = -1
+        offsets[entry.slots] = -1
         resets[entry.slots] = 0
         entry.slots += 1
     return OK
@@ -92,34 +86,15 @@ cdef int entry_of(OffsetTable* table, const uint8_t* topic, uint32_t topic_lengt
 cdef int offset_commit(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                        const uint8_t* group, uint32_t group_length, int32_t queue_id,
                        int64_t offset) noexcept nogil:
+    cdef GroupOffsets* entry
+    cdef int status
     if offset < 0:
         return TOO_LARGE
-    return offset_pull(table, topic, topic_length, group, group_length, queue_id, offset, -1)
-
-
-cdef int offset_pull(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
-                     const uint8_t* group, uint32_t group_length, int32_t queue_id,
-                     int64_t offset, int64_t pulled) noexcept nogil:
-    cdef uint8_t name[PAIR_BYTES_MAX]
-    cdef GroupOffsets* entry = NULL
-    cdef int length
-    cdef int status = OK
-    if offset >= 0:
-        status = entry_of(table, topic, topic_length, group, group_length, queue_id, &entry)
-    else:
-        length = name_pair(name, topic, topic_length, SEPARATOR, group, group_length)
-        if length >= 0 and queue_id >= 0:
-            entry = <GroupOffsets*> name_map_find(&table.names, name, length)
-        if entry != NULL and queue_id >= entry.slots:
-            entry = NULL
-    if status != OK or entry == NULL:
-        return status
-    if pulled >= 0:
-        entry.pulled[queue_id] = pulled
-    if offset >= 0 and entry.offsets[queue_id] != offset and not entry.resets[queue_id]:
+    status = entry_of(table, topic, topic_length, group, group_length, queue_id, &entry)
+    if status == OK and entry.offsets[queue_id] != offset and not entry.resets[queue_id]:
         entry.offsets[queue_id] = offset
         table.version += 1
-    return OK
+    return status
 
 
 cdef int offset_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
