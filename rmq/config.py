@@ -25,6 +25,14 @@ from rmq.errors import ConfigError
 # A record is the body, the topic and at most 32 KiB of properties; Apache allows 64 KiB in all.
 RECORD_OVERHEAD_BYTES = 64 << 10
 
+# No request chooses these, whatever the black list says: RocketMQ made commands and paths of them.
+NEVER_CHANGED = frozenset(("configBlackList", "rocketmqHome", "brokerConfigPath"))
+RUN_TIME_TEXT_MAX = 4096
+
+
+class ForbiddenError(ConfigError):
+    """A change at run time that only the property file may make."""
+
 
 class Settings:
     """One value per key of the table. Owned by the thread that serves requests; not locked."""
@@ -57,26 +65,44 @@ class Settings:
         self._values[key] = parse_value(self.setting(key), text)
         self._given.add(key)
 
-    def change(self, changes: Mapping[str, str]) -> None:
-        """Changes several keys at run time: all of them, or none and a ConfigError."""
+    def change(self, changes: Mapping[str, str]) -> list[str]:
+        """Changes several keys at run time: all of them, or none and a ConfigError. Returns those
+        that changed nothing but what is shown: keys of RocketMQ's without effect here.
+
+        What needs a restart is ForbiddenError, unless the value is the present one; what a file
+        may not say either is refused with its own reason."""
         before = dict(self._values)
         given = set(self._given)
         try:
             for key, text in changes.items():
-                if not self.can_change(key):
-                    raise ConfigError(
-                        f"{key}: cannot be changed while the broker runs; set it in the "
-                        "property file and restart"
-                    )
-                self.set(key, text)
+                self._change(key, text)
             self.check()
         except ConfigError:
             self._values, self._given = before, given
             raise
+        return sorted(key for key in changes if not self._table[key].acted)
 
     def can_change(self, key: str) -> bool:
-        """Whether `change` takes this key; unknown keys raise."""
-        return self.setting(key).run_time
+        """Whether values of this key may differ at run time; unknown keys raise."""
+        row = self.setting(key)
+        return row.run_time or not row.acted
+
+    def _change(self, key: str, text: str) -> None:
+        row = self.setting(key)
+        if key in NEVER_CHANGED or key in self.configBlackList.split(";"):
+            raise ForbiddenError(f"{key}: is on the black list; set it in the property file")
+        if len(text) > RUN_TIME_TEXT_MAX:
+            raise ConfigError(f"{key}: a text of more than {RUN_TIME_TEXT_MAX} characters")
+        value = parse_value(row, text)
+        if row.acted and not row.run_time and not row.refusal:  # of these all that pass mean "off"
+            if value != self._values[key]:
+                raise ForbiddenError(
+                    f"{key}={text.strip()}: cannot be changed while the broker runs; set it in "
+                    "the property file and restart"
+                )
+            return
+        self._values[key] = value
+        self._given.add(key)
 
     def given(self, key: str) -> bool:
         """Whether someone set this key, be it to the default."""
@@ -120,10 +146,10 @@ class Settings:
                 f"diskSpaceCleanForciblyRatio={self.diskSpaceCleanForciblyRatio}: at most "
                 f"diskSpaceWarningLevelRatio={self.diskSpaceWarningLevelRatio}"
             )
-        if self.brokerRole == "SLAVE" or self.brokerId != 0:
+        if "," in self.storePathCommitLog:
             raise ConfigError(
-                f"brokerRole={self.brokerRole}, brokerId={self.brokerId}: rmq does not replicate "
-                "yet; use brokerRole=ASYNC_MASTER and brokerId=0"
+                f"storePathCommitLog={self.storePathCommitLog}: several directories; rmq keeps its "
+                "log in one, move the files there"
             )
 
     def _unknown(self, key: str) -> str:
@@ -160,7 +186,7 @@ def parse_value(row: Setting, text: str) -> Any:
             value = None
     if value is None:
         raise ConfigError(f"{row.key}={text}: {form}")
-    if row.refusal and value != row.default:
+    if row.refusal and value != row.default and value not in row.harmless:
         raise ConfigError(f"{row.key}={text}: refused, {row.refusal}")
     return value
 

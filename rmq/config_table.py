@@ -4,8 +4,9 @@ Names and defaults are Apache RocketMQ 5.5.0's; where rmq differs the row says w
 
     acted on    `BROKER` below: the broker reads the value. `run_time=True` means that
                 updateBrokerConfig may change it while the broker runs; all others need a restart
-    refused     acted on with a single allowed value: saying otherwise stops the start, because
-                going on as if the key were not there would be unsafe (access control, replication)
+    refused     acted on, but only harmless values are allowed, which mean "off": others stop the
+                start, and are refused at run time, because going on as if the key were not there
+                would be unsafe (access control, replication, TLS, where messages are kept)
     accepted    `config_accepted.py`: checked for type, kept, shown, without effect
 
 Example: `_int("listenPort", 10911, 1, 65535)` makes `listenPort=70000` an error that reads
@@ -36,7 +37,8 @@ class Setting:
     low: int = -INT_MAX - 1  # limits of "int", both included
     high: int = INT_MAX
     choices: tuple[tuple[str, str], ...] = ()  # of "choice": (lower-case spelling, value kept)
-    refusal: str = ""  # why a legal value other than the default is refused; empty: it is not
+    refusal: str = ""  # why a legal value is refused that is neither the default nor harmless
+    harmless: tuple[Any, ...] = ()  # with `refusal`: what means "off" as well
     hidden_when_empty: bool = False  # Java's null: left out of listings while unset
 
 
@@ -54,28 +56,78 @@ def _text(key: str, default: str, *, run_time: bool = False, null: bool = False)
     return Setting(key, "text", default, run_time=run_time, hidden_when_empty=null)
 
 
-def _choice(key: str, default: str, *names: str, aliases: dict[str, str] | None = None) -> Setting:
+def _choice(
+    key: str, default: str, *names: str, aliases: dict[str, str] | None = None, refusal: str = ""
+) -> Setting:
     spellings = {name.lower(): name for name in names} | (aliases or {})
-    return Setting(key, "choice", default, choices=tuple(spellings.items()))
+    return Setting(key, "choice", default, choices=tuple(spellings.items()), refusal=refusal)
 
 
-def _refused_bool(key: str, reason: str) -> Setting:
-    return Setting(key, "bool", False, refusal=reason)
+def _refused(key: str, default: Any, reason: str, *harmless: Any) -> Setting:
+    """A key whose silent neglect would be unsafe."""
+    if isinstance(default, bool):
+        return Setting(key, "bool", default, refusal=reason)
+    if isinstance(default, int):
+        return Setting(key, "int", default, low=0, high=LONG_MAX, refusal=reason, harmless=harmless)
+    return Setting(
+        key, "text", default, refusal=reason, harmless=harmless, hidden_when_empty=not default
+    )
 
 
-_NO_ACCOUNTS = "rmq has no access control yet, and must not look protected when it is not"
+_NO_ACCOUNTS = (
+    "rmq has no access control yet, and must not look protected when it is not; leave it out, and "
+    "keep the broker on loopback or in a network of its own"
+)
+_NO_REPLICAS = (
+    "rmq does not replicate yet: no other broker would have what is acknowledged; leave it out, "
+    "or use brokerRole=ASYNC_MASTER and brokerId=0 with flushDiskType=SYNC_FLUSH"
+)
+_NO_TLS = (
+    "rmq has no TLS yet, connections would be in the clear; leave it out, and keep the broker on "
+    "loopback or behind a proxy that ends TLS"
+)
+_NO_PLUG_IN = (
+    "rmq has no plug-ins of the store and no tiered storage: messages would be deleted after "
+    "fileReservedTime; leave it out"
+)
+_ONE_DIRECTORY = (
+    "rmq keeps its log in one directory, and messages in others would be missing; move the files "
+    "to storePathCommitLog and leave it out"
+)
+_NO_CONTROLLER = "rmq has no controller, brokers would wait for it in vain; leave it out"
+
+# JVM properties of RocketMQ, for those who look for them in the property file.
+_TLS: tuple[Setting, ...] = (
+    _refused("tls.server.mode", "", _NO_TLS, "disabled", "permissive"),
+    _refused("tls.enable", "", _NO_TLS, "false"),
+    _refused("tls.server.need.client.auth", "", _NO_TLS, "none", "optional"),
+    _refused("tls.server.authClient", "", _NO_TLS, "false"),
+    *(
+        _refused(f"tls.{name}", "", _NO_TLS)
+        for name in (
+            "config.file", "server.keyPath", "server.keyPassword", "server.certPath",
+            "server.trustCertPath",
+        )
+    ),
+    _refused("useTLS", False, _NO_TLS),
+)  # fmt: skip
 
 BROKER: tuple[Setting, ...] = (
     # --- who it is and where it listens
     _text("brokerClusterName", "DefaultCluster"),
     _text("brokerName", "broker-a"),  # Apache: the host's name
-    _int("brokerId", 0, 0, LONG_MAX),
+    _refused("brokerId", 0, _NO_REPLICAS),
     _text("brokerIP1", "127.0.0.1"),  # Apache: the first outside address. Ours is safe by default
     _text("brokerIP2", "", null=True),  # empty: brokerIP1
     _int("listenPort", 10911, 0, 65535),  # 0: any free port
     _text("bindAddress", "127.0.0.1"),  # Apache: 0.0.0.0
     _text("namesrvAddr", "", run_time=True, null=True),
-    _choice("brokerRole", "ASYNC_MASTER", "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+    _choice(
+        "brokerRole",
+        "ASYNC_MASTER",
+        *("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+        refusal=_NO_REPLICAS,
+    ),
     _int("haListenPort", 0, 0, 65535),  # only advertised; 0: listenPort + 1
     _text("haMasterAddress", "", null=True),
     _int("serverChannelMaxIdleTimeSeconds", 120, 1, 86400),
@@ -104,6 +156,7 @@ BROKER: tuple[Setting, ...] = (
     _int("flushConsumerOffsetInterval", 5000, 100, run_time=True),
     _bool("useServerSideResetOffset", True, run_time=True),
     _bool("storeReplyMessageEnable", True, run_time=True),
+    _bool("enableMixedMessageType", False, run_time=True),
     _text("configBlackList", "configBlackList;brokerConfigPath"),
     _int("startAcceptSendRequestTimeStamp", 0, 0, LONG_MAX),
     # Apache: off, and every other user's first SQL92 subscription fails; ARCHITECTURE.md, Filters.
@@ -211,11 +264,19 @@ BROKER: tuple[Setting, ...] = (
     _int("rmqLogLinesPerSecond", 200, 1),  # more are dropped and counted; errors are not
     # --- refused: neglecting these in silence would be unsafe
     _choice("storeType", "default", "default"),
-    _refused_bool("enableDLegerCommitLog", "rmq does not replicate yet"),
-    _refused_bool("enableControllerMode", "rmq does not replicate yet"),
-    _refused_bool("aclEnable", _NO_ACCOUNTS),
-    _refused_bool("authenticationEnabled", _NO_ACCOUNTS),
-    _refused_bool("authorizationEnabled", _NO_ACCOUNTS),
+    _refused("enableDLegerCommitLog", False, _NO_REPLICAS),
+    _refused("enableControllerMode", False, _NO_REPLICAS),
+    _refused("inSyncReplicas", 1, _NO_REPLICAS, 0),
+    _refused("minInSyncReplicas", 1, _NO_REPLICAS, 0),
+    _refused("totalReplicas", 1, _NO_REPLICAS, 0),
+    _refused("allAckInSyncStateSet", False, _NO_REPLICAS),
+    _refused("enableAutoInSyncReplicas", False, _NO_REPLICAS),
+    _refused("aclEnable", False, _NO_ACCOUNTS),
+    _refused("authenticationEnabled", False, _NO_ACCOUNTS),
+    _refused("authorizationEnabled", False, _NO_ACCOUNTS),
+    _refused("messageStorePlugIn", "", _NO_PLUG_IN),
+    _refused("readOnlyCommitLogStorePaths", "", _ONE_DIRECTORY),
+    *_TLS,
     # --- rmq's own
     _int("rmqRingBytes", 16 * MIB, MIB, 1 << 34),  # write buffer in front of the log, power of two
     _bool("rmqPinShards", True),  # several shards: each reactor a core of its own; one: a node
@@ -248,6 +309,8 @@ NAMESRV: tuple[Setting, ...] = (
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
     _choice("rmqLogFormat", "text", "text", "json"),
     _int("rmqLogLinesPerSecond", 200, 1),
+    _refused("enableControllerInNamesrv", False, _NO_CONTROLLER),
+    *_TLS,
 )
 
 _NAMESRV_ACCEPTED = """
@@ -259,7 +322,6 @@ defaultThreadPoolNums=16
 clientRequestThreadPoolQueueCapacity=50000
 defaultThreadPoolQueueCapacity=10000
 unRegisterBrokerQueueCapacity=3000
-enableControllerInNamesrv=false
 """
 
 

@@ -5,9 +5,10 @@ is called again with readable=true; the reply repeats {"group":"g","readable":fa
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from rmq.broker import names
+from rmq.broker import attributes, names
 from rmq.broker.groups import GroupConfig
 from rmq.broker.request import Reply, Request, list_member
 from rmq.errors import ProtocolError
@@ -20,7 +21,7 @@ GROUPS_MAX = 10_000  # of one request 225; ours
 
 
 async def update_group(broker: "Broker", request: Request) -> Reply:
-    await broker.groups.update(GroupConfig.of(request.json_body()))
+    await broker.groups.update(_changed(broker, request.json_body()))
     return request.command.reply()
 
 
@@ -32,9 +33,20 @@ async def update_groups(broker: "Broker", request: Request) -> Reply:
     for item in items:
         if not isinstance(item, Mapping):
             raise ProtocolError("groupConfigList of the body holds something else than groups")
-        groups.append(GroupConfig.of(item))
+        groups.append(_changed(broker, item))
     await broker.groups.update(*groups)
     return request.command.reply()
+
+
+def _changed(broker: "Broker", members: Mapping[str, Any]) -> GroupConfig:
+    """A group of a request: its attributes are changes, not the final ones."""
+    group = GroupConfig.of(members)
+    present = broker.groups.get(group.name)
+    current = present.attributes if present is not None else {}
+    altered = attributes.altered(
+        attributes.GROUP, current, group.attributes, creating=present is None
+    )
+    return replace(group, attributes=altered)
 
 
 def get_all_groups(broker: "Broker", request: Request) -> Reply:

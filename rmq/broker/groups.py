@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rmq.broker import attributes as attribute_table
 from rmq.broker import names
 from rmq.broker.config_saver import ConfigSaver
 from rmq.broker.core_seam import Core
@@ -186,6 +187,8 @@ class GroupTable:
                 log.error("%s: group %.300r is skipped: %s", self._file.path, name, error)
                 continue
             self._groups[group.name] = group
+            for why in attribute_table.faults(attribute_table.GROUP, group.attributes):
+                log.error("%s: group %s: %s", self._file.path, name, why)
         for name, bits in (content.get("forbiddenTable") or {}).items():
             if isinstance(bits, Mapping):
                 self._forbidden[name] = {t: b for t, b in bits.items() if isinstance(b, int)}

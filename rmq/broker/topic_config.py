@@ -1,4 +1,4 @@
-"""One topic's configuration, its JSON form, and the attribute text of mqadmin.
+"""One topic's configuration and its JSON form.
 
     {"attributes":{},"order":false,"perm":6,"readQueueNums":4,"topicFilterType":"SINGLE_TAG",
      "topicName":"t","topicSysFlag":0,"writeQueueNums":4}
@@ -6,10 +6,7 @@
 perm is a sum of read 4, write 2, inherit 1 (topics may be created in its image). Consumers see the
 read queues, producers the write queues; queue ids run from 0.
 
-Attributes arrive as "+message.type=FIFO,-cleanup.policy": + adds or changes, - removes. Which keys
-there are and what they may hold: ATTRIBUTES.
-
-Example: altered_attributes({}, "+message.type=FIFO") == {"message.type": "FIFO"}.
+Which attributes there are and what they may hold: attributes.py.
 """
 
 from collections.abc import Mapping
@@ -28,15 +25,6 @@ PERM_MAX = 7
 QUEUES_MAX = 65535  # of one topic; ours, so that no request makes us walk 2^31 queues
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
-
-_MESSAGE_TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
-# key -> (values it may have, None: any whole number; whether it may change after creation)
-ATTRIBUTES: dict[str, tuple[tuple[str, ...] | None, bool]] = {
-    "queue.type": (("SimpleCQ", "BatchCQ"), False),
-    "cleanup.policy": (("DELETE", "COMPACTION"), False),
-    "message.type": (_MESSAGE_TYPES, True),
-    "reserve.time": (None, True),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,38 +77,3 @@ class TopicConfig:
             sys_flag=int_member(members, "topicSysFlag", 0, -(2**31), 2**31 - 1),
             attributes={str(key): str(value) for key, value in attributes.items()},
         )
-
-
-def altered_attributes(current: Mapping[str, str], text: str, creating: bool) -> dict[str, str]:
-    """The attributes after the changes in `text`; ProtocolError naming what is wrong with it."""
-    altered = dict(current)
-    seen = set()
-    for item in filter(None, (part.strip() for part in text.split(","))):
-        sign, (key, equals, value) = item[0], item[1:].partition("=")
-        if sign not in "+-" or not key or (sign == "+" and not equals):
-            raise ProtocolError(f"attribute {item!r} is neither +key=value nor -key")
-        if key in seen:
-            raise ProtocolError(f"attribute {key} is given twice")
-        seen.add(key)
-        _check_attribute(key, value if sign == "+" else None, creating)
-        if sign == "+":
-            altered[key] = value
-        elif creating:
-            raise ProtocolError(f"attribute {key} cannot be removed from a topic being created")
-        elif altered.pop(key, None) is None:
-            raise ProtocolError(f"attribute {key} is not set and cannot be removed")
-    return altered
-
-
-def _check_attribute(key: str, value: str | None, creating: bool) -> None:
-    if key not in ATTRIBUTES:
-        raise ProtocolError(f"attribute {key!r} is unknown; known are {', '.join(ATTRIBUTES)}")
-    allowed, changeable = ATTRIBUTES[key]
-    if not changeable and not creating:
-        raise ProtocolError(f"attribute {key} cannot be changed after the topic was created")
-    if value is None:
-        return
-    if allowed is not None and value not in allowed:
-        raise ProtocolError(f"attribute {key}={value!r}: one of {', '.join(allowed)}")
-    if allowed is None and not (value.removeprefix("-").isdecimal() and len(value) <= 19):
-        raise ProtocolError(f"attribute {key}={value!r}: a whole number")

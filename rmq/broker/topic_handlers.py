@@ -11,14 +11,13 @@ Example: 17 with topic "a b" is answered with code 29 and
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rmq.broker import names
+from rmq.broker import attributes, names
 from rmq.broker.request import Refusal, Reply, Request, list_member
 from rmq.broker.topic_config import (
     FILTER_TYPES,
     PERM_MAX,
     QUEUES_MAX,
     TopicConfig,
-    altered_attributes,
 )
 from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError
@@ -47,10 +46,8 @@ async def update_topic(broker: "Broker", request: Request) -> Reply:
         order=command.bool_field("order", False),
         filter_type=filter_type,
         sys_flag=command.int_field("topicSysFlag", 0, -(2**31), 2**31 - 1),
-        attributes=altered_attributes(
-            present.attributes if present is not None else {},
-            command.text_field("attributes") or "",
-            creating=present is None,
+        attributes=_altered(
+            broker, present, attributes.changes_of_text(command.text_field("attributes") or "")
         ),
     )
     await broker.topics.update(config)
@@ -74,19 +71,25 @@ async def update_topics(broker: "Broker", request: Request) -> Reply:
 
 def _with_attributes(broker: "Broker", item: Mapping[str, Any]) -> TopicConfig:
     """A topic of request 18: its attributes are changes ("+key": value), not the final ones."""
-    attributes = item.get("attributes") or {}
-    if not isinstance(attributes, Mapping):
+    changes = item.get("attributes") or {}
+    if not isinstance(changes, Mapping):
         raise ProtocolError("member attributes of a topic is not an object")
     topic = TopicConfig.of({**item, "attributes": {}})
-    present = broker.topics.get(topic.name)
-    changes = ",".join(
-        f"{key}={value}" if str(key).startswith("+") else str(key)
-        for key, value in attributes.items()
-    )
-    altered = altered_attributes(
-        present.attributes if present is not None else {}, changes, creating=present is None
-    )
+    texts = {str(key): str(value) for key, value in changes.items()}
+    altered = _altered(broker, broker.topics.get(topic.name), texts)
     return TopicConfig.of({**topic.members(), "attributes": altered})
+
+
+def _altered(
+    broker: "Broker", present: TopicConfig | None, changes: Mapping[str, str]
+) -> dict[str, str]:
+    if changes.get("+message.type") == "MIXED" and not broker.settings.enableMixedMessageType:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            "MIXED message type is not supported: set enableMixedMessageType=true for it",
+        )
+    current = present.attributes if present is not None else {}
+    return attributes.altered(attributes.TOPIC, current, changes, creating=present is None)
 
 
 async def delete_topic(broker: "Broker", request: Request) -> Reply:

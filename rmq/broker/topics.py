@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rmq.broker import names
+from rmq.broker import attributes, names
 from rmq.broker.config_saver import ConfigSaver
 from rmq.broker.core_seam import Core
 from rmq.broker.data_version import DataVersion, now_ms
@@ -133,6 +133,8 @@ class TopicTable:
                 log.error("%s: topic %.300r is skipped: %s", self._file.path, name, error)
                 continue
             self._topics[topic.name] = topic
+            for why in attributes.faults(attributes.TOPIC, topic.attributes):
+                log.error("%s: topic %s: %s", self._file.path, name, why)
         self.stamps.load(content, self._topics, now_ms())
         before = dict(self._topics)
         if found is None or not self._file.is_newest:

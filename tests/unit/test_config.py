@@ -1,9 +1,11 @@
 """Settings: goal, that a RocketMQ property file loads with its own meaning and that every mistake
 is answered with key, value and the allowed form. Method: values in, values and messages out."""
 
+from pathlib import Path
+
 import pytest
 
-from rmq.config import Settings, load_properties
+from rmq.config import ForbiddenError, Settings, load_properties
 from rmq.config_table import broker_table
 from rmq.errors import ConfigError
 
@@ -82,12 +84,88 @@ def test_keys_of_rocketmq_without_effect_are_kept_and_named() -> None:
 
 def test_run_time_changes_are_all_or_nothing() -> None:
     settings = Settings()
-    with pytest.raises(ConfigError, match="listenPort: cannot be changed while"):
+    with pytest.raises(ForbiddenError, match="listenPort=1: cannot be changed while"):
         settings.change({"fileReservedTime": "48", "listenPort": "1"})
     assert settings.fileReservedTime == 72
     assert not settings.given("fileReservedTime")
-    settings.change({"fileReservedTime": "48"})
+    assert settings.change({"fileReservedTime": "48", "listenPort": "10911"}) == []
     assert settings.fileReservedTime == 48
+
+
+def test_what_a_file_may_have_is_taken_at_run_time_and_named_when_it_does_nothing() -> None:
+    settings = Settings()
+    changes = {"sendMessageThreadPoolNums": "8", "fileReservedTime": "48", "enableLmq": "false"}
+    assert settings.change(changes) == ["enableLmq", "sendMessageThreadPoolNums"]
+    assert (settings.sendMessageThreadPoolNums, settings.fileReservedTime) == (8, 48)
+    for key in ("configBlackList", "rocketmqHome", "brokerConfigPath"):
+        with pytest.raises(ForbiddenError, match=f"{key}: is on the black list"):
+            settings.change({key: "x"})
+    with pytest.raises(ConfigError, match="more than 4096 characters"):
+        settings.change({"metricsLabel": "x" * 4097})
+    settings.set("configBlackList", "fileReservedTime;enableLmq")
+    with pytest.raises(ForbiddenError, match="enableLmq: is on the black list"):
+        settings.change({"enableLmq": "false"})
+
+
+# key, a value that would be unsafe to ignore, words of the reason, values that mean "off"
+UNSAFE = [
+    ("aclEnable", "true", "no access control", ["false"]),
+    ("authenticationEnabled", "true", "no access control", ["false"]),
+    ("authorizationEnabled", "TRUE", "no access control", ["false"]),
+    ("brokerRole", "SYNC_MASTER", "does not replicate", ["ASYNC_MASTER", "async_master"]),
+    ("brokerRole", "slave", "does not replicate", []),
+    ("brokerId", "1", "does not replicate", ["0"]),
+    ("inSyncReplicas", "2", "does not replicate", ["1", "0"]),
+    ("minInSyncReplicas", "2", "does not replicate", ["1"]),
+    ("totalReplicas", "3", "does not replicate", ["1"]),
+    ("allAckInSyncStateSet", "true", "does not replicate", ["false"]),
+    ("enableAutoInSyncReplicas", "true", "does not replicate", ["false"]),
+    ("enableControllerMode", "true", "does not replicate", ["false"]),
+    ("enableDLegerCommitLog", "true", "does not replicate", ["false"]),
+    ("tls.server.mode", "enforcing", "no TLS", ["permissive", "disabled", ""]),
+    ("tls.enable", "true", "no TLS", ["false"]),
+    ("tls.server.need.client.auth", "require", "no TLS", ["none", "optional"]),
+    ("tls.server.authClient", "true", "no TLS", ["false"]),
+    ("tls.server.keyPath", "/etc/key.pem", "no TLS", [""]),
+    ("useTLS", "true", "no TLS", ["false"]),
+    ("messageStorePlugIn", "org.example.TieredMessageStore", "fileReservedTime", [""]),
+    ("readOnlyCommitLogStorePaths", "/disk2/commitlog", "one directory", [""]),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "reason", "off"), UNSAFE)
+def test_what_would_be_unsafe_to_ignore_is_refused_everywhere(
+    key: str, value: str, reason: str, off: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text(f"{key}={value}\n")
+    running = Settings()
+    for attempt in (
+        lambda: load_properties(path),
+        lambda: load_properties(None, {key: value}),
+        lambda: running.change({"fileReservedTime": "48", key: value}),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            attempt()
+        assert f"{key}={value}: refused, " in str(caught.value)
+        assert reason in str(caught.value)
+        assert "leave it out" in str(caught.value)
+    assert running.fileReservedTime == 72
+    for text in off:
+        path.write_text(f"{key}={text}\n")
+        assert load_properties(path).without_effect() == []
+        running.change({key: text})
+
+
+def test_a_log_in_several_directories_is_refused() -> None:
+    with pytest.raises(ConfigError, match="several directories"):
+        load_properties(None, {"storePathCommitLog": "/a/commitlog,/b/commitlog"})
+
+
+def test_the_name_server_refuses_what_it_cannot_do() -> None:
+    for key, value in (("enableControllerInNamesrv", "true"), ("tls.server.mode", "enforcing")):
+        with pytest.raises(ConfigError, match=f"{key}={value}: refused"):
+            load_properties(None, {key: value}, namesrv=True)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
@@ -33,7 +34,8 @@ async def test_allowed_keys_change_and_reach_the_core(tmp_path: Path) -> None:
 async def test_any_other_key_refuses_the_whole_request_by_name(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()
-        for key in ("storePathRootDir", "listenPort", "configBlackList", "nonsense"):
+        for key in ("storePathRootDir", "listenPort", "configBlackList", "nonsense",
+                    "rocketmqHome", "brokerConfigPath"):  # fmt: skip
             reply = await client.call(25, f"fileReservedTime=48\n{key}=1\n".encode())
             assert reply.code == 16
             assert key in (reply.remark or "")
@@ -48,3 +50,47 @@ async def test_wrong_values_are_refused(tmp_path: Path) -> None:
             reply = await client.call(25, body)
             assert reply.code in (1, 16)
             assert broker.settings.fileReservedTime == 72
+
+
+@in_loop
+async def test_what_has_no_effect_is_taken_shown_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        body = b"sendMessageThreadPoolNums=8\nfileReservedTime=48\nasyncSendEnable=false"
+        reply = await client.call(25, body)
+        ignored = "asyncSendEnable, sendMessageThreadPoolNums"
+        assert (reply.code, reply.remark) == (0, f"without effect in rmq: {ignored}")
+        assert "sendMessageThreadPoolNums" in caplog.text
+        shown = properties.parse((await client.call(26)).body.decode())
+        assert (shown["sendMessageThreadPoolNums"], shown["fileReservedTime"]) == ("8", "48")
+
+
+@in_loop
+async def test_what_would_be_unsafe_to_ignore_is_refused_with_the_reason(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        for text in ("aclEnable=true", "inSyncReplicas=2", "brokerRole=SYNC_MASTER",
+                     "allAckInSyncStateSet=true", "tls.server.mode=enforcing"):  # fmt: skip
+            reply = await client.call(25, f"fileReservedTime=48\n{text}\n".encode())
+            assert reply.code == 1
+            assert f"{text}: refused, rmq " in (reply.remark or "")
+            assert "nothing was changed" in (reply.remark or "")
+            assert broker.settings.fileReservedTime == 72
+        assert (await client.call(25, b"aclEnable=false\ninSyncReplicas=1")).code == 0
+
+
+@in_loop
+async def test_what_needs_a_restart_is_not_called_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        reply = await client.call(25, b"flushDiskType=SYNC_FLUSH")
+        assert (reply.code, "restart" in (reply.remark or "")) == (16, True)
+        told: list[dict[str, str]] = []
+        monkeypatch.setattr(broker.siblings, "settings_changed", told.append)
+        body = b"flushDiskType=ASYNC_FLUSH\nlistenPort=26911\nfileReservedTime=48"
+        assert (await client.call(25, body)).code == 0
+        assert told == [{"fileReservedTime": "48"}], "other shards listen on other ports"

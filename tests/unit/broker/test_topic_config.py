@@ -3,7 +3,7 @@
 import pytest
 
 from rmq.broker.request import Refusal
-from rmq.broker.topic_config import TopicConfig, altered_attributes
+from rmq.broker.topic_config import TopicConfig
 from rmq.errors import ProtocolError
 
 
@@ -33,33 +33,6 @@ def test_numbers_may_be_text_as_old_java_writes_them() -> None:
 def test_wrong_members_are_refused(members: dict[str, object]) -> None:
     with pytest.raises((ProtocolError, Refusal)):
         TopicConfig.of(members)
-
-
-def test_attributes_are_added_changed_and_removed() -> None:
-    first = altered_attributes({}, "+message.type=FIFO,+reserve.time=72", True)
-    assert first == {"message.type": "FIFO", "reserve.time": "72"}
-    assert altered_attributes(first, "+message.type=NORMAL,-reserve.time", False) == {
-        "message.type": "NORMAL"
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "creating", "names"),
-    [
-        ("message.type=FIFO", True, "neither"),
-        ("+message.type", True, "neither"),
-        ("+a=b", True, "unknown"),
-        ("+message.type=SOME", True, "one of"),
-        ("+reserve.time=soon", True, "whole number"),
-        ("+message.type=FIFO,+message.type=FIFO", True, "twice"),
-        ("-message.type", False, "not set"),
-        ("-message.type", True, "being created"),
-        ("+queue.type=BatchCQ", False, "cannot be changed"),
-    ],
-)
-def test_wrong_attributes_are_named(text: str, creating: bool, names: str) -> None:
-    with pytest.raises(ProtocolError, match=names):
-        altered_attributes({}, text, creating)
 
 
 def test_the_mask_of_the_broker_keeps_inheritance() -> None:
