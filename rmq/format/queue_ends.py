@@ -1,4 +1,4 @@
-"""What the files of all queues held at one moment: the files `queueEnds` and `queueEnds.synced` of rmq.
+"""Queue ends: what the files of all queues held at one moment (`queueEnds`, `queueEnds.synced`).
 
 The layout is told in cext/store/queue_ends.pxd; RocketMQ has no such file.
 """

@@ -6,6 +6,7 @@
         ...
         assert faults.hits(0) == 1
         faults.clear()              # the disk is well again, while the program runs
+        faults.hold("fsync", path="config/")        # what is held goes on at the next clear()
 
 The fixtures `fault_shim` (once a session) and `faults` (one control file per test) are taken over
 by `from support.faults import fault_shim, faults` in a conftest.py. Rules: first (from 1) says from
@@ -25,7 +26,7 @@ SOURCE = Path(__file__).parent / "faultio" / "faultio.c"
 MAGIC = 0x46494F31
 RULE_BYTES, RULES_MAX = 256, 8
 OPERATIONS = {"pwrite": 1, "fdatasync": 2, "fsync": 4, "fallocate": 8}
-ACTIONS = {"fail": 1, "short": 2, "kill": 3, "kill_after_part": 4, "sleep": 5}
+ACTIONS = {"fail": 1, "short": 2, "kill": 3, "kill_after_part": 4, "sleep": 5, "hold": 6}
 
 
 def compile_shim(directory: Path) -> Path:
@@ -45,6 +46,7 @@ class Faults:
     def __init__(self, shim: Path, control: Path) -> None:
         self.shim = shim
         self.control = control
+        self._holds = 0
         control.write_bytes(struct.pack("<II8x", MAGIC, 0) + bytes(RULE_BYTES * RULES_MAX))
         with control.open("r+b") as f:
             self.map = mmap.mmap(f.fileno(), 0)
@@ -76,6 +78,11 @@ class Faults:
 
     def sleep(self, operation, microseconds, *, path="", first=1, count=0):
         self._add(operation, "sleep", microseconds, path, first, count, 0)
+
+    def hold(self, operation, *, path=""):
+        """Every such call stands still until clear(), and succeeds then."""
+        self._holds += 1
+        self._add(operation, "hold", 0, path, 1, 0, self._holds)
 
     def _add(self, operation, action, error, path, first, count, size):
         number = struct.unpack_from("<I", self.map, 4)[0]

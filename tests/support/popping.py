@@ -1,11 +1,13 @@
 """A consumer that pops, over a plain client: requests, and what their replies mean."""
 
 import time
+from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
 
 from support.broker_client import BrokerClient
 
+from rmq.format import fastjson
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command
 
@@ -92,6 +94,20 @@ async def ack(client: BrokerClient, group: str, *some: Popped) -> None:
     for one in some:
         reply = await client.call(ACK, **ack_fields(group, one))
         assert reply.code == 0, (reply.code, reply.remark)
+
+
+def batch_of(*rows: tuple[Popped, str, list[int]]) -> bytes:
+    """A batch of acks: (any message of the pop, group, queue offsets) for each of its parts."""
+    acks = []
+    for one, group, offsets in rows:
+        start, popped_ms, invisible, revive, *_ = one.extra.split(" ")
+        bits = sum(1 << offset - int(start) for offset in offsets)
+        acks.append({
+            "c": group, "t": one.message.topic, "r": "0", "so": int(start),
+            "q": one.message.queue_id, "rq": int(revive), "pt": int(popped_ms),
+            "it": int(invisible), "b": b64encode(bits.to_bytes(8, "little")).decode(),
+        })  # fmt: skip
+    return fastjson.dumps({"brokerName": "broker-a", "acks": acks})
 
 
 async def change(client: BrokerClient, group: str, one: Popped, invisible_ms: int) -> Popped:

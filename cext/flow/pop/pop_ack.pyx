@@ -259,8 +259,9 @@ cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
     cdef bint any_ack = False, illegal = False
     cdef int status
     reply_to(&to, c, h)
-    if not s.writable or promise_room_to(s, &to) != OK:
-        return refuse(s, c, h, NOT_READY)
+    status = promise_room_to(s, &to) if s.writable else NOT_READY
+    if status != OK:
+        return refuse(s, c, h, status)
     while True:
         status = next_batch_ack(f.body, f.body_bytes, &at, &e)
         if status == NOT_FOUND:
@@ -278,8 +279,9 @@ cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
         return reply_error(s, c, h, NO_MESSAGE, b"")
     if illegal:
         return refuse_in_order(s, c, h)         # all others count, whatever the answer is
-    if promise_room_to(s, &to) != OK:
-        return refuse(s, c, h, NOT_READY)
+    status = promise_room_to(s, &to)
+    if status != OK:
+        return refuse(s, c, h, status)
     promise(s, &to, ANSWER_CODE)
     return 0
 
@@ -303,8 +305,9 @@ cdef int accept_change(ShardState s, Connection* c, const Header* h) noexcept no
     if info.revive_queue == REVIVE_IN_ORDER:
         return change_in_order(s, c, h, topic, &r, &info)
     reply_to(&to, c, h)
-    if not s.writable or promise_room_to(s, &to) != OK:
-        return refuse(s, c, h, NOT_READY)
+    status = promise_room_to(s, &to) if s.writable else NOT_READY
+    if status != OK:
+        return refuse(s, c, h, status)
     fill_entry(&e, &r, &info)
     e.start_offset = r.offset
     e.pop_ms = s.wall_ms

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from cext.base.check cimport check
-from cext.base.status cimport NOT_FOUND, NOT_READY, OK
+from cext.base.status cimport NOT_FOUND, NOT_READY, OK, POISONED
 from cext.flow.log.ack_queue cimport ANSWER_CODE
 from cext.flow.log.promise cimport promise, promise_room_to
 from cext.flow.pop.pop_flight cimport flight_end
@@ -18,6 +18,7 @@ from cext.flow.replying cimport (
 from cext.flow.pop.revive_log cimport append_ack
 from cext.flow.control.rpc_times cimport rpc_record
 from cext.flow.tables.topic_table cimport Topic
+from cext.flow.trouble cimport poison_remark
 from cext.memory.name_map cimport name_map_find
 from cext.wire.text cimport Text, text_of
 
@@ -31,6 +32,9 @@ cdef void refuse_record(ShardState s, const AckReply* r, int status) noexcept no
         s.refuse_reason[s.refuse_reason_bytes] = 0
         code = SERVICE_NOT_AVAILABLE
         remark = <const char*> s.refuse_reason
+    elif status == POISONED:
+        code = SERVICE_NOT_AVAILABLE
+        remark = poison_remark(s)
     elif status == TIMER_OFF or status == TIMER_ILLEGAL:
         remark = b"the invisible time is longer than timerMaxDelaySec, or timerWheelEnable=false"
     elif status != NOT_FOUND:
@@ -78,7 +82,7 @@ cdef bint is_of(const MergedAck* place, const ReviveEntry* e) noexcept nogil:
 
 cdef void into_log(ShardState s, MergedAck* place) noexcept nogil:
     cdef ReviveEntry e
-    cdef int32_t i, status
+    cdef int32_t i, status, room
     memset(&e, 0, sizeof(ReviveEntry))
     e.topic = text_of(place.names, place.lengths[0])
     e.group = text_of(place.names + place.lengths[0], place.lengths[1])
@@ -99,10 +103,11 @@ cdef void into_log(ShardState s, MergedAck* place) noexcept nogil:
             flight_end(s, <Topic*> name_map_find(&s.topics, e.topic.bytes, e.topic.length),
                        e.group.bytes, e.group.length, e.queue_id, e.pop_ms, place.count)
     for i in range(place.count):
-        if status == OK and promise_room_to(s, &place.replies[i]) == OK:
+        room = status if status != OK else promise_room_to(s, &place.replies[i])
+        if room == OK:
             promise(s, &place.replies[i], ANSWER_CODE)
         else:
-            refuse_record(s, &place.replies[i], status if status != OK else NOT_READY)
+            refuse_record(s, &place.replies[i], room)
     place.count = 0
 
 

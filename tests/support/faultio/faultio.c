@@ -11,11 +11,13 @@
  *    16  rules of 256 bytes each, at most 8:
  *          0 u32 operations   bits: 1 pwrite*, 2 fdatasync, 4 fsync, 8 fallocate
  *          4 u32 action       1 fail, 2 short write, 3 SIGKILL before the call, 4 SIGKILL after a
- *                             part of the write, 5 sleep and go on
+ *                             part of the write, 5 sleep and go on, 6 hold until the rules are
+ *                             cleared and go on
  *          8 i32 error        errno of `fail`; microseconds of `sleep`
  *         12 u32 first        the first matching call that is hit, counted from 1
  *         16 u32 count        how many calls are hit from there on; 0: all
- *         20 u32 bytes        how much a short or killed write still writes
+ *         20 u32 bytes        how much a short or killed write still writes; of a hold, which one
+ *                             it is: another in its place lets go of those that this one holds
  *         24 u32 seen         matching calls so far (written here)
  *         28 u32 hits         calls hit so far (written here)
  *         32 char substring[224]  of the file's path; empty matches every file, a `$` at its end
@@ -39,7 +41,7 @@
 #include <unistd.h>
 
 enum { WRITE = 1, DATASYNC = 2, SYNC = 4, ALLOCATE = 8 };
-enum { FAIL = 1, SHORT = 2, KILL = 3, KILL_AFTER_PART = 4, SLEEP = 5 };
+enum { FAIL = 1, SHORT = 2, KILL = 3, KILL_AFTER_PART = 4, SLEEP = 5, HOLD = 6 };
 enum { MAGIC = 0x46494F31, RULES_MAX = 8, SUBSTRING_BYTES = 224 };
 
 struct rule {
@@ -117,6 +119,12 @@ static int act(uint32_t action, const struct rule *rule)
         kill(getpid(), SIGKILL);
     if (action == SLEEP)
         usleep((useconds_t)rule->error);
+    if (action == HOLD) {
+        uint32_t which = rule->bytes;
+        while (rule < control->rule + *(volatile uint32_t *)&control->rules
+               && *(volatile uint32_t *)&rule->bytes == which)
+            usleep(1000);
+    }
     if (action == FAIL) {
         errno = rule->error;
         return 1;

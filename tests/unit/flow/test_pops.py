@@ -17,9 +17,9 @@ from support.popping import (
     POLLING,
     POP,
     REVIVE_LOG,
-    Popped,
     ack,
     ack_fields,
+    batch_of,
     change,
     now_ms,
     pop,
@@ -186,20 +186,6 @@ async def test_a_batch_of_acks_names_its_messages_by_bits(tmp_path: Path) -> Non
         assert "bAck" in tags
         assert (await client.call(BATCH_ACK, b'{"acks":[]}')).code == 208
         assert (await client.call(BATCH_ACK, b'{"acks":[{"t":]}')).code == 1
-
-
-def batch_of(*rows: tuple[Popped, str, list[int]]) -> bytes:
-    """A batch of acks: (any message of the pop, group, queue offsets) for each of its parts."""
-    acks = []
-    for one, group, offsets in rows:
-        start, popped_ms, invisible, revive, *_ = one.extra.split(" ")
-        bits = sum(1 << offset - int(start) for offset in offsets)
-        acks.append({
-            "c": group, "t": "t", "r": "0", "so": int(start), "q": 0, "rq": int(revive),
-            "pt": int(popped_ms), "it": int(invisible),
-            "b": b64encode(bits.to_bytes(8, "little")).decode(),
-        })  # fmt: skip
-    return fastjson.dumps({"brokerName": "broker-a", "acks": acks})
 
 
 @in_loop

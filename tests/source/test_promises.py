@@ -1,0 +1,55 @@
+"""docs/promises.md has a row for every request that the broker knows, and for no other."""
+
+from __future__ import annotations
+
+import re
+
+from support.promise_cases import CASES
+from support.promises import PAGE, WORDS, rows
+from support.source_tree import ROOT
+
+from rmq.broker.handlers import HANDLERS
+from rmq.codes import RequestCode
+
+# Codes that the reactor answers: those its turn compares with, by their names in the source.
+TURN = ROOT / "cext" / "flow" / "turn.pyx"
+POPS = ROOT / "cext" / "wire" / "pop_request.pxd"
+NUMBERED = re.compile(r"^    ([A-Z][A-Z_0-9]+) = (\d+)", re.MULTILINE)
+
+
+def test_every_request_has_a_row_and_every_row_is_a_request() -> None:
+    known = {int(code) for code in HANDLERS if code in set(RequestCode)}
+    assert {code & 0xFFFF for code in HANDLERS} == {code & 0xFFFF for code in known}
+    assert {row.code for row in rows()} == known
+    for row in rows():
+        assert RequestCode(row.code).name == row.name
+
+
+def test_what_the_reactor_answers_has_a_row_too() -> None:
+    names = {code.name for code in RequestCode}
+    reactor = {
+        int(number)
+        for path in (TURN, POPS)
+        for name, number in NUMBERED.findall(path.read_text())
+        if name in names
+    }
+    assert len(reactor) >= 17
+    assert reactor <= {row.code for row in rows()}
+
+
+def test_each_row_is_one_case_in_words_that_the_page_explains() -> None:
+    keys = [row.key for row in rows()]
+    assert len(keys) == len(set(keys))
+    assert {code for code, case in keys if not case} | {37} == {code for code, _ in keys}
+    for row in rows():
+        assert set(row.words.values()) <= set(WORDS), row
+        assert (row.words["ASYNC_FLUSH"], row.words["SYNC_FLUSH"]) in (
+            ("written", "durable"), ("file", "durable"), ("written", "written"),
+            ("file", "file"), ("memory", "memory"), ("read", "read"),
+        ), row  # fmt: skip
+    text = PAGE.read_text()
+    assert all(f"| `{word}` |" in text for word in WORDS)
+
+
+def test_each_row_is_tried_with_a_slow_disk() -> None:
+    assert set(CASES) == {row.key for row in rows()}
