@@ -17,7 +17,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-compat test-slow soak races bench bench-client bench-spark lint debug clean
+.PHONY: help build run test test-compat test-slow soak races power-cuts bench bench-client bench-spark lint debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -27,6 +27,7 @@ help:
 	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
 	@echo 'make soak         500 rounds of kills and stops on two shards (RMQ_SOAK_ROUNDS), 15 minutes'
 	@echo 'make races        500 rounds of topics that change at once (RMQ_RACE_ROUNDS), 3 minutes'
+	@echo 'make power-cuts   100 power cuts under load on a loop file system (RMQ_POWER_CUT_ROUNDS; root)'
 	@echo 'make bench        our broker against a bare C loop, as ratios'
 	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
 	@echo 'make bench-client  the Python client against confluent-kafka on Kafka (downloads both)'
@@ -72,13 +73,16 @@ test-compat: build
 	$(BIN)/python -m pytest -m 'compat' $(PYTEST_ARGS)
 
 test-slow: build
-	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py --deselect tests/fault/test_power_cuts.py $(PYTEST_ARGS)
 
 soak: build
 	$(BIN)/python -m pytest -m slow -s tests/fault/test_soak.py $(PYTEST_ARGS)
 
 races: build
 	RMQ_RACE_ROUNDS=$${RMQ_RACE_ROUNDS:-500} $(BIN)/python -m pytest -s tests/process/test_topic_races.py $(PYTEST_ARGS)
+
+power-cuts: build
+	$(BIN)/python -m pytest -m slow -s -rs tests/fault/test_power_cuts.py $(PYTEST_ARGS)
 
 bench: build
 	$(BIN)/python bench/run.py

@@ -45,8 +45,19 @@ from cext.store.queue_store cimport QueueStore
 from cext.wire.message_id cimport unique_key_maker_open
 
 from cext.base.page_cache import of_file
+from cext.store.commit_log import sync_path
 from cext.store.recovery import recover
 from rmq.errors import StoreError
+
+
+def write_abort(path):
+    """There until a clean stop (wire.md 4.5), so also after a power cut in the first moments: the
+    next start would take the store for one that was stopped."""
+    with path.open("w") as file:
+        file.write(str(os.getpid()))
+        file.flush()
+        os.fsync(file.fileno())
+    sync_path(os.fspath(path.parent))
 
 
 cdef class ShardCore(ShardCalls):
@@ -105,7 +116,7 @@ cdef class ShardCore(ShardCalls):
         self.report = recover(s.log, s.queues, given["root"], clean, given["delay_levels_ms"])
         if given["index_dir"]:
             self._open_index(clean or self.report["row"] == "S4")
-        abort.write_text(str(os.getpid()))      # there until a clean stop (wire.md 4.5)
+        write_abort(abort)
         s.net = Reactor()
         s.net.memory = s.memory
         s.net.listen_fd = self.listener.fileno()
