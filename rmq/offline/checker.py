@@ -47,7 +47,9 @@ from rmq.offline.index_check import DEFAULT_SHAPE, IndexChecker, Shape
 from rmq.offline.report import Progress, Report, no_progress
 
 TRANSACTION_BITS, PREPARED, ROLLBACK = 0xC, 0x4, 0xC
-SCHEDULE_TOPIC = b"SCHEDULE_TOPIC_XXXX"  # its tag codes are times; the levels are not known here
+# Their tag codes are times; of delay levels the times are not known here, and a queue of timed
+# messages that was made anew from the log has codes of tags.
+TIMES_TOPICS = (b"SCHEDULE_TOPIC_XXXX", b"rmq_sys_wheel_timer")
 QUEUE_FILE_BYTES = 6_000_000
 
 
@@ -326,7 +328,7 @@ class Checker:
             return f"{head}{name}/{record.queue_id} offset {record.queue_offset} there"
         if record.size != size:
             return f"{head}{record.size} bytes there"
-        if topic != SCHEDULE_TOPIC and code != _tags_code(record.properties):
+        if topic not in TIMES_TOPICS and code != _tags_code(record.properties):
             return f"unit of offset {offset}: tag code {code}, {_tags_code(record.properties)} due"
         return ""
 

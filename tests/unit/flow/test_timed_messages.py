@@ -15,6 +15,7 @@ from support.waiting import until
 
 from rmq.broker.broker import Broker
 from rmq.format.message import StoredMessage, encode_properties, tags_code
+from rmq.offline.checker import check_store
 
 TIMER = "rmq_sys_wheel_timer"
 HOUR_MS = 3_600_000  # not over before the test is: the broker's clock is set forward by it
@@ -419,3 +420,11 @@ async def test_a_damaged_file_of_timers_is_made_anew_from_the_queue(tmp_path: Pa
         await until(lambda: broker.core.queue_range(b"t", 0) == (0, 1502))
         await asyncio.sleep(0.2)
         assert bodies(broker)[1:] == [b"%d" % n for n in range(1500)] + [b"last"]
+
+
+@in_loop
+async def test_a_store_with_timed_messages_that_have_tags_is_sound(tmp_path: Path) -> None:
+    """Its queue has due times where others have the codes of tags."""
+    async with served(tmp_path) as (_, client):
+        assert (await client.send("t", b"later", i=after(60, TAGS="a"))).code == 0
+    assert check_store(tmp_path, strict=True).problems == []
