@@ -41,14 +41,22 @@ cdef int sync_file(int fd, int* error) noexcept nogil
 # fsync of a directory: makes creations, renames and removals in it survive a power cut.
 cdef int sync_directory(const char* path, int* error) noexcept nogil
 
-# Reserves blocks and sets the size: fallocate, or zeros written where the file system cannot.
-cdef int allocate(int fd, int64_t size, int* error) noexcept nogil
+# Reserves blocks for [offset, offset + size), which keep what they hold: fallocate; or, where the
+# file system cannot, zeros written, for which nothing may stand there yet.
+cdef int allocate(int fd, int64_t offset, int64_t size, int* error) noexcept nogil
+# Sets the size; what is new is a hole. OK | NO_SPACE | IO_ERROR
+cdef int set_file_size(int fd, int64_t size, int* error) noexcept nogil
 # Zeros written for real, so that the blocks count as written (and not only as allocated).
 cdef int write_zeros(int fd, int64_t offset, int64_t size, int* error) noexcept nogil
 # Makes [offset, offset + size) read as zeros, inside a file that is already that large.
 cdef int zero_range(int fd, int64_t offset, int64_t size, int* error) noexcept nogil
+# Makes [offset, offset + size) read as zeros and gives its blocks back. OK | IO_ERROR, with
+# EOPNOTSUPP or ENOSYS where the file system cannot.
+cdef int punch_range(int fd, int64_t offset, int64_t size, int* error) noexcept nogil
 # Size in bytes | IO_ERROR.
 cdef int64_t file_size(int fd, int* error) noexcept nogil
+# Bytes of the disk that the file holds (blocks, not size) | IO_ERROR.
+cdef int64_t file_disk_bytes(int fd, int* error) noexcept nogil
 
 # eventfd, non-blocking, close-on-exec. fd | -1.
 cdef int event_open(int* error) noexcept nogil

@@ -31,6 +31,7 @@ cdef extern from "<sys/uio.h>" nogil:
 cdef extern from "<sys/stat.h>" nogil:
     cdef struct c_stat "stat":
         int64_t st_size
+        int64_t st_blocks           # of 512 bytes
     int fstat(int fd, c_stat* out)
 
 cdef extern from "<sys/eventfd.h>" nogil:
@@ -53,6 +54,7 @@ cdef extern from "<unistd.h>" nogil:
     ssize_t c_pwrite "pwrite" (int fd, const void* bytes, size_t size, int64_t offset)
     int c_fdatasync "fdatasync" (int fd)
     int c_fsync "fsync" (int fd)
+    int c_truncate "ftruncate" (int fd, int64_t size)
 
 cdef enum:
     ZERO_CHUNK_BYTES = 1 << 20  # size of one write when zeros must really be written
@@ -226,11 +228,27 @@ cdef int write_zeros(int fd, int64_t offset, int64_t size, int* error) noexcept 
     return status
 
 
-cdef int allocate(int fd, int64_t size, int* error) noexcept nogil:
-    cdef int status = fallocate_retrying(fd, 0, 0, size, error)
+cdef int allocate(int fd, int64_t offset, int64_t size, int* error) noexcept nogil:
+    cdef int status = fallocate_retrying(fd, 0, offset, size, error)
     if status != Status.OK and (error[0] == EOPNOTSUPP or error[0] == ENOSYS):
-        return write_zeros(fd, 0, size, error)
+        return write_zeros(fd, offset, size, error)
     return status
+
+
+cdef int set_file_size(int fd, int64_t size, int* error) noexcept nogil:
+    while c_truncate(fd, size) != 0:
+        error[0] = errno
+        if error[0] != EINTR:
+            return status_of(error[0])
+    error[0] = 0
+    return Status.OK
+
+
+cdef int punch_range(int fd, int64_t offset, int64_t size, int* error) noexcept nogil:
+    error[0] = 0
+    if size <= 0:
+        return Status.OK
+    return fallocate_retrying(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size, error)
 
 
 cdef int zero_range(int fd, int64_t offset, int64_t size, int* error) noexcept nogil:
@@ -241,7 +259,7 @@ cdef int zero_range(int fd, int64_t offset, int64_t size, int* error) noexcept n
     status = fallocate_retrying(fd, FALLOC_FL_ZERO_RANGE, offset, size, error)
     if status == Status.OK or (error[0] != EOPNOTSUPP and error[0] != ENOSYS):
         return status
-    status = fallocate_retrying(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, size, error)
+    status = punch_range(fd, offset, size, error)
     if status == Status.OK:
         return fallocate_retrying(fd, 0, offset, size, error)
     if error[0] != EOPNOTSUPP and error[0] != ENOSYS:
@@ -256,6 +274,15 @@ cdef int64_t file_size(int fd, int* error) noexcept nogil:
         return Status.IO_ERROR
     error[0] = 0
     return out.st_size
+
+
+cdef int64_t file_disk_bytes(int fd, int* error) noexcept nogil:
+    cdef c_stat out
+    if fstat(fd, &out) != 0:
+        error[0] = errno
+        return Status.IO_ERROR
+    error[0] = 0
+    return out.st_blocks * 512
 
 
 cdef int event_open(int* error) noexcept nogil:
@@ -316,7 +343,7 @@ def read_cached_for_tests(int fd, uint64_t size, int64_t offset) -> object:
 
 def allocate_for_tests(int fd, int64_t size) -> tuple:
     cdef int error = 0
-    cdef int status = allocate(fd, size, &error)
+    cdef int status = allocate(fd, 0, size, &error)
     return status, error
 
 

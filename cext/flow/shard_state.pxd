@@ -124,6 +124,7 @@ cdef class ShardState:
     cdef bint poison_told
     cdef char poison_remark[512]        # what trouble.pyx made of the poison; empty: not yet
     cdef int32_t prepare_status_told    # troubles that are in the log already (trouble.pyx)
+    cdef int32_t room_status_told
     cdef uint64_t queue_failures_told
     cdef bint queue_trouble_told
     cdef bint writable                  # control may stop writes (disk full)

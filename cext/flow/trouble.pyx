@@ -75,6 +75,22 @@ cdef void tell_preparer(ShardState s) noexcept nogil:
     tell_event(s, NULL, line)
 
 
+cdef void tell_room(ShardState s) noexcept nogil:
+    cdef int32_t status = load_acquire_i32(&s.log.link.room_status)
+    cdef char line[1000]
+    cdef char reason[REASON_MAX]
+    if status == s.room_status_told:
+        return
+    s.room_status_told = status
+    if status == OK:
+        tell_event(s, NULL, b"the commit log file has room again: sends are taken again")
+        return
+    snprintf(line, sizeof(line), b"the commit log file in %.600s gets no more room: %s (errno %d); "
+             b"sends are refused when what it has is used up, until it can", s.log.link.directory,
+             strerror_r(s.log.link.room_error, reason, sizeof(reason)), s.log.link.room_error)
+    tell_event(s, NULL, line)
+
+
 cdef void tell_queue_files(ShardState s) noexcept nogil:
     cdef uint64_t failures = <uint64_t> s.queues.counts.write_failures
     cdef int error = <int> s.queues.counts.last_errno
@@ -98,4 +114,5 @@ cdef void tell_queue_files(ShardState s) noexcept nogil:
 
 cdef void tell_troubles(ShardState s) noexcept nogil:
     tell_preparer(s)
+    tell_room(s)
     tell_queue_files(s)

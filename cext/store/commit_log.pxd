@@ -23,6 +23,15 @@
 # (ahead_bytes) therefore writes zeros behind a small write that comes to such blocks, so that a few
 # hundred syncs share one such commit. What it costs: bytes of small writes go to the disk twice.
 #
+# Room: a segment that is entered by a roll has blocks for all of it, and the next one is wanted at
+# once. The one that a start makes or goes on with may never see traffic, and has blocks for 16 MiB
+# behind the end only (segment.pxd). reserve() gives out nothing beyond them, so no write needs a
+# block that is not there, and a full disk is known before anything is promised. More is asked for
+# long before: with the first 256 KiB for 16 MiB + 16 times what the segment holds, again when half
+# of that is used; and when that would be all of it, or an eighth is used, for all of it and for the
+# next segment. Those are three or four requests to the preparer in the first gigabyte, none of
+# which the reactor waits for.
+#
 # Offsets are physical: byte p is in segment p - p % segment_bytes. The tail ring holds the last
 # ring_bytes of the log at p & (ring_bytes - 1), contiguous wherever it starts (mirror_ring).
 #
@@ -56,6 +65,8 @@ cdef class CommitLog:
     cdef int64_t active_end
     cdef int64_t ahead_bytes        # fixed; zeros written ahead at once, 0: none
     cdef int64_t touched            # the active segment's blocks below it were written once
+    cdef int64_t room_end           # the active segment has blocks up to here, as far as we looked
+    cdef int64_t ask_at             # a record that ends beyond it asks for more; or INT64_MAX
     cdef int active_fd              # borrowed from the flusher, who closes it when all is synced
     cdef bint opened                # set_end() was called
     cdef bint holds_flusher         # write_out() wakes nobody: the reactor sees to the sync itself
@@ -66,14 +77,15 @@ cdef class CommitLog:
 
     # Where the next record may be written: max_bytes contiguous bytes; its physical offset is
     # marks.appended (after this call: a roll moves it). NULL with *status:
-    #   NOT_READY  the next segment is not prepared yet     NO_SPACE  because the disk is full
+    #   NOT_READY  the next segment, or room in this one, is not there yet
+    #   NO_SPACE   it is not, because the disk is full
     #   RING_FULL  write_out() first; if it persists, end the turn: views of it hold the ring
     #   TOO_LARGE  more than max_record_bytes, or than a segment holds
     #   POISONED   for ever
     # A refusal changes nothing; ask again later. Nothing else of this class but commit() or another
     # reserve() may be called between a reserve() and its commit().
     cdef uint8_t* reserve(self, uint32_t max_bytes, int* status) noexcept nogil
-    # The active segment is nearly full and the next one is on its way: who can wait had better.
+    # The active segment, or its room, is nearly full and more on its way: who can had better wait.
     cdef bint nearly_full(self) noexcept nogil
     # The reserved bytes are a record now (or several): bytes <= max_bytes of the last reserve().
     cdef void commit(self, uint32_t bytes) noexcept nogil
@@ -129,13 +141,18 @@ cdef class CommitLog:
     cdef uint8_t* reserve_slowly(self, uint32_t max_bytes, int* status) noexcept nogil
     # Whether the next segment can be entered: OK | NOT_READY | NO_SPACE.
     cdef int next_segment(self) noexcept nogil
+    # Looks at the room there is now, and asks for more (and the next segment) if it is time to.
+    cdef void look_for_room(self, int64_t end) noexcept nogil
+    # Asks for all of the active segment and the next one, or for room as it is used.
+    cdef void ask_for_room(self, int64_t end) noexcept nogil
     cdef int roll(self) noexcept nogil
     cdef void hand_over(self) noexcept nogil
     cdef int write_range(self, int64_t end, int64_t mark, uint32_t terminator) noexcept nogil
     cdef int touch_ahead(self, int64_t end, int64_t bytes) noexcept nogil
     cdef int write_failed(self, int error, int64_t offset) noexcept nogil
     cdef int settle_files(self, int64_t end, bint zero_rest) except -1
-    cdef int activate(self, int64_t start, int fd) noexcept nogil
+    # `room`: offset up to which the segment has blocks.
+    cdef int activate(self, int64_t start, int fd, int64_t room) noexcept nogil
 
 
 # Where the segment of an offset ends. Any thread.

@@ -26,8 +26,7 @@ from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport Status, raise_status
 from cext.base.sysio cimport (
-    close_file, event_open, event_signal, read_at, sync_data, write_at, write_zeros,
-    zero_range)
+    close_file, event_open, event_signal, read_at, sync_data, write_at, write_zeros)
 from cext.memory.mirror_ring cimport mirror_ring_at, mirror_ring_close, mirror_ring_open
 from cext.memory.region cimport region_lock, region_prefer_node
 from cext.store.log_link cimport (
@@ -36,7 +35,8 @@ from cext.store.log_link cimport (
 from cext.store.record cimport (
     RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, TERMINATOR_BYTES, RecordView, record_parse,
     record_write_blank)
-from cext.store.segment cimport segment_open, segment_path, segment_prepare
+from cext.store.segment cimport (
+    SEGMENT_ROOM_BYTES, segment_open, segment_path, segment_prepare, segment_settle)
 from cext.store.segment_map cimport (
     segment_map_close, segment_map_drop, segment_map_find, segment_map_init, segment_map_new_turn,
     segment_map_pages_lost, segment_map_view)
@@ -60,6 +60,10 @@ cdef enum:
     AHEAD_PART = 4                  # of ahead_bytes: a write as large is not followed by zeros
     NEARLY_FULL_PART = 4            # of a segment, ...
     NEARLY_FULL_BYTES = 16777216    # ... or so much: what 64 connections may have sent already
+    NEARLY_ROOM_BYTES = SEGMENT_ROOM_BYTES // 2
+    ROOM_FIRST_ASK_BYTES = 262144   # written behind a start before more room is asked for
+    ROOM_GROWTH = 16                # times what the segment holds: room asked for
+    ROOM_WHOLE_PART = 8             # of a segment: with so much in it, all of it is asked for
 
 OPERATIONS = {1: "pwrite", 2: "fdatasync", 3: "fsync of the directory"}
 SEGMENT_NAME = re.compile(r"\d{20}")
@@ -159,17 +163,23 @@ cdef class CommitLog:
                 or <int64_t>max_bytes + TERMINATOR_BYTES > self.segment_bytes):
             status[0] = Status.TOO_LARGE
             return NULL
+        self.look_for_room(self.marks.appended + max_bytes + TERMINATOR_BYTES)
         if self.marks.appended + max_bytes + TERMINATOR_BYTES > self.active_end:
             status[0] = self.roll()
             if status[0] != Status.OK:
                 return NULL
+        if self.marks.appended + max_bytes + TERMINATOR_BYTES > self.room_end:
+            status[0] = Status.NOT_READY
+            if load_acquire_i32(&self.link.room_status) == Status.NO_SPACE:
+                status[0] = Status.NO_SPACE
+            return NULL
         low = self.marks.written if self.marks.written < self.pinned_low else self.pinned_low
         low += <int64_t>self.ring.size
         if self.marks.appended + max_bytes + TERMINATOR_BYTES > self.link.claimed:
             store_release_i64(&self.link.claimed, self.marks.appended + max_bytes
                               + TERMINATOR_BYTES + <int64_t>self.ring.size // CLAIM_PART)
             fence()             # the claim is seen before any byte that is written there
-        low = min(low, min(self.active_end, self.link.claimed))
+        low = min(low, min(min(self.room_end, self.ask_at), self.link.claimed))
         self.limit = low - TERMINATOR_BYTES
         if self.marks.appended + max_bytes > self.limit:
             status[0] = Status.RING_FULL
@@ -186,8 +196,35 @@ cdef class CommitLog:
 
     cdef bint nearly_full(self) noexcept nogil:
         cdef int64_t low = min(self.segment_bytes // NEARLY_FULL_PART, <int64_t>NEARLY_FULL_BYTES)
-        return (self.marks.appended + low > self.active_end and self.opened
-                and self.next_segment() == Status.NOT_READY and not log_is_poisoned(&self.link))
+        if not self.opened or log_is_poisoned(&self.link):
+            return False
+        if self.marks.appended + low > self.active_end:
+            return self.next_segment() == Status.NOT_READY
+        low = min(low, <int64_t>NEARLY_ROOM_BYTES)
+        return (self.room_end < self.active_end and self.marks.appended + low > self.room_end
+                and self.marks.appended + low > load_acquire_i64(&self.link.room)
+                and load_acquire_i64(&self.link.wanted_room) > self.room_end
+                and load_acquire_i32(&self.link.room_status) != Status.NO_SPACE)
+
+    cdef void look_for_room(self, int64_t end) noexcept nogil:
+        if self.room_end < self.active_end:
+            # Of the segment before it says nothing of this one.
+            self.room_end = min(self.active_end,
+                                max(self.room_end, load_acquire_i64(&self.link.room)))
+        if end > self.ask_at:
+            self.ask_for_room(min(end, self.active_end))
+
+    cdef void ask_for_room(self, int64_t end) noexcept nogil:
+        cdef int64_t used = end - self.active_start
+        cdef int64_t ahead = SEGMENT_ROOM_BYTES + ROOM_GROWTH * used
+        if used >= self.segment_bytes // ROOM_WHOLE_PART or end + ahead >= self.active_end:
+            self.ask_at = INT64_MAX
+            store_release_i64(&self.link.wanted_room, self.active_end)
+            store_release_i64(&self.link.wanted_start, self.active_end)
+        else:
+            self.ask_at = end + ahead // 2
+            store_release_i64(&self.link.wanted_room, end + ahead)
+        event_signal(self.link.preparer_event)
 
     cdef int next_segment(self) noexcept nogil:
         if load_acquire_i64(&self.link.ready_start) != self.active_end:
@@ -220,15 +257,16 @@ cdef class CommitLog:
             if status != Status.OK:
                 return status
         self.marks.appended = end
-        self.activate(end, self.link.ready_fd)
+        self.activate(end, self.link.ready_fd, end + self.segment_bytes)
         if self.pooled:
             self.hand_over()
         log_wake_flusher(&self.link)
         self.rolls += 1
         return Status.OK
 
-    cdef int activate(self, int64_t start, int fd) noexcept nogil:
-        """`start` becomes the segment being written; the preparer is asked for the one after it."""
+    cdef int activate(self, int64_t start, int fd, int64_t room) noexcept nogil:
+        """`start` becomes the segment being written; the next one is asked for at once when this is
+        whole, and else, with the rest of this, when it is used."""
         self.active_start = start
         self.active_end = start + self.segment_bytes
         self.active_fd = fd
@@ -238,8 +276,13 @@ cdef class CommitLog:
             return Status.NOT_READY
         if self.pooled and not log_push_commit(&self.link, start, fd):
             return Status.NOT_READY
-        store_release_i64(&self.link.wanted_start, self.active_end)
-        event_signal(self.link.preparer_event)
+        self.room_end = room
+        self.ask_at = self.marks.appended + ROOM_FIRST_ASK_BYTES
+        if room == self.active_end:
+            self.ask_at = INT64_MAX
+            store_release_i64(&self.link.wanted_room, 0)
+            store_release_i64(&self.link.wanted_start, self.active_end)
+            event_signal(self.link.preparer_event)
         return Status.OK
 
     cdef void hand_over(self) noexcept nogil:
@@ -310,7 +353,7 @@ cdef class CommitLog:
 
     cdef int touch_ahead(self, int64_t end, int64_t bytes) noexcept nogil:
         """Zeros from `end` on, where a write of so many bytes came to blocks never written."""
-        cdef int64_t to = min(self.active_end, end - end % self.ahead_bytes + self.ahead_bytes)
+        cdef int64_t to = min(self.room_end, end - end % self.ahead_bytes + self.ahead_bytes)
         cdef int error = 0
         # A large write is worth a commit of its own, and would cost more if it were written twice.
         if bytes >= self.ahead_bytes // AHEAD_PART:
@@ -497,7 +540,8 @@ cdef class CommitLog:
         """Files as `end` demands: the active one exists and is open, none comes after."""
         cdef int64_t active = end - end % self.segment_bytes
         cdef int64_t start
-        cdef int64_t zeros
+        cdef int64_t room = self.segment_bytes      # of the active one
+        cdef int64_t least = max(<int64_t>SEGMENT_ROOM_BYTES, 2 * self.max_record_bytes)
         cdef int error = 0
         cdef int fd = -1
         cdef int status
@@ -515,8 +559,8 @@ cdef class CommitLog:
             raise_status(fd, self.path_of(start))
             status = Status.OK
             if start == active:
-                zeros = active + self.segment_bytes - end
-                status = zero_range(fd, end - active, zeros if zero_rest else min(zeros, 8), &error)
+                status = segment_settle(fd, end - active, self.segment_bytes, least, zero_rest,
+                                        &room, &error)
             if status == Status.OK:
                 status = sync_data(fd, &error)
             if status != Status.OK or start != active:
@@ -524,11 +568,15 @@ cdef class CommitLog:
             raise_status(status, f"{self.path_of(start)}: {os.strerror(error)}")
         if active >= self.active_end:
             status = segment_prepare(
-                self.link.directory, self.link.spare_directory, active, self.segment_bytes, -1,
-                self.link.warm, &fd, &error, &directory_failed)
+                self.link.directory, self.link.spare_directory, active, self.segment_bytes,
+                least, -1, self.link.warm, &fd, &error, &directory_failed)
+            if not self.link.warm:
+                room = min(self.segment_bytes, least)
             raise_status(status, f"{self.path_of(active)}: {os.strerror(error)}")
         sync_path(self.directory)
-        self.activate(active, fd)
+        self.link.room = active + room
+        self.marks.appended = end
+        self.activate(active, fd, self.link.room)
         return 0
 
     def path_of(self, int64_t start) -> str:

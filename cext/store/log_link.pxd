@@ -2,6 +2,7 @@
 #
 #   reactor  --segments, `written`, wake-->        flusher    --`durable`, notify--> reactor
 #   reactor  --`wanted_start`, drops, wake-->      preparer   --`ready_start`, fd--> reactor
+#   reactor  --`wanted_room`, wake-->              preparer   --`room`, notify-->    reactor
 #   anyone   --poison (first one wins, for ever)-> everyone
 #
 # There is no lock. A word that crosses threads is written by exactly one side, with release order,
@@ -90,11 +91,15 @@ cdef struct LogLink:
     int32_t committer_sleeping  # 0 awake; 1 until anything comes; 2 until commit_least_bytes wait
     # reactor -> preparer
     int64_t wanted_start        # segment to have ready; -1 none
+    int64_t wanted_room         # the active segment is to have blocks up to here; 0: it has all
     int64_t drops[DROPS_MAX]    # starts of segments to remove
     uint64_t drops_pushed       # reactor
     uint64_t drops_popped       # preparer
     int preparer_event
     # preparer -> reactor
+    int64_t room                # the segment that a start went on with has blocks up to here
+    int32_t room_status         # Status of the last try to give it more: OK, NO_SPACE or IO_ERROR
+    int32_t room_error          # its errno
     int64_t ready_start         # segment that is ready; -1 none yet. ready_fd is valid with it
     int ready_fd
     bint ready_touched          # all of it was written once: warm, or recycled

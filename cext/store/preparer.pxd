@@ -1,15 +1,22 @@
-# The preparer: makes the next segment ready before it is needed, and removes dropped ones.
+# The preparer: makes the next segment ready before it is needed, gives the one that a start went
+# on with its blocks ahead of the writer, and removes dropped ones.
 #
 # It owns every change of the log's directories while the log is open, so that the reactor never
 # waits for an allocation, a removal or the fsync of a directory.
 #
+#   room        the reactor names the offset up to which it wants blocks; they are given in pieces,
+#               since the kernel lets nobody write to a file while it gives it blocks (at most
+#               0.2 ms for PIECE_BYTES on an idle ext4), and each piece may be used at once. Nothing
+#               is synced here: the sync of the first record behind it commits them as well, and
+#               tells the flusher of what failed, who has to hear of it
 #   wanted      the reactor names the next segment's start when it begins the one before
 #   ready       the file is whole, synced, renamed into place and its directory entry is synced:
 #               only then does the reactor see it, so nothing in it can be acked as durable too
 #               early
-#   full disk   prepare_status NO_SPACE: reserve() answers NO_SPACE once the active segment is full;
-#               the preparer tries again every 500 ms, and at once when a segment was dropped; then
-#               service goes on by itself
+#   full disk   room_status or prepare_status NO_SPACE: reserve() answers NO_SPACE once the room or
+#               the active segment is full; the preparer tries again every 500 ms, and at once when
+#               a segment was dropped; then service goes on by itself. The next segment comes after
+#               the room, or it would take the space that the active one still needs
 #   dropped     kept as the spare file to recycle when the wanted segment is not ready yet; else
 #   removed
 #
@@ -34,6 +41,8 @@ cdef struct PreparerState:
     uint64_t recycled
     uint64_t removed
     uint64_t failures
+    uint64_t pieces             # of room
+    int64_t slowest_piece_us
 
 cdef class Preparer:
     cdef PreparerState state

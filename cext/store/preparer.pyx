@@ -12,16 +12,23 @@ from cext.base.atomics cimport (
     load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32, store_release_i64,
     store_release_u64)
 from cext.base.native_thread cimport native_thread_join, native_thread_start
+from cext.base.clock cimport monotonic_us
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_drain, event_signal, event_wait
 from cext.store.log_link cimport (
     DROPS_MAX, OPERATION_SYNC_DIRECTORY, log_is_poisoned, log_notify, log_poison)
-from cext.store.segment cimport segment_prepare, segment_remove, segment_set_aside
+from cext.store.segment cimport (
+    segment_add_room, segment_prepare, segment_remove, segment_set_aside)
 
 from rmq.errors import StoreError
 
 cdef enum:
     RETRY_MS = 500              # after a refusal by the disk
+    PIECE_BYTES = 16777216      # of room given at once
+
+
+cdef inline bint wants_room(PreparerState* state) noexcept nogil:
+    return load_acquire_i64(&state.link.wanted_room) > state.link.room
 
 
 cdef inline bint wants_segment(PreparerState* state) noexcept nogil:
@@ -55,8 +62,8 @@ cdef void prepare(PreparerState* state) noexcept nogil:
     cdef bint directory_failed = False
     cdef int64_t spare = state.spare_start
     cdef int status = segment_prepare(link.directory, link.spare_directory, wanted,
-                                      link.segment_bytes, spare, link.warm, &fd, &error,
-                                      &directory_failed)
+                                      link.segment_bytes, link.segment_bytes, spare, link.warm,
+                                      &fd, &error, &directory_failed)
     state.spare_start = -1          # used up, whatever became of it
     link.prepare_error = error
     if status == Status.OK:
@@ -76,10 +83,45 @@ cdef void prepare(PreparerState* state) noexcept nogil:
         log_notify(link)            # refused for the first time, or resumed
 
 
+cdef void add_room(PreparerState* state) noexcept nogil:
+    """Blocks for the active segment, until it has what is wanted or the disk refuses."""
+    cdef LogLink* link = state.link
+    cdef int error = 0
+    cdef int status = Status.OK
+    cdef int64_t start
+    cdef int64_t piece
+    cdef int64_t began
+    # wanted_room is looked at anew for each piece: it is 0 once the writer is in the next segment,
+    # which comes before this one can be dropped, so no file is touched that was recycled.
+    while status == Status.OK and wants_room(state) and not log_is_poisoned(link):
+        start = link.room - link.room % link.segment_bytes
+        piece = min(<int64_t>PIECE_BYTES, load_acquire_i64(&link.wanted_room) - link.room)
+        if piece <= 0:
+            return
+        began = monotonic_us()
+        status = segment_add_room(link.directory, start, link.segment_bytes, link.room - start,
+                                  link.room - start + piece, &error)
+        state.slowest_piece_us = max(state.slowest_piece_us, monotonic_us() - began)
+        if status == Status.OK:
+            state.pieces += 1
+            store_release_i64(&link.room, link.room + piece)
+        else:
+            state.failures += 1
+        link.room_error = error
+        store_release_i32(&link.room_status, status)
+        log_notify(link)
+
+
 cdef int step(PreparerState* state) noexcept nogil:
     """Does what there is to do; returns how many ms to sleep (-1: until signalled)."""
     remove_dropped(state)
-    if log_is_poisoned(state.link) or not wants_segment(state):
+    if log_is_poisoned(state.link):
+        return -1
+    if wants_room(state):
+        add_room(state)
+        if wants_room(state):
+            return RETRY_MS
+    if not wants_segment(state):
         return -1
     prepare(state)
     return RETRY_MS if wants_segment(state) else -1
@@ -133,8 +175,12 @@ cdef class Preparer:
         return wait_ms
 
     def counters(self) -> dict:
-        """Segments prepared (of them recycled), removed, and tries that failed; the last errno."""
+        """Segments prepared (of them recycled), removed, and tries that failed; the last errno.
+        Pieces of room given to the segment that was gone on with, and how long the slowest took."""
         return {"prepared": self.state.prepared, "recycled": self.state.recycled,
                 "removed": self.state.removed, "failures": self.state.failures,
+                "pieces": self.state.pieces, "slowest_piece_us": self.state.slowest_piece_us,
+                "room_status": load_acquire_i32(&self.state.link.room_status),
+                "room_errno": self.state.link.room_error,
                 "status": load_acquire_i32(&self.state.link.prepare_status),
                 "errno": self.state.link.prepare_error}

@@ -1,14 +1,14 @@
 """One file of the commit log. Steps and promises: segment.pxd."""
 
-from libc.errno cimport EEXIST, ENAMETOOLONG, ENOENT, errno
+from libc.errno cimport EEXIST, ENAMETOOLONG, ENOENT, ENOSYS, EOPNOTSUPP, errno
 from libc.stdio cimport rename, snprintf
 from libc.stdlib cimport calloc, free
 from libc.stdint cimport uint8_t
 
 from cext.base.status cimport Status
 from cext.base.sysio cimport (
-    allocate, close_file, file_size, open_file, sync_data, sync_directory, sync_file, write_at,
-    write_zeros)
+    allocate, close_file, file_disk_bytes, file_size, open_file, punch_range, set_file_size,
+    sync_data, sync_directory, sync_file, write_at, write_zeros, zero_range)
 
 cdef extern from "<fcntl.h>" nogil:
     enum: O_RDWR, O_RDONLY, O_CREAT, O_TRUNC, O_DIRECTORY
@@ -53,14 +53,17 @@ cdef int write_whole(int fd, int64_t segment_bytes, int* error) noexcept nogil:
     return status
 
 
-cdef int new_file(const char* path, int64_t segment_bytes, bint warm, int* fd,
+cdef int new_file(const char* path, int64_t segment_bytes, int64_t room_bytes, bint warm, int* fd,
                   int* error) noexcept nogil:
-    """A whole, synced file of zeros at `path`; nothing is left behind when it fails."""
+    """A synced file of zeros at `path`; nothing is left behind when it fails."""
     cdef int status
     fd[0] = open_file(path, O_RDWR | O_CREAT | O_TRUNC, error)
     if fd[0] < 0:
         return Status.IO_ERROR
-    status = allocate(fd[0], segment_bytes, error)
+    status = set_file_size(fd[0], segment_bytes, error)
+    if status == Status.OK:
+        status = allocate(fd[0], 0, segment_bytes if warm else min(room_bytes, segment_bytes),
+                          error)
     if status == Status.OK and warm:
         status = write_whole(fd[0], segment_bytes, error)
     if status == Status.OK:
@@ -93,8 +96,8 @@ cdef int reused_file(const char* path, int64_t segment_bytes, int* fd, int* erro
 
 
 cdef int prepare_in(int directory_fd, const char* directory, const char* spare_directory,
-                    int64_t start, int64_t segment_bytes, int64_t spare_start, bint warm, int* fd,
-                    int* error, bint* directory_sync_failed) noexcept nogil:
+                    int64_t start, int64_t segment_bytes, int64_t room_bytes, int64_t spare_start,
+                    bint warm, int* fd, int* error, bint* directory_sync_failed) noexcept nogil:
     cdef char made[PATH_MAX]
     cdef char final[PATH_MAX]
     cdef int status = Status.NOT_FOUND
@@ -109,7 +112,7 @@ cdef int prepare_in(int directory_fd, const char* directory, const char* spare_d
         status = reused_file(made, segment_bytes, fd, error)
     if status != Status.OK:
         snprintf(made, PATH_MAX, "%s/%s", spare_directory, UNFINISHED)
-        status = new_file(made, segment_bytes, warm, fd, error)
+        status = new_file(made, segment_bytes, room_bytes, warm, fd, error)
     if status != Status.OK:
         return status
     if rename(made, final) != 0:
@@ -127,8 +130,8 @@ cdef int prepare_in(int directory_fd, const char* directory, const char* spare_d
 
 
 cdef int segment_prepare(const char* directory, const char* spare_directory, int64_t start,
-                         int64_t segment_bytes, int64_t spare_start, bint warm, int* fd,
-                         int* error, bint* directory_sync_failed) noexcept nogil:
+                         int64_t segment_bytes, int64_t room_bytes, int64_t spare_start, bint warm,
+                         int* fd, int* error, bint* directory_sync_failed) noexcept nogil:
     # Opened before anything is changed: a lack of descriptors is no failed sync, and heals.
     cdef int directory_fd = open_file(directory, O_RDONLY | O_DIRECTORY, error)
     cdef int status
@@ -136,9 +139,58 @@ cdef int segment_prepare(const char* directory, const char* spare_directory, int
     fd[0] = -1
     if directory_fd < 0:
         return Status.IO_ERROR
-    status = prepare_in(directory_fd, directory, spare_directory, start, segment_bytes,
+    status = prepare_in(directory_fd, directory, spare_directory, start, segment_bytes, room_bytes,
                         spare_start, warm, fd, error, directory_sync_failed)
     close_file(directory_fd)
+    return status
+
+
+cdef int segment_settle(int fd, int64_t end, int64_t segment_bytes, int64_t room_bytes,
+                        bint zero_rest, int64_t* room, int* error) noexcept nogil:
+    # Blocks are given from the front on, so as many bytes as it holds of the disk are where they
+    # are. A guess that is wrong (a file system that compresses, another broker's file with holes)
+    # costs an fallocate of what is there.
+    cdef int64_t held = file_disk_bytes(fd, error)
+    cdef int64_t to
+    cdef int64_t less
+    cdef int status
+    if held < 0:
+        return Status.IO_ERROR
+    held = max(end, min(held, segment_bytes))
+    if not zero_rest:
+        status = zero_range(fd, end, min(<int64_t>8, segment_bytes - end), error)
+    else:
+        status = zero_range(fd, end, held - end, error)
+        if status == Status.OK:
+            status = punch_range(fd, held, segment_bytes - held, error)
+            if error[0] == EOPNOTSUPP or error[0] == ENOSYS:
+                status = zero_range(fd, held, segment_bytes - held, error)
+    if status != Status.OK:
+        return Status.IO_ERROR
+    room[0] = segment_bytes
+    if held == segment_bytes:
+        return Status.OK
+    to = min(segment_bytes, max(held, end + room_bytes))
+    status = allocate(fd, end, to - end, error)
+    while status == Status.NO_SPACE and to > end:
+        less = end + (to - end) // 2
+        to = held if less < held < to else less         # what it has already can be had again
+        status = allocate(fd, end, to - end, error) if to > end else Status.OK
+    room[0] = to
+    return Status.OK if status == Status.OK else Status.IO_ERROR
+
+
+cdef int segment_add_room(const char* directory, int64_t start, int64_t segment_bytes,
+                          int64_t from_, int64_t to, int* error) noexcept nogil:
+    cdef int fd = segment_open(directory, start, segment_bytes, True, error)
+    cdef int ignored
+    cdef int status
+    if fd < 0:
+        return fd if fd == Status.NOT_FOUND else Status.IO_ERROR
+    status = allocate(fd, from_, to - from_, error)
+    if status != Status.OK:             # a part of it may be there, which others need more
+        punch_range(fd, from_, to - from_, &ignored)
+    close_file(fd)
     return status
 
 

@@ -60,7 +60,7 @@ cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
     if file.fd < 0:
         return IO_ERROR
     if file_size(file.fd, &error) < SLOTS * SLOT_BYTES:
-        status = allocate(file.fd, SLOTS * SLOT_BYTES, &error)
+        status = allocate(file.fd, 0, SLOTS * SLOT_BYTES, &error)
         if status != OK:
             position_close(file)
             return status

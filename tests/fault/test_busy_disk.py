@@ -1,8 +1,9 @@
-"""Goal: a disk that makes the log's next file slowly slows the senders down and refuses none of
-them; what lasts is refused; who only reads does not wait.
+"""Goal: a disk that makes the log's next file, or room in the present one, slowly slows the senders
+down and refuses none of them; what lasts is refused; who only reads does not wait.
 
-Method: a broker process behind the fault shim, whose fsync of a new file sleeps; clients that send
-faster than files come. Cannot prove: how long a real disk takes.
+Method: a broker process behind the fault shim, whose fsync of a new file, or fallocate in the one
+that is written, sleeps; clients that send faster than files come. Cannot prove: how long a real
+disk takes.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ OPTIONS = [
     "--set", f"osPageCacheBusyTimeOutMills={BUSY_MS}",
 ]  # fmt: skip
 SPARE = "commitlog.spare/"
+LOG = "/commitlog/"
 BODY = b"x" * 8192
 BURST = 16
 SENDERS = 3
@@ -89,3 +91,39 @@ def test_what_lasts_is_refused_and_who_reads_does_not_wait(tmp_path: Path, fault
         assert all(NOT_READY in remark for remark in refused()), told
         assert time.monotonic() - began > BUSY_MS / 1000
         broker.stop(signal.SIGKILL)  # the file that is waited for would hold it up
+
+
+def test_nobody_waits_for_blocks_that_are_on_their_way(tmp_path: Path, faults: Faults) -> None:
+    """A new store has blocks for 16 MiB; the first messages have more of them made."""
+    sleeps_s = 60
+    started = time.monotonic()
+
+    async def work(client: BrokerClient) -> None:
+        faults.sleep("fallocate", sleeps_s * 1_000_000, path=LOG, count=1)
+        sent = 1
+        while faults.seen(0) == 0:
+            assert (await client.send("busy", BODY)).code == SUCCESS
+            sent += 1
+        for _ in range(100):
+            assert (await client.send("busy", BODY)).code == SUCCESS
+        assert sent * len(BODY) < 1 << 20, "asked for as soon as there is traffic"
+
+    with broker_process(tmp_path, (), faults.environment()) as broker:
+        run_with(broker, work)
+        assert time.monotonic() - started < sleeps_s
+        broker.stop(signal.SIGKILL)  # the piece that is waited for would hold it up
+
+
+def test_senders_wait_for_blocks_and_are_not_refused(tmp_path: Path, faults: Faults) -> None:
+    told: Counter[tuple[int, str]] = Counter()
+
+    async def work(client: BrokerClient) -> None:
+        faults.sleep("fallocate", 600_000, path=LOG, count=3)
+        await asyncio.gather(*(send_many(broker.port, q, 5, told) for q in range(SENDERS)))
+
+    options = ["--set", "osPageCacheBusyTimeOutMills=20000"]
+    with broker_process(tmp_path, options, faults.environment()) as broker:
+        run_with(broker, work)
+        assert faults.hits(0) == 3
+        assert set(told) == {(SUCCESS, "")}, told
+        assert broker.stop() == 0

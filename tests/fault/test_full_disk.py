@@ -3,12 +3,13 @@ themselves within two seconds after there is room, without a restart, and nothin
 
 Method: a broker process whose store is on a tmpfs of 48 MiB; somebody else's file fills it. Clients
 write down every ack. Cannot prove: file systems that allocate late (the log never does: it
-allocates whole files ahead).
+allocates whole files ahead, or the file that a start goes on with in pieces).
 """
 
 import asyncio
 import itertools
 import re
+import signal
 import time
 
 import pytest
@@ -16,6 +17,7 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.journal import IDENTITY, Journal, Load
 from support.small_disk import MIB, SmallDisk
+from support.waiting import wait_until
 
 from rmq.offline.checker import check_store
 
@@ -122,3 +124,43 @@ def test_a_start_on_a_full_disk_serves_what_is_there(small_disk: SmallDisk) -> N
             assert await seconds_until_taken(broker) < 10
 
         asyncio.run(run())
+
+
+def test_a_log_file_larger_than_the_disk_takes_what_there_is(small_disk: SmallDisk) -> None:
+    """Files of 1 GiB, the default, on a disk of 48 MiB."""
+    body = bytes(1 << 19)
+    acked = 0
+
+    async def send_until_refused(broker: BrokerProcess) -> str:
+        nonlocal acked
+        async with BrokerClient(broker.port) as client:
+            while (reply := await client.send("large", body)).code == 0:
+                acked += 1
+            while reply.code == 2:  # the preparer has not tried yet
+                reply = await client.send("large", body)
+                acked += reply.code == 0
+            assert reply.code == 14
+            return reply.remark or ""
+
+    async def readable(broker: BrokerProcess) -> int:
+        async with BrokerClient(broker.port) as client:
+            await client.heartbeat("readers", "large")
+            for number in range(acked):
+                first = (await client.pulled("readers", "large", offset=number))[0]
+                assert (first.queue_offset, first.body) == (number, body)
+            return int((await client.call(30, topic="large", queueId=0)).fields["offset"])
+
+    with broker_process(small_disk.path) as broker:
+        remark = asyncio.run(send_until_refused(broker))
+        assert TEXT in remark
+        assert acked > 24, "a third of the disk is not used"
+        wait_until(lambda: "gets no more room: No space left" in broker.log())
+        assert "poisoned" not in broker.log()
+        assert asyncio.run(readable(broker)) == acked
+        broker.stop(signal.SIGKILL)
+    with broker_process(small_disk.path) as broker:
+        assert asyncio.run(readable(broker)) == acked
+        asyncio.run(send_until_refused(broker))
+        assert asyncio.run(readable(broker)) == acked
+        assert "poisoned" not in broker.log()
+        assert broker.stop() == 0

@@ -65,6 +65,24 @@ def test_messages_survive_a_kill(tmp_path: Path) -> None:
         assert bodies(broker.namesrv, "kept") == ["one", "two"]
 
 
+def disk_bytes(store: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in store.rglob("*") if path.is_file())
+
+
+def test_a_store_that_nobody_uses_takes_little_of_the_disk(tmp_path: Path) -> None:
+    most = 32 << 20
+    broker = start_broker(tmp_path)
+    (log,) = (broker.store / "commitlog").iterdir()
+    assert log.stat().st_size == 1 << 30, "the size that RocketMQ's own brokers expect"
+    assert disk_bytes(broker.store) <= most
+    broker.stop(signal.SIGKILL)
+    for last in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+        with broker_process(tmp_path) as broker:
+            assert disk_bytes(broker.store) <= most
+            broker.stop(last)
+            assert disk_bytes(broker.store) <= most
+
+
 def test_second_start_on_a_store_is_told_who_holds_it(tmp_path: Path) -> None:
     with broker_process(tmp_path) as broker:
         second = subprocess.run(command(broker.store), capture_output=True, text=True, timeout=60)

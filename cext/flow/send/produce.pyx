@@ -89,8 +89,8 @@ cdef struct Refusal:            # what a send is told for a status of append or 
 
 cdef Refusal[REFUSALS] refusals = [
     Refusal(NO_SPACE, SERVICE_NOT_AVAILABLE,
-            b"service not available now: the broker's disk is full, no space for the next commit "
-            b"log file; sends go on by themselves when space is freed"),
+            b"service not available now: the broker's disk is full, no space for more of the "
+            b"commit log; sends go on by themselves when space is freed"),
     Refusal(IO_ERROR, SERVICE_NOT_AVAILABLE,
             b"service not available now: the consume queue files can not be written"),
     Refusal(STORE_POOL_FULL, SYSTEM_BUSY,

@@ -1,6 +1,7 @@
-"""Sends wait in their sockets while the log's next segment is on its way.
+"""Sends wait in their sockets while the log's next segment, or more of this one, is on its way.
 
-    the active segment is nearly full, the next one not there (the disk is busy)
+    the active segment is nearly full, the next one not there (the disk is busy); or what it has
+    blocks for is, after a start (commit_log.pxd, "Room")
         -> a connection that sends is read no further (UNREAD_ROOM); what was received is stored
     the next one is there, or the disk is full, or page_cache_busy_ms went by
         -> all are read on; without a next segment they are refused when the active one is full
