@@ -12,6 +12,7 @@ thread; a lock makes a second caller wait rather than corrupt a ring.
 import os
 import pathlib
 import socket
+import time
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
@@ -48,6 +49,8 @@ from cext.base.page_cache import of_file
 from cext.store.commit_log import sync_path
 from cext.store.recovery import recover
 from rmq.errors import StoreError
+
+SYNC_S = 60.0                       # longest wait for the disk
 
 
 def write_abort(path):
@@ -258,10 +261,15 @@ cdef class ShardCore(ShardCalls):
         return (self.s.log.min_offset(), load_acquire_i64(&self.s.log.marks.written),
                 load_acquire_i64(&self.s.log.marks.durable))
 
-    def sync_log(self):
-        """Returns when all that is written by now is on the disk, whatever the flush mode. Waits
-        for the disk; StoreError when the log is poisoned or the disk stands still."""
-        self.s.flusher.flush()
+    def sync_log(self, int64_t end=0):
+        """Returns when all that is written by now, and the log up to `end`, is on the disk,
+        whatever the flush mode. Waits for the disk; StoreError when the log is poisoned or the
+        disk stands still."""
+        deadline = time.monotonic() + SYNC_S
+        while self.s.flusher.flush(SYNC_S) < end:
+            if time.monotonic() > deadline:
+                raise StoreError(f"the log is not written up to {end} after {SYNC_S} s")
+            time.sleep(0.001)                   # what is appended is about to be written
 
     def popped_since(self, int64_t start):
         """{(topic, group, queue id): next offset} of the pops whose check points are in the log

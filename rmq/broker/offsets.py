@@ -103,14 +103,15 @@ class OffsetTable:
             elif self.mark is not None and 0 <= mark - self.mark < behind_max:
                 return False
             content = {**self.members(), "rmqLogOffset": mark}
-            await asyncio.to_thread(self._write, content)
+            end = self._core.delay_offsets()[1]  # of all that is in the log when the copy is made
+            await asyncio.to_thread(self._write, content, end)
             self._written = version
             self.mark = mark
             return True
 
-    def _write(self, content: dict[str, Any]) -> None:
+    def _write(self, content: dict[str, Any], log_end: int) -> None:
         """On a thread of its own: what the offsets were moved for has to be on the disk first."""
-        self._core.sync_log()
+        self._core.sync_log(log_end)
         self._file.save(content)
 
     async def stop(self) -> bool:

@@ -251,7 +251,7 @@ class FakeCore:
     def log_range(self) -> tuple[int, int, int]:
         return min(self.records, default=0), self.log_end, self.log_end
 
-    def sync_log(self) -> None:
+    def sync_log(self, end: int = 0) -> None:
         self.log_syncs += 1
 
     def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]:

@@ -1,4 +1,5 @@
-"""Sends, single and in batches (310, 320): a message stands at its offset, with its body."""
+"""Sends, single and in batches (310, 320): a message stands at its offset, with its body. A topic
+that was made for its first message is there with it."""
 
 from support.broker_client import BrokerClient
 from support.journal import IDENTITY, Journal, batch_entry
@@ -20,7 +21,7 @@ class SentMessages(Promise):
         self.journal.forget_before_this()
 
     async def step(self, client: BrokerClient, worker: int) -> bool:
-        topic, queues = self.random.choice(TOPICS)
+        topic, queues = self.random.choice((*TOPICS, (self.name("sent-auto"), 1)))
         queue = self.random.randrange(queues)
         count = self.random.choice((1, 1, 1, 4))
         bodies = [self.body(worker) for _ in range(count)]

@@ -82,7 +82,7 @@ async def test_the_log_is_on_the_disk_before_offsets_are(
         assert await broker.offsets.save()
         assert broker.core.log_syncs == before + 1
 
-        def poisoned() -> None:
+        def poisoned(_: int) -> None:
             raise StorePoisonedError("no sync")
 
         monkeypatch.setattr(broker.core, "sync_log", poisoned)
