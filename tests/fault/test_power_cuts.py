@@ -2,10 +2,10 @@
 those about topics, groups, offsets, locks and settings.
 
 Method: a broker with its name server on an ext4 in a file (support/loop_disk.py). Many connections
-ask for all that a request can make lasting and write down what was answered (support/promises); at
-a random moment the file system is shut down, a little later the process is killed, the file system
-is mounted anew, the broker started, and every answer is compared with what it says now. In two
-rounds of three the shim makes syncs slow, so that an answer that does not wait for its sync is
+ask for all that a request can make lasting and write down what was answered (support/power_cuts);
+at a random moment the file system is shut down, a little later the process is killed, the file
+system is mounted anew, the broker started, and every answer is compared with what it says now. In
+two rounds of three the shim makes syncs slow, so that an answer that does not wait for its sync is
 found by nearly every cut. `make power-cuts` runs 100 rounds (RMQ_POWER_CUT_ROUNDS); a round is
 repeated by its seed (RMQ_POWER_CUT_SEED), as far as the machine's timing allows.
 Cannot prove: a device that loses what it said it had synced, or a file system other than ext4.
@@ -25,15 +25,15 @@ from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.faults import Faults
 from support.journal import Journal
 from support.loop_disk import LoopDisk
-from support.promises.name_server_tables import NameServerTables
-from support.promises.offsets import Offsets
-from support.promises.pops import Pops
-from support.promises.promise import Promise, load
-from support.promises.sent_back import SentBack
-from support.promises.sent_messages import SentMessages
-from support.promises.tables import Tables, TopicsMadeAnew
-from support.promises.timed_messages import TimedMessages
-from support.promises.transactions import Transactions
+from support.power_cuts.name_server_tables import NameServerTables
+from support.power_cuts.offsets import Offsets
+from support.power_cuts.pops import Pops
+from support.power_cuts.promise import Promise, load
+from support.power_cuts.sent_back import SentBack
+from support.power_cuts.sent_messages import SentMessages
+from support.power_cuts.tables import Tables, TopicsMadeAnew
+from support.power_cuts.timed_messages import TimedMessages
+from support.power_cuts.transactions import Transactions
 
 from rmq.offline.checker import check_store
 
@@ -54,7 +54,7 @@ KNOWN = (
 )  # fmt: skip
 CLEAN_STOPS, ASYNC_ROUNDS = 0.3, 0.15
 KEPT_IN_ASYNC = (Offsets, Tables, NameServerTables)  # files of their own, in either flush mode
-ROUNDS_BY_DEFAULT, ROUNDS_OF_MAKE = 3, 100
+ROUNDS_BY_DEFAULT, ROUNDS_OF_MAKE = 2, 100
 
 
 class PowerCuts:

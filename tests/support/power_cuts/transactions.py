@@ -8,7 +8,7 @@ of that look: what stood open before it was asked about by then.
 import asyncio
 
 from support.broker_client import BrokerClient
-from support.promises.promise import (
+from support.power_cuts.promise import (
     SUCCESS,
     Promise,
     bodies,

@@ -23,7 +23,7 @@ from support.popping import (
     pop_fields,
     popped,
 )
-from support.promises.promise import SUCCESS, Promise, make_topic, now_ms, some
+from support.power_cuts.promise import SUCCESS, Promise, make_topic, now_ms, some
 
 from rmq.format import fastjson
 

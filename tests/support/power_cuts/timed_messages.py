@@ -3,7 +3,7 @@
 import asyncio
 
 from support.broker_client import BrokerClient
-from support.promises.promise import (
+from support.power_cuts.promise import (
     SUCCESS,
     Promise,
     bodies,

@@ -1,7 +1,7 @@
 """The name server's key-value configuration (100, 101, 102) and its settings (318, 319)."""
 
 from support.broker_client import BrokerClient
-from support.promises.promise import SUCCESS, Promise, Register
+from support.power_cuts.promise import SUCCESS, Promise, Register
 
 PUT, GET, DELETE, UPDATE_CONFIG, GET_CONFIG = 100, 101, 102, 318, 319
 NAMESPACE = "ORDER_TOPIC_CONFIG"

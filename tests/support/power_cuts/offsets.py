@@ -7,7 +7,7 @@ pass over those that get the same offsets next.
 import json
 
 from support.broker_client import BrokerClient
-from support.promises.promise import (
+from support.power_cuts.promise import (
     MAX_OFFSET,
     SUCCESS,
     WITH_SUBSCRIPTION,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from support.broker_client import BrokerClient
-from support.promises.promise import (
+from support.power_cuts.promise import (
     SUCCESS,
     Promise,
     Register,

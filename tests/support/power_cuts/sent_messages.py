@@ -3,7 +3,7 @@ that was made for its first message is there with it."""
 
 from support.broker_client import BrokerClient
 from support.journal import IDENTITY, Journal, batch_entry
-from support.promises.promise import SUCCESS, Promise, make_topic
+from support.power_cuts.promise import SUCCESS, Promise, make_topic
 
 TOPICS = (("sent-a", 4), ("sent-b", 1))
 

@@ -1,7 +1,7 @@
 """What consumers send back (36): it comes to their retry topic, or to the dead letters."""
 
 from support.broker_client import BrokerClient
-from support.promises.promise import SUCCESS, Promise, bodies_with, log_offset, make_topic, some
+from support.power_cuts.promise import SUCCESS, Promise, bodies_with, log_offset, make_topic, some
 
 SEND_BACK = 36
 
