@@ -40,7 +40,7 @@ from rmq.errors import ConfigError, StoreLockedError
 from shards import shard as states
 from shards.bus_files import BusDirectory
 from shards.commands import answer
-from shards.first_tables import give_tables
+from shards.first_tables import give_tables, has_tables
 from shards.hub import Hub
 from shards.machine_file import MachineFile, MachineState
 from shards.messages import (
@@ -75,12 +75,13 @@ class Supervisor:
         self._file = MachineFile(self.store)
         self._lock = _take_lock(self.store)
         self._directory = BusDirectory(self.store, make=True)
-        drained = self._file.load().drained
+        before = self._file.load()
+        self._present = before.shards  # those from this number on are new, or come back
         self.shards: dict[int, Shard] = {}
         for place in places:
             shard = Shard(place, shard_values(settings, place), "")
             shard.digest = _digest(shard)
-            shard.drain = place.index in drained
+            shard.drain = place.index in before.drained
             self.shards[place.index] = shard
         adopted = [shard for shard in self.shards.values() if shard.adopt(self._directory)]
         self._refuse_strangers()
@@ -106,6 +107,8 @@ class Supervisor:
                 if shard.outdated:
                     shard.signal(signal.SIGTERM)
             else:
+                if shard.index >= self._present or not has_tables(shard.place.store):
+                    give_tables(self.store, self.settings.brokerName, shard.place.store)
                 self._start(shard)
         self._spawn(self._watch())
         while True:
@@ -156,8 +159,6 @@ class Supervisor:
 
     def _start(self, shard: Shard) -> None:
         try:
-            if shard.index > 0:
-                give_tables(self.store, self.settings.brokerName, shard.place.store)
             shard.start(self._directory, self._token)
         except OSError as error:
             shard.failures += 1

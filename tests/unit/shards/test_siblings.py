@@ -279,11 +279,19 @@ def test_new_shard_begins_with_what_the_first_one_has(tmp_path: Path) -> None:
                 assert three.topics.require(name).queues == count
             assert not {"gone", "b-0", "rmq_sys_SYNC_BROKER_MEMBER_b-0"} & set(three.topics.all())
             assert three.groups.require_present("g").retry_times_max == 3
-            await three.topics.delete("own")
-            await made.stop(2)
-            give_tables(tmp_path / "s0", "b-0", tmp_path / "s2")  # it is not new any more
-            assert "own" not in (await made.start(2)).topics
             assert "own" not in two.topics
+            await three.topics.update(TopicConfig("own", 9, 9), TopicConfig("t", 9, 9))
+            await made.stop(2)  # taken off; what is made meanwhile is given to it as well
+            await one.topics.update(TopicConfig("later", 4, 4))
+            await one.groups.update(GroupConfig("gg"))
+            give_tables(tmp_path / "s0", "b-0", tmp_path / "s2")
+            three = await made.start(2)
+            found = [three.topics.require(name).queues for name in ("own", "t", "later")]
+            assert found == [9, 9, 4]
+            assert "gg" in three.groups
+            await one.topics.create(TopicConfig("last", 1, 1))
+            await until(lambda: "last" in two.topics)
+            assert not {"own", "later"} & set(two.topics.all())
 
     run(work())
 
