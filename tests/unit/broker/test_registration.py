@@ -12,11 +12,13 @@ import pytest
 from support.fake_core import control
 from support.name_server import Client, in_loop, name_server
 from support.scripted_peer import ScriptedPeer
+from support.unwritable import not_saved
 
 from rmq.broker import registration
 from rmq.broker.broker import Broker
 from rmq.broker.namesrv_link import LinkError, parse_address
 from rmq.broker.topic_config import TopicConfig
+from rmq.errors import StoreError
 from rmq.format.remoting import Command
 from rmq.namesrv.server import NameServer
 from tools.ports import free_port
@@ -155,6 +157,31 @@ async def test_single_topics_leave_the_version_as_it_is_and_deletions_do_not(
             await broker.topics.delete("t")
             assert "t" not in peer.told[-1][1]
             assert peer.told[-1][0] != before
+
+
+@in_loop
+async def test_name_servers_hear_of_no_topic_that_cannot_be_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither at once nor with the whole table; and of the last form that was, until then."""
+    monkeypatch.setattr(registration.Registration, "period_s", 0.02)
+    with Scripted() as peer:
+        async with control(tmp_path, namesrvAddr=peer.address) as broker:
+            await broker.topics.update(TopicConfig("old", 1, 1))
+            with not_saved(tmp_path):
+                for topic in (TopicConfig("new", 1, 1), TopicConfig("old", 2, 2)):
+                    with pytest.raises(StoreError, match="cannot be written"):
+                        await broker.topics.update(topic)
+                count = len(peer.told)
+                await broker.core.until(lambda: len(peer.told) > count + 2)
+                assert "new" not in {name for name, _ in peer.told}
+                for _, table in peer.told[count:]:
+                    assert "new" not in table
+                    assert table["old"]["writeQueueNums"] == 1
+            broker.topics.retry_save()
+            await broker.core.until(lambda: "new" in {name for name, _ in peer.told})
+            await broker.core.until(lambda: peer.told[-1][1].get("old"))
+            assert peer.told[-1][1]["old"]["writeQueueNums"] == 2
 
 
 @in_loop
