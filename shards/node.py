@@ -3,7 +3,9 @@
     run_shards(names, settings, "4")     until SIGTERM or SIGINT; names: with a name server
     run_shards(names, settings, None)    as many shards as the store has
 
-Start: the supervisor's lock -> name server -> shards, all at once -> the ready line when all serve.
+Start: the supervisor's lock -> name server -> shards, all at once -> the ready line when each
+serves or is given up, which it says. When all are given up, at the start or later, this process
+ends with an error: a broker that is not there is not ready.
 Stop, in less than two seconds: shards (each takes itself off the name servers, drains, flushes),
 then the name server. With one shard there is neither supervisor nor bus: rmq.cli.node runs it.
 """
@@ -18,11 +20,13 @@ import time
 from pathlib import Path
 
 from rmq import logs
-from rmq.cli.node import announce, host_of, on_signal, run_node
+from rmq.cli.node import host_of, on_signal, run_node
+from rmq.cli.ready import tell_ready
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
 from shards.machine_file import MachineFile
 from shards.placement import Place, parse_shards, place
+from shards.shard import GIVEN_UP
 from shards.supervisor import Supervisor
 from shards.topology import read_machine
 
@@ -48,7 +52,7 @@ async def _serve(namesrv: Settings | None, broker: Settings, places: list[Place]
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, stop, number)
     async with contextlib.AsyncExitStack() as stack:
-        server: NameServer | None = None
+        own = ""
         if namesrv is not None:
             server = NameServer(namesrv)
             await server.start()
@@ -58,15 +62,30 @@ async def _serve(namesrv: Settings | None, broker: Settings, places: list[Place]
             broker.set("namesrvAddr", own + others)
         supervisor = Supervisor(broker, places)
         stack.push_async_callback(supervisor.stop)
-        starting = loop.create_task(supervisor.start())
+        serving = loop.create_task(_run(supervisor, own, broker))
         stopped = loop.create_task(stop.wait())
-        await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()  # a shard that refuses to start ends us all
-            shards = [shard for _, shard in sorted(supervisor.shards.items()) if shard.address]
-            announce(namesrv, server, broker, [(s.place.name, s.address) for s in shards])
-            await stopped
-        starting.cancel()
+        await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()  # it only ends with an error
+        serving.cancel()
         log.info("stopping")
         began = time.monotonic()
     log.info("stopped in %.2f s", time.monotonic() - began)
+
+
+async def _run(supervisor: Supervisor, own: str, broker: Settings) -> None:
+    """RmqError when a shard refuses to start, or when no shard is left. own: address of the name
+    server in this process, or ""."""
+    await supervisor.start()
+    served, given_up = [], []
+    for _, shard in sorted(supervisor.shards.items()):
+        if shard.state == GIVEN_UP:
+            given_up.append((shard.place.name, shard.reason))
+        elif shard.address:
+            served.append((shard.place.name, shard.address))
+    following = await tell_ready(own, broker, served, given_up)
+    try:
+        await supervisor.none_left()
+    finally:
+        if following is not None:
+            following.cancel()

@@ -1,7 +1,9 @@
 """Starts the shards of a broker, watches them, starts them again, and stops them.
 
     supervisor = Supervisor(settings, places)
-    await supervisor.start()         all shards serve, or ConfigError with the reason of one
+    await supervisor.start()         each shard serves or is given up; ConfigError with the reason
+                                     of one that refuses its settings, RmqError when none serves
+    await supervisor.none_left()     RmqError when all are given up, whenever that is
     await supervisor.stop()          all shards stopped, at most STOP_S later
 
 A shard's end is seen at once (pidfd) and answered with a new start, after a pause when it keeps
@@ -36,7 +38,7 @@ from rmq import __version__
 from rmq.broker.deadline import within
 from rmq.cli.store_lock import StoreLock
 from rmq.config import Settings
-from rmq.errors import ConfigError, StoreLockedError
+from rmq.errors import ConfigError, RmqError, StoreLockedError
 from shards import shard as states
 from shards.bus_files import BusDirectory
 from shards.commands import answer
@@ -116,10 +118,22 @@ class Supervisor:
             for shard in shards:
                 if shard.state == states.GIVEN_UP and shard.refused:
                     raise ConfigError(f"shard {shard.place.name}: {shard.reason}")
+            self._refuse_none()
             if not any(shard.state in (states.STARTING, states.WAITING) for shard in shards):
                 self._started = True
                 return
             await self.changed()
+
+    async def none_left(self) -> None:
+        while True:
+            self._refuse_none()
+            await self.changed()
+
+    def _refuse_none(self) -> None:
+        shards = [shard for _, shard in sorted(self.shards.items())]
+        if shards and all(shard.state == states.GIVEN_UP for shard in shards):
+            reasons = "; ".join(f"{shard.place.name}: {shard.reason}" for shard in shards)
+            raise RmqError(f"no shard of {self.settings.brokerName} is left: {reasons}")
 
     async def stop(self) -> None:
         """Shards stop all at once; those that do not end are killed."""

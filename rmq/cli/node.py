@@ -19,16 +19,12 @@ import asyncio
 import contextlib
 import logging
 import os
-import shlex
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from rmq import __version__, logs
+from rmq import logs
 from rmq.cli.store_lock import StoreLock
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
@@ -76,12 +72,12 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             server = NameServer(namesrv)
             await server.start()
             stack.push_async_callback(server.stop)
+        own = f"{host_of(namesrv.bindAddress)}:{server.port}" if namesrv and server else ""
         served: Broker | None = None
         if broker is not None:
             from rmq.broker.broker import Broker
 
-            if server is not None and namesrv is not None:
-                own = f"{host_of(namesrv.bindAddress)}:{server.port}"
+            if own:
                 others = f";{broker.namesrvAddr}" if broker.namesrvAddr else ""
                 broker.set("namesrvAddr", own + others)
             assert core is not None
@@ -89,10 +85,14 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             served = Broker(broker, core)
             await served.start()
             stack.push_async_callback(served.stop)
-        shards = []
+        shards: list[tuple[str, str]] = []
         if broker is not None and core is not None:
             shards = [(broker.brokerName, f"{broker.brokerIP1}:{core.port}")]
-        announce(namesrv, server, broker, shards)
+        from rmq.cli.ready import tell_ready
+
+        following = await tell_ready(own, broker, shards, [])
+        if following is not None:
+            stack.callback(following.cancel)
         await stop.wait()
         log.info("stopping")
         began = time.monotonic()
@@ -145,43 +145,10 @@ def on_signal(stop: asyncio.Event, number: int) -> None:
     stop.set()
 
 
-def announce(
-    namesrv: Settings | None,
-    server: NameServer | None,
-    broker: Settings | None,
-    shards: list[tuple[str, str]],
-) -> None:
-    """The ready line: addresses, the store's promise, and what to try next."""
-    parts = []
-    address = ""
-    if server is not None and namesrv is not None:
-        address = f"{host_of(namesrv.bindAddress)}:{server.port}"
-        parts.append(f"name server {address}")
-    if broker is not None:
-        address = address or broker.namesrvAddr
-        served = ", ".join(f"{name} at {where}" for name, where in shards)
-        parts.append(f"broker {served}, store {broker.storePathRootDir} ({broker.flushDiskType})")
-    which = "" if address == "127.0.0.1:9876" else f" -n {shlex.quote(address)}"
-    if broker is None:
-        following = f"rmq broker{which}"
-    else:
-        following = f"rmq send greetings hello{which} && rmq consume greetings{which}"
-    what = ", ".join(parts)
-    click.echo(f"rmq {__version__} is ready in {_age():.2f} s: {what}. Try: {following}")
-    sys.stdout.flush()
-
-
 def host_of(bind: str) -> str:
     """The address to reach a server bound to `bind` from this machine."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)
     return f"[{host}]" if ":" in host else host
-
-
-def _age() -> float:
-    """Seconds since this process was started, as the kernel counts them (in ticks of 10 ms)."""
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
 
 
 def _tell_damage(report: dict[str, Any]) -> None:

@@ -1,0 +1,135 @@
+"""Goal: who reads "is ready" can use what is named there; what is not there is said, or ends the
+process with its cause.
+
+Method: real processes; shards that cannot live because their topics.json is damaged; name servers
+that are not there yet. Cannot prove: name servers that take packets and never answer.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.machine import Machine, machine
+from support.waiting import wait_until
+
+from tools.ports import free_port
+
+FEW = ["--set", "rmqShardFailuresMax=2"]
+
+
+def damage(store: Path) -> None:
+    wait_until(lambda: list((store / "config").glob("topics.json")))
+    for path in (store / "config").glob("topics.json*"):
+        path.write_text("{ damaged")
+
+
+@pytest.fixture
+def two_shards(tmp_path: Path) -> Machine:
+    """Two shards that have run once, and are stopped."""
+    with machine(tmp_path, 2, FEW) as broker:
+        assert broker.stop() == 0
+    return broker
+
+
+def test_shards_that_are_all_given_up_end_the_start_with_the_cause(two_shards: Machine) -> None:
+    for store in (two_shards.store, two_shards.store / "shard-1"):
+        damage(store)
+    done = subprocess.run(two_shards.command(2), capture_output=True, text=True, timeout=120)
+    assert done.returncode not in (0, -signal.SIGKILL)
+    assert "is ready" not in done.stdout
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("rmq: no shard of broker-a is left: broker-a: given up after 2 failed")
+    assert "broker-a-1: given up" in last and "topics.json" in last
+    assert "Traceback" not in done.stderr
+
+
+def test_a_shard_that_is_given_up_is_said_in_the_ready_line(two_shards: Machine) -> None:
+    damage(two_shards.store / "shard-1")
+    process = subprocess.Popen(
+        two_shards.command(2), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+    process.stdout.close()
+    assert re.search(r"is ready in [\d.]+ s with 1 of 2 shards \(broker-a-1: given up after", line)
+    assert "topics.json" in line
+    assert re.search(r"broker broker-a at \S+, store ", line), "and no address of the other"
+
+
+def test_shards_that_are_all_given_up_later_end_the_process_too(tmp_path: Path) -> None:
+    with machine(tmp_path, 2, FEW) as broker:
+        pids = broker.pids
+        for store in (broker.store, broker.store / "shard-1"):
+            damage(store)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        assert broker.process.wait(60) not in (0, -signal.SIGKILL)
+        assert "rmq: no shard of broker-a is left: " in broker.log()
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rmq", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_broker_without_a_name_server_says_so_and_when_that_is_over(
+    tmp_path: Path, shards: int
+) -> None:
+    port = free_port()
+    options = ["--shards", str(shards), "--port", str(free_port(shards))]
+    options += ["--store", str(tmp_path / "store"), "-n", f"127.0.0.1:{port}"]
+    with running("broker", *options) as broker:
+        line = line_of(broker)
+        assert re.search(r"is ready in [\d.]+ s, but is not registered: nobody answers at ", line)
+        assert f"at 127.0.0.1:{port}; that is tried again every 1 to 30 s: broker " in line
+        advice = line.partition(" Try: ")[2].split()
+        assert advice == ["rmq", "namesrv", "--port", str(port)]
+        with running(*advice[1:]) as names:
+            assert f"name server 127.0.0.1:{port}." in line_of(names)
+            line = line_of(broker)
+            assert line.startswith(f"rmq: registered at 127.0.0.1:{port}: broker-a")
+            assert ("broker-a-1" in line) == (shards == 2)
+            advice = line.partition("Try: ")[2].partition(" && ")[0].split()
+            done = subprocess.run(
+                [sys.executable, "-m", *advice], capture_output=True, text=True, timeout=60
+            )
+            assert done.returncode == 0, done.stderr
+            options = ["--store", str(tmp_path / "other"), "--port", "0"]
+            options += ["--set", "brokerName=broker-b", "-n", f"127.0.0.1:{port}"]
+            with running("broker", *options) as other:
+                assert re.search(r"is ready in [\d.]+ s: broker broker-b at ", line_of(other))
+
+
+def test_a_name_server_elsewhere_that_does_not_answer_is_named_with_another_advice(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    with running("broker", "--store", str(tmp_path / "store"), "--port", "0",
+                 "-n", f"127.0.0.2:{port};127.0.0.3:{port}") as broker:  # fmt: skip
+        line = line_of(broker)
+    assert f"nobody answers at 127.0.0.2:{port}, nobody answers at 127.0.0.3:{port};" in line
+    assert "Try: " not in line and "-n HOST:PORT" in line
