@@ -117,6 +117,7 @@ cdef class ShardCore(ShardCalls):
         s.log.load()
         clean = not abort.exists()
         self.report = recover(s.log, s.queues, given["root"], clean, given["delay_levels_ms"])
+        s.queues.mend_from(s.log, given["delay_levels_ms"])
         if given["index_dir"]:
             self._open_index(clean or self.report["row"] == "S4")
         write_abort(abort)

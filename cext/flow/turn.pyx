@@ -24,6 +24,7 @@ from cext.flow.control.control_link cimport (
     sem_post,
 )
 from cext.flow.log.dispatch cimport handle_poison, write_and_dispatch
+from cext.flow.pull.mended cimport mended_turn
 from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred, wake_expired
 from cext.flow.pop.pop cimport accept_pop
 from cext.flow.pop.pop_ack cimport accept_ack, accept_batch_ack, accept_change
@@ -455,6 +456,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     if s.log.poisoned() and not s.poison_told:
         handle_poison(s)
     s.queues.turn(s.wall_ms, s.durable_seen)
+    mended_turn(s)
     if s.now_ms // 1000 != s.last_second:
         s.last_second = s.now_ms // 1000
         once_a_second(s)

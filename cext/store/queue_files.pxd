@@ -47,8 +47,8 @@ cdef class QueueFiles:
     # written become blanks. Or NO_SPACE | IO_ERROR.
     cdef int create_file(self, const QueueName* name, int64_t file, int64_t index) noexcept nogil
     # Writes units [offset, offset + count), the first of them in `chunk`. Of the units before it
-    # only those below the queue's `min_offset` may become blanks: zeros among the others are damage,
-    # and a blank would have consumers pass their messages. OK | NO_SPACE | IO_ERROR.
+    # only those below the queue's `min_offset` may become blanks: zeros among the others are
+    # damage, and a blank would have consumers pass their messages. OK | NO_SPACE | IO_ERROR.
     cdef int write_units(self, const QueueName* name, const Chunk* chunk, int64_t offset,
                          int64_t count, int64_t min_offset) noexcept nogil
     # Writes units that are already in file form, all of one file. OK | NO_SPACE | IO_ERROR.

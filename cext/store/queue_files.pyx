@@ -367,8 +367,9 @@ cdef class QueueFiles:
         while True:
             got = preadv2(fd, &part, 1, index * UNIT_BYTES, flags)
             if got >= 0:
-                if got < UNIT_BYTES and flags != 0 and index * UNIT_BYTES < self.file_bytes:
-                    return Status.ABSENT
+                if (got < UNIT_BYTES and flags != 0
+                        and lseek(fd, 0, SEEK_END) >= (index + 1) * UNIT_BYTES):
+                    return Status.ABSENT        # and not past the end of a file that was cut
                 return <int> (got // UNIT_BYTES)
             if errno == EINTR:
                 continue

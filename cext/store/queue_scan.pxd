@@ -35,7 +35,7 @@ cdef struct QueueState:
     int64_t garbled_offset      # of the garbled unit, or where units are missing; -1: none
     uint8_t known               # `ends` says what the files must hold
     QueueEnds ends
-    uint8_t mended              # the last file was empty or short (crash while it was made), or long
+    uint8_t mended              # the last file was empty or short (crash while made), or too long
 
 # Lowest index in [low, high) of `file` whose unit is no unit, or whose record lies at or above
 # `log_offset`; `high` when there is none. Below 0: a Status.

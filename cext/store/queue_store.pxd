@@ -28,6 +28,7 @@ from cext.base.status cimport Status
 from cext.store.checkpoint cimport CheckpointFields
 from cext.store.consume_queue cimport Queue
 from cext.store.queue_files cimport QueueFiles
+from cext.store.queue_repair cimport QueueRepair, Repair
 from cext.store.queue_table cimport QueueTable
 from cext.store.queue_writer cimport QueueJob, QueueWriter
 
@@ -75,12 +76,18 @@ cdef class QueueStore(QueueTable):
     cdef int64_t trim_log_min           # start of the log for it
     cdef int checkpoint_fd
     cdef CheckpointFields checkpoint    # values kept from the file: index, master, confirm, boot id
+    cdef QueueRepair repair             # None: nothing is mended (tools, tests)
+    cdef int64_t now_ms                 # of the last turn
     # The key index's time for the checkpoint, read with acquire order; NULL: the file's stays.
     cdef const int64_t* index_safe_ms
     cdef public int64_t run_interval_ms     # longest time between two runs
     cdef public int64_t run_log_bytes       # most log bytes between two runs
     cdef public int64_t sync_interval_ms    # time between two syncs of the file system
 
+    # A repair that has come to its end, to be told and given to repair_told(); NULL: none. Its
+    # queue is in *queue; NULL: deleted meanwhile.
+    cdef Repair* repair_over(self, Queue** queue) noexcept nogil
+    cdef void repair_told(self, Repair* r) noexcept nogil
     # Adds a unit and moves max_offset. OK, or what make_room said.
     cdef int append(self, Queue* queue, int64_t physical_offset, int32_t size,
                     int64_t tags_code) noexcept nogil
@@ -108,6 +115,9 @@ cdef class QueueStore(QueueTable):
     cdef void _collect(self, int64_t log_durable) noexcept nogil
     cdef void _written(self, QueueJob* job) noexcept nogil
     cdef void _retry(self, Queue* queue) noexcept nogil
+    cdef void _collect_repairs(self) noexcept nogil
+    cdef Queue* _queue_of(self, const Repair* r) noexcept nogil
+    cdef void _patched(self, QueueJob* job) noexcept nogil
     cdef void _trimmed(self, QueueJob* job) noexcept nogil
     cdef void _barrier_done(self) noexcept nogil
     cdef void _continue_run(self) noexcept nogil

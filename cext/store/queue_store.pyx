@@ -21,14 +21,17 @@ from cext.base.atomics cimport load_acquire_i64
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport raise_status
 from cext.store.checkpoint cimport checkpoint_read
+from cext.store.commit_log cimport CommitLog
 from cext.store.consume_queue cimport (
-    UNIT_BYTES, Chunk, QueueEnds, QueueEntry, chunk_take, queue_add_chunk, queue_chunk_at, queue_destroy,
-    queue_release, unit_load, unit_store)
+    UNIT_BYTES, Chunk, QueueEnds, QueueEntry, chunk_take, queue_add_chunk, queue_chunk_at,
+    queue_destroy, queue_memory_offset, queue_release, unit_load, unit_store)
 from cext.store.queue_files cimport QueueName, name_of
+from cext.store.queue_repair cimport (
+    REPAIR_FREE, REPAIR_OVER, REPAIR_TOPIC_BYTES, REPAIR_WRITING, REPAIRS_MAX)
 from cext.store.queue_table cimport QueueTable, queue_array_grow
 from cext.store.queue_writer cimport (
-    JOB_BARRIER, JOB_CHECKPOINT, JOB_DROP, JOB_ENDS, JOB_KEEP_ENDS, JOB_NOTE, JOB_PIN_ENDS,
-    JOB_TRIM, JOB_WRITE, ends_of_chunks)
+    JOB_BARRIER, JOB_CHECKPOINT, JOB_DROP, JOB_ENDS, JOB_KEEP_ENDS, JOB_NOTE, JOB_PATCH,
+    JOB_PIN_ENDS, JOB_TRIM, JOB_WRITE, ends_of_chunks)
 
 cdef enum:
     JOBS = 4096                     # ring capacity and number of job structs
@@ -97,12 +100,20 @@ cdef class QueueStore(QueueTable):
         self.writer.checkpoint_fd = self.checkpoint_fd
         self.writer.keep_ends(ends_path(os.fsencode(path)))
 
+    def mend_from(self, CommitLog log, delay_levels_ms) -> None:
+        """Damage met while serving is mended from this log; before start(), the log being open."""
+        self.repair = QueueRepair(log, self.directory, self.entries_per_file, delay_levels_ms)
+
     def start(self):
-        """Starts the writer and sync threads."""
+        """Starts the writer, sync and repair threads."""
         self.writer.start()
+        if self.repair is not None:
+            self.repair.start()
 
     def stop(self):
         """Ends the threads; what was not flushed stays to be rebuilt from the log."""
+        if self.repair is not None:
+            self.repair.stop()
         self.writer.stop()
         with nogil:
             self._collect(self.log_end)
@@ -342,6 +353,8 @@ cdef class QueueStore(QueueTable):
             self.want_ends = self.want_ends or job.status != Status.OK
         elif job.kind == JOB_TRIM:
             self._trimmed(job)
+        elif job.kind == JOB_PATCH:
+            self._patched(job)
         elif job.kind == JOB_DROP:
             self.drops -= 1
             self._free_queue(queue)
@@ -394,7 +407,10 @@ cdef class QueueStore(QueueTable):
     # ---- runs, trims and the checkpoint
 
     cdef void turn(self, int64_t now_ms, int64_t log_durable) noexcept nogil:
+        self.now_ms = now_ms
         self._collect(log_durable)
+        if self.repair is not None and self.repair.busy > 0:
+            self._collect_repairs()
         if not self.run_open:
             if self.want_run or run_is_due(self, now_ms):
                 self._begin_run(now_ms)
@@ -504,6 +520,78 @@ cdef class QueueStore(QueueTable):
         self.ends_ms = self.persisted_mark.stamp_ms
         self._push(job)
         return True
+
+    # ---- repairs
+
+    cdef int mend(self, Queue* queue, int64_t offset) noexcept nogil:
+        cdef Repair* r
+        cdef Chunk* head = queue.head
+        cdef QueueEntry entry
+        if (self.repair is None or offset < queue.min_offset
+                or offset >= queue_memory_offset(queue) or queue.topic_length >= REPAIR_TOPIC_BYTES
+                or self.repair.is_vain(queue.serial, offset, self.now_ms)):
+            return Status.CORRUPT
+        r = self.repair.slot_for(queue.serial)
+        if r == NULL or r.state != REPAIR_FREE:
+            return Status.ABSENT                # this one, or another, comes first
+        memset(r, 0, sizeof(Repair))
+        r.serial = queue.serial
+        memcpy(r.topic, queue.topic, <size_t> queue.topic_length)
+        r.topic_length = queue.topic_length
+        r.queue_id = queue.queue_id
+        r.offset = offset
+        r.low = queue.min_offset
+        r.high = queue_memory_offset(queue)
+        r.high_physical = self.log_end
+        if head != NULL and head.first_offset < queue.max_offset:
+            unit_load(head.units, &entry)
+            if entry.physical_offset > 0:
+                r.high_physical = entry.physical_offset
+        return Status.ABSENT if self.repair.ask(r) else <int> Status.CORRUPT
+
+    cdef Queue* _queue_of(self, const Repair* r) noexcept nogil:
+        cdef Queue* queue = self.find_queue(r.topic, r.topic_length, r.queue_id)
+        return queue if queue != NULL and queue.serial == r.serial else NULL
+
+    cdef void _collect_repairs(self) noexcept nogil:
+        cdef Repair* r = self.repair.answer()
+        cdef Queue* queue
+        cdef QueueJob* job
+        while r != NULL:
+            queue = self._queue_of(r)
+            job = NULL
+            if queue != NULL and r.mended > 0:
+                job = self._wait_for_job(JOB_PATCH, queue)
+                job.repair = r
+                r.state = REPAIR_WRITING
+                self._push(job)
+            else:
+                r.state = REPAIR_OVER
+            r = self.repair.answer()
+
+    cdef void _patched(self, QueueJob* job) noexcept nogil:
+        # Descriptors may be of a file that was taken away.
+        self.reader_files.forget(job.repair.serial)
+        self.sync_files.forget(job.repair.serial)
+        job.repair.state = REPAIR_OVER
+        if job.status != Status.OK:
+            job.repair.status = job.status
+
+    cdef Repair* repair_over(self, Queue** queue) noexcept nogil:
+        cdef int i
+        if self.repair is None or self.repair.busy == 0:
+            return NULL
+        for i in range(REPAIRS_MAX):
+            if self.repair.slots[i].state == REPAIR_OVER:
+                queue[0] = self._queue_of(&self.repair.slots[i])
+                return &self.repair.slots[i]
+        return NULL
+
+    cdef void repair_told(self, Repair* r) noexcept nogil:
+        # Also when nothing was wrong: if it is met again, it is not the unit.
+        if r.status != Status.OK or r.mended == 0:
+            self.repair.note_vain(r, self.now_ms)
+        self.repair.free_slot(r)
 
     cdef void drop_below(self, int64_t log_min) noexcept nogil:
         self.trim_log_min = log_min

@@ -50,10 +50,14 @@ cdef class QueueTable:
                            int32_t queue_id) noexcept nogil
     cdef Queue* find_queue(self, const char* topic, int32_t topic_length,
                            int32_t queue_id) noexcept nogil
+    # What was read at `offset` cannot be: ABSENT (it is made anew from the log, ask again), or
+    # CORRUPT (the log has nothing for it). The subclass does it.
+    cdef int mend(self, Queue* queue, int64_t offset) noexcept nogil
     # Takes a queue out of the table; the struct stays the caller's.
     cdef void take_out(self, Queue* queue) noexcept nogil
     # Entries from `offset` on: how many (0 outside [min_offset, max_offset)), ABSENT (neither in
-    # memory nor in the page cache), CORRUPT. An entry of size 0 is a blank: skip it. May return
+    # memory nor in the page cache, or being mended), CORRUPT. An entry of size 0 is a blank: skip
+    # it. May return
     # fewer than there are (end of a file, of the cached part, or just before damage).
     cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
                   QueueEntry* out) noexcept nogil

@@ -147,16 +147,21 @@ cdef class QueueTable:
         self.counts.file_reads += got > 0
         return got
 
+    cdef int mend(self, Queue* _queue, int64_t _offset) noexcept nogil:
+        return Status.CORRUPT
+
     cdef int read(self, Queue* queue, int64_t offset, int32_t max_entries,
                   QueueEntry* out) noexcept nogil:
         cdef uint8_t units[READ_UNITS * UNIT_BYTES]
         cdef int got = self.read_units(queue, offset, min(max_entries, READ_UNITS), units)
         cdef int i
+        if got == Status.CORRUPT:
+            return self.mend(queue, offset)
         for i in range(got):
             unit_load(units + i * UNIT_BYTES, &out[i])
             if unit_check(&out[i], self.log_end) != Status.OK:
                 self.counts.corrupt_reads += 1
-                return i if i > 0 else <int> Status.CORRUPT
+                return i if i > 0 else self.mend(queue, offset)
         return got
 
     # ---- Python's view: control thread calls (between two turns) and tests

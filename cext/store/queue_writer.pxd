@@ -27,6 +27,7 @@ from cext.memory.spsc_ring cimport SpscRing
 from cext.store.checkpoint cimport CheckpointFields
 from cext.store.consume_queue cimport Chunk, Queue, QueueEnds
 from cext.store.queue_files cimport QueueFiles, QueueName
+from cext.store.queue_repair cimport Repair
 
 cdef enum JobKind:
     JOB_WRITE = 1       # units [offset, offset + count) of `queue`, the first in `chunk`
@@ -38,6 +39,7 @@ cdef enum JobKind:
     JOB_ENDS = 7        # write what all queues hold to queueEnds; fields: as of which log offset
     JOB_PIN_ENDS = 8    # the same to a file that JOB_KEEP_ENDS makes queueEnds.synced after a sync
     JOB_KEEP_ENDS = 9
+    JOB_PATCH = 10      # write the units that `repair` has made anew
 
 cdef struct QueueJob:
     int32_t kind
@@ -50,6 +52,7 @@ cdef struct QueueJob:
     int64_t log_offset          # TRIM: min offset of the log
     CheckpointFields fields     # CHECKPOINT, ENDS
     QueueEnds ends              # NOTE
+    Repair* repair              # PATCH: the writer's until the job comes back
     QueueJob* next_free         # reactor's list of unused jobs
 
 cdef struct Sleeper:
@@ -92,6 +95,7 @@ cdef class QueueWriter:
     cdef void set_filed(self, Queue* queue, const QueueEnds* ends) noexcept nogil
     cdef void forget_filed(self, Queue* queue) noexcept nogil
     cdef int _write_ends(self, const QueueJob* job) noexcept nogil
+    cdef int _patch(self, const QueueJob* job) noexcept nogil
     cdef int _keep_ends(self) noexcept nogil
     cdef int _trim(self, QueueJob* job) noexcept nogil
     cdef void _writer_loop(self) noexcept nogil

@@ -25,6 +25,7 @@ from cext.store.checkpoint cimport checkpoint_write
 from cext.store.consume_queue cimport CHUNK_UNITS, UNIT_BYTES, QueueEntry, unit_load
 from cext.store.queue_ends cimport EndsHeader, ends_write
 from cext.store.queue_files cimport name_of
+from cext.store.queue_repair cimport UNIT_NEW
 from cext.store.queue_scan cimport load_one, trim_files
 
 cdef extern from "unistd.h" nogil:
@@ -238,6 +239,32 @@ cdef class QueueWriter:
         self.files.last_errno = errno
         return Status.IO_ERROR
 
+    cdef int _patch(self, const QueueJob* job) noexcept nogil:
+        """Runs of new units, but for those that were trimmed since they were asked for."""
+        cdef const Repair* r = job.repair
+        cdef QueueName name = name_of(job.queue)
+        cdef int64_t per_file = self.files.entries_per_file
+        cdef int64_t at = 0, end
+        cdef int status
+        self.files.forget(job.queue.serial)     # the file may be gone, and another one is made
+        if job.queue.filed_at == 0:
+            return Status.OK
+        if job.queue.filed.min_offset > r.first:
+            at = job.queue.filed.min_offset - r.first
+        while at < r.count:
+            if r.marks[at] != UNIT_NEW:
+                at += 1
+                continue
+            end = at + 1
+            while end < r.count and r.marks[end] == UNIT_NEW and (r.first + end) % per_file != 0:
+                end += 1
+            status = self.files.write_block(&name, r.units + at * UNIT_BYTES, r.first + at,
+                                            end - at, job.queue.filed.min_offset)
+            if status != Status.OK:
+                return status
+            at = end
+        return Status.OK
+
     cdef int _trim(self, QueueJob* job) noexcept nogil:
         cdef QueueName name = name_of(job.queue)
         cdef QueueEnds ends = job.queue.filed
@@ -284,6 +311,8 @@ cdef class QueueWriter:
             self.file_units(job.queue, &job.ends)
         elif job.kind == JOB_ENDS or job.kind == JOB_PIN_ENDS:
             status = self._write_ends(job)
+        elif job.kind == JOB_PATCH:
+            status = self._patch(job)
         elif job.kind == JOB_KEEP_ENDS:
             status = self._keep_ends()
         job.status = status

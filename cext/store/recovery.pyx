@@ -143,11 +143,7 @@ cdef class Recovery:
     # ---- the queue files as they are
 
     def find_queues(self):
-        """Opens every queue that has a directory and looks where its units end."""
-        cdef Queue* queue
-        cdef QueueName name
-        cdef int64_t i
-        cdef int status
+        """Opens every queue that has a directory."""
         names = []
         for topic in sorted(os.listdir(self.queues.directory)):
             inner = os.path.join(self.queues.directory, topic)

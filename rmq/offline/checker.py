@@ -9,7 +9,8 @@
     both    every record that belongs into a queue has its unit
     index   headers, chains and slots of the key index; every entry leads to a record with that
             key; every key of a record is in (index_check.py)
-    small   checkpoint: the own part and its marks against the log
+    small   checkpoint: the own part and its marks against the log; queueEnds: its checksum, and
+            that the log has what it says of each queue's last unit
 
 Queue files lag behind the log by seconds while a broker runs or after it was killed: units missing
 at a queue's end are then only counted as `behind`. After a clean stop (no abort file, or `strict`)
@@ -27,6 +28,7 @@ from pathlib import Path
 
 from rmq.errors import ProtocolError
 from rmq.format.message import decode_properties, tags_code
+from rmq.format.queue_ends import decode_ends
 from rmq.format.store_files import (
     BLANK_UNIT,
     UNIT,
@@ -122,6 +124,7 @@ class Checker:
         for done, ((topic, queue_id), files) in enumerate(sorted(self.queues.items())):
             self.progress("consume queues", done, len(self.queues))
             self.check_units(topic, queue_id, files)
+        self.check_queue_ends()
         self.index.open(self.log_min, self.log_end, self.strict)
         for record in self.records():
             self.check_record_has_unit(record)
@@ -271,6 +274,28 @@ class Checker:
                 self.report.problem(path / f"{number * size:020d}", 0, "file is missing")
             self.queues[topic, queue_id] = QueueFiles(path, files, size)
 
+    def check_queue_ends(self) -> None:
+        """What rmq has noted of the ends of all queues (cext/store/queue_ends.pxd)."""
+        for path in (self.root / "queueEnds", self.root / "queueEnds.synced"):
+            if not path.exists():
+                continue
+            try:
+                ends = decode_ends(path.read_bytes())
+            except ValueError as error:
+                self.report.problem(path, 0, str(error))
+                continue
+            for (topic, queue_id), entry in ends.queues.items():
+                end = entry.last_physical + entry.last_size
+                if entry.min_offset == entry.end_offset or entry.last_size == BLANK_UNIT[1]:
+                    continue
+                if entry.last_physical < self.log_min or end > self.log_end:
+                    continue  # trimmed; or the log lost its end, and nobody believes the file
+                self.report.count("queue_ends")
+                what = self.compare_place(topic, queue_id, entry.end_offset - 1,
+                                          entry.last_physical, entry.last_size)  # fmt: skip
+                if what:
+                    self.report.problem(path, 0, f"{topic.decode()}/{queue_id}: {what}")
+
     def check_units(self, topic: bytes, queue_id: int, files: QueueFiles) -> None:
         previous, seen = -1, False
         gap = -1  # first offset without a unit
@@ -318,6 +343,14 @@ class Checker:
     def compare(self, topic: bytes, queue_id: int, offset: int, unit: tuple[int, int, int]) -> str:
         """What is wrong about a unit that points into the log; "" when nothing is."""
         physical, size, code = unit
+        what = self.compare_place(topic, queue_id, offset, physical, size)
+        if what or topic in TIMES_TOPICS:
+            return what
+        due = _tags_code(self.record(physical).properties)
+        return "" if code == due else f"unit of offset {offset}: tag code {code}, {due} due"
+
+    def compare_place(self, topic: bytes, queue_id: int, offset: int, physical: int,
+                      size: int) -> str:  # fmt: skip
         head = f"unit of offset {offset}: {physical}+{size}, but the log has "
         try:
             record = self.record(physical)
@@ -328,8 +361,6 @@ class Checker:
             return f"{head}{name}/{record.queue_id} offset {record.queue_offset} there"
         if record.size != size:
             return f"{head}{record.size} bytes there"
-        if topic not in TIMES_TOPICS and code != _tags_code(record.properties):
-            return f"unit of offset {offset}: tag code {code}, {_tags_code(record.properties)} due"
         return ""
 
     def check_record_has_unit(self, record: Record) -> None:

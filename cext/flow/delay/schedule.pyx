@@ -334,6 +334,11 @@ cdef int deliver_record(ShardState s, int32_t level, int64_t offset, const Queue
     cdef Appended appended
     cdef int status = record_parse(at, entry.size, entry.physical_offset, not checked, &view)
     if status != OK or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset:
+        queue = level_queue(s, level)
+        if queue != NULL and s.queues.mend(queue, offset) == ABSENT:
+            if s.schedule.fetch_state == FETCH_READY and s.schedule.fetch_level == level:
+                fetch_release(s)
+            return NOT_READY
         s.counters.corrupt_records += 1
         return drop(s, level, offset, entry, b"its record is damaged")
     status = find_target(s, level, offset, entry, &view, &topic, &queue)
@@ -411,6 +416,8 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
                     return
             if status == OK:
                 status = deliver_record(s, i, level.next_offset, &entries[n], at, checked)
+            elif s.queues.mend(queue, level.next_offset) == ABSENT:
+                status = NOT_READY
             else:
                 status = drop(s, i, level.next_offset, &entries[n], b"its record cannot be read")
             if status < 0:

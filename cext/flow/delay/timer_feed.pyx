@@ -2,7 +2,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
 
-from cext.base.status cimport ABSENT, NOT_FOUND, NOT_READY, OK
+from cext.base.byteorder cimport load_i64, load_u32
+from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK
 from cext.flow.replying cimport tell_event
 from cext.flow.delay.timer cimport (
     CLOCK_STEADY,
@@ -127,6 +128,13 @@ cdef void feed_one(ShardState s, const QueueEntry* of_queue, int64_t queue_offse
         push(s, CLOCK_STEADY, &entry, queue_offset)
 
 
+cdef inline bint is_record_of(const uint8_t* at, const QueueEntry* entry,
+                              int64_t queue_offset) noexcept nogil:
+    """What lies where the queue says is the record that says the same."""
+    return (load_u32(at) == <uint32_t> entry.size and load_i64(at + 20) == queue_offset
+            and load_i64(at + 28) == entry.physical_offset)
+
+
 cdef void fetch(ShardState s, const QueueEntry* entries, int32_t count) noexcept nogil:
     cdef int64_t offsets[FETCH_RECORDS]
     cdef int32_t sizes[FETCH_RECORDS]
@@ -182,8 +190,12 @@ cdef bint timer_feed(ShardState s) noexcept nogil:
                 if status == NOT_READY:
                     fetch(s, &entries[n], count - n)
                     return False
+                if status == OK and not is_record_of(at, &entries[n], x.fed):
+                    status = CORRUPT
                 if status == OK:
                     feed_one(s, &entries[n], x.fed, at, checked)
+                elif status != NOT_FOUND and s.queues.mend(queue, x.fed) == ABSENT:
+                    return False            # looked at again when it is made anew
                 elif status != NOT_FOUND:
                     x.dropped += 1
                     tell_event(s, NULL, b"the record of a timed message cannot be read: passed")

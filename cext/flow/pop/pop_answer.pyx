@@ -312,6 +312,11 @@ cdef void look_into(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* 
         p.absent_queue = queue.queue_id
         p.absent_offset = found.absent_offset if found.absent_offset >= 0 else found.next_offset
         found.next_offset = p.absent_offset
+    elif (found.corrupt_offset >= 0 or status < 0) and s.queues.mend(
+            queue, found.corrupt_offset if found.corrupt_offset >= 0
+            else found.next_offset) == ABSENT:
+        p.rest += queue.max_offset - found.next_offset      # made anew; then who waits is woken
+        return
     elif found.corrupt_offset >= 0 or status < 0:
         pass_damage(s, job, topic, queue.queue_id, found.next_offset, &found)
         p.unfinished = job.pop.kind == POP

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 
 from cext.base.atomics cimport load_acquire_i32
-from cext.base.status cimport ABSENT, NOT_READY, OK
+from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK
 from cext.flow.log.append cimport (
     Appended,
     Message,
@@ -138,6 +138,10 @@ cdef int find_record(ShardState s, Queue* queue, int64_t offset, RecordView* vie
         return NOT_READY
     if status == OK:
         status = record_parse(at, entry.size, entry.physical_offset, False, view)
+        if status == OK and view.queue_offset != offset:
+            status = CORRUPT
+    if status != OK and status != NOT_FOUND and s.queues.mend(queue, offset) == ABSENT:
+        return NOT_READY
     return status
 
 

@@ -48,7 +48,7 @@ from cext.flow.control.rpc_times cimport rpc_record
 from cext.flow.delay.schedule cimport schedule_read_done
 from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
 from cext.flow.tables.topic_table cimport PERM_READ, Topic, topic_queue
-from cext.memory.buffer_pool cimport buffer_pool_take
+from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO, UNREAD_UNSENT
@@ -69,6 +69,8 @@ cdef enum:
     ENTRIES_AT_ONCE = 64
     ENTRY_READS_MAX = 8             # fetches of queue entries before a pull is given up
     UNSENT_MAX = 1048576            # queued bytes of one connection before its pulls wait
+    MEND_LOOK_MS = 1000             # how often a pull looks whether its queue is mended
+    MEND_WAIT_MS = 5000             # so long at most: clients wait for 10 s and more
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -297,8 +299,27 @@ cdef void answer_found(ShardState s, PullJob* job, Found* found) noexcept nogil:
     free_job(s, job)
 
 
+cdef bint is_mended(ShardState s, PullJob* job, int64_t offset) noexcept nogil:
+    """What is damaged is made anew from the log: the pull is held meanwhile, but not for ever."""
+    cdef Queue* queue = NULL if job.topic.removed else topic_queue(job.topic, s.queues,
+                                                                   job.queue_id)
+    if queue == NULL or s.queues.mend(queue, offset) != ABSENT:
+        return False
+    if job.read_buffer != NULL:
+        buffer_pool_release(&s.net.jumbo_pool, job.read_buffer)
+        job.read_buffer = NULL
+    if s.stopping or s.now_ms - job.arrived_ms >= MEND_WAIT_MS:
+        answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"QUEUE_IS_MENDED", job.offset)
+        return True
+    job.deadline_ms = min(s.now_ms + MEND_LOOK_MS, job.arrived_ms + MEND_WAIT_MS)
+    hold(s, job, queue)
+    return True
+
+
 cdef void answer_damage(ShardState s, PullJob* job, Found* found) noexcept nogil:
     cdef char remark[256]
+    if is_mended(s, job, found.corrupt_offset):
+        return
     s.counters.corrupt_records += 1
     if found.corrupt_physical < 0:
         snprintf(remark, sizeof(remark), b"the consume queue of topic %.100s queue %d cannot be "
@@ -461,6 +482,7 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
         elif found.corrupt_offset >= 0:
             answer_damage(s, job, &found)
         elif status < 0:
+            job.offset = found.next_offset      # what lies before did not pass the filter
             answer_unreadable(s, job)
         else:
             answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE",

@@ -125,8 +125,10 @@ cdef int read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexc
     if (status != OK
             or record_parse(at, entry.size, entry.physical_offset, not checked, view) != OK
             or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset
-            or view.topic_bytes != 24 or memcmp(view.topic, b"RMQ_SYS_TRANS_HALF_TOPIC", 24) != 0
-            or scan_properties(view.properties, view.properties_bytes, &half.found) != OK):
+            or view.topic_bytes != 24
+            or memcmp(view.topic, b"RMQ_SYS_TRANS_HALF_TOPIC", 24) != 0):
+        return AWAY if s.queues.mend(queue, offset) == ABSENT else CONTROLS
+    if (scan_properties(view.properties, view.properties_bytes, &half.found) != OK):
         return CONTROLS
     half.times = number_of(view, b"TRANSACTION_CHECK_TIMES", 0)
     if (half.found.producer_group.bytes != NULL and half.found.real_topic.bytes != NULL

@@ -1,0 +1,321 @@
+"""Goal: whatever happens to a consume-queue file, the log being whole, every message is readable at
+its offset, no offset is given twice, and a line of the log names file and place.
+
+Method: a broker process fills queues and is stopped, killed, or goes on; their files are damaged;
+all is read and one more message is sent. First the ways a disk usually does it, by name; then
+random rounds (2 as a rule, RMQ_BIT_ROT_ROUNDS for more: `make bit-rot`), which print their seed.
+Known gap: the tag code of a unit is checked by nothing but `rmq store check`.
+"""
+
+import asyncio
+import os
+import random
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.broker_client import BrokerClient
+from support.broker_process import BrokerProcess, broker_process
+from support.waiting import until
+
+from rmq.format.message import decode_messages
+from rmq.offline.checker import check_store
+
+COUNT, UNIT, PAGE = 1000, 20, 4096
+PER_FILE = 20_000
+SETTINGS = ["--set", f"mappedFileSizeConsumeQueue={PER_FILE * UNIT}",
+            "--set", f"mappedFileSizeCommitLog={8 << 20}"]  # fmt: skip
+EVERYTHING = {"sysFlag": 4, "subscription": "*", "expressionType": "TAG"}
+TOPIC = "damaged"
+ROUNDS = int(os.environ.get("RMQ_BIT_ROT_ROUNDS", "2"))
+
+
+def body(number: int) -> bytes:
+    return f"message {number:06d} ".encode() * 2
+
+
+def queue_file(directory: Path, number: int = 0, topic: str = TOPIC) -> Path:
+    folder = directory / "store" / "consumequeue" / topic / "0"
+    return folder / f"{number * PER_FILE * UNIT:020d}"
+
+
+def with_client(broker: BrokerProcess, work: Callable[[BrokerClient], Awaitable[Any]]) -> None:
+    async def run() -> None:
+        async with BrokerClient(broker.port) as client:
+            await work(client)
+
+    asyncio.run(run())
+
+
+async def fill(client: BrokerClient, first: int, count: int, topic: str = TOPIC) -> None:
+    """Messages `first` .. in queue 0, and others between them in another topic."""
+    if first == 0:
+        assert (await client.send(topic, body(0))).fields["queueOffset"] == "0"
+        assert (await client.send("others", b"x")).code == 0
+        first, count = 1, count - 1
+    sent = []
+    for number in range(first, first + count):
+        sent.append((number, client.post_send(topic, body(number))))
+        if number % 3 == 0:
+            sent.append((-1, client.post_send("others", b"between", number % 4)))
+    for number, opaque in sent:
+        reply = await client.reply(opaque)
+        assert reply.code == 0, reply.remark
+        assert number < 0 or reply.fields["queueOffset"] == str(number)
+
+
+async def read_all(client: BrokerClient, count: int, topic: str = TOPIC, step: int = 32) -> None:
+    """Every message at its offset: from the front, and some by themselves."""
+    at = 0
+    while at < count:
+        reply = await client.pull("g", topic, offset=at, maxMsgNums=step, **EVERYTHING)
+        assert reply.code in (0, 20), f"offset {at}: {reply.code} {reply.remark}"
+        found = list(decode_messages(reply.body))
+        assert [m.body for m in found] == [body(n) for n in range(at, at + len(found))]
+        assert [m.queue_offset for m in found] == list(range(at, at + len(found)))
+        assert int(reply.fields["nextBeginOffset"]) == at + len(found), "something was passed"
+        at += len(found)
+    assert at == count
+
+
+async def read_at(client: BrokerClient, number: int, topic: str = TOPIC) -> None:
+    code = 20
+    while code == 20:  # it is being mended for longer than a pull waits
+        reply = await client.pull("g", topic, offset=number, maxMsgNums=1, **EVERYTHING)
+        code = reply.code
+    assert code == 0, f"offset {number}: {reply.remark}"
+    (message,) = decode_messages(reply.body)
+    assert (message.body, message.queue_offset) == (body(number), number)
+
+
+def zero(path: Path, start: int, length: int = PAGE) -> None:
+    put(path, start, bytes(length))
+
+
+def put(path: Path, start: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(data)
+
+
+def flip(path: Path, byte: int, bit: int) -> None:
+    with path.open("rb") as file:
+        file.seek(byte)
+        value = file.read(1)[0]
+    put(path, byte, bytes([value ^ 1 << bit]))
+
+
+EXAMPLES: dict[str, Callable[[Path], None]] = {
+    "first page zeroed": lambda path: zero(path, 0),
+    "tail page zeroed": lambda path: zero(path, COUNT * UNIT // PAGE * PAGE),
+    "cut at 10,000 bytes": lambda path: os.truncate(path, 10_000),
+    "middle page zeroed": lambda path: zero(path, 2 * PAGE),
+    "flipped bit in a position": lambda path: flip(path, 500 * UNIT + 6, 3),
+    "flipped bit in a size": lambda path: flip(path, 500 * UNIT + 10, 2),
+    "flipped sign": lambda path: flip(path, 500 * UNIT, 7),
+    "last unit flipped": lambda path: flip(path, 999 * UNIT + 7, 3),
+    "deleted": lambda path: path.unlink(),
+    "directory deleted": lambda path: shutil.rmtree(path.parent.parent),
+    "longer": lambda path: put(path, PER_FILE * UNIT, b"\x01" * 1000),
+    "garbage behind the end": lambda path: put(path, COUNT * UNIT + 60, b"\x07" * 2 * PAGE),
+}
+# What was not part of the queue's units needs no word.
+QUIET = {"garbage behind the end"}
+
+
+def topic_of(example: str) -> str:
+    return example.replace(" ", "-").replace(",", "")
+
+
+def spoil_all(directory: Path) -> None:
+    for example, damage in EXAMPLES.items():
+        path = queue_file(directory, topic=topic_of(example))
+        if path.exists():  # killed before it was made: nothing to damage
+            damage(path)
+
+
+async def fill_all(client: BrokerClient) -> None:
+    for example in EXAMPLES:
+        await fill(client, 0, COUNT, topic_of(example))
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed", "killed at once"])
+def test_a_damaged_queue_file_costs_no_message_and_no_offset(tmp_path: Path, how: str) -> None:
+    """One topic for each example. Killed: when all units are in the files, or at once after the last
+    answer. Above queueEnds' log offset all is made anew unseen, so then nothing need be told."""
+    with broker_process(tmp_path, SETTINGS) as broker:
+        with_client(broker, fill_all)
+        if how == "killed":
+            wait_for_files(tmp_path, {topic_of(example): COUNT for example in EXAMPLES})
+        if how == "stopped":
+            assert broker.stop() == 0
+        else:
+            broker.process.kill()
+            broker.process.wait()
+    spoil_all(tmp_path)
+    (tmp_path / "broker.txt").unlink()
+    with broker_process(tmp_path, SETTINGS) as broker:
+
+        async def look(client: BrokerClient) -> None:
+            for example in EXAMPLES:
+                topic = topic_of(example)
+                await read_at(client, 500, topic)
+                await read_all(client, COUNT, topic)
+                sent = await client.send(topic, body(COUNT))
+                assert sent.fields["queueOffset"] == str(COUNT), example
+                await read_all(client, COUNT + 1, topic)
+
+        with_client(broker, look)
+        for example in EXAMPLES if how == "stopped" else ():
+            folder = queue_file(tmp_path, topic=topic_of(example)).parent
+            assert (f"{folder}" in broker.log()) != (example in QUIET), example
+        assert broker.stop() == 0
+    assert check_store(tmp_path / "store", strict=True).problems == []
+
+
+def is_written(path: Path, unit: int) -> bool:
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        file.seek(unit * UNIT)
+        return file.read(12) > bytes(12)
+
+
+def test_damage_while_serving_is_mended_and_the_pull_goes_on(tmp_path: Path) -> None:
+    """The queues' units are in files alone: a restart before made it so."""
+    with broker_process(tmp_path, SETTINGS) as broker:
+        with_client(broker, fill_all)
+        assert broker.stop() == 0
+    with broker_process(tmp_path, SETTINGS) as broker:
+        spoil_all(tmp_path)
+
+        async def look(client: BrokerClient) -> None:
+            for example in EXAMPLES:
+                topic = topic_of(example)
+                await read_at(client, 500, topic)
+                await read_all(client, COUNT, topic)
+                await fill(client, COUNT, 100, topic)
+                await read_all(client, COUNT + 100, topic)
+
+        with_client(broker, look)
+        for example in EXAMPLES:
+            path = queue_file(tmp_path, topic=topic_of(example))
+            # What is behind the length, or the end, is not read.
+            assert (f"{path}:" in broker.log()) != (example in (*QUIET, "longer")), example
+        assert "made anew" in broker.log()
+        broker.process.kill()
+        broker.process.wait()
+    with broker_process(tmp_path, SETTINGS) as broker:
+
+        async def look_again(client: BrokerClient) -> None:
+            for example in EXAMPLES:
+                await read_all(client, COUNT + 100, topic_of(example))
+
+        with_client(broker, look_again)
+        assert broker.stop() == 0
+    assert check_store(tmp_path / "store", strict=True).problems == []
+
+
+# ---- random rounds
+
+
+def damage_once(path: Path, units: int, dice: random.Random) -> str:
+    """Something that happens to a file of which `units` are in use; what it was."""
+    kind = dice.choice(["zero page", "flipped bits", "cut", "garbage page", "deleted", "appended",
+                        "extra-long", "swapped pages", "old page"])  # fmt: skip
+    used = max(units * UNIT, 1)
+    page = dice.randrange(used) // PAGE * PAGE
+    if not path.exists():
+        return "already deleted"
+    if kind == "zero page":
+        zero(path, page)
+    elif kind == "flipped bits":
+        for _ in range(dice.randint(1, 40)):
+            unit = dice.randrange(max(units, 1))
+            byte = dice.randrange(12)  # of the tag code nothing else knows
+            if (unit + 1) * UNIT <= path.stat().st_size:
+                flip(path, unit * UNIT + byte, dice.randrange(8))
+    elif kind == "cut":
+        os.truncate(path, dice.randrange(used))
+    elif kind == "garbage page":
+        put(path, page, dice.randbytes(PAGE))
+    elif kind == "deleted":
+        path.unlink()
+    elif kind == "appended":
+        put(path, units * UNIT, dice.randbytes(dice.randint(1, 3 * PAGE)))
+    elif kind == "extra-long":
+        put(path, PER_FILE * UNIT, dice.randbytes(dice.randint(1, 2 * PAGE)))
+    else:
+        with path.open("rb") as file:
+            file.seek(dice.randrange(used) // PAGE * PAGE)
+            data = file.read(PAGE)
+        put(path, page, data)
+    return f"{kind} at {page}"
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_bit_rot_of_queue_files(tmp_path: Path, number: int) -> None:
+    seed = int(os.environ.get("RMQ_BIT_ROT_SEED", random.SystemRandom().randrange(1 << 32)))
+    dice = random.Random(seed + number)
+    counts = {f"rot-{n}": 0 for n in range(3)}
+    told = [f"seed {seed} + {number}"]
+    print(told[0])
+    options = [*SETTINGS]
+
+    async def grow(client: BrokerClient) -> None:
+        for topic in counts:
+            more = dice.choice([1, 200, 700, 1500])
+            await fill(client, counts[topic], more, topic)
+            counts[topic] += more
+
+    async def look(client: BrokerClient) -> None:
+        for topic in dice.sample(list(counts), len(counts)):
+            if counts[topic]:
+                await read_at(client, dice.randrange(counts[topic]), topic)
+                await read_all(client, counts[topic], topic, dice.choice([1, 7, 32]) if
+                               counts[topic] < 300 else 32)  # fmt: skip
+
+    def spoil() -> None:
+        for topic in dice.sample(list(counts), dice.randint(1, len(counts))):
+            for _ in range(dice.randint(1, 3)):
+                path = queue_file(tmp_path, topic=topic)
+                told.append(f"{topic}: {damage_once(path, counts[topic], dice)}")
+
+    try:
+        for how in dice.sample(["stop", "kill", "serve", "stop", "serve", "kill"], 4):
+            with broker_process(tmp_path, options) as broker:
+                with_client(broker, look)
+                if how == "serve":
+                    told.append("while serving:")
+                    spoil()
+                    with_client(broker, look)
+                with_client(broker, grow)
+                with_client(broker, look)
+                if how == "kill":
+                    if dice.random() < 0.5:
+                        wait_for_files(tmp_path, counts)
+                    broker.process.kill()
+                    broker.process.wait()
+                else:
+                    assert broker.stop() == 0
+            if how != "serve":
+                told.append(f"after {how}:")
+                spoil()
+        with broker_process(tmp_path, options) as broker:
+            with_client(broker, look)
+            assert broker.stop() == 0
+        assert check_store(tmp_path / "store", strict=True).problems == []
+    except AssertionError as error:
+        raise AssertionError("\n".join([*told, str(error)])) from error
+
+
+def wait_for_files(directory: Path, counts: dict[str, int]) -> None:
+    async def wait() -> None:
+        for topic, count in counts.items():
+            await until(
+                lambda t=topic, n=count: is_written(queue_file(directory, topic=t), n - 1), 60
+            )
+
+    asyncio.run(wait())
