@@ -4,7 +4,8 @@
                  -> stored in that topic, unless storeReplyMessageEnable=false
                  -> 326 to the newest connection of that client, with PUSH_REPLY_TIME
     its answer   -> the answer to 324 / 325: code 0, or 1 with the reason; msgId, queueId and
-                 queueOffset are the stored message's, "0" and 0 when it is not stored
+                 queueOffset are the stored message's, "0" and 0 when it is not stored;
+                 code 0 leaves when the stored message is safe (promise.pxd)
     none         after PUSH_MS, or when the producer's connection closes: 1 with the reason
 
 At most PUSHES_MAX are under way; one more is answered SYSTEM_BUSY. The opaque of a 326 names its

@@ -8,7 +8,7 @@ Dead letters, and sends that clients make themselves when 36 fails: dead_letter.
 
 The copy has the body, tags, keys, flag and born fields of the source. RETRY_TOPIC names its first
 topic, ORIGIN_MESSAGE_ID its first id; WAIT is false, DELAY the level (0 among the dead letters).
-The answer leaves when the copy is written: a killed broker has it, still waiting or delivered.
+The answer leaves when the copy is safe (promise.pxd): the broker has it, waiting or delivered.
 
 A record that is not in memory is fetched first (asked.pxd). A group or topic that is not there: the
 frame goes to control, which makes it and gives the frame back.

@@ -17,6 +17,8 @@ A half record that is not in memory is fetched first (asked.pxd). A topic that i
 frame goes to control, which makes it and gives the frame back. A half message that was stored anew
 for a check back is found by its old place too (open_halves.pxd).
 
+Who asks two-way is answered when the end and its op entry are safe (promise.pxd), also of what was
+ended before; a rollback that the log does not take is refused and leaves the transaction open.
 Producers end transactions one-way and hear no refusal: an end that the log cannot take at the
 moment is tried again (postponed.pxd).
 """
