@@ -31,7 +31,7 @@ ROUNDS = 6
 OPTIONS = ("--set", "recallMessageEnable=true")  # what the broker needs
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02"
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
-LOCKED = "locked"  # a topic whose queues are locked one after the other
+LOCKED, LOCKS = "locked", 256  # a topic whose queues are locked one after the other
 COMMIT, ROLLBACK = 8, 12
 
 Post = Callable[["World"], Awaitable[int]]
@@ -49,6 +49,8 @@ class World:
         self.handles: list[str] = []
         self.popped: list[Popped] = []
         self.ordered: list[Popped] = []
+        self.gone = list(range(ROUNDS))  # of topics and groups to be deleted
+        self.locked = list(range(ROUNDS))  # queues that "holder" has
         self.pushes = 0  # replies that the producer has taken
         self.stored: Command  # the answer to a send
 
@@ -68,11 +70,16 @@ class World:
             assert (await client.call(30, topic="t", queueId=0)).code == 0
 
     async def make(self) -> None:
-        for topic, queues in (("t", 4), ("p", 1), (LOCKED, 64)):
+        for topic, queues in (("t", 4), ("p", 1), (LOCKED, LOCKS)):
             await self.well(17, **topic_fields(topic, queues))
         for number in range(ROUNDS):
             await self.well(17, **topic_fields(f"gone{number}", 1))
-            await self.well(200, fastjson.dumps({"groupName": f"gone{number}"}))
+            for clean in ("", "-clean"):
+                group = f"gone{clean}{number}"
+                await self.well(200, fastjson.dumps({"groupName": group}))
+                await self.well(15, consumerGroup=group, topic=f"gone{number}", queueId=0,
+                                commitOffset=0)  # fmt: skip
+            await self.well(41, lock_body("holder", number))
         assert (await self.consumer.heartbeat("g", "t")).code == 0
         producer = {"clientID": self.producer.client_id, "consumerDataSet": [],
                     "producerDataSet": [{"groupName": "P"}]}  # fmt: skip
@@ -260,6 +267,19 @@ async def ack_in_order(w: World) -> int:
     return w.tool.post(200051, **ack_fields("og", w.ordered.pop(0)))
 
 
+def lock_body(client: str, queue_id: int) -> bytes:
+    queue = {"brokerName": "broker-a", "topic": LOCKED, "queueId": queue_id}
+    return fastjson.dumps({"clientId": client, "consumerGroup": "lockers", "mqSet": [queue]})
+
+
+async def lock(w: World) -> int:
+    return w.tool.post(41, lock_body("locker", LOCKS - 1 - next(w.numbers) % (LOCKS // 2)))
+
+
+async def unlock(w: World) -> int:
+    return w.tool.post(42, lock_body("holder", w.locked.pop()))
+
+
 async def change_in_order(w: World) -> int:
     return w.tool.post(200053, **ack_fields("og", w.ordered[-1]), invisibleTime=7_200_000)
 
@@ -272,14 +292,6 @@ def pull(code: int) -> Post:
 def pop_case(code: int, group: str | Callable[[int], str], **fields: Any) -> Post:
     return ask(code, **{**pop_fields("", "p", invisibleTime=3_600_000), "consumerGroup": group,
                         **fields})  # fmt: skip
-
-
-def queues(code: int) -> Post:
-    def body(number: int) -> dict[str, Any]:
-        queue = {"brokerName": "broker-a", "topic": LOCKED, "queueId": number % 64}
-        return {"clientId": f"c{number}", "consumerGroup": f"lockers{number}", "mqSet": [queue]}
-
-    return ask(code, body)
 
 
 def viewed(code: int, **fields: Any) -> Post:
@@ -347,16 +359,17 @@ CASES: dict[tuple[int, str], tuple[Post, int | None]] = {
     (17, ""): (ask(17, **{**topic_fields(""), "topic": lambda n: f"new{n}"}), 0),
     (18, ""): (ask(18, lambda n: {"topicConfigList": [
         {"topicName": f"many{n}", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}]}), 0),
-    (215, ""): (viewed(215, topic=lambda w: f"gone{next(w.numbers) % ROUNDS}"), 0),
+    (215, ""): (viewed(215, topic=lambda w: f"gone{w.gone.pop()}"), 0),
     (200, ""): (ask(200, lambda n: {"groupName": f"new{n}"}), 0),
     (225, ""): (ask(225, lambda n: {"groupConfigList": [{"groupName": f"many{n}"}]}), 0),
-    (207, ""): (viewed(207, groupName=lambda w: f"gone{next(w.numbers) % ROUNDS}",
-                       cleanOffset=True), 0),
+    (207, ""): (viewed(207, groupName=lambda w: f"gone{w.gone.pop()}"), 0),
+    (207, "cleanOffset=true"): (viewed(207, groupName=lambda w: f"gone-clean{w.gone.pop()}",
+                                       cleanOffset=True), 0),
     (353, ""): (ask(353, group=lambda n: f"forbidden{n}", topic="t", readable=False), 0),
     (401, ""): (ask(401, lambda n: {"topic": "t", "consumerGroup": "g", "mode": "PULL",
                                     "popShareQueueNum": n}), 0),
-    (41, ""): (queues(41), 0),
-    (42, ""): (queues(42), 0),
+    (41, ""): (lock, 0),
+    (42, ""): (unlock, 0),
     (25, ""): (ask(25, b"fileReservedTime=71"), 0),
     (34, ""): (heartbeat(lambda _: "g"), 0),
     (34, "a new group"): (heartbeat(lambda n: f"fresh{n}"), 0),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from support.source_tree import ROOT
 
 PAGE = ROOT / "docs" / "promises.md"
-WORDS = ("durable", "written", "file", "memory", "read")
+WORDS = ("durable", "written", "file", "offsets", "memory", "read")
 ROW = re.compile(r"\| \d+ \|")
 
 
