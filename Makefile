@@ -13,6 +13,8 @@ MAKEFLAGS += --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TOOLS := $(VENV)/.tools
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
@@ -41,63 +43,74 @@ $(BIN)/python:
 	@PYTHON='$(PYTHON)' tools/need.sh python venv
 	$(PYTHON) -m venv $(VENV)
 
-# The package itself is installed once; later only changed modules are compiled, in place.
+# What a broker runs on, and what compiles it. The package itself is installed once; its modules are
+# compiled in place, those that have changed.
 $(INSTALLED): $(BIN)/python pyproject.toml
 	@PYTHON='$(PYTHON)' tools/need.sh gcc headers
-	$(BIN)/pip install --quiet --disable-pip-version-check 'setuptools>=77' 'Cython>=3.3,<4'
-	@$(MAKE) compile
-	@RMQ_BUILD=none $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[dev,tables]'
+	@echo 'installing what a broker needs'
+	@$(PIP) 'setuptools>=77' 'Cython>=3.3,<4'
+	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[tables]'
+	@touch $@
+
+# What tests, benches and linters need besides: Spark is most of it.
+.PHONY: tools
+tools: $(BUILT) $(TOOLS)
+$(TOOLS): $(INSTALLED)
+	@echo 'installing what tests and linters need (0.8 GB, most of it Spark)'
+	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[dev]'
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(SOURCES)
 	@$(MAKE) compile
 	@touch $@
 
-# Anything gcc or Cython has to say ends the build; the log keeps the commands.
+# One line for each module, and the log keeps the commands. Anything gcc or Cython has to say ends
+# the build.
 .PHONY: compile
 compile:
 	@mkdir -p build
 	@echo 'compiling changed modules (log: $(LOG))'
-	@RMQ_BUILD=release $(BIN)/python setup.py build_ext >$(LOG) 2>&1 || { tail -n 60 $(LOG); exit 1; }
+	@RMQ_BUILD=release RMQ_PROGRESS=3 $(BIN)/python setup.py build_ext 3>&1 >$(LOG) 2>&1 \
+		|| { tail -n 60 $(LOG); exit 1; }
 	@$(BIN)/python tools/check_build_log.py $(LOG)
 
 run: build
 	@$(BIN)/rmq standalone --store store
 
-test: build
+test: tools
 	@tools/need.sh java17
 	$(BIN)/python -m pytest -m 'not compat and not slow' $(AT_ONCE) $(PYTEST_ARGS)
 
-test-compat: build
+test-compat: tools
 	@tools/need.sh jdk maven go
 	$(BIN)/python -m pytest -m 'compat' $(PYTEST_ARGS)
 
-test-slow: build
+test-slow: tools
 	$(BIN)/python -m pytest -m 'slow and not compat' --timeout 3600 --deselect tests/fault/test_soak.py --deselect tests/fault/test_power_cuts.py $(PYTEST_ARGS)
 
-soak: build
+soak: tools
 	$(BIN)/python -m pytest -m slow -s tests/fault/test_soak.py $(PYTEST_ARGS)
 
-races: build
+races: tools
 	RMQ_RACE_ROUNDS=$${RMQ_RACE_ROUNDS:-500} $(BIN)/python -m pytest -s tests/process/test_topic_races.py $(PYTEST_ARGS)
 
-power-cuts: build
+power-cuts: tools
 	$(BIN)/python -m pytest -m slow -s -rs tests/fault/test_power_cuts.py $(PYTEST_ARGS)
 
-bench: build
+bench: tools
 	$(BIN)/python bench/run.py
 
-bench-spark: build
+bench-spark: tools
 	@tools/need.sh java17 maven
 	$(BIN)/python bench/spark.py
 
-bench-client: build
+bench-client: tools
 	@tools/need.sh jdk maven
-	@RMQ_BUILD=none $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[peers]'
+	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[peers]'
 	$(BIN)/python bench/client.py
 
 # All three are run, whatever the first one says. cython-lint looks for pycodestyle on the PATH.
-lint: build
+lint: tools
 	@export PATH="$(CURDIR)/$(BIN):$$PATH"; failed=0; \
 	for check in 'ruff check --output-format concise .' mypy 'cython-lint cext'; do \
 		echo "$$check"; $$check || failed=1; \
@@ -109,7 +122,7 @@ lint: build
 ASAN := build/asan
 REPORTS := $(CURDIR)/$(ASAN)/reports
 DEBUG_TESTS ?= tests/unit tests/contract tests/fault tests/process
-debug: build
+debug: tools
 	@$(BIN)/python tools/mirror_tree.py . $(ASAN)
 	@echo 'compiling with AddressSanitizer and UBSan (log: $(ASAN)/build.log)'
 	@cd $(ASAN) && RMQ_BUILD=asan $(CURDIR)/$(BIN)/python setup.py build_ext >build.log 2>&1 \

@@ -2,7 +2,11 @@
 
 import ast
 import importlib
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +76,78 @@ def test_every_module_is_compiled_and_imports(path: Path) -> None:
     module = importlib.import_module(name_of(path))
     assert module.__file__ is not None
     assert module.__file__.endswith(".so")
+
+
+LOW = "\ncdef int seven() noexcept nogil:\n    return SEVEN\n"
+
+
+@pytest.fixture
+def small_tree(tmp_path: Path) -> Path:
+    """Our setup.py with two modules of its own, one of which uses the other."""
+    texts = {
+        "rmq/__init__.py": '__version__ = "0.0.1"\n',
+        "cext/__init__.py": "",
+        "cext/c/seven.h": "#define SEVEN 7\n",
+        "cext/low.pxd": "cdef int seven() noexcept nogil\n",
+        "cext/low.pyx": f"cdef extern from 'seven.h' nogil:\n    int SEVEN\n{LOW}",
+        "cext/high.pyx": "from cext.low cimport seven\n\ndef value() -> int:\n    return seven()\n",
+    }  # fmt: skip
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def build(tree: Path) -> tuple[int, list[str], str]:
+    """(exit code, lines of progress, everything else that was said)"""
+    log = tree / "log"
+    with log.open("w") as said:
+        done = subprocess.run(
+            f"exec {sys.executable} setup.py build_ext 3>&1 >&2",
+            shell=True, cwd=tree, stdout=subprocess.PIPE, stderr=said, text=True,
+            env={**os.environ, "RMQ_PROGRESS": "3", "RMQ_JOBS": "2"},
+        )  # fmt: skip
+    return done.returncode, done.stdout.splitlines(), log.read_text()
+
+
+def test_progress_names_each_module_that_is_compiled_and_no_other(small_tree: Path) -> None:
+    code, progress, log = build(small_tree)
+    assert code == 0, log
+    assert sorted(line.split("] ")[1] for line in progress) == ["cext/high", "cext/low"]
+    assert [line.split("] ")[0] for line in progress] == ["[1/2", "[2/2"]
+    asked = [sys.executable, "-c", "import cext.high; print(cext.high.value())"]
+    assert subprocess.check_output(asked, cwd=small_tree, text=True) == "7\n"
+    assert build(small_tree)[:2] == (0, [])
+    (small_tree / "cext/low.pxd").write_text("# moved\ncdef int seven() noexcept nogil\n")
+    code, progress, log = build(small_tree)
+    assert (code, len(progress)) == (0, 2), f"both use what has changed\n{log}"
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [("def f(:\n", "low.pyx:1"), (f"cdef extern from 'no.h' nogil:\n    int SEVEN\n{LOW}", "no.h")],
+)
+def test_a_module_that_does_not_compile_ends_the_build(
+    small_tree: Path, broken: str, said: str
+) -> None:
+    (small_tree / "cext/low.pyx").write_text(broken)
+    code, progress, log = build(small_tree)
+    assert code != 0
+    assert said in log
+    assert not any("cext/low" in line for line in progress)
+
+
+@pytest.mark.parametrize(("target", "extras"), [("run", False), ("test", True), ("lint", True)])
+def test_a_broker_is_started_without_what_only_tests_need(
+    tmp_path: Path, target: str, extras: bool
+) -> None:
+    """On a machine where nothing is installed yet, as make would do it."""
+    told = subprocess.run(
+        ["make", "--dry-run", "--always-make", target, f"VENV={tmp_path}/none", "PYTHON=true"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert ("[dev" in told.stdout) == extras
+    assert re.search(r"pip install .* -e \.$", told.stdout, re.MULTILINE)
+    assert "setup.py build_ext" in told.stdout
