@@ -48,7 +48,7 @@ from cext.wire.message_id cimport unique_key_maker_open
 from cext.base.page_cache import of_file
 from cext.store.commit_log import sync_path
 from cext.store.recovery import recover
-from rmq.errors import StoreError
+from rmq.errors import StoreError, StorePoisonedError
 
 SYNC_S = 60.0                       # longest wait for the disk
 
@@ -268,6 +268,8 @@ cdef class ShardCore(ShardCalls):
         disk stands still."""
         deadline = time.monotonic() + SYNC_S
         while self.s.flusher.flush(SYNC_S) < end:
+            if self.s.log.poisoned():           # what is appended is never written
+                raise StorePoisonedError(str(self.s.log.poison_cause()))
             if time.monotonic() > deadline:
                 raise StoreError(f"the log is not written up to {end} after {SYNC_S} s")
             time.sleep(0.001)                   # what is appended is about to be written
