@@ -3,10 +3,10 @@ those about topics, groups, offsets, locks and settings.
 
 Method: a broker with its name server on an ext4 in a file (support/loop_disk.py). Many connections
 ask for all that a request can make lasting and write down what was answered (support/power_cuts);
-at a random moment the file system is shut down, a little later the process is killed, the file
-system is mounted anew, the broker started, and every answer is compared with what it says now. In
-two rounds of three the shim makes syncs slow, so that an answer that does not wait for its sync is
-found by nearly every cut. `make power-cuts` runs 100 rounds (RMQ_POWER_CUT_ROUNDS); a round is
+at a random moment the process is stopped, the file system shut down, the process killed, the file
+system mounted anew, the broker started, and every answer is compared with what it says now. In two
+rounds of three the shim makes syncs slow, so that an answer that does not wait for its sync is
+found by many cuts. `make power-cuts` runs 100 rounds (RMQ_POWER_CUT_ROUNDS); a round is
 repeated by its seed (RMQ_POWER_CUT_SEED), as far as the machine's timing allows.
 Cannot prove: a device that loses what it said it had synced, or a file system other than ext4.
 """
@@ -16,6 +16,7 @@ import contextlib
 import os
 import random
 import secrets
+import signal
 import subprocess
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from support.power_cuts.sent_messages import SentMessages
 from support.power_cuts.tables import Tables, TopicsMadeAnew
 from support.power_cuts.timed_messages import TimedMessages
 from support.power_cuts.transactions import Transactions
+from support.waiting import wait_until
 
 from rmq.offline.checker import check_store
 
@@ -54,6 +56,7 @@ KNOWN = (
 )  # fmt: skip
 CLEAN_STOPS, ASYNC_ROUNDS = 0.3, 0.15
 KEPT_IN_ASYNC = (Offsets, Tables, NameServerTables)  # files of their own, in either flush mode
+ANSWERS_S = 0.05
 ROUNDS_BY_DEFAULT, ROUNDS_OF_MAKE = 2, 100
 
 
@@ -121,10 +124,9 @@ class PowerCuts:
             self.faults.sleep("fsync", slow_us)
         loads = [asyncio.create_task(load(each, self.port(each))) for each in promises]
         await asyncio.wait(loads, timeout=chance.uniform(0.3, 1.2))
-        for promise in promises:
-            promise.is_cut = True
+        stand_still(broker.pid)
         self.disk.cut_power()
-        await asyncio.wait(loads, timeout=chance.uniform(0, 0.2))
+        await asyncio.wait(loads, timeout=ANSWERS_S)  # those that are on their way
         broker.process.kill()
         broker.process.wait()
         await asyncio.gather(*loads)
@@ -158,6 +160,17 @@ def power_cuts(directory: Path, disk: LoopDisk, faults: Faults, rounds: int) -> 
         assert not problems, "\n".join(map(str, problems[:5]))
     finally:
         cuts.end()
+
+
+def stand_still(pid: int) -> None:
+    """All threads stopped, none inside a system call: see LoopDisk.cut_power()."""
+    os.kill(pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{pid}/task")
+    wait_until(lambda: all(state(task) == "T" for task in tasks.iterdir()))
+
+
+def state(task: Path) -> str:
+    return (task / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 def new_seed() -> str:

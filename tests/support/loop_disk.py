@@ -3,7 +3,7 @@
     with LoopDisk(tmp_path / "store", tmp_path / "disk.image") as disk:
         ... a broker whose store is disk.path ...
         disk.cut_power()        # what is not synced is gone; every write and sync fails from now on
-        ... the broker is killed ...
+        ... the broker, which was stopped before, is killed ...
         disk.restore()          # unmounted, its journal replayed, checked, mounted again
 
 EXT4_IOC_SHUTDOWN with NOLOGFLUSH stops the file system where it stands: neither dirty pages nor the
@@ -52,7 +52,9 @@ class LoopDisk:
         self.close()
 
     def cut_power(self) -> None:
-        """OSError when this kernel's ext4 cannot be shut down."""
+        """Nobody may be in the middle of a sync: ext4 then answers 0 to some whose blocks it does
+        not convert any more (28 of 300 shutdowns), which is no power cut's doing. OSError when this
+        kernel's ext4 cannot be shut down."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.ioctl(descriptor, SHUTDOWN_IOCTL, SHUTDOWN_NO_LOG_FLUSH)

@@ -42,7 +42,6 @@ class Promise:
         self.random = random.Random(f"{seed} {type(self).__name__}")
         self.counter = 0
         self.kept = 0  # answers that promised something
-        self.is_cut = False  # set by who runs the round, just before the power is cut
 
     @property
     def kind(self) -> str:

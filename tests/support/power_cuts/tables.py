@@ -46,8 +46,7 @@ class Tables(Promise):
         for thing, value, _ in asks:
             self.register.asked(thing, value)
         reply = await asks[0][2]()
-        # Locks that cannot be written are kept in memory and granted all the same.
-        if reply.code == SUCCESS and not (self.is_cut and asks[0][0][0] == "lock"):
+        if reply.code == SUCCESS:
             for thing, value, _ in asks:
                 self.register.answered(thing, value)
             self.kept += 1
