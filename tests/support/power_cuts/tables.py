@@ -173,6 +173,8 @@ class TopicsMadeAnew(Promise):
         for topic, sent in self.sent.items():
             if sent is not None:
                 found = await bodies(client, topic)
-                if found[: len(sent)] != sent or len(found) > len(sent) + 1:
+                if not sent and len(found) > 1:
+                    losses.append(f"{topic} was deleted, {len(found)} messages came back")
+                elif found[: len(sent)] != sent or len(found) > len(sent) + 1:
                     losses.append(f"{topic} holds {found[:30]} and not {sent}")
         return losses
