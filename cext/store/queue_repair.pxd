@@ -105,5 +105,6 @@ cdef class QueueRepair:
                                 RecordView* view) noexcept nogil
     cdef int64_t _search(self, const Repair* r, const QueueName* name, int64_t at, int64_t stop,
                          int64_t* physical) noexcept nogil
-    cdef int _read_log(self, Repair* r, int64_t low, int64_t high, bint sure) noexcept nogil
+    cdef int _read_log(self, Repair* r, int64_t low, int64_t high, int64_t low_offset,
+                       int64_t high_offset) noexcept nogil
     cdef void _compare(self, Repair* r, const QueueName* name) noexcept nogil

@@ -35,6 +35,32 @@ cdef inline bint is_record_of(const Repair* r, const RecordView* view) noexcept 
             and memcmp(view.topic, r.topic, view.topic_bytes) == 0)
 
 
+cdef struct Candidate:              # a record of the queue, until the next one is seen
+    int64_t offset                  # of the queue; -1: none
+    int64_t physical
+    int32_t size
+    int64_t tags_code
+
+
+cdef void take(Repair* r, const Candidate* c, int64_t preceding, int64_t following,
+               bint sure, int64_t* last) noexcept nogil:
+    """Makes the unit of a record whose queue offset fits to that of the record before or behind it
+    (-1: none): nothing else covers that number, and a flipped bit in it would put the record into
+    another one's place."""
+    cdef int64_t at = c.offset - r.first
+    if c.offset < 0 or (c.offset != preceding + 1 and c.offset != following - 1
+                        and not (c.offset == 0 and following < 0)):
+        return
+    if c.offset <= last[0]:
+        if sure:
+            return
+        memset(r.marks, UNIT_MISSING, <size_t> r.count)     # the topic was made anew
+    last[0] = c.offset
+    if 0 <= at < r.count:
+        unit_store(r.units + at * UNIT_BYTES, c.physical, c.size, c.tags_code)
+        r.marks[at] = UNIT_NEW
+
+
 cdef class QueueRepair:
     """ask() and what is beside it: the reactor. Everything else: the thread."""
 
@@ -144,8 +170,7 @@ cdef class QueueRepair:
         cdef QueueName name
         cdef int64_t low_physical = 0
         cdef int64_t high_physical = r.high_physical
-        cdef int64_t found
-        cdef bint sure
+        cdef int64_t low_offset, high_offset
         name.topic = r.topic
         name.queue_id = r.queue_id
         name.serial = r.serial
@@ -165,11 +190,11 @@ cdef class QueueRepair:
         if r.units == NULL or r.marks == NULL:
             r.count = 0
             return
-        sure = self._search(r, &name, r.first - 1, r.low - 1, &low_physical) >= 0
-        found = self._search(r, &name, r.first + r.count, r.high, &high_physical)
-        if found < 0:
-            high_physical = r.high_physical
-        r.status = self._read_log(r, low_physical, high_physical, sure)
+        low_offset = self._search(r, &name, r.first - 1, r.low - 1, &low_physical)
+        high_offset = self._search(r, &name, r.first + r.count, r.high, &high_physical)
+        if high_offset < 0 and r.first + r.count == r.high:
+            high_offset = r.high            # the first unit in memory
+        r.status = self._read_log(r, low_physical, high_physical, low_offset, high_offset)
         if r.status == Status.OK:
             self._compare(r, &name)
         self.files.forget(r.serial)
@@ -262,14 +287,18 @@ cdef class QueueRepair:
             at += step
         return -1
 
-    cdef int _read_log(self, Repair* r, int64_t low, int64_t high, bint sure) noexcept nogil:
-        """Units of the records in [low, high). `sure`: the first record is behind a unit that names
-        its own; otherwise an older queue of the same name may come first."""
+    cdef int _read_log(self, Repair* r, int64_t low, int64_t high, int64_t low_offset,
+                       int64_t high_offset) noexcept nogil:
+        """Units of the records in [low, high), which lie between those of two queue offsets. With
+        no lower one (-1) an older queue of the same name may come first."""
         cdef RecordView view
-        cdef int64_t at, last = -1
+        cdef Candidate before
+        cdef bint sure = low_offset >= 0
+        cdef int64_t preceding = low_offset, last = low_offset
         cdef int64_t seen = 0
         cdef int kind
         cdef int status
+        before.offset = -1
         self.scan.window.copy_next_piece()
         self.scan.seek(low)
         while True:
@@ -278,22 +307,22 @@ cdef class QueueRepair:
                 return Status.CLOSED
             status = self.scan.next(&view)
             if status == Status.NOT_READY or (status == Status.OK and view.physical_offset >= high):
+                take(r, &before, preceding, high_offset, sure, &last)
                 return Status.OK
             if status != Status.OK:
                 return status
             kind = view.sys_flag & TRANSACTION_BITS
             if kind == PREPARED or kind == ROLLBACK or not is_record_of(r, &view):
                 continue
-            if view.queue_offset <= last and not sure:
-                memset(r.marks, UNIT_MISSING, <size_t> r.count)
-            last = view.queue_offset
-            at = last - r.first
-            if at >= r.count and sure:
+            take(r, &before, preceding, view.queue_offset, sure, &last)
+            if before.offset >= 0:
+                preceding = before.offset
+            if sure and last >= r.first + r.count - 1:
                 return Status.OK
-            if 0 <= at < r.count:
-                unit_store(r.units + at * UNIT_BYTES, view.physical_offset,
-                           <int32_t> view.total_bytes, tags_code_of(&view, &self.levels))
-                r.marks[at] = UNIT_NEW
+            before.offset = view.queue_offset
+            before.physical = view.physical_offset
+            before.size = <int32_t> view.total_bytes
+            before.tags_code = tags_code_of(&view, &self.levels)
 
     cdef void _compare(self, Repair* r, const QueueName* name) noexcept nogil:
         """What the file has already need not be written; what the log has not is in vain."""

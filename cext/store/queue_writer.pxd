@@ -94,6 +94,8 @@ cdef class QueueWriter:
     cdef void file_units(self, Queue* queue, const QueueEnds* ends) noexcept nogil
     cdef void set_filed(self, Queue* queue, const QueueEnds* ends) noexcept nogil
     cdef void forget_filed(self, Queue* queue) noexcept nogil
+    # Recovery: completes what is not known yet by looking into the files.
+    cdef void read_filed(self, QueueFiles files) noexcept nogil
     cdef int _write_ends(self, const QueueJob* job) noexcept nogil
     cdef int _patch(self, const QueueJob* job) noexcept nogil
     cdef int _keep_ends(self) noexcept nogil

@@ -220,6 +220,29 @@ cdef class QueueWriter:
         self.filed[at].filed_at = at + 1
         queue.filed_at = 0
 
+    cdef void read_filed(self, QueueFiles files) noexcept nogil:
+        cdef int64_t i
+        cdef Queue* queue
+        cdef QueueName name
+        cdef QueueEnds ends
+        cdef QueueEntry first, last
+        for i in range(self.filed_count):
+            queue = self.filed[i]
+            ends = queue.filed
+            ends.min_offset = min(queue.min_offset, ends.end_offset)
+            if ends.min_offset == ends.end_offset or (
+                    ends.min_offset == queue.filed.min_offset
+                    and ends.first_physical >= 0 and ends.last_physical >= 0):
+                queue.filed = ends
+                continue
+            name = name_of(queue)
+            if (load_one(files, &name, ends.min_offset, &first) == 1
+                    and load_one(files, &name, ends.end_offset - 1, &last) == 1):
+                ends.first_physical = first.physical_offset
+                ends.last_physical = last.physical_offset
+                ends.last_size = last.size
+                queue.filed = ends
+
     cdef int _write_ends(self, const QueueJob* job) noexcept nogil:
         cdef EndsHeader header
         cdef const char* path = self.pinned_path if job.kind == JOB_PIN_ENDS else self.ends_path

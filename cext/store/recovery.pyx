@@ -69,13 +69,13 @@ from cext.base.status cimport Status, raise_status
 from cext.store.checkpoint cimport CheckpointFields, checkpoint_write
 from cext.store.checkpoint import boot_id
 from cext.store.commit_log cimport CommitLog
-from cext.store.consume_queue cimport (BLANK_SIZE, Queue, QueueEnds, QueueEntry, UNIT_BYTES,
-                                       queue_release, topic_is_valid, unit_store)
+from cext.store.consume_queue cimport (BLANK_SIZE, Queue, QueueEnds, UNIT_BYTES, queue_release,
+                                       topic_is_valid, unit_store)
 from cext.store.log_scan cimport DAMAGE_MAX, LogScan
 from cext.store.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
 from cext.store.queue_files cimport QueueName, name_of
-from cext.store.queue_scan cimport (QueueState, check_queue, cut_queue, first_unit, load_one,
-                                    scan_queue, trim_files)
+from cext.store.queue_scan cimport (QueueState, check_queue, cut_queue, first_unit, scan_queue,
+                                    trim_files)
 from cext.store.queue_store cimport QueueStore
 from cext.store.record cimport RecordView
 from cext.store.tags_code cimport DELAY_LEVELS_MAX, DelayLevels, tags_code_of
@@ -84,6 +84,7 @@ from rmq.errors import StoreError
 
 PROBLEMS = {1: "zeros", 2: "blank", 3: "bad magic", 4: "bad size", 5: "fields do not add up",
             6: "record of another offset", 7: "body checksum", 8: "record checksum"}
+REBOOTED = "the machine was started since"
 # 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h: RocketMQ's messageDelayLevel.
 DELAY_LEVELS_MS = (1_000, 5_000, 10_000, 30_000, *(m * 60_000 for m in range(1, 11)), 1_200_000,
                    1_800_000, 3_600_000, 7_200_000)
@@ -217,7 +218,8 @@ cdef class Recovery:
                 self.anchor = self.table_anchor
                 self.begin(row, self.table_start)
                 return True
-            self.notes.append(f"A1 {os.fsdecode(path)}: {problem}; it is not believed")
+            if problem != REBOOTED:
+                self.notes.append(f"A1 {os.fsdecode(path)}: {problem}; it is not believed")
         return False
 
     def take_ends(self, bytes data, str row) -> str:
@@ -231,7 +233,7 @@ cdef class Recovery:
             return "it is damaged"
         if row == "S4" and (memcmp(header.boot_id, <const char*> self.boot, 16) != 0
                             or self.boot == bytes(16)):
-            return "the machine was started since"
+            return REBOOTED
         self.table_start = max(self.log_min, header.log_offset)
         self.table_anchor = header.anchor
         if not self.is_boundary(self.table_start, header.anchor):
@@ -715,32 +717,6 @@ cdef class Recovery:
                 status = self.fill_gap(queue, end)
             self.check_scan(status)
 
-    def note_filed(self):
-        """What the writer is to know of files that were not compared with anything."""
-        cdef int64_t i
-        cdef Queue* queue
-        cdef QueueName name
-        cdef QueueEnds ends
-        cdef QueueEntry first, last
-        for i in range(self.queues.queue_top):
-            queue = self.queues.queues[i]
-            if queue == NULL or queue.filed_at == 0:
-                continue
-            ends = queue.filed
-            ends.min_offset = min(queue.min_offset, ends.end_offset)
-            if ends.min_offset == ends.end_offset or (
-                    ends.min_offset == queue.filed.min_offset
-                    and ends.first_physical >= 0 and ends.last_physical >= 0):
-                self.queues.writer.set_filed(queue, &ends)
-                continue
-            name = name_of(queue)
-            if (load_one(self.queues.sync_files, &name, ends.min_offset, &first) == 1
-                    and load_one(self.queues.sync_files, &name, ends.end_offset - 1, &last) == 1):
-                ends.first_physical = first.physical_offset
-                ends.last_physical = last.physical_offset
-                ends.last_size = last.size
-                self.queues.writer.set_filed(queue, &ends)
-
     def finish(self, bint clean):
         """Opens the log at its end and writes what is now true into the checkpoint."""
         cdef QueueStore queues = self.queues
@@ -751,7 +727,8 @@ cdef class Recovery:
             if queues.queues[i] != NULL:
                 queues.queues[i].next_offset = queues.queues[i].max_offset
         self.log.set_end(end, zero_rest=not (sound and end == self.start))
-        self.note_filed()
+        with nogil:
+            queues.writer.read_filed(queues.sync_files)
         # The searches are over: nothing of them is needed while serving.
         queues.sync_files.close_all()
         queues.log_end = end

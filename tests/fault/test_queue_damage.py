@@ -144,7 +144,7 @@ async def fill_all(client: BrokerClient) -> None:
 @pytest.mark.parametrize("how", ["stopped", "killed", "killed at once"])
 def test_a_damaged_queue_file_costs_no_message_and_no_offset(tmp_path: Path, how: str) -> None:
     """One topic for each example. Killed: when all units are in the files, or at once after the
-    last answer. Above queueEnds' log offset all is made anew unseen, so then nothing is told."""
+    last answer. Above queueEnds' log offset all is made anew unseen, so nothing need be told."""
     with broker_process(tmp_path, SETTINGS) as broker:
         with_client(broker, fill_all)
         if how == "killed":

@@ -1,0 +1,242 @@
+"""Recovery: where queues start and end is not read from their files alone (rows A, Q9, Q10).
+
+Goal: a queue file that was damaged at its ends loses nothing and gives no offset twice. Method: as
+in test_recovery.py, with queueEnds (cext/store/queue_ends.pxd) written by its Python twin, or not.
+"""
+
+import os
+import shutil
+
+import pytest
+from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
+
+from rmq.format.queue_ends import decode_ends
+
+
+@pytest.fixture
+def image(tmp_path):
+    return StoreImage(tmp_path)
+
+
+def data_of(image, topic, queue_id, number):
+    units = image.expected()[topic, queue_id]
+    return b"".join(
+        UNIT.pack(*units[i]) if i in units else bytes(20)
+        for i in range(number * PER_FILE, (number + 1) * PER_FILE)
+    )
+
+
+def zero(path, start, length):
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(bytes(length))
+
+
+def flip(path, byte, bit):
+    data = bytearray(path.read_bytes())
+    data[byte] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def copy_of(image, *_):
+    """Garbage: units of other records, as a page of another file would have them."""
+    return b"".join(UNIT.pack(100 * i, 100, 7) for i in range(7))
+
+
+DAMAGES = {
+    "first page zeroed": lambda path: zero(path, 0, 400),
+    "tail zeroed": lambda path: zero(path, 400, PER_FILE * 20 - 400),
+    "all zeroed": lambda path: zero(path, 0, PER_FILE * 20),
+    "cut": lambda path: os.truncate(path, 410),
+    "cut to nothing": lambda path: os.truncate(path, 0),
+    "deleted": lambda path: path.unlink(),
+    "directory deleted": lambda path: shutil.rmtree(path.parent),
+    "first unit flipped": lambda path: flip(path, 3, 0),
+    "last unit flipped": lambda path: flip(path, 39 * 20 + 7, 4),
+    "size of the last unit flipped": lambda path: flip(path, 39 * 20 + 10, 1),
+    "ones": lambda path: path.write_bytes(b"\xff" * PER_FILE * 20),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("source", ["A1", "A1 synced", "A3", "killed"])
+def test_q9_a_queue_whose_files_do_not_hold_what_is_known_is_rebuilt(image, damage, source):
+    count = 240  # 40 units in each of six queues
+    image.add_many(count).write_log().write_queues()
+    image.checkpoint_at(count, queue_count=6)
+    if source == "killed":
+        image.write_ends(200)
+    elif source.startswith("A1"):
+        other = {"boot_id": bytes(range(16))} if source == "A1 synced" else {}
+        image.write_ends(count, name="queueEnds" + source[2:].replace(" ", "."), **other)
+    path = image.queue_directory / "topic-1" / "2" / f"{0:020d}"
+    DAMAGES[damage](path)
+    _log, queues, report = open_store(image.root, clean=source != "killed")
+    image.check(queues)
+    # Above the log offset nothing is believed, so nothing is found damaged there.
+    found = not (source == "killed" and "last unit" in damage)
+    assert report["queues_rebuilt"] == found or report["row"] == "S3"
+    named = [note for note in report["notes"] if os.fspath(path.parent) in note]
+    assert bool(named) == found or report["row"] == "S3", report
+    queues.flush(5_000, 0)
+    assert path.read_bytes() == data_of(image, b"topic-1", 2, 0)
+    _log, queues, report = open_store(image.root, clean=True)
+    assert (report["row"], report["queues_rebuilt"]) == ("S4", 0), report
+    image.check(queues)
+
+
+def test_a1_with_queue_ends_of_this_boot_nothing_is_searched_and_nothing_scanned(image):
+    image.add_many(600).write_log().write_queues().checkpoint_at(10).write_ends(600)
+    _log, queues, report = open_store(image.root, clean=True)
+    assert (report["row"], report["records_scanned"], report["notes"]) == ("S4", 0, [])
+    image.check(queues)
+
+
+def test_a1_an_entry_may_know_more_than_its_log_offset(image):
+    """The file is written while the queues go on."""
+    image.add_many(600).write_log().write_queues()
+    later = decode_ends(image.write_ends(600).root.joinpath("queueEnds").read_bytes())
+    mixed = {name: entry for name, entry in later.queues.items() if name[1] == 1}
+    image.write_ends(400)
+    earlier = decode_ends((image.root / "queueEnds").read_bytes())
+    image.write_ends(400, queues={**earlier.queues, **mixed})
+    _log, queues, report = open_store(image.root)
+    assert (report["row"], report["queues_rebuilt"]) == ("S4", 0)
+    assert 0 < report["records_dispatched"] < 200
+    image.check(queues)
+
+
+def test_a1_queue_ends_of_another_boot_do_not_count_but_synced_ones_do(image):
+    image.add_many(600).write_log().write_queues()
+    image.write_ends(600, boot_id=bytes(range(16)))
+    image.write_ends(300, name="queueEnds.synced", boot_id=bytes(range(16)))
+    _log, queues, report = open_store(image.root)
+    assert (report["row"], report["records_dispatched"]) == ("S5", 300)
+    image.check(queues)
+
+
+@pytest.mark.parametrize("bit", range(0, 8 * 40, 37))
+def test_a1_damaged_queue_ends_are_not_believed(image, bit):
+    image.add_many(600).write_log().write_queues().checkpoint_at(600, queue_count=6)
+    image.write_ends(600)
+    flip(image.root / "queueEnds", bit // 8, bit % 8)
+    _log, queues, report = open_store(image.root, clean=True)
+    assert any("queueEnds" in note for note in report["notes"])
+    assert report["queues_rebuilt"] == 0
+    image.check(queues)
+
+
+def test_a1_what_another_broker_appended_since_is_dispatched(image):
+    """RocketMQ's checkpoint says nothing of queueEnds; what it wrote lies above the log offset."""
+    image.add_many(600).write_log().write_queues().write_checkpoint(physic_ms=1, boot_id=bytes(16))
+    image.write_ends(500)
+    _log, queues, report = open_store(image.root, clean=True)
+    assert (report["row"], report["records_dispatched"]) == ("S4", 100)
+    image.check(queues)
+
+
+def test_a1_a_log_that_does_not_reach_so_far_leaves_queue_ends_unbelieved(image):
+    image.add_many(600).write_log(image.records[:400]).write_queues().write_ends(600)
+    _log, queues, report = open_store(image.root)
+    assert any("queueEnds" in note for note in report["notes"])
+    image.check(queues, image.records[:400])
+
+
+def test_units_behind_the_known_end_are_cut_however_far_they_are(image):
+    image.add_many(240).write_log().write_queues().write_ends(240)
+    path = image.queue_directory / "topic-0" / "0" / f"{0:020d}"
+    with path.open("r+b") as file:
+        file.seek(43 * 20)
+        file.write(copy_of(image))
+    _log, queues, report = open_store(image.root, clean=True)
+    assert report["queues_rebuilt"] == 0
+    image.check(queues)
+    assert path.read_bytes() == data_of(image, b"topic-0", 0, 0)
+
+
+def test_a_file_that_is_too_long_gets_its_length_back(image):
+    image.add_many(600).write_log().write_queues().write_ends(600)
+    path = min((image.queue_directory / "topic-0" / "1").iterdir())
+    path.write_bytes(path.read_bytes() + b"garbage")
+    _log, queues, report = open_store(image.root, clean=True)
+    assert report["queues_rebuilt"] == 0
+    assert any(os.fspath(path.parent) in note for note in report["notes"])
+    assert path.stat().st_size == PER_FILE * 20
+    image.check(queues)
+
+
+def test_q10_no_offset_is_given_twice_when_a_queues_messages_are_gone(image):
+    """Retention took all messages of a queue; then its files are lost. 40 offsets were given."""
+    quiet = [image.add(b"quiet") for _ in range(40)]
+    image.add_many(900).write_log().write_queues().write_ends(940)
+    for number in range(quiet[-1].offset // SEGMENT + 1):
+        image.segment_path(number).unlink()
+    log_min = (quiet[-1].offset // SEGMENT + 1) * SEGMENT
+    shutil.rmtree(image.queue_directory / "quiet")
+    _log, queues, report = open_store(image.root, clean=True)
+    assert queues.snapshot(b"quiet", 0)[:2] == (40, 40)
+    image.check(queues, [r for r in image.records if r.offset >= log_min])
+    queues.flush(5_000, 0)
+    _log, queues, report = open_store(image.root, clean=True)
+    assert queues.snapshot(b"quiet", 0)[:2] == (40, 40)
+    assert report["row"] == "S4"
+
+
+def test_q10_no_offset_is_given_twice_when_the_log_lost_its_last_messages(image):
+    image.add_many(600).write_log().write_queues().write_ends(600)
+    last = [r for r in image.records if (r.topic, r.queue_id) == (b"topic-0", 1)][-1]
+    zero(image.segment_path(last.offset // SEGMENT), last.offset % SEGMENT, len(last.data))
+    shutil.rmtree(image.queue_directory / "topic-0" / "1")
+    _log, queues, report = open_store(image.root, clean=True)
+    assert queues.snapshot(b"topic-0", 1)[1] == last.queue_offset + 1
+    assert any("Q10" in note for note in report["notes"])
+
+
+def test_a_topic_made_anew_after_queue_ends_were_written_starts_at_zero(image):
+    """Q6 beats Q10: killed before queueEnds was written again."""
+    for _ in range(70):
+        image.add(b"again")
+    image.add_many(100).write_ends(170)
+    image.next.pop((b"again", 0))
+    second = [image.add(b"again") for _ in range(20)]
+    image.write_log()
+    left = [r for r in image.records if r.topic != b"again" or r in second]
+    image.write_queues(left)
+    _log, queues, _report = open_store(image.root)
+    image.check(queues, left)
+
+
+def test_a_topic_deleted_after_queue_ends_were_written_does_not_come_back_with_another(image):
+    """A rebuilt queue has the log read from its start; queues that nobody knows stay unknown."""
+    for _ in range(10):
+        image.add(b"deleted")
+    image.add_many(100).write_log()
+    left = [r for r in image.records if r.topic != b"deleted"]
+    image.write_queues(left).write_ends(110)
+    known = decode_ends((image.root / "queueEnds").read_bytes()).queues
+    known.pop((b"deleted", 0))
+    image.write_ends(110, queues=known)
+    shutil.rmtree(image.queue_directory / "topic-0" / "1")
+    _log, queues, report = open_store(image.root, clean=True)
+    assert report["queues_rebuilt"] == 1
+    image.check(queues, left)
+
+
+def test_min_offsets_that_a_damaged_unit_would_move_are_found_out(image):
+    """A search for the first record kept that meets a flipped bit would pass live messages."""
+    image.add_many(2000).write_log().write_queues().write_ends(2000)
+    for number in range(5):
+        image.segment_path(number).unlink()
+    left = [r for r in image.records if r.offset >= 5 * SEGMENT]
+    path = image.queue_directory / "topic-0" / "0"
+    mine = [r for r in left if (r.topic, r.queue_id) == (b"topic-0", 0)]
+    first = mine[0].queue_offset
+    file = path / f"{first // PER_FILE * PER_FILE * 20:020d}"
+    for at in range(first % PER_FILE, min(first % PER_FILE + 20, PER_FILE)):
+        data = bytearray(file.read_bytes())
+        data[at * 20 : at * 20 + 8] = (at).to_bytes(8, "big")  # below the log's start
+        file.write_bytes(data)
+        _log, queues, _report = open_store(image.root, clean=True)
+        assert queues.snapshot(b"topic-0", 0)[0] == first, at
+        queues.flush(5_000, 0)
+        image.write_queues().write_ends(2000)
