@@ -269,9 +269,10 @@ cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t
             return MALFORMED
         if special:
             return SPECIAL
-        if (records[0] == DISPATCH_MAX
-                or scanned_bytes(s, entry.properties,
-                                 entry.properties_bytes) > PROPERTIES_BYTES_MAX):
+        if records[0] == DISPATCH_MAX or (
+                entry.properties_bytes > PROPERTIES_BYTES_MAX - CHECKSUM_BYTES_MAX
+                and scanned_bytes(s, entry.properties,
+                                  entry.properties_bytes) > PROPERTIES_BYTES_MAX):
             return TOO_LARGE
         s.batch_tags[records[0]] = 0
         if tags.bytes != NULL:
