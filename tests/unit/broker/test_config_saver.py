@@ -82,6 +82,8 @@ async def test_what_is_on_disk_is_told_before_those_who_wait(tmp_path: Path) -> 
     await asyncio.wait_for(saver.saved(), 60)
     assert told[-1]["n"] >= seen
     changing.cancel()
+    await asyncio.gather(changing, return_exceptions=True)
+    await saver.saved()
     file.failure = OSError(28, "No space left on device")
     saver.changed()
     count = len(told)
