@@ -261,7 +261,7 @@ BROKER: tuple[Setting, ...] = (
     _int("metricsPromExporterPort", 5557, 0, 65535),  # 0: any free port
     _int("metricsOtelCardinalityLimit", 50_000, 1, run_time=True),  # topics, and lags, shown
     _choice("rmqLogFormat", "text", "text", "json"),
-    _int("rmqLogLinesPerSecond", 200, 1),  # more are dropped and counted; errors are not
+    _int("rmqLogLinesPerSecond", 200, 1),  # and as many errors; more are dropped and counted
     # --- refused: neglecting these in silence would be unsafe
     _choice("storeType", "default", "default"),
     _refused("enableDLegerCommitLog", False, _NO_REPLICAS),
@@ -286,6 +286,10 @@ BROKER: tuple[Setting, ...] = (
     _int("rmqShardSilentSeconds", 30, 5),  # a shard whose control side says nothing is killed
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
     _int("rmqReplyBuffers", 1024, 16, 1 << 20),  # reply buffers of the reactor, all connections
+    # What has come of requests beyond 32 KiB that are not complete; 0: an eighth of the memory, 40
+    # to 512 MiB, and half of that for one address.
+    _int("rmqHalfFrameBytes", 0, 0, 1 << 40),
+    _int("rmqHalfFrameBytesPerAddress", 0, 0, 1 << 40),
 )
 
 NAMESRV: tuple[Setting, ...] = (

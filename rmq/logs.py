@@ -5,9 +5,10 @@
         {"time":"2025-11-21T13:20:00.123Z","level":"WARNING","logger":"rmq.broker","broker":
         "broker-a","message":"..."}                                  (one line)
 
-Beyond the limit lines below ERROR are dropped; the next line that gets through says how many. So a
-fault that repeats for every message neither fills the disk nor slows the control thread down, and
-errors always get through. The limit is a bucket that holds one second's worth.
+Beyond the limit lines are dropped; the next line that gets through says how many. So a fault that
+repeats for every message neither fills the disk nor slows the control thread down. The limit is a
+bucket that holds one second's worth; errors have one of their own, so that no flood of other lines
+keeps one from being told, and their own flood is bounded too.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class JsonFormatter(logging.Formatter):
 
 
 class RateLimit(logging.Filter):
-    """Lets lines_per_second through; the next line tells how many it did not. For a handler.
+    """Lets lines_per_second through, and as many errors; the next line tells how many it did not.
+    For a handler.
 
     Used under the handler's caller, by any thread: counts may be off by a line, never by more.
     """
@@ -60,21 +62,20 @@ class RateLimit(logging.Filter):
         super().__init__()
         self._limit = float(lines_per_second)
         self._clock = clock
-        self._left = self._limit
+        self._left = [self._limit, self._limit]  # of lines below ERROR, of errors
         self._filled_at = clock()
         self._dropped = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = self._clock()
-        self._left = min(self._limit, self._left + (now - self._filled_at) * self._limit)
+        more = (now - self._filled_at) * self._limit
+        self._left = [min(self._limit, left + more) for left in self._left]
         self._filled_at = now
-        if record.levelno >= logging.ERROR:
-            self._left = max(0.0, self._left - 1)
-            return True
-        if self._left < 1:
+        bucket = int(record.levelno >= logging.ERROR)
+        if self._left[bucket] < 1:
             self._dropped += 1
             return False
-        self._left -= 1
+        self._left[bucket] -= 1
         if self._dropped:
             self._tell(record)
         return True

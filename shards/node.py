@@ -24,6 +24,7 @@ from rmq.cli.node import host_of, on_signal, run_node
 from rmq.cli.ready import tell_ready
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
+from rmq.system import descriptors
 from shards.machine_file import MachineFile
 from shards.placement import Place, parse_shards, place
 from shards.shard import GIVEN_UP
@@ -42,6 +43,7 @@ def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -
         return
     fields = {"broker": broker.brokerName}
     logs.set_up(broker.rmqLogFormat, broker.rmqLogLinesPerSecond, fields)
+    descriptors.share(namesrv, None)  # each shard does so for itself
     places = place(broker, count, machine, bind=broker.rmqPinShards)
     asyncio.run(_serve(namesrv, broker, places))
 

@@ -29,6 +29,7 @@ from rmq.broker.store_report import tell_damage
 from rmq.cli.store_lock import StoreLock
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError
+from rmq.system import descriptors
 from shards import pinning
 from shards.bus_files import BusDirectory
 from shards.siblings import BusSiblings
@@ -51,6 +52,7 @@ def main(arguments: list[str]) -> int:
         logs.set_up(
             settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {"broker": settings.brokerName}
         )
+        descriptors.share(None, settings)
         asyncio.run(_serve(directory, index, start, settings))
     except RmqError as error:
         directory.write(f"shard-{index}.why", str(error))

@@ -14,6 +14,7 @@ from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.name_map cimport NameEntry, name_map_next
 from cext.net.connection cimport (
     UNREAD_AWAY,
+    UNREAD_CONTROL,
     UNREAD_POSTPONED,
     UNREAD_ROOM,
     UNREAD_SHARE,
@@ -56,6 +57,24 @@ cdef dict client_counters(ShardState s):
         "unread_away": s.net.unread_count(UNREAD_AWAY),
         "unread_postponed": s.net.unread_count(UNREAD_POSTPONED),
         "unread_room": s.net.unread_count(UNREAD_ROOM),
+        "unread_control": s.net.unread_count(UNREAD_CONTROL),
+    }
+
+
+cdef dict net_counters(ShardState s):
+    return {
+        "connections": s.net.connection_count,
+        "connections_accepted": s.net.counters.accepted,
+        "connections_refused": s.net.counters.refused_full,
+        "connections_closed_idle": s.net.counters.closed_idle,
+        "connections_closed_slow": s.net.counters.closed_slow,
+        "connections_closed_deaf": s.net.counters.closed_deaf,
+        "connections_displaced": s.net.counters.displaced,
+        "half_frames": s.net.halves.size,
+        "half_frame_bytes": s.net.halves.held_bytes,
+        "received_bytes": s.net.counters.received_bytes,
+        "sent_bytes": s.net.counters.sent_bytes,
+        "socket_stalls": s.net.counters.stalls,
     }
 
 
@@ -94,14 +113,7 @@ cdef dict counters_of(ShardState s):
         "half_messages_ended_out_of_order": s.halves.ended_ahead,
         "delayed_fetches": s.schedule.fetches,
         "delayed_dropped": s.schedule.dropped,
-        "connections": s.net.connection_count,
-        "connections_accepted": s.net.counters.accepted,
-        "connections_refused": s.net.counters.refused_full,
-        "connections_closed_idle": s.net.counters.closed_idle,
-        "connections_closed_slow": s.net.counters.closed_slow,
-        "received_bytes": s.net.counters.received_bytes,
-        "sent_bytes": s.net.counters.sent_bytes,
-        "socket_stalls": s.net.counters.stalls,
+        **net_counters(s),
         "log_first": s.log.min_offset(),
         "log_appended": s.log.marks.appended,
         "log_written": load_acquire_i64(&s.log.marks.written),

@@ -6,7 +6,7 @@ from cext.base.clock cimport monotonic_us
 from cext.flow.control.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
 from cext.flow.control.rpc_times cimport rpc_record
 from cext.memory.spsc_ring cimport spsc_is_empty
-from cext.net.connection cimport UNREAD_SHARE
+from cext.net.connection cimport SLOW_RECEIVE_BYTES, UNREAD_SHARE
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
 from cext.wire.text cimport Text, text_of
 
@@ -86,7 +86,7 @@ cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept n
     c.handed_bytes += bytes
     too_much = c.handed > 1 and (c.handed > s.link.messages_max // 4
                                  or c.handed_bytes > s.link.bytes_max // 4)
-    if c.handed > s.link.messages_max // 16 or c.handed_bytes > s.link.bytes_max // 8:
+    if c.handed > s.link.messages_max // 256 or c.handed_bytes > s.link.bytes_max // 8:
         s.net.stop_reading(c, UNREAD_SHARE)
     return too_much
 
@@ -103,6 +103,7 @@ cdef bint introduce(ShardState s, Connection* c) noexcept nogil:
 cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
                          const Frame* f) noexcept nogil:
     cdef bint passed = not takes_too_much(s, c, f.total_bytes) and introduce(s, c)
+    c.receive_bytes = SLOW_RECEIVE_BYTES
     # The frame without its four length bytes: they lie 8 bytes before the header.
     passed = passed and link_tell(&s.link, REQUEST, c.id, f.header - 4, f.total_bytes - 4)
     if passed:

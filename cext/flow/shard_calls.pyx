@@ -13,9 +13,12 @@ from cext.flow.send.check_backs cimport call_check_halves, call_put_producers
 from cext.flow.control.control_link cimport (
     CALL,
     CLOSE,
+    HOLD,
+    RELEASE,
     RESUBMIT,
     SEND_DONE,
     SEND_FRAME,
+    TELL_DRAINED,
     CallFn,
     LinkMessage,
     link_make,
@@ -148,6 +151,18 @@ cdef class ShardCalls:
     def send_done(self, uint64_t connection):
         """A send that was handed over is answered or given back: its client may go on."""
         self._post(SEND_DONE, connection, b"")
+
+    def hold(self, uint64_t connection):
+        """The client is not read until release(): enough of it waits here."""
+        self._post(HOLD, connection, b"")
+
+    def release(self, uint64_t connection):
+        """After hold(): it is read again."""
+        self._post(RELEASE, connection, b"")
+
+    def tell_drained(self, uint64_t connection):
+        """After hold(): poll() tells when all that was sent to the client has left."""
+        self._post(TELL_DRAINED, connection, b"")
 
     def close_connection(self, uint64_t connection):
         """Closes after what is queued for it has been sent."""

@@ -128,6 +128,8 @@ cdef class ShardCore(ShardCalls):
         s.net.add_wake_fd(s.log.link.notify_event)
         s.net.add_wake_fd(s.readers.event_fd())
         s.net.idle_ms = given["idle_ms"]
+        s.net.halves.bytes = given["half_frame_bytes"]
+        s.net.halves.bytes_of_address = given["half_frame_bytes_of_address"]
         if s.net.open(s.options.frame_max_bytes, given["connections_max"], given["jumbo_buffers"],
                       given["reply_buffers"]) != OK:
             raise MemoryError("no memory or descriptors for the reactor")

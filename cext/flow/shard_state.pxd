@@ -153,3 +153,6 @@ cdef class ShardState:
     cdef uint64_t events_dropped
     cdef uint64_t accept_failures_told
     cdef uint64_t closed_slow_told
+    cdef uint64_t closed_deaf_told
+    cdef uint64_t full_told
+    cdef uint64_t displaced_told

@@ -15,9 +15,13 @@ from cext.flow.control.control_link cimport (
     CALL,
     CLOSE,
     CLOSED_CONNECTION,
+    DRAINED,
+    HOLD,
+    RELEASE,
     RESUBMIT,
     SEND_DONE,
     SEND_FRAME,
+    TELL_DRAINED,
     LinkMessage,
     link_tell,
     link_wake_control,
@@ -66,7 +70,13 @@ from cext.flow.delay.timer_turn cimport timer_deliver, timer_wait, timer_written
 from cext.flow.send.transaction cimport end_transaction, write_ops
 from cext.flow.trouble cimport tell_troubles
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
-from cext.net.connection cimport ON_HEAP, UNREAD_ROOM, UNREAD_SHARE, Connection
+from cext.net.connection cimport (
+    ON_HEAP,
+    UNREAD_CONTROL,
+    UNREAD_ROOM,
+    UNREAD_SHARE,
+    Connection,
+)
 from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
@@ -247,11 +257,19 @@ cdef void connection_closed(ShardState s, Connection* c) noexcept nogil:
         link_tell(&s.link, CLOSED_CONNECTION, c.id, NULL, 0)
 
 
+cdef void output_drained(ShardState s, Connection* c) noexcept nogil:
+    resume_deferred(s, c)
+    if c.tells_drained:
+        c.tells_drained = not link_tell(&s.link, DRAINED, c.id, NULL, 0)
+        if c.tells_drained:
+            s.net.mark_dirty(c)         # no memory: told in the next turn
+
+
 cdef void connect_callbacks(ShardState s) noexcept nogil:
     # The owner is passed through the network half as a pointer; each callback's first argument is
     # that same object, so the casts change the type of a pointer and nothing else.
     s.net.set_callbacks(<void*> s, <OnBytes> take_bytes, <OnRefused> refuse_frame,
-                        <OnClosed> connection_closed, <OnDrained> resume_deferred)
+                        <OnClosed> connection_closed, <OnDrained> output_drained)
 
 
 # ------------------------------------------------------------------- from the control thread
@@ -328,6 +346,13 @@ cdef void run_control(ShardState s) noexcept nogil:
                     s.net.close_connection(c)
             elif c != NULL and message.kind == SEND_DONE:
                 send_is_back(s, c)
+            elif c != NULL and message.kind == HOLD:
+                s.net.stop_reading(c, UNREAD_CONTROL)
+            elif c != NULL and message.kind == RELEASE:
+                s.net.go_on_reading(c, UNREAD_CONTROL)
+            elif c != NULL and message.kind == TELL_DRAINED:
+                c.tells_drained = 1
+                s.net.mark_dirty(c)
             elif c != NULL and message.kind == CLOSE:
                 c.closing = True
                 s.net.mark_dirty(c)
@@ -351,9 +376,12 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
 
 
 cdef void once_a_second(ShardState s) noexcept nogil:
-    cdef char line[128]
+    cdef char line[320]
     s.net.close_idle()
     s.net.resume_accepting()
+    s.net.trim()
+    if s.net.is_short():
+        s.net.close_deaf()
     forget_late_sends(s)
     push_expire(s)
     if s.net.counters.accept_failures != s.accept_failures_told:
@@ -362,10 +390,26 @@ cdef void once_a_second(ShardState s) noexcept nogil:
                  b"raise the limit (ulimit -n)", s.net.connection_count)
         tell_event(s, NULL, line)
     if s.net.counters.closed_slow != s.closed_slow_told:
-        snprintf(line, sizeof(line), b"all buffers for large requests were in use: %llu slow "
+        snprintf(line, sizeof(line), b"large requests that did not get on held what they may: %llu "
                  b"clients have been closed for others", <unsigned long long> (
                      s.net.counters.closed_slow - s.closed_slow_told))
         s.closed_slow_told = s.net.counters.closed_slow
+        tell_event(s, NULL, line)
+    if s.net.counters.closed_deaf != s.closed_deaf_told:
+        snprintf(line, sizeof(line), b"buffers for answers ran out: %llu clients that did not take "
+                 b"theirs have been closed; raise rmqReplyBuffers", <unsigned long long> (
+                     s.net.counters.closed_deaf - s.closed_deaf_told))
+        s.closed_deaf_told = s.net.counters.closed_deaf
+        tell_event(s, NULL, line)
+    if (s.net.counters.refused_full + s.net.counters.displaced) != s.full_told:
+        snprintf(line, sizeof(line), b"%u clients are connected, which is the limit: %llu have "
+                 b"been closed, %llu that asked for nothing among them; raise rmqMaxConnections or "
+                 b"the limit of open files (ulimit -n)", s.net.connection_count,
+                 <unsigned long long> (s.net.counters.refused_full + s.net.counters.displaced
+                                       - s.full_told),
+                 <unsigned long long> (s.net.counters.displaced - s.displaced_told))
+        s.full_told = s.net.counters.refused_full + s.net.counters.displaced
+        s.displaced_told = s.net.counters.displaced
         tell_event(s, NULL, line)
     tell_troubles(s)
     if s.events_dropped > 0:

@@ -20,6 +20,7 @@ cdef struct BufferPool:
     uint32_t in_use
     uint32_t high_water     # most buffers ever in use at once
     uint64_t refusals       # takes answered with NULL
+    uint64_t releases
     void* free_head         # freed buffers, linked through their first 8 bytes
     uint64_t keep_bytes     # on release, memory beyond this many bytes goes back to the system
 
@@ -33,3 +34,6 @@ cdef void* buffer_pool_take(BufferPool* pool) noexcept nogil
 cdef void buffer_pool_release(BufferPool* pool, void* buffer) noexcept nogil
 # The same for a buffer whose bytes from keep_bytes on were not touched: spares a system call.
 cdef void buffer_pool_release_head(BufferPool* pool, void* buffer) noexcept nogil
+# Gives the memory of freed buffers back to the system, but for the `warm` that come next and a page
+# of each. Only for buffers of whole pages that are not locked in memory.
+cdef void buffer_pool_trim(BufferPool* pool, uint32_t warm) noexcept nogil

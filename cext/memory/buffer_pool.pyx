@@ -24,6 +24,7 @@ cdef extern from * nogil:
 
 cdef enum:
     LINK_BYTES = 8
+    PAGE = 4096
 
 
 cdef inline uint64_t whole_lines(uint64_t bytes) noexcept nogil:
@@ -82,7 +83,18 @@ cdef void buffer_pool_release_head(BufferPool* pool, void* buffer) noexcept nogi
     (<void**> buffer)[0] = pool.free_head
     pool.free_head = buffer
     pool.in_use -= 1
+    pool.releases += 1
     ASAN_POISON_MEMORY_REGION(<uint8_t*> buffer + LINK_BYTES, pool.buffer_bytes - LINK_BYTES)
+
+
+cdef void buffer_pool_trim(BufferPool* pool, uint32_t warm) noexcept nogil:
+    cdef uint8_t* buffer = <uint8_t*> pool.free_head
+    while buffer != NULL:
+        if warm > 0:
+            warm -= 1
+        else:
+            madvise(buffer + PAGE, pool.buffer_bytes - PAGE, MADV_DONTNEED)
+        buffer = (<uint8_t**> buffer)[0]
 
 
 def exercise(uint64_t buffer_bytes, uint32_t count, takes):

@@ -3,7 +3,10 @@
 Input. Bytes are received into the reactor's scratch buffer and handed over in place. What is left
 of an incomplete frame is kept here: in a small buffer when the whole frame is at most
 SMALL_BYTES, in a jumbo buffer otherwise, in which case the rest is received there directly.
-When no jumbo buffer is free the frame is refused and its bytes are discarded (`skip_bytes`).
+When it gets no jumbo buffer the frame is refused and its bytes are discarded (`skip_bytes`).
+
+What frames that are not complete yet hold has limits: of all, so that answers keep their buffers,
+of one address, and of connections that never sent a whole request (half_frames.pxd).
 
 Output. A list of pieces, sent with one writev at the end of a turn. A piece points into a reply
 buffer (owned) or into the store's memory (borrowed: valid until the turn ends; what the socket
@@ -21,6 +24,8 @@ cdef enum:
     SMALL_BYTES = 32768             # buffer for an incomplete frame of ordinary size
     REPLY_BYTES = 16384             # one reply buffer, its header included
     SCRATCH_BYTES = 262144          # most bytes received from one connection in one turn
+    FIRST_RECEIVE_BYTES = 32768     # from one that is new
+    SLOW_RECEIVE_BYTES = 16384      # from one whose last bytes had requests for the control thread
     PIECES_PER_WRITE = 128          # iovecs of one writev
 
 cdef enum PieceKind:
@@ -36,7 +41,8 @@ cdef enum Unread:                   # bits of Connection.unread
     UNREAD_AWAY = 4                 # control has a send of it, whose order is kept
     UNREAD_POSTPONED = 8            # one-way requests of it could not be done yet
     UNREAD_ROOM = 16                # it sends, and the log's next segment is on its way
-    UNREAD_REASONS = 5
+    UNREAD_CONTROL = 32             # control has enough of its requests, or answers it has not read
+    UNREAD_REASONS = 6
 
 cdef struct ReplyBuffer:            # lies at the start of a pool buffer; data follows
     uint32_t used                   # bytes of data written
@@ -57,7 +63,11 @@ cdef struct Connection:
     uint8_t* small                  # owned pool buffer with partial_bytes of an incomplete frame
     uint8_t* jumbo                  # the same for a large frame; at most one of the two is set
     uint64_t partial_bytes
-    int64_t jumbo_ms                # when the large buffer was taken (monotonic)
+    uint64_t receive_bytes          # most bytes of its next receive
+    int64_t jumbo_ms                # when the large frame got on last (monotonic)
+    uint64_t jumbo_mark             # its bytes then
+    uint64_t jumbo_counted          # its bytes in HalfFrames.held_bytes
+    uint32_t half_place             # its place in HalfFrames.list
     uint64_t skip_bytes             # bytes of a refused frame still to be thrown away
     # output
     OutPiece* first
@@ -65,14 +75,19 @@ cdef struct Connection:
     ReplyBuffer* open_buffer        # where the next reply is written, or NULL
     uint64_t unsent_bytes
     Connection* next_dirty          # list of connections with output of this turn
+    Connection* stalled_before      # neighbours in the reactor's StalledList
+    Connection* stalled_behind
+    uint8_t stalled                 # it is in that list
     uint8_t dirty
     uint8_t unread                  # Unread: why it is not read; 0: it is
     uint8_t introduced              # the control thread knows this connection
+    uint8_t tells_drained           # control waits for the end of its output
     uint8_t closing                 # close at the end of the turn, after what is queued is sent
     # who
     uint8_t address[20]             # as a record's bornHost: ip (4 or 16 bytes) + port (4 bytes)
     uint32_t address_bytes          # 8 or 20
     int64_t active_ms               # when bytes last came or went (monotonic)
+    int64_t opened_ms               # monotonic
     # flow's own
     uint64_t handed_round           # round of the control link in which `handed` was counted
     uint32_t handed                 # requests given to the control thread in that round

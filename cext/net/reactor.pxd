@@ -18,6 +18,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from cext.memory.arena cimport SharedArena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.net.connection cimport UNREAD_REASONS, Connection, OutPiece
+from cext.net.half_frames cimport HalfFrames
+from cext.net.stalled cimport StalledList
 
 # Returns the bytes used up, or -1 to close. `needed`: size of the incomplete frame at the end of
 # the input (only read when something is left over).
@@ -27,7 +29,8 @@ ctypedef int64_t (*OnBytes)(void* owner, Connection* c, const uint8_t* bytes, ui
 ctypedef int (*OnRefused)(void* owner, Connection* c, const uint8_t* bytes, uint64_t available,
                           uint64_t needed) noexcept nogil
 ctypedef void (*OnClosed)(void* owner, Connection* c) noexcept nogil
-ctypedef void (*OnDrained)(void* owner, Connection* c) noexcept nogil   # all output has been sent
+# All output has been sent of one that was not read for it, or of which control wants to know.
+ctypedef void (*OnDrained)(void* owner, Connection* c) noexcept nogil
 
 cdef struct NetCounters:
     uint64_t accepted
@@ -42,6 +45,8 @@ cdef struct NetCounters:
     uint64_t stalls                 # sockets that did not take all of a turn's output
     uint64_t refused_frames         # large frames refused for want of a jumbo buffer
     uint64_t closed_slow            # connections closed for the jumbo buffer they had for too long
+    uint64_t closed_deaf            # and for answers they did not take while buffers ran out
+    uint64_t displaced              # that never asked for anything, closed for newer ones
 
 # What Reactor.open takes from the arena with the same arguments.
 cdef uint64_t reactor_room(uint64_t frame_max_bytes, uint32_t connections_max,
@@ -69,6 +74,10 @@ cdef class Reactor:
     cdef BufferPool reply_pool
     cdef BufferPool piece_pool
     cdef uint64_t jumbo_bytes
+    cdef HalfFrames halves          # large frames that are not complete; its `bytes` before open()
+    cdef uint64_t jumbo_trimmed     # releases of the jumbo pool at the last trim()
+    cdef uint32_t displace_slot     # where displace() looks next
+    cdef StalledList stalled        # connections with UNREAD_UNSENT
     cdef Connection* dirty_first
     cdef Connection* closed_first   # closed in this turn; their slots are freed at its end
     cdef void* owner
@@ -82,7 +91,6 @@ cdef class Reactor:
     cdef int64_t now_us             # monotonic, read once per turn
     cdef int64_t now_ms             # the same in milliseconds
     cdef int64_t idle_ms
-    cdef int64_t slow_look_ms       # when close_slow() looked last
     cdef NetCounters counters
 
     cdef int open(self, uint64_t frame_max_bytes, uint32_t connections_max,
@@ -102,7 +110,20 @@ cdef class Reactor:
     cdef void receive(self, Connection* c) noexcept nogil
     cdef int keep_rest(self, Connection* c, const uint8_t* rest, uint64_t rest_bytes,
                        uint64_t needed) noexcept nogil
-    cdef bint close_slow(self) noexcept nogil
+    cdef bint take_half(self, Connection* c, const uint8_t* rest,
+                        uint64_t rest_bytes) noexcept nogil
+    cdef void give_half(self, Connection* c) noexcept nogil
+    cdef bint make_room(self, Connection* c, uint32_t more, uint64_t bytes) noexcept nogil
+    cdef bint close_stalled(self, Connection* c, int whose) noexcept nogil
+    cdef bint grow(self, Connection* c, uint64_t room) noexcept nogil
+    # The frame that begins with `rest` is answered so, and what comes of it thrown away.
+    cdef int refuse(self, Connection* c, const uint8_t* rest, uint64_t rest_bytes,
+                    uint64_t needed) noexcept nogil
+    cdef void close_deaf(self) noexcept nogil
+    cdef bint close_longest(self, Connection* c) noexcept nogil
+    cdef bint displace(self) noexcept nogil
+    cdef void trim(self) noexcept nogil         # about once a second: unused memory goes back
+    cdef bint is_short(self) noexcept nogil         # reply buffers are running out
     cdef Connection* find(self, uint64_t connection_id) noexcept nogil
     cdef void close_connection(self, Connection* c) noexcept nogil
     cdef void free_closed(self) noexcept nogil
@@ -116,6 +137,7 @@ cdef class Reactor:
     cdef void mark_dirty(self, Connection* c) noexcept nogil
     cdef void flush_connection(self, Connection* c) noexcept nogil
     cdef bint keep_borrowed(self, Connection* c) noexcept nogil
+    cdef bint copy_borrowed(self, Connection* c) noexcept nogil
     cdef void drop_piece(self, Connection* c) noexcept nogil
     cdef void drop_output(self, Connection* c) noexcept nogil
     # One reason (Unread) more or less not to read a connection. The second: for all of them.

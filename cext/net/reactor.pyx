@@ -13,9 +13,11 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_release_head,
     buffer_pool_room,
     buffer_pool_take,
+    buffer_pool_trim,
 )
 from cext.net.connection cimport (
     BORROWED,
+    FIRST_RECEIVE_BYTES,
     IN_JUMBO,
     IN_JUMBO_HEAD,
     IN_REPLY_BUFFER,
@@ -24,11 +26,18 @@ from cext.net.connection cimport (
     REPLY_BYTES,
     SCRATCH_BYTES,
     SMALL_BYTES,
+    UNREAD_CONTROL,
     UNREAD_REASONS,
     UNREAD_UNSENT,
     ReplyBuffer,
 )
+from cext.net.half_frames cimport (
+    ANYBODY, NOBODY, halves_add, halves_count, halves_excess, halves_open, halves_remove,
+    halves_slowest,
+)
+from cext.net.peer_address cimport set_address
 from cext.net.socket_api cimport *
+from cext.net.stalled cimport stalled_join, stalled_leave
 
 cdef extern from *:
     int __builtin_ctz(unsigned int) noexcept nogil
@@ -38,9 +47,12 @@ cdef enum:
     ACCEPTS_PER_TURN = 64
     JUMBO_KEEP_BYTES = 1048576      # memory a free jumbo buffer may go on holding
     JUMBO_READ_BYTES = 1048576      # most bytes received into a jumbo buffer at once
-    SLOW_MS = 2000                  # how long a large request may take while others wait,
-    SLOW_BYTES_A_MS = 64            # and for each so many bytes that have come
-    SLOW_LOOK_MS = 100
+    JUMBO_WARM = 4                  # free jumbo buffers that keep their memory for long
+    DEAF_MS = 2000                  # how long answers may wait while buffers run out
+    KEPT_PER_WRITE = 16             # jumbo buffers of one connection emptied at once
+    KEPT_BYTES = 262144             # what is left of an answer in each
+    SILENT_MS = 1000                # in which a new client asks for something
+    SILENT_LOOKS = 1024
     SLOT_BITS = 20
     SLOT_MASK = (1 << 20) - 1
 
@@ -61,6 +73,7 @@ cdef uint64_t reactor_room(uint64_t frame_max_bytes, uint32_t connections_max,
             + arena_room(connections_max * sizeof(uint32_t))
             + arena_room(SCRATCH_BYTES)
             + arena_room(EVENTS_PER_POLL * sizeof(epoll_event))
+            + arena_room(jumbo_count * sizeof(Connection*))
             + buffer_pool_room(SMALL_BYTES, connections_max)
             + buffer_pool_room(REPLY_BYTES, reply_count)
             + buffer_pool_room(sizeof(OutPiece), reply_count * 64)
@@ -73,6 +86,7 @@ cdef class Reactor:
         self.listen_fd = -1
         self.wake_fd = -1
         self.idle_ms = 120000
+        self.halves.bytes = self.halves.bytes_of_address = <uint64_t> -1
 
     def __dealloc__(self):
         cdef uint32_t slot
@@ -100,10 +114,12 @@ cdef class Reactor:
         self.free_slots = <uint32_t*> arena_take_pages(arena, connections_max * sizeof(uint32_t))
         self.scratch = <uint8_t*> arena_take_pages(arena, SCRATCH_BYTES)
         self.events = arena_take_pages(arena, EVENTS_PER_POLL * sizeof(epoll_event))
+        halves_open(&self.halves, <Connection**> arena_take_pages(
+            arena, jumbo_count * sizeof(Connection*)), jumbo_count)
         self.jumbo_bytes = jumbo_size(frame_max_bytes)
         # The jumbo buffers come last: they are what need not stay in memory (arena_lock).
         if (self.connections == NULL or self.free_slots == NULL or self.scratch == NULL
-                or self.events == NULL
+                or self.events == NULL or self.halves.list == NULL
                 or buffer_pool_open(&self.small_pool, arena, SMALL_BYTES, connections_max, 0) != OK
                 or buffer_pool_open(&self.reply_pool, arena, REPLY_BYTES, reply_count, 0) != OK
                 or buffer_pool_open(&self.piece_pool, arena, sizeof(OutPiece), reply_count * 64,
@@ -185,16 +201,20 @@ cdef class Reactor:
         cdef socklen_t length
         cdef epoll_event event
         cdef Connection* c
-        cdef sockaddr_in* v4
-        cdef sockaddr_in6* v6
-        cdef uint32_t slot, port
+        cdef uint32_t slot
         cdef int fd, _i, one = 1
+        cdef bint full = False
         for _i in range(ACCEPTS_PER_TURN):
+            if self.free_count == 0 and self.highest_slot == self.connections_max and not full:
+                full = True
+                if _i > 0 or self.displace():
+                    return                  # its slot is free in the next turn
             length = sizeof(address)
             fd = accept4(self.listen_fd, <sockaddr*> &address, &length,
                          SOCK_NONBLOCK | SOCK_CLOEXEC)
             if fd < 0:
-                if errno == EMFILE or errno == ENFILE or errno == ENOMEM or errno == ENOBUFS:
+                if (errno == EMFILE or errno == ENFILE or errno == ENOMEM or errno == ENOBUFS) \
+                        and not self.displace():
                     self.pause_accepting()
                 return
             if self.free_count > 0:
@@ -214,21 +234,9 @@ cdef class Reactor:
             c.slot = slot
             self.generation += 1
             c.id = (self.generation << SLOT_BITS) | slot
-            c.active_ms = self.now_ms
-            if address.ss_family == AF_INET6:
-                v6 = <sockaddr_in6*> &address
-                memcpy(c.address, v6.sin6_addr.s6_addr, 16)
-                c.address_bytes = 20
-                port = ntohs(v6.sin6_port)
-            else:
-                v4 = <sockaddr_in*> &address
-                memcpy(c.address, &v4.sin_addr.s_addr, 4)
-                c.address_bytes = 8
-                port = ntohs(v4.sin_port)
-            c.address[c.address_bytes - 4] = 0
-            c.address[c.address_bytes - 3] = 0
-            c.address[c.address_bytes - 2] = <uint8_t> (port >> 8)
-            c.address[c.address_bytes - 1] = <uint8_t> port
+            c.active_ms = c.opened_ms = self.now_ms
+            c.receive_bytes = FIRST_RECEIVE_BYTES
+            set_address(c, &address)
             event.events = EPOLLIN
             event.data.ptr = c
             if epoll_ctl(self.epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0:
@@ -274,9 +282,11 @@ cdef class Reactor:
             room = self.jumbo_bytes - c.partial_bytes
             if room > JUMBO_READ_BYTES:
                 room = JUMBO_READ_BYTES
+            if not self.grow(c, room):
+                return
         else:
             base = self.scratch
-            room = SCRATCH_BYTES - c.partial_bytes
+            room = min(SCRATCH_BYTES - c.partial_bytes, c.receive_bytes)
             if c.partial_bytes > 0:
                 memcpy(base, c.small, c.partial_bytes)
         got = recv(c.fd, base + c.partial_bytes, room, MSG_DONTWAIT)
@@ -296,12 +306,14 @@ cdef class Reactor:
             base += c.skip_bytes
             available -= c.skip_bytes
             c.skip_bytes = 0
+        c.receive_bytes = SCRATCH_BYTES     # less, if it asks for what is not done here
         # Whoever closes the connection meanwhile must not give away the frame that is looked at.
         c.jumbo = NULL
         used = self.on_bytes(self.owner, c, base, available, &needed)
         if c.id == 0:                       # closed by what it asked for
             if jumbo != NULL:
-                buffer_pool_release(&self.jumbo_pool, jumbo)
+                c.jumbo = jumbo
+                self.give_half(c)
             return
         c.jumbo = jumbo
         if used < 0 or <uint64_t> used > available:
@@ -314,26 +326,16 @@ cdef class Reactor:
 
     cdef int keep_rest(self, Connection* c, const uint8_t* rest, uint64_t rest_bytes,
                        uint64_t needed) noexcept nogil:
-        cdef uint8_t* jumbo
         if rest_bytes > 0 and (needed > SMALL_BYTES or rest_bytes > SMALL_BYTES):
             if c.jumbo != NULL:
                 if rest != c.jumbo:         # another frame has begun
                     memmove(c.jumbo, rest, rest_bytes)
+                    c.jumbo_mark = 0
                     c.jumbo_ms = self.now_ms
-            else:
-                jumbo = <uint8_t*> buffer_pool_take(&self.jumbo_pool)
-                if jumbo == NULL and self.close_slow():
-                    jumbo = <uint8_t*> buffer_pool_take(&self.jumbo_pool)
-                if jumbo == NULL:
-                    self.counters.refused_frames += 1
-                    if self.on_refused(self.owner, c, rest, rest_bytes, needed) < 0:
-                        return IO_ERROR
-                    c.skip_bytes = needed - rest_bytes
-                    rest_bytes = 0
-                else:
-                    memcpy(jumbo, rest, rest_bytes)
-                    c.jumbo = jumbo
-                    c.jumbo_ms = self.now_ms
+            elif not self.take_half(c, rest, rest_bytes):
+                if self.refuse(c, rest, rest_bytes, needed) != OK:
+                    return IO_ERROR
+                rest_bytes = 0
         elif rest_bytes > 0:
             if c.small == NULL:
                 c.small = <uint8_t*> buffer_pool_take(&self.small_pool)
@@ -341,16 +343,80 @@ cdef class Reactor:
                       b"connection", self.small_pool.in_use, self.connections_max)
             memcpy(c.small, rest, rest_bytes)
             if c.jumbo != NULL:
-                buffer_pool_release(&self.jumbo_pool, c.jumbo)
-                c.jumbo = NULL
+                self.give_half(c)
         if c.small != NULL and (rest_bytes == 0 or c.jumbo != NULL):
             buffer_pool_release(&self.small_pool, c.small)
             c.small = NULL
         if c.jumbo != NULL and rest_bytes == 0:
-            buffer_pool_release(&self.jumbo_pool, c.jumbo)
-            c.jumbo = NULL
+            self.give_half(c)
         c.partial_bytes = rest_bytes
+        if c.jumbo != NULL:
+            halves_count(&self.halves, c, rest_bytes, self.now_ms)
         return OK
+
+    cdef int refuse(self, Connection* c, const uint8_t* rest, uint64_t rest_bytes,
+                    uint64_t needed) noexcept nogil:
+        self.counters.refused_frames += 1
+        if self.on_refused(self.owner, c, rest, rest_bytes, needed) < 0:
+            return IO_ERROR
+        c.skip_bytes = needed - rest_bytes
+        return OK
+
+    # ---------------------------------------------------------------- large frames on their way
+
+    cdef bint take_half(self, Connection* c, const uint8_t* rest,
+                        uint64_t rest_bytes) noexcept nogil:
+        cdef uint8_t* jumbo
+        if not self.make_room(c, 1, rest_bytes):
+            return False
+        jumbo = <uint8_t*> buffer_pool_take(&self.jumbo_pool)
+        if jumbo == NULL and self.close_stalled(c, ANYBODY):
+            jumbo = <uint8_t*> buffer_pool_take(&self.jumbo_pool)
+        if jumbo == NULL:
+            return False
+        memcpy(jumbo, rest, rest_bytes)
+        c.jumbo = jumbo
+        halves_add(&self.halves, c, self.now_ms)
+        return True
+
+    cdef void give_half(self, Connection* c) noexcept nogil:
+        halves_remove(&self.halves, c)
+        buffer_pool_release(&self.jumbo_pool, c.jumbo)
+        c.jumbo = NULL
+
+    cdef bint grow(self, Connection* c, uint64_t room) noexcept nogil:
+        """Whether so much more of c's large frame may come; else it is refused."""
+        cdef uint64_t needed
+        if self.make_room(c, 0, room):
+            return True
+        needed = 4 + ((<uint64_t> c.jumbo[0] << 24) | (<uint32_t> c.jumbo[1] << 16)
+                      | (<uint32_t> c.jumbo[2] << 8) | c.jumbo[3])
+        if self.refuse(c, c.jumbo, c.partial_bytes, needed) != OK:
+            c.closing = True
+            self.mark_dirty(c)
+        self.give_half(c)
+        c.partial_bytes = 0
+        return False
+
+    cdef bint make_room(self, Connection* c, uint32_t more, uint64_t bytes) noexcept nogil:
+        cdef int whose = halves_excess(&self.halves, c, more, bytes)
+        while whose != NOBODY and self.close_stalled(c, whose):
+            whose = halves_excess(&self.halves, c, more, bytes)
+        return whose == NOBODY
+
+    cdef bint close_stalled(self, Connection* c, int whose) noexcept nogil:
+        """Closes who has to make room for c; False when there is nobody."""
+        cdef Connection* slowest = halves_slowest(&self.halves, c, whose, self.now_ms)
+        if slowest == NULL:
+            return False
+        self.counters.closed_slow += 1
+        self.close_connection(slowest)
+        return True
+
+    cdef void trim(self) noexcept nogil:
+        if self.jumbo_pool.releases != self.jumbo_trimmed:
+            self.jumbo_trimmed = self.jumbo_pool.releases
+            buffer_pool_trim(&self.jumbo_pool, JUMBO_WARM)
 
     # ---------------------------------------------------------------- output
 
@@ -529,6 +595,12 @@ cdef class Reactor:
                 c.first.length -= left
             if <uint64_t> sent < asked:
                 self.counters.stalls += 1
+                if sent > 0 or not c.stalled:
+                    stalled_join(&self.stalled, c)
+                if self.is_short():
+                    self.close_deaf()
+                if c.id == 0:
+                    return
                 if not self.keep_borrowed(c):
                     self.close_connection(c)
                     return
@@ -539,18 +611,60 @@ cdef class Reactor:
             c.open_buffer = NULL
         if c.closing:
             self.close_connection(c)
-        elif c.unread & UNREAD_UNSENT:
+        elif c.unread & (UNREAD_UNSENT | UNREAD_CONTROL):
+            stalled_leave(&self.stalled, c)
             self.go_on_reading(c, UNREAD_UNSENT)
             self.on_drained(self.owner, c)
 
+    cdef bint is_short(self) noexcept nogil:
+        return self.reply_pool.in_use > self.reply_pool.count - self.reply_pool.count // 4
+
+    cdef void close_deaf(self) noexcept nogil:
+        """Buffers run out: clients that have not taken a byte for DEAF_MS give theirs back."""
+        while (self.is_short() and self.stalled.first != NULL
+               and self.now_ms - self.stalled.first.active_ms >= DEAF_MS):
+            self.close_longest(NULL)
+
+    cdef bint close_longest(self, Connection* c) noexcept nogil:
+        """Closes who has taken nothing for longest; False when that is c, or nobody."""
+        if self.stalled.first == NULL or self.stalled.first == c:
+            return False
+        self.counters.closed_deaf += 1
+        self.close_connection(self.stalled.first)
+        return True
+
     cdef bint keep_borrowed(self, Connection* c) noexcept nogil:
-        """Copies borrowed pieces that did not leave in this turn into reply buffers."""
+        """Copies what did not leave in this turn from the store, or from scarce jumbo buffers."""
+        cdef void* emptied[KEPT_PER_WRITE]
+        cdef OutPiece* piece = c.first
+        cdef int count = 0
+        cdef bint kept
+        while self.jumbo_pool.in_use > self.jumbo_pool.count // 2 and piece != NULL \
+                and count < KEPT_PER_WRITE:
+            if ((piece.kind == IN_JUMBO or piece.kind == IN_JUMBO_HEAD)
+                    and piece.length <= KEPT_BYTES):
+                emptied[count] = piece.owner
+                count += 1
+                piece.kind = BORROWED
+            piece = piece.next
+        kept = self.copy_borrowed(c)
+        while not kept and self.close_longest(c):
+            kept = self.copy_borrowed(c)
+        while count > 0:
+            count -= 1
+            buffer_pool_release(&self.jumbo_pool, emptied[count])
+        return kept
+
+    cdef bint copy_borrowed(self, Connection* c) noexcept nogil:
         cdef OutPiece* piece = c.first
         cdef OutPiece* rest
         cdef ReplyBuffer* buffer
         cdef uint64_t room = REPLY_BYTES - sizeof(ReplyBuffer)
         while piece != NULL:
             if piece.kind == BORROWED:
+                # The last ones are for those who read.
+                if self.reply_pool.in_use >= self.reply_pool.count - self.reply_pool.count // 16:
+                    return False
                 buffer = <ReplyBuffer*> buffer_pool_take(&self.reply_pool)
                 if buffer == NULL:
                     return False
@@ -634,8 +748,8 @@ cdef class Reactor:
             buffer_pool_release(&self.small_pool, c.small)
             c.small = NULL
         if c.jumbo != NULL:
-            buffer_pool_release(&self.jumbo_pool, c.jumbo)
-            c.jumbo = NULL
+            self.give_half(c)
+        stalled_leave(&self.stalled, c)
         close(c.fd)
         c.id = 0
         self.connection_count -= 1
@@ -647,29 +761,19 @@ cdef class Reactor:
         c.held_first = self.closed_first
         self.closed_first = c
 
-    cdef bint close_slow(self) noexcept nogil:
-        """No jumbo buffer is left: of the large requests that come too slowly the one that has
-        taken longest is closed. False when there is none; asked a moment ago, too."""
+    cdef bint displace(self) noexcept nogil:
+        """Closes one that asked for nothing since it came, for a new one; False: there is none."""
         cdef Connection* c
-        cdef Connection* slowest = NULL
-        cdef int64_t held, longest = 0
-        cdef uint32_t slot
-        if self.now_ms - self.slow_look_ms < SLOW_LOOK_MS:
-            return False
-        self.slow_look_ms = self.now_ms
-        for slot in range(self.highest_slot):
-            c = &self.connections[slot]
-            if c.id == 0 or c.jumbo == NULL:
-                continue
-            held = self.now_ms - c.jumbo_ms - SLOW_MS
-            if held > longest and c.partial_bytes < <uint64_t> held * SLOW_BYTES_A_MS:
-                longest = held
-                slowest = c
-        if slowest == NULL:
-            return False
-        self.counters.closed_slow += 1
-        self.close_connection(slowest)
-        return True
+        cdef int _i
+        for _i in range(min(<int> self.highest_slot, SILENT_LOOKS)):
+            self.displace_slot = (self.displace_slot + 1) % self.highest_slot
+            c = &self.connections[self.displace_slot]
+            if (c.id != 0 and c.frames_in == 0 and c.unread == 0 and not c.dirty
+                    and self.now_ms - c.opened_ms >= SILENT_MS):
+                self.counters.displaced += 1
+                self.close_connection(c)
+                return True
+        return False
 
     cdef void free_closed(self) noexcept nogil:
         cdef Connection* c = self.closed_first

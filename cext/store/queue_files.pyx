@@ -73,6 +73,26 @@ cdef int64_t file_number(const char* name, int64_t file_bytes) noexcept nogil:
     return value // file_bytes
 
 
+cdef extern from "<sys/resource.h>" nogil:
+    cdef struct rlimit:
+        uint64_t rlim_cur
+    int getrlimit(int resource, rlimit* limit)
+    enum: RLIMIT_NOFILE
+
+cdef enum:
+    FULL_LIMIT = 16384              # descriptors of a process, from which on `capacity` is kept
+    FILES_LEAST = 4
+
+
+cdef int32_t files_kept(int32_t capacity) noexcept:
+    """Fewer where the process may have few descriptors in all: clients and the log need some."""
+    cdef rlimit limit
+    if getrlimit(RLIMIT_NOFILE, &limit) != 0 or limit.rlim_cur >= FULL_LIMIT:
+        return capacity
+    return max(min(capacity, FILES_LEAST),
+               <int32_t> (<int64_t> limit.rlim_cur * capacity // FULL_LIMIT))
+
+
 cdef class QueueFiles:
     """One thread only: whichever calls first and then always."""
 
@@ -86,7 +106,7 @@ cdef class QueueFiles:
         self.entries_per_file = entries_per_file
         self.file_bytes = entries_per_file * UNIT_BYTES
         self.writable = writable
-        self.capacity = capacity
+        self.capacity = capacity = files_kept(capacity)
         cdef int32_t size = 8
         while size < capacity * 2:
             size *= 2

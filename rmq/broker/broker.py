@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rmq.broker import pop_journal
+from rmq.broker.cached_bodies import CachedBodies
 from rmq.broker.client_calls import ClientCalls
 from rmq.broker.connections import Connection, Connections
 from rmq.broker.consumers import ConsumerTable
@@ -96,6 +97,7 @@ class Broker:
         self.consume_queue_directory = root / "consumequeue"
         self.started_at = time.time()
         self.settings_version = DataVersion()
+        self.bodies = CachedBodies()
         self.connections = Connections()
         self.client_calls = ClientCalls(core)
         self.topics = TopicTable(settings, core, config)

@@ -40,9 +40,13 @@ log = logging.getLogger("rmq.broker.config")
 
 
 def get_config(broker: "Broker", request: Request) -> Reply:
-    text = properties.format(broker.settings.items())
+    body = broker.bodies.of_version(
+        "config",
+        broker.settings_version.key,
+        lambda: properties.format(broker.settings.items()).encode(),
+    )
     version = fastjson.dumps(broker.settings_version.members()).decode()
-    return request.command.reply(fields={"version": version}, body=text.encode())
+    return request.command.reply(fields={"version": version}, body=body)
 
 
 def update_config(broker: "Broker", request: Request) -> Reply:

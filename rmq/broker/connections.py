@@ -38,6 +38,9 @@ class Connections:
         found = self._by_number.get(number)
         return found if found is not None else self.opened(number, "unknown:0")
 
+    def find(self, number: int) -> Connection | None:
+        return self._by_number.get(number)
+
     def closed(self, number: int) -> Connection | None:
         connection = self._by_number.pop(number, None)
         if connection is not None:

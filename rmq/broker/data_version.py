@@ -35,6 +35,11 @@ class DataVersion:
             "timestamp": self.timestamp_ms,
         }
 
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """For comparing."""
+        return self.counter, self.timestamp_ms, self.state_version
+
     @classmethod
     def of(cls, members: Any) -> "DataVersion":
         """From JSON; what is missing or of another type starts anew."""

@@ -1,10 +1,14 @@
 """From the core's reports to handlers and back: poll, decode, look up, answer.
 
     core.control_fd readable -> core.poll() -> OPENED   note the connection
-                                               CLOSED   everyone forgets it
                                                EVENT    log
-                                               REQUEST  response flag: match a call of ours
-                                                        else: handler by code
+                                               REQUEST  wait for the connection's turn (turns.py)
+                                               CLOSED   the same, as the last of it
+    turn -> REQUEST  response flag: match a call of ours, else: handler by code
+            CLOSED   everyone forgets the connection
+
+After POLL_S the loop is given back, whatever waits still: what goes by the clock, such as the beats
+that tell the supervisor that this shard lives, is late by no more than that and one handler.
 
 The reactor reads no more of a client whose send is here (cext/flow/send/sends_away.pxd), so each is
 reported as done, whatever came of it.
@@ -18,8 +22,10 @@ Example: request 999 is answered with code 3 and " request type 999 not supporte
 
 import asyncio
 import logging
+import time
 import traceback
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmq.broker import core_seam
@@ -27,6 +33,7 @@ from rmq.broker.connections import Connection
 from rmq.broker.quiet_log import QuietLog
 from rmq.broker.request import Handler, Refusal, Reply, Request
 from rmq.broker.request_times import RequestTimes
+from rmq.broker.turns import Turns
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode
@@ -38,6 +45,7 @@ log = logging.getLogger("rmq.broker.requests")
 quiet = QuietLog(log)
 
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+POLL_S = 0.010
 WAITING_MAX = 8192  # requests whose handlers wait for something; more are told to come back later
 
 
@@ -48,22 +56,56 @@ class Dispatcher:
         self._broker = broker
         self._handlers = handlers
         self._waiting: set[asyncio.Task[None]] = set()
+        self._turns = Turns(broker.core, _expects_answer)
+        self._comes_again = False  # poll() is to be called by the loop
+        self._stopped = False
         self.times = RequestTimes(lambda topic: broker.topics.is_system(topic))
 
     def poll(self) -> None:
-        """Takes all that the core has to report."""
-        broker = self._broker
+        """Takes what the core has to report, and serves for POLL_S; then the loop comes again."""
+        began = time.monotonic()
+        turns = self._turns
+        if not turns.is_full or not turns.any_open:
+            self._take()
+        if turns.is_full and (number := turns.close_greediest()) is not None:
+            quiet.warning("deaf", "closed: a client that asks on and does not read its answers")
+            self._broker.core.close_connection(number)
+        while (item := turns.take()) is not None:
+            self._serve(*item)
+            if time.monotonic() - began >= POLL_S:
+                break
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._turns.any_open and not self._comes_again and not self._stopped:
+            self._comes_again = True
+            asyncio.get_running_loop().call_soon(self._again)
+
+    def _again(self) -> None:
+        self._comes_again = False
+        if not self._stopped:
+            self.poll()
+
+    def _serve(self, connection: Connection, kind: int, payload: bytes) -> None:
+        if kind == core_seam.REQUEST:
+            self._frame(connection, payload)
+        elif kind == core_seam.FUNCTION_PULL:
+            self._broker.functions.pull(connection.number, payload)
+        elif self._broker.connections.closed(connection.number) is not None:
+            self._broker.connection_closed(connection)
+
+    def _take(self) -> None:
+        broker, turns = self._broker, self._turns
         for kind, number, payload in broker.core.poll():
-            if kind == core_seam.REQUEST:
-                self._frame(broker.connections.get(number), payload)
+            if kind in (core_seam.REQUEST, core_seam.FUNCTION_PULL):
+                turns.add(broker.connections.get(number), kind, payload)
             elif kind == core_seam.OPENED:
                 broker.connections.opened(number, payload.decode("utf-8", "replace"))
             elif kind == core_seam.CLOSED:
-                connection = broker.connections.closed(number)
-                if connection is not None:
-                    broker.connection_closed(connection)
-            elif kind == core_seam.FUNCTION_PULL:
-                broker.functions.pull(number, payload)
+                if (connection := broker.connections.find(number)) is not None:
+                    turns.gone(connection)
+            elif kind == core_seam.DRAINED:
+                turns.drained(broker.connections.get(number))
             elif kind == core_seam.WANT_TOPIC:
                 broker.delays.want_topic(payload.decode("utf-8", "replace"), number)
             else:
@@ -85,7 +127,9 @@ class Dispatcher:
         return reply if reply is not None else command.reply(ResponseCode.SYSTEM_ERROR)
 
     async def drain(self, timeout_s: float) -> None:
-        """Waits for handlers under way; those that take longer are cancelled."""
+        """Waits for handlers under way; those that take longer are cancelled, and what has not
+        begun is left."""
+        self._stopped = True
         if self._waiting:
             _, late = await asyncio.wait(set(self._waiting), timeout=timeout_s)
             for task in late:
@@ -137,6 +181,13 @@ class Dispatcher:
             task = asyncio.get_running_loop().create_task(self._finish(request, result))
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)
+            if command.code not in SENDS:  # they are held back by the reactor, and keep their order
+                self._turns.waits(request.connection, 1)
+                task.add_done_callback(partial(self._finished, request.connection))
+
+    def _finished(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        self._turns.waits(connection, -1)
+        self._go_on()
 
     async def _finish(self, request: Request, result: Awaitable[Reply]) -> None:
         try:
@@ -167,7 +218,7 @@ class Dispatcher:
 
     def _answer(self, request: Request, reply: Reply) -> None:
         core, number = self._broker.core, request.connection.number
-        if reply is not None and not request.command.is_oneway:
+        if reply is not None and not request.command.is_oneway and not request.connection.closed:
             try:
                 frame = encode(reply)
             except ProtocolError as error:
@@ -175,8 +226,18 @@ class Dispatcher:
                 frame = encode(reply)
             self.times.answered(request, reply.code)
             core.send(number, frame)
+            self._turns.answered(request.connection, len(frame))
         if request.command.code in SENDS:
             core.send_done(number)
+
+
+def _expects_answer(frame: bytes) -> bool:
+    """Whether there would be an answer to a frame (without its length bytes)."""
+    try:
+        command = decode(frame)
+    except ProtocolError:
+        return True
+    return not command.is_oneway and not command.is_response
 
 
 def _discard(result: Awaitable[Reply]) -> None:

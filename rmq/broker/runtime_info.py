@@ -7,8 +7,9 @@ With the field rmqDetail=true, which mqadmin does not send, the table has one en
 the whole rmq/observe/sample.py as JSON, for `rmq top` and `rmq broker status`; with brief the same
 without its tables.
 
-All values are text. The numbers come from the core's counters (COUNTERS names them), from samples
-of them every 10 s, and from the file system. Rates are three: last 10 s, 1 minute, 10 minutes.
+The plain table is made at most five times a second (cached_bodies.py). All values are text. The
+numbers come from the core's counters (COUNTERS names them), from samples of them every 10 s, and
+from the file system. Rates are three: last 10 s, 1 minute, 10 minutes.
 
 315 knows what is counted for the whole broker, BROKER_PUT_NUMS and BROKER_GET_NUMS with the cluster
 name as key, TOPIC_PUT_NUMS and TOPIC_PUT_SIZE with a topic as key, and GROUP_GET_NUMS with
@@ -19,6 +20,7 @@ answered with code 1, which mqadmin takes.
 
 import os
 import time
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from rmq.broker.put_times import put_times
@@ -44,14 +46,28 @@ COUNTERS = {
 _QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache; none here
 
 
-async def get_runtime_info(broker: "Broker", request: Request) -> Reply:
-    table = {**_identity(broker), **_rates(broker), **_log(broker), **_pools(), **_later(broker)}
+def get_runtime_info(broker: "Broker", request: Request) -> "Reply | Awaitable[Reply]":
+    """The table of a moment is the same for all who ask within it."""
     detail = request.command.fields.get("rmqDetail")
     if detail == "brief":
-        table["rmqSample"] = encode(broker.sampler.take(brief=True)).decode()
-    elif detail == "true":
-        table["rmqSample"] = encode(await broker.sampler.take_all()).decode()
-    return request.command.reply(body=fastjson.dumps({"table": table}))
+        sample = encode(broker.sampler.take(brief=True)).decode()
+        return request.command.reply(body=fastjson.dumps({"table": _table(broker, sample)}))
+    if detail == "true":
+        return _with_all(broker, request)
+    body = broker.bodies.of_moment("runtime", lambda: fastjson.dumps({"table": _table(broker)}))
+    return request.command.reply(body=body)
+
+
+async def _with_all(broker: "Broker", request: Request) -> Reply:
+    sample = encode(await broker.sampler.take_all()).decode()
+    return request.command.reply(body=fastjson.dumps({"table": _table(broker, sample)}))
+
+
+def _table(broker: "Broker", sample: str | None = None) -> dict[str, str]:
+    table = {**_identity(broker), **_rates(broker), **_log(broker), **_pools(), **_later(broker)}
+    if sample is not None:
+        table["rmqSample"] = sample
+    return table
 
 
 def view_broker_stats(broker: "Broker", request: Request) -> Reply:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cext.flow.shard_core import ShardCore
+from rmq.broker.memory_limit import memory_bytes
 from rmq.broker.retry_policy import parse_levels
 from rmq.config import Settings
 from rmq.errors import ConfigError
@@ -27,6 +28,10 @@ RING_MARGIN_BYTES = 64  # what the log keeps free; else the ring would be taken 
 QUEUE_CHUNKS = 262_144  # 1 KiB each: tails of consume queues, at most 256 MiB
 PULLS_MAX = 65_536  # pulls held or under way
 DISK_READERS = 2
+MIB = 1 << 20
+# What has come of large requests that are not complete: of all clients, and of one address. Each is
+# enough for the largest frame and another one that begins.
+HALF_FRAME_BYTES = (40 * MIB, 512 * MIB)
 
 
 def make_core(settings: Settings, node: int = -1) -> ShardCore:
@@ -170,9 +175,21 @@ def _buffers(settings: Settings) -> dict[str, int]:
         "reply_buffers": settings.rmqReplyBuffers + min(connections, 4096),
         # 16 MiB each, touched as far as used: large requests, batch replies, reads from disk.
         "jumbo_buffers": 128,
+        **_half_frames(settings),
         "pulls_max": PULLS_MAX,
         "queue_chunks": QUEUE_CHUNKS,
         "disk_readers": DISK_READERS,
+    }
+
+
+def _half_frames(settings: Settings) -> dict[str, int]:
+    """What large requests on their way may hold: an eighth of the memory, an address half of it."""
+    low, high = HALF_FRAME_BYTES
+    total: int = settings.rmqHalfFrameBytes or min(max(memory_bytes() // 8, low), high)
+    of_address: int = settings.rmqHalfFrameBytesPerAddress or max(total // 2, low // 2)
+    return {
+        "half_frame_bytes": total,
+        "half_frame_bytes_of_address": min(of_address, total),
     }
 
 

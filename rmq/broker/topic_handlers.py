@@ -111,15 +111,23 @@ def get_all_topics(broker: "Broker", request: Request) -> Reply:
     table = broker.topics.all()
     first = command.int_field("topicSeq", 0, 0)
     count = command.int_field("maxTopicNum", len(table), 0)
-    chosen = sorted(table)[first : first + count]
-    body = {
-        "dataVersion": broker.topics.version.members(),
-        "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
-        "topicConfigTable": {name: table[name].members() for name in chosen},
-        "topicQueueMappingDetailMap": {},
-        "topicQueueMappingInfoMap": {},
-    }
-    return command.reply(fields={"totalTopicNum": len(table)}, body=fastjson.dumps(body))
+    version = broker.topics.version
+
+    def make() -> bytes:
+        return fastjson.dumps(
+            {
+                "dataVersion": version.members(),
+                "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
+                "topicConfigTable": {
+                    name: table[name].members() for name in sorted(table)[first : first + count]
+                },
+                "topicQueueMappingDetailMap": {},
+                "topicQueueMappingInfoMap": {},
+            }
+        )
+
+    body = broker.bodies.of_version("topics", (version.key, len(table), first, count), make)
+    return command.reply(fields={"totalTopicNum": len(table)}, body=body)
 
 
 def get_topic(broker: "Broker", request: Request) -> Reply:

@@ -28,6 +28,7 @@ from rmq import logs
 from rmq.cli.store_lock import StoreLock
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
+from rmq.system import descriptors
 
 if TYPE_CHECKING:
     from rmq.broker.broker import Broker
@@ -45,6 +46,7 @@ def run_node(namesrv: Settings | None, broker: Settings | None) -> None:
     for settings in (namesrv, broker):
         if settings is not None and (ignored := settings.without_effect()):
             log.warning("settings without effect in rmq: %s", ", ".join(ignored))
+    descriptors.share(namesrv, broker)
     asyncio.run(_serve(namesrv, broker))
 
 

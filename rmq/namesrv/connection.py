@@ -30,6 +30,7 @@ class Owner(Protocol):
     partial_bytes_max: int
 
     def opened(self, connection: "Connection") -> bool: ...
+    def asked(self, connection: "Connection") -> None: ...
     def closed(self, connection: "Connection") -> None: ...
     def start(self, request: Command, connection: object) -> "Command | Awaitable[Command]": ...
     def failure(self, request: Command, error: Exception) -> Command: ...
@@ -45,6 +46,7 @@ class Connection(asyncio.Protocol):
         self._needed = 4  # bytes in _buffer before it is worth looking again
         self._task: asyncio.Task[None] | None = None  # a request that writes to disk
         self._choked = False  # the client does not read
+        self._silent = True  # it has asked for nothing yet
         self.peer = "?"
         self.last_active = time.monotonic()
 
@@ -125,6 +127,9 @@ class Connection(asyncio.Protocol):
     def _answer(self, request: Command) -> None:
         if request.is_response:
             return  # we ask nobody anything; a late or mistaken answer is no harm
+        if self._silent:
+            self._silent = False
+            self._owner.asked(self)
         answer = self._owner.start(request, self)
         if isinstance(answer, Command):
             self._send(request, answer)

@@ -1,10 +1,12 @@
 """The listening socket of the name server and the set of its connections.
 
-    start()     binds; ConfigError names the address when it cannot
+    open()      binds; ConfigError names the address when it cannot
     sweep()     closes connections on which nothing has moved for `idle_seconds`
     stop()      stops accepting, lets written replies leave, then cuts what is left
 
-Limits: `connections_max`; one more is closed at once, with one log line a second at most.
+Limits: `connections_max`. For one more the oldest of those that have asked for nothing since they
+came, SILENT_S ago at least, is closed; where there is none the new one is, with one log line a
+second at most. Out of descriptors: rmq/acceptor.py.
 
 Example: with connections_max=2 a third client sees its connection closed before any reply; as soon
 as one of the first two leaves, a new one is served.
@@ -14,9 +16,11 @@ import asyncio
 import errno
 import logging
 import os
+import socket
 import time
 from collections.abc import Awaitable, Callable
 
+from rmq.acceptor import Acceptor
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command
 from rmq.namesrv.connection import Connection
@@ -25,6 +29,7 @@ BACKLOG = 1024
 # Sum over all connections of frames under way. A registration of a million topics has 64 MiB.
 PARTIAL_BYTES_MAX = 256 * 1024 * 1024
 STOP_SECONDS_MAX = 1.0
+SILENT_S = 1.0
 
 _log = logging.getLogger("rmq.namesrv.listener")
 
@@ -49,36 +54,50 @@ class Listener:
         self.partial_bytes_max = PARTIAL_BYTES_MAX
         self._closed = closed
         self._connections: set[Connection] = set()
+        self._silent: dict[Connection, float] = {}  # asked for nothing yet: when they came
+        self._taking: set[asyncio.Task[None]] = set()
         self._connections_max = connections_max
         self._idle_seconds = idle_seconds
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._stopping = False
         self._empty = asyncio.Event()
         self._refused_at = 0.0
 
     async def open(self, host: str, port: int) -> int:
         """Listens on host:port (0: any free one); returns the port."""
-        loop = asyncio.get_running_loop()
+        acceptor = Acceptor(self._take, "rmq.namesrv.listener")
         try:
-            self._server = await loop.create_server(
-                lambda: Connection(self), host, port, backlog=BACKLOG, reuse_address=True
-            )
+            bound = await acceptor.open(host, port, BACKLOG)
         except (OSError, OverflowError) as error:
             number = getattr(error, "errno", None)  # asyncio's own text repeats the address
             reason = os.strerror(number).lower() if number else str(error)
             if number == errno.EADDRINUSE:
                 reason += "; is another name server running there? Choose another port"
             raise ConfigError(f"name server cannot listen on {host}:{port}: {reason}") from None
-        bound: int = self._server.sockets[0].getsockname()[1]
+        self._acceptor = acceptor
         return bound
+
+    def _take(self, accepted: socket.socket) -> None:
+        task = asyncio.get_running_loop().create_task(self._made(accepted))
+        self._taking.add(task)
+        task.add_done_callback(self._taking.discard)
+
+    async def _made(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(lambda: Connection(self), accepted)
+        except OSError:  # it is gone already
+            accepted.close()
 
     def __len__(self) -> int:
         return len(self._connections)
 
     def opened(self, connection: Connection) -> bool:
         """Whether the new connection may stay."""
+        now = time.monotonic()
+        if len(self._connections) >= self._connections_max:
+            self._displace(now)
         if len(self._connections) >= self._connections_max or self._stopping:
-            now = time.monotonic()
             if now - self._refused_at >= 1:
                 self._refused_at = now
                 _log.warning(
@@ -86,12 +105,24 @@ class Listener:
                 )
             return False
         self._connections.add(connection)
+        self._silent[connection] = now
         self._empty.clear()
         return True
+
+    def asked(self, connection: "Connection") -> None:
+        """Its first request has come."""
+        self._silent.pop(connection, None)
+
+    def _displace(self, now: float) -> None:
+        oldest = next(iter(self._silent), None)
+        if oldest is not None and now - self._silent[oldest] >= SILENT_S:
+            self.closed(oldest)
+            oldest.abort()
 
     def closed(self, connection: Connection) -> None:
         if connection in self._connections:
             self._connections.discard(connection)
+            self._silent.pop(connection, None)
             self._closed(connection)
         if not self._connections:
             self._empty.set()
@@ -104,10 +135,10 @@ class Listener:
 
     async def stop(self) -> None:
         """Returns within STOP_SECONDS_MAX and a turn of the loop; a second call does nothing."""
-        if self._server is None:
+        if self._acceptor is None:
             return
-        server, self._server, self._stopping = self._server, None, True
-        server.close()
+        acceptor, self._acceptor, self._stopping = self._acceptor, None, True
+        acceptor.close()
         for connection in list(self._connections):
             connection.close()
         if self._connections:

@@ -15,11 +15,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+from rmq.acceptor import Acceptor
+
 log = logging.getLogger("rmq.observe.http")
 
+BACKLOG = 100
 CONNECTIONS_MAX = 64
 HEAD_BYTES_MAX = 16 << 10
 HEADERS_MAX = 100
@@ -50,35 +54,41 @@ class HttpServer:
     def __init__(self, host: str, port: int, handlers: Mapping[str, Handler]) -> None:
         self._host, self._port = host, port
         self._handlers = dict(handlers)
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._open: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Listens; OSError when the address is taken."""
-        self._server = await asyncio.start_server(
-            self._accept, self._host, self._port, limit=HEAD_BYTES_MAX
-        )
+        acceptor = Acceptor(self._take, "rmq.observe.http")
+        await acceptor.open(self._host, self._port, BACKLOG)
+        self._acceptor = acceptor
 
     @property
     def port(self) -> int:
-        assert self._server is not None
-        number: int = self._server.sockets[0].getsockname()[1]
-        return number
+        assert self._acceptor is not None
+        return self._acceptor.port
 
     async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for task in list(self._open):
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _take(self, accepted: socket.socket) -> None:
         if len(self._open) >= CONNECTIONS_MAX:
-            writer.close()
+            accepted.close()
             return
+        task = asyncio.get_running_loop().create_task(self._serve(accepted))
         self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        try:
+            reader, writer = await asyncio.open_connection(sock=accepted, limit=HEAD_BYTES_MAX)
+        except OSError:  # it is gone already
+            accepted.close()
+            return
         try:
             while await self._serve_one(reader, writer):
                 pass
@@ -87,7 +97,6 @@ class HttpServer:
         except asyncio.CancelledError:
             pass  # stop(): the streams' own callback would log it as an error
         finally:
-            self._open.discard(task)
             writer.close()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

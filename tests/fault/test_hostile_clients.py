@@ -211,8 +211,8 @@ def connections_up_to_the_limit(directory: Path, limit: int) -> None:
         others_are_served(broker)
         before = resident(broker)
         with ExitStack() as stack:
-            for _ in range(limit - 1):
-                stack.enter_context(connect(broker))
+            for _ in range(limit - 1):  # who has asked for something keeps his place
+                stack.enter_context(connect(broker)).sendall(pull_frame(0))
             others_are_served(broker)  # the last one
             crowd = [stack.enter_context(connect(broker)) for _ in range(20)]
             # Which of them has the place of the client before depends on who is looked at first.

@@ -149,5 +149,5 @@ def test_a_broker_is_started_without_what_only_tests_need(
     )  # fmt: skip
     assert told.returncode == 0, told.stderr
     assert ("[dev" in told.stdout) == extras
-    assert re.search(r"pip install .* -e \.$", told.stdout, re.MULTILINE)
+    assert re.search(r"pip install .* -e '\.\[tables\]'$", told.stdout, re.MULTILINE)
     assert "setup.py build_ext" in told.stdout

@@ -61,17 +61,24 @@ def command(store: Path, *options: str) -> list[str]:
             "--namesrv-port", "0", "--port", "0", *options]  # fmt: skip
 
 
+def with_files(soft: int, hard: int) -> list[str]:
+    """What goes before a command that is to have these limits of open files."""
+    return ["/bin/sh", "-c", f'ulimit -S -n {soft} && ulimit -H -n {hard} && exec "$0" "$@"']
+
+
 def start_broker(
-    directory: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None
-) -> BrokerProcess:
-    """Starts `rmq standalone` on directory/store, PATIENT, and waits for its ready line."""
+    directory: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None,
+    before: Sequence[str] = (),
+) -> BrokerProcess:  # fmt: skip
+    """Starts `rmq standalone` on directory/store, PATIENT, and waits for its ready line. `before`:
+    words in front of the command, which replace themselves by it."""
     directory.mkdir(exist_ok=True)
     store = directory / "store"
     log_path = directory / "broker.txt"
     began = calm_seconds()
     with log_path.open("a") as log:
         process = subprocess.Popen(
-            command(store, *PATIENT, *options), stdout=subprocess.PIPE, stderr=log,
+            [*before, *command(store, *PATIENT, *options)], stdout=subprocess.PIPE, stderr=log,
             text=True, env=environment,
         )  # fmt: skip
     assert process.stdout is not None
@@ -90,10 +97,11 @@ def start_broker(
 
 @contextmanager
 def broker_process(
-    directory: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None
-) -> Iterator[BrokerProcess]:
+    directory: Path, options: Sequence[str] = (), environment: Mapping[str, str] | None = None,
+    before: Sequence[str] = (),
+) -> Iterator[BrokerProcess]:  # fmt: skip
     """A broker for the time of the block; stopped by SIGTERM, killed when that does not help."""
-    broker = start_broker(directory, options, environment)
+    broker = start_broker(directory, options, environment, before)
     try:
         yield broker
     finally:

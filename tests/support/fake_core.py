@@ -49,6 +49,9 @@ class FakeCore:
         self.resubmitted: list[tuple[int, Command]] = []
         self.sends_done: list[int] = []
         self.closed: list[int] = []
+        self.held: set[int] = set()  # connections that are not read
+        self.undrained: set[int] = set()  # of which the control thread wants to know
+        self.drains = True  # clients read their answers at once
         self.topics: dict[bytes, tuple[int, int, int, int]] = {}
         self.groups: dict[bytes, tuple[int, int]] = {}
         self.retries: dict[bytes, tuple[int, int, bytes]] = {}
@@ -147,6 +150,22 @@ class FakeCore:
     def send_done(self, connection: int) -> None:
         self.sends_done.append(connection)
         self._arrived.set()
+
+    def hold(self, connection: int) -> None:
+        self.held.add(connection)
+
+    def release(self, connection: int) -> None:
+        self.held.discard(connection)
+
+    def tell_drained(self, connection: int) -> None:
+        self.undrained.add(connection)
+        if self.drains:
+            self.drain(connection)
+
+    def drain(self, connection: int) -> None:
+        """The client reads all that was sent to it."""
+        self.undrained.discard(connection)
+        self.report(6, connection, b"")
 
     def close_connection(self, connection: int) -> None:
         self.closed.append(connection)

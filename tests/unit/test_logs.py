@@ -1,4 +1,4 @@
-"""Log lines: JSON form, and the limit that errors pass."""
+"""Log lines: JSON form, and the limits: one for errors, one for all others."""
 
 import json
 import logging
@@ -49,10 +49,17 @@ def test_lines_beyond_the_limit_are_dropped_counted_and_told() -> None:
     assert [limit.filter(record(logging.INFO, "n")) for _ in range(25)].count(True) == 10
 
 
-def test_errors_always_get_through() -> None:
-    limit = RateLimit(2, clock=lambda: 0.0)
-    assert all(limit.filter(record(logging.ERROR, "n")) for _ in range(100))
-    assert not limit.filter(record(logging.WARNING, "n"))
+def test_errors_have_a_limit_of_their_own() -> None:
+    now = [0.0]
+    limit = RateLimit(5, clock=lambda: now[0])
+    assert [limit.filter(record(logging.WARNING, "n")) for _ in range(50)].count(True) == 5
+    assert [limit.filter(record(logging.ERROR, "n")) for _ in range(50)].count(True) == 5
+    now[0] = 0.2  # room for one of each
+    after = record(logging.ERROR, "why")
+    assert limit.filter(after)
+    assert after.getMessage() == "why (45 lines before it were not logged)"
+    assert limit.filter(record(logging.WARNING, "n"))
+    assert not limit.filter(record(logging.ERROR, "n"))
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

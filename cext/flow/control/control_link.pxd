@@ -29,6 +29,7 @@ cdef enum ToControl:
     EVENT = 3
     FUNCTION_PULL = 5           # data: see function_pull.pyx
     WANT_TOPIC = 4              # data: name; connection_id: how many queues it needs
+    DRAINED = 6                 # after TELL_DRAINED: all output of the connection has been sent
 
 cdef enum ToReactor:
     SEND_FRAME = 0
@@ -36,6 +37,9 @@ cdef enum ToReactor:
     CLOSE = 2
     CALL = 3
     SEND_DONE = 4               # a send of the connection is given back or answered
+    HOLD = 5                    # control has enough requests of the connection: it is not read
+    RELEASE = 6                 # after HOLD: it may be read again
+    TELL_DRAINED = 7            # after HOLD: DRAINED is to come when its output has been sent
 
 ctypedef void (*CallFn)(void* shard, void* arguments) noexcept nogil
 
@@ -60,8 +64,8 @@ cdef struct ControlLink:
     uint64_t messages_max       # messages that may wait; what is beyond is kept for CLOSED
     uint64_t round              # grows when the control thread has caught up; reactor's own
 
-# Room for `messages` messages of any kind, and besides for one CLOSED_CONNECTION of each connection
-# that these or `connections` open ones may still bring: a close is never lost.
+# Room for `messages` messages of any kind, and besides for one CLOSED_CONNECTION and one DRAINED of
+# each connection that these or `connections` open ones may still bring: neither is ever lost.
 cdef int link_open(ControlLink* link, Arena* arena, uint64_t messages, uint64_t bytes_max,
                    uint64_t connections) noexcept nogil
 # What link_open takes from the arena.

@@ -10,7 +10,7 @@ from cext.net.socket_api cimport EFD_CLOEXEC, EFD_NONBLOCK, close, eventfd, writ
 
 
 cdef uint64_t link_room(uint64_t messages, uint64_t connections) noexcept nogil:
-    return spsc_room(2 * messages + connections) + spsc_room(messages)
+    return spsc_room(3 * messages + 2 * connections) + spsc_room(messages)
 
 
 cdef int link_open(ControlLink* link, Arena* arena, uint64_t messages, uint64_t bytes_max,
@@ -20,7 +20,7 @@ cdef int link_open(ControlLink* link, Arena* arena, uint64_t messages, uint64_t 
     link.messages_max = messages
     link.control_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)
     if (link.control_fd < 0
-            or spsc_open_in(&link.to_control, arena, 2 * messages + connections) != OK
+            or spsc_open_in(&link.to_control, arena, 3 * messages + 2 * connections) != OK
             or spsc_open_in(&link.to_reactor, arena, messages) != OK):
         return IO_ERROR
     return OK
@@ -81,7 +81,7 @@ cdef void link_finish(ControlLink* link, LinkMessage* message) noexcept nogil:
 cdef bint link_tell(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,
                     uint64_t length) noexcept nogil:
     cdef LinkMessage* message
-    if kind != CLOSED_CONNECTION and (
+    if kind != CLOSED_CONNECTION and kind != DRAINED and (
             spsc_waiting(&link.to_control) >= link.messages_max
             or link.bytes_in + length - load_acquire_u64(&link.bytes_out) > link.bytes_max):
         link.refused += 1

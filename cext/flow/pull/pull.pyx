@@ -71,6 +71,7 @@ cdef enum:
     UNSENT_MAX = 1048576            # queued bytes of one connection before its pulls wait
     MEND_LOOK_MS = 1000             # how often a pull looks whether its queue is mended
     MEND_WAIT_MS = 5000             # so long at most: clients wait for 10 s and more
+    TURN_BYTES = 8388608            # of answers in one turn; other clients wait for its end
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -489,24 +490,49 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
                            found.next_offset)
 
 
+cdef void put_in_front(ChainEntry** chain, ChainEntry* first, ChainEntry* last) noexcept nogil:
+    """The rest of a list, from `first` to `last`, comes before what is in the chain already."""
+    cdef ChainEntry* behind = chain[0]
+    first.previous = last
+    if behind != NULL:
+        first.previous = behind.previous
+        last.next = behind
+        behind.previous = last
+    chain[0] = first
+
+
 cdef void answer_pulls(ShardState s) noexcept nogil:
     cdef ChainEntry* entry = s.ready
+    cdef ChainEntry* last = entry.previous if entry != NULL else NULL
+    cdef uint64_t bytes_end = s.counters.bytes_out + TURN_BYTES
     cdef PullJob* job
+    # Where buffers run out nobody has one answer queued behind another.
+    cdef uint64_t unsent_max = 0 if s.net.is_short() else UNSENT_MAX
     s.ready = NULL
     s.look_left = LOOK_TURN
     while entry != NULL:
+        if s.counters.bytes_out >= bytes_end:
+            put_in_front(&s.ready, entry, last)
+            return
         job = <PullJob*> entry.owner
         entry = entry.next
         if job.connection.id != job.connection_id:
             free_job(s, job)
+        elif (s.counters.bytes_out + TURN_BYTES // 2 >= bytes_end
+              and job.connection.unsent_bytes > 0):
+            make_ready(s, job)              # each connection in turn, where much is asked for
         elif (job.connection.unread & UNREAD_UNSENT
-              or job.connection.unsent_bytes > UNSENT_MAX):
+              or job.connection.unsent_bytes > unsent_max):
             if not job.connection.unread & UNREAD_UNSENT:
                 s.net.flush_connection(job.connection)      # may find the socket full
             if job.connection.id != job.connection_id:
                 free_job(s, job)
             elif job.connection.unread & UNREAD_UNSENT:
-                defer(s, job)
+                if s.job_pool.in_use > s.job_pool.count - s.job_pool.count // 4:
+                    refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: "
+                                b"too many pulls wait for clients that do not read")
+                else:
+                    defer(s, job)
             else:
                 answer(s, job)
         else:

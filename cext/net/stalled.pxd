@@ -1,0 +1,40 @@
+"""Connections whose sockets do not take their output, in the order in which they last took any.
+
+The first one has taken nothing for longest: where buffers for answers run out it is the one to
+close. Example: 60 clients read nothing, a quick one fills its socket and empties it all the time:
+it is always the last.
+
+The reactor's.
+"""
+from cext.net.connection cimport Connection
+
+cdef struct StalledList:
+    Connection* first
+    Connection* last
+
+
+cdef inline void stalled_leave(StalledList* list, Connection* c) noexcept nogil:
+    if not c.stalled:
+        return
+    c.stalled = 0
+    if c.stalled_before != NULL:
+        c.stalled_before.stalled_behind = c.stalled_behind
+    else:
+        list.first = c.stalled_behind
+    if c.stalled_behind != NULL:
+        c.stalled_behind.stalled_before = c.stalled_before
+    else:
+        list.last = c.stalled_before
+
+
+# Puts it last, wherever it was.
+cdef inline void stalled_join(StalledList* list, Connection* c) noexcept nogil:
+    stalled_leave(list, c)
+    c.stalled = 1
+    c.stalled_before = list.last
+    c.stalled_behind = NULL
+    if list.last != NULL:
+        list.last.stalled_behind = c
+    else:
+        list.first = c
+    list.last = c

@@ -1,0 +1,38 @@
+"""CachedBodies: bodies of answers that are the same for whoever asks, not made for each of them.
+
+    bodies.of_version("config", version, make)      made anew when the version is another one
+    bodies.of_moment("runtime", make)               made anew when it is older than MOMENT_S
+
+So a client that asks for the whole table of topics a thousand times costs a copy of it each time,
+and the control thread's time goes to those who want something else.
+
+Example: request 28 from 60 clients within 200 ms reads the counters, the disk's space and the
+oldest message once.
+"""
+
+import time
+from collections.abc import Callable, Hashable
+
+MOMENT_S = 0.2
+
+
+class CachedBodies:
+    """Owned by the control thread; one body a name, the last one."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._of_version: dict[str, tuple[Hashable, bytes]] = {}
+        self._of_moment: dict[str, tuple[float, bytes]] = {}
+
+    def of_version(self, name: str, version: Hashable, make: Callable[[], bytes]) -> bytes:
+        found = self._of_version.get(name)
+        if found is None or found[0] != version:
+            found = self._of_version[name] = (version, make())
+        return found[1]
+
+    def of_moment(self, name: str, make: Callable[[], bytes]) -> bytes:
+        found = self._of_moment.get(name)
+        now = self._clock()
+        if found is None or now - found[0] >= MOMENT_S:
+            found = self._of_moment[name] = (now, make())
+        return found[1]

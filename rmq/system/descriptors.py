@@ -1,0 +1,90 @@
+"""Descriptors of a process: its limit raised as far as it may be, and shared out at the start.
+
+    share(namesrv, broker)      one or both, with their settings; says what it did in one line
+
+The soft limit (often 1,024) is raised to the hard one. Of what there is, files come first: log and
+queue files, threads, one metrics server, `rmq` and brokers that ask; the rest is for clients, and
+rmqMaxConnections is lowered to it. Who is beyond is closed at once instead of waiting for ever, and
+a client that asked for nothing makes room for one that came later, so that an operator's tool gets
+in (cext/net/reactor, rmq/namesrv/listener.py).
+
+Example: a limit of 64, name server and broker in one process: 12 clients of the broker, 4 of the
+name server. ConfigError below LEAST.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+from pathlib import Path
+
+from rmq.config import Settings
+from rmq.errors import ConfigError
+
+log = logging.getLogger("rmq.descriptors")
+
+LEAST = 56  # a broker's own, its files, and some clients
+BROKER_OWN = 26  # event loops, threads and open log files of a broker
+CLIENTS_LEAST = 4
+# Descriptors that the tables of queue files keep, from this limit on, and fewer below it: see
+# files_kept() in cext/store/queue_files.pyx.
+QUEUE_FILES, FULL_LIMIT, FILES_LEAST = (1024, 256, 64), 16384, 4
+
+
+def raise_limit() -> tuple[int, int]:
+    """(soft limit before, soft limit now)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError):  # no right to, or more than the kernel takes
+            return soft, soft
+    return soft, hard
+
+
+def for_clients(limit: int, used: int, has_broker: bool) -> int:
+    """How many of `limit` descriptors are left for clients."""
+    files = min(limit // 16, 256)
+    if has_broker:
+        kept = min(limit, FULL_LIMIT)
+        files += BROKER_OWN
+        files += sum(max(FILES_LEAST, kept * most // FULL_LIMIT) for most in QUEUE_FILES)
+    return limit - used - files
+
+
+def share(namesrv: Settings | None, broker: Settings | None) -> None:
+    """Raises the limit, lowers rmqMaxConnections of each to what there is, and says so."""
+    before, limit = raise_limit()
+    left = for_clients(limit, len(list(Path("/proc/self/fd").iterdir())), broker is not None)
+    if limit == resource.RLIM_INFINITY:
+        left = 1 << 30
+    if left < CLIENTS_LEAST * 2:
+        raise ConfigError(
+            f"the limit of open files is {limit}: at least {LEAST} are needed, thousands are usual."
+            " Raise it with `ulimit -n` or, in a systemd unit, LimitNOFILE"
+        )
+    given = []
+    reduced = []
+    for what, settings in (("name server", namesrv), ("broker", broker)):
+        if settings is None:
+            continue
+        wanted = int(settings.rmqMaxConnections)
+        may = left
+        if what == "name server" and broker is not None:
+            may = min(wanted, max(CLIENTS_LEAST, left // 10))
+            left -= may
+        if may < wanted:
+            settings.set("rmqMaxConnections", str(may))
+            reduced.append(f"rmqMaxConnections={wanted}")
+        given.append(f"{min(may, wanted)} clients of the {what}")
+    raised = f" (raised from {before})" if before != limit else ""
+    text = f"at most {limit} open files{raised}: {' and '.join(given)}" if given else (
+        f"at most {limit} open files{raised}"
+    )  # fmt: skip
+    if reduced:
+        log.warning(
+            "%s, less than %s; raise the limit (ulimit -n, LimitNOFILE)",
+            text, " and ".join(dict.fromkeys(reduced)),
+        )  # fmt: skip
+    else:
+        log.info("%s", text)

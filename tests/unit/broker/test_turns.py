@@ -1,0 +1,203 @@
+"""Who is served next: connections in turn, none that does not read its answers, none that is gone.
+
+Method: a real Broker on the stand-in core of support/fake_core.py, whose clients read nothing when
+told so. Not shown here: real sockets (tests/unit/flow/test_held_clients.py) and processes
+(tests/fault/test_deaf_clients.py).
+"""
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from support.fake_core import FakeClient, control
+from support.name_server import in_loop
+
+from rmq.broker import dispatcher, turns
+from rmq.broker.dispatcher import Dispatcher
+from rmq.broker.request import Reply, Request
+
+ANSWER = 50_000
+
+
+def large(broker: object, request: Request) -> Reply:
+    return request.command.reply(body=bytes(ANSWER))
+
+
+def small(broker: object, request: Request) -> Reply:
+    return request.command.reply()
+
+
+def answers(client: FakeClient) -> int:
+    return sum(number == client.number for number, _ in client.core.sent)
+
+
+@in_loop
+async def test_requests_are_served_by_turns_and_in_order(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        broker.dispatcher = Dispatcher(broker, {1: small})
+        greedy, modest = broker.core.client(), broker.core.client()
+        many = [greedy.put(1) for _ in range(500)]
+        last = modest.put(1)
+        await broker.core.until(lambda: len(broker.core.sent) == 501)
+        order = [command.opaque for number, command in broker.core.sent if number == greedy.number]
+        assert order == many
+        place = [number for number, _ in broker.core.sent].index(modest.number)
+        assert modest.reply_to(last) is not None and place <= 2
+
+
+@in_loop
+async def test_the_loop_is_given_back_however_much_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(broker: object, request: Request) -> Reply:
+        time.sleep(0.002)
+        return request.command.reply()
+
+    async with control(tmp_path) as broker:
+        broker.dispatcher = Dispatcher(broker, {1: slow})
+        clients = [broker.core.client() for _ in range(60)]
+        for client in clients:
+            for _ in range(10):
+                client.put(1)
+        polls = 0
+        poll = broker.dispatcher.poll
+
+        def counted() -> None:
+            nonlocal polls
+            before = len(broker.core.sent)
+            poll()
+            polls += 1
+            assert len(broker.core.sent) - before <= 1 + dispatcher.POLL_S / 0.002
+
+        monkeypatch.setattr(broker.dispatcher, "poll", counted)
+        await broker.core.until(lambda: len(broker.core.sent) == 600)
+        assert polls >= 600 * 0.002 / (dispatcher.POLL_S + 0.002)
+
+
+@in_loop
+async def test_who_does_not_read_his_answers_is_asked_for_no_more(tmp_path: Path) -> None:
+    async with control(tmp_path) as broker:
+        broker.dispatcher = Dispatcher(broker, {1: large, 2: small})
+        core = broker.core
+        core.drains = False
+        deaf, good = core.client(), core.client()
+        for _ in range(100):
+            deaf.put(1)
+        await core.until(lambda: deaf.number in core.undrained)
+        for _ in range(20):
+            assert (await good.call(2)).code == 0
+        served = turns.ANSWERS_MAX // ANSWER + 1
+        assert answers(deaf) == served
+        assert core.held == {deaf.number}
+        core.drain(deaf.number)  # it reads, and is given as much again
+        await core.until(lambda: answers(deaf) == 2 * served)
+        assert deaf.number in core.undrained
+        core.drains = True
+        core.drain(deaf.number)
+        await core.until(lambda: answers(deaf) == 100)
+        await core.until(lambda: not core.held)
+
+
+@in_loop
+async def test_of_who_is_gone_only_one_way_requests_are_served(tmp_path: Path) -> None:
+    served: list[int] = []
+
+    def noted(broker: object, request: Request) -> Reply:
+        served.append(request.command.opaque)
+        assert not request.connection.closed
+        return request.command.reply(body=bytes(ANSWER))
+
+    async with control(tmp_path) as broker:
+        broker.dispatcher = Dispatcher(broker, {1: noted})
+        core = broker.core
+        core.drains = False
+        client = core.client()
+        asked = [client.put(1) for _ in range(20)]
+        kept = [client.put(1, one_way=True) for _ in range(3)]
+        await core.until(lambda: client.number in core.undrained)
+        before = list(served)
+        assert before == asked[: len(before)] and len(before) < 10
+        core.report(1, client.number, b"")
+        await core.until(lambda: len(broker.connections) == 0)
+        assert served == before + kept
+
+
+@in_loop
+async def test_when_too_much_waits_the_deaf_client_with_most_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "TAKEN_MAX", 100)
+    async with control(tmp_path) as broker:
+        broker.dispatcher = Dispatcher(broker, {1: large, 2: small})
+        core = broker.core
+        core.drains = False
+        modest, greedy, good = core.client(), core.client(), core.client()
+        for client, count in ((modest, 30), (greedy, 60)):
+            for _ in range(count):
+                client.put(1)
+            await core.until(lambda client=client: client.number in core.undrained)
+        assert core.closed == []
+        for _ in range(60):
+            greedy.put(1)
+        await core.until(lambda: bool(core.closed))
+        assert core.closed == [greedy.number]
+        assert (await good.call(2)).code == 0
+
+
+@in_loop
+async def test_requests_under_way_of_one_connection_are_bounded(tmp_path: Path) -> None:
+    release = asyncio.Event()
+    running = 0
+
+    async def waits(broker: object, request: Request) -> Reply:
+        nonlocal running
+        running += 1
+        await release.wait()
+        return request.command.reply()
+
+    async with control(tmp_path) as broker:
+        broker.dispatcher = Dispatcher(broker, {1: waits, 2: small})
+        greedy, good = broker.core.client(), broker.core.client()
+        for _ in range(turns.WAITING_MAX + 50):
+            greedy.put(1)
+        assert (await good.call(2)).code == 0
+        await broker.core.until(lambda: running == turns.WAITING_MAX)
+        assert (await good.call(2)).code == 0
+        assert running == turns.WAITING_MAX
+        release.set()
+        await broker.core.until(lambda: answers(greedy) == turns.WAITING_MAX + 50)
+
+
+@in_loop
+async def test_tables_are_made_once_for_all_who_ask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rmq.format import fastjson
+
+    made: list[object] = []
+    dumps = fastjson.dumps
+
+    def counted(value: object) -> bytes:
+        made.append(value)
+        return dumps(value)
+
+    async with control(tmp_path) as broker:
+        client = broker.core.client()
+        now = [100.0]
+        broker.bodies._clock = lambda: now[0]
+        first = {code: (await client.call(code)).body for code in (21, 26, 28)}
+        monkeypatch.setattr("rmq.broker.topic_handlers.fastjson.dumps", counted)
+        for code, body in first.items():
+            assert (await client.call(code)).body == body
+        assert not [each for each in made if "able" in str(each)]
+        now[0] += 1
+        await client.call(28)
+        assert any("table" in str(each) for each in made)
+        # A change is seen by whoever asks behind it.
+        body = b"fileReservedTime=48\n"
+        assert (await client.call(25, body)).code == 0
+        assert b"fileReservedTime=48" in (await client.call(26)).body
+        fields = {"readQueueNums": 3, "writeQueueNums": 3, "perm": 6, "topic": "new"}
+        assert (await client.call(17, **fields)).code == 0
+        assert b'"new"' in (await client.call(21)).body

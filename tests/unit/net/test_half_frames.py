@@ -1,0 +1,201 @@
+"""What clients that never end their requests, or never say anything, may hold, and who is given it.
+
+Method: a real core with few buffers, real sockets, counters. Not shown here: a broker process with
+thousands of them (tests/fault/test_deaf_clients.py).
+"""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from support.shard import MIB, Client, Shard, pull, request, send
+
+LARGE = send("t", bytes(2 * MIB), 5)
+HALF = LARGE[:MIB]
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def stored(client: Client, frame: bytes = LARGE) -> None:
+    """A large request is taken in the end, as a client sends it: again when refused."""
+    end = time.monotonic() + 30
+    while (reply := client.ask(frame)).code != 0:
+        assert reply.code == 2, reply.remark
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def halves(shard: Shard, count: int) -> list[Client]:
+    """Clients that never sent anything else, one after the other; what they sent has been taken."""
+    clients = []
+    for _ in range(count):
+        before = shard.core.stats()["received_bytes"]
+        client = shard.connect()
+        client.put(HALF)
+        clients.append(client)
+        shard.until(lambda now, before=before: now["received_bytes"] >= before + len(HALF))
+    return clients
+
+
+def test_half_frames_of_strangers_leave_buffers_to_who_has_been_served(tmp_path: Path) -> None:
+    with Shard(tmp_path, jumbo_buffers=16) as shard:
+        shard.topic("t")
+        known = shard.connect()
+        assert known.ask(send("t", b"x", 1)).code == 0
+        halves(shard, 30)
+        assert shard.core.stats()["half_frames"] == 6
+        assert known.ask(LARGE).code == 0  # at once, and none of them was closed for it
+        stranger = shard.connect()
+        stored(stranger)  # for who just came one that has not got on makes room
+        assert shard.core.stats()["connections_closed_slow"] >= 1
+
+
+def test_half_frames_of_one_address_leave_buffers_to_answers(tmp_path: Path) -> None:
+    with Shard(tmp_path, jumbo_buffers=16) as shard:
+        shard.topic("t")
+        clients = [shard.connect() for _ in range(20)]
+        for client in clients:
+            assert client.ask(send("t", b"x", 1)).code == 0
+        for client in clients:
+            client.put(HALF)
+        shard.until(lambda now: now["received_bytes"] >= 20 * len(HALF))
+        assert shard.core.stats()["half_frames"] <= 8
+        known = shard.connect()
+        assert known.ask(send("t", b"x", 1)).code == 0
+        stored(known)
+
+
+def test_what_has_come_of_half_frames_is_bounded_in_bytes(tmp_path: Path) -> None:
+    limits = {"half_frame_bytes": 8 * MIB, "half_frame_bytes_of_address": 5 * MIB}
+    with Shard(tmp_path, jumbo_buffers=32, **limits) as shard:
+        shard.topic("t")
+        halves(shard, 20)
+        assert shard.core.stats()["half_frame_bytes"] <= 5 * MIB
+        known = shard.connect()
+        assert known.ask(send("t", b"x", 1)).code == 0
+        stored(known)
+        stored(known)
+
+
+def test_a_large_frame_beyond_the_bytes_is_refused_as_a_whole(tmp_path: Path) -> None:
+    """Its rest is thrown away, and what comes behind it is served."""
+    limits = {"half_frame_bytes": 8 * MIB, "half_frame_bytes_of_address": 1 * MIB}
+    with Shard(tmp_path, jumbo_buffers=8, **limits) as shard:
+        shard.topic("t")
+        client = shard.connect()
+        client.put(send("t", bytes(3 * MIB), 5), send("t", b"small", 6))
+        refused, stored_one = client.reply(), client.reply()
+        assert (refused.opaque, refused.code) == (5, 2)
+        assert (stored_one.opaque, stored_one.code) == (6, 0)
+        assert shard.core.stats()["half_frame_bytes"] == 0
+
+
+def test_the_memory_of_half_frames_goes_back_to_the_system(tmp_path: Path) -> None:
+    with Shard(tmp_path, jumbo_buffers=64) as shard:
+        shard.topic("t")
+        clients = [shard.connect() for _ in range(30)]
+        for client in clients:
+            assert client.ask(send("t", b"x", 1)).code == 0
+        before = resident()
+        for client in clients:
+            client.put(HALF)
+        shard.until(lambda now: now["half_frame_bytes"] == 30 * len(HALF))
+        assert resident() - before > 20 * MIB
+        for client in clients:
+            client.close()
+        end = time.monotonic() + 20
+        while resident() - before > 10 * MIB:
+            assert time.monotonic() < end, f"{(resident() - before) / MIB:.0f} MiB stay taken"
+            time.sleep(0.05)
+
+
+def test_at_the_limit_who_never_asked_makes_room_for_who_comes(tmp_path: Path) -> None:
+    with Shard(tmp_path, connections_max=4) as shard:
+        shard.topic("t")
+        served = [shard.connect() for _ in range(2)]
+        for client in served:
+            assert client.ask(send("t", b"x", 1)).code == 0
+        silent = [shard.connect() for _ in range(2)]
+        assert shard.connect().is_closed()  # they came this moment
+        time.sleep(1.1)
+        late = shard.connect()
+        assert late.ask(send("t", b"x", 2)).code == 0
+        assert shard.core.stats()["connections_displaced"] == 1
+        for client in (*served, late):
+            assert client.ask(send("t", b"x", 3)).code == 0
+        assert [client.is_silent(0) for client in silent].count(False) == 1
+
+
+def test_clients_that_do_not_read_do_not_take_the_buffers_of_others(tmp_path: Path) -> None:
+    """Their answers lie in buffers for answers until these are few; then they are closed."""
+    with Shard(tmp_path, reply_buffers=256, pulls_max=4096) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        good = shard.connect()
+        for n in range(40):
+            assert good.ask(send("t", bytes(100_000), n)).code == 0
+        deaf = [shard.connect(receive_buffer=4096) for _ in range(40)]
+        pulls = [pull("g", "t", n % 32, n) for n in range(40)]
+        for client in deaf:
+            client.put(*pulls)
+        shard.until(lambda now: now["connections_closed_deaf"] > 0)
+        for n in range(50):
+            assert good.ask(send("t", b"x", n)).code == 0
+            assert good.ask(pull("g", "t", n % 30, n)).code == 0
+        pools = shard.core.pools()
+        assert pools["reply"][2] < pools["reply"][1]
+
+
+def test_pulls_of_clients_that_do_not_read_leave_places_to_others(tmp_path: Path) -> None:
+    with Shard(tmp_path, pulls_max=64, reply_buffers=1024) as shard:
+        shard.topic("t")
+        shard.group("g", "t")
+        good = shard.connect()
+        for n in range(40):
+            assert good.ask(send("t", bytes(100_000), n)).code == 0
+        for _ in range(6):
+            deaf = shard.connect(receive_buffer=4096)
+            for n in range(60):  # one by one: what comes at once is refused at once
+                deaf.put(pull("g", "t", n % 32, n))
+        shard.until(lambda now: now["busy_replies"] > 0)
+        shard.until(lambda now: shard.core.pools()["pull"][2] <= 48)
+        for n in range(50):
+            assert good.ask(pull("g", "t", n % 30, n)).code == 0
+
+
+def test_a_client_that_is_held_is_not_read_and_told_of_when_drained(shard: Shard) -> None:
+    client = shard.connect(receive_buffer=4096)
+    client.put(request(999, 1))
+    ((number, _),) = shard.reports(0)
+    shard.core.hold(number)
+    shard.until(lambda now: now["unread_control"] == 1)
+    client.put(send("t", b"x", 2))
+    answer = request(0, 1, bytes(16 * MIB - 1000))
+    shard.core.send(number, answer)
+    shard.core.tell_drained(number)
+    shard.until(lambda now: now["unread_unsent"] == 1)
+    assert not shard.kept(6)
+    assert len(client.reply().body) == 16 * MIB - 1000
+    assert shard.reports(6) == [(number, b"")]
+    assert client.is_silent()
+    shard.core.release(number)
+    assert client.reply().opaque == 2
+    assert shard.core.stats()["unread_control"] == 0
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_who_is_held_and_goes_away_is_forgotten(shard: Shard, silent: bool) -> None:
+    client = shard.connect(receive_buffer=4096)
+    client.put(request(999, 1))
+    ((number, _),) = shard.reports(0)
+    shard.core.hold(number)
+    if not silent:
+        shard.core.send(number, request(0, 1, bytes(15 * MIB)))
+        shard.core.tell_drained(number)
+    client.reset()
+    shard.until(lambda now: now["connections"] == 0)
+    assert shard.reports(1) == [(number, b"")]
+    assert shard.core.stats()["unread_control"] == 0
