@@ -59,12 +59,8 @@ class Place:
         """On a connection of its own, with either kind of header."""
         host, _, port = self.target.broker.partition(":")
         fields = self.send_fields(code, text)
-        frame = encode(
-            Command(
-                code=code, language="JAVA", version=477, opaque=1, body=body,
-                fields=fields, serialize_type=kind,
-            )
-        )  # fmt: skip
+        frame = encode(Command(code=code, language="JAVA", version=477, opaque=1, body=body,
+                               fields=fields, serialize_type=kind))  # fmt: skip
         with socket.create_connection((host, int(port)), timeout=WAIT_S) as stream:
             stream.sendall(frame)
             reader = stream.makefile("rb")
@@ -161,12 +157,9 @@ def test_settings_on_the_black_list_are_nobodys_to_change(place: Place, key: str
 
 
 def test_attributes_that_a_topic_or_group_may_not_have(place: Place) -> None:
-    for attributes, code in (
-        ("+message.type=MIXED", 29),
-        ("+nonsense=1", 1),
-        ("+message.type=NONSENSE", 1),
-        ("+queue.type=Nonsense", 1),
-    ):
+    wrong = {"+message.type=MIXED": 29, "+nonsense=1": 1, "+message.type=NONSENSE": 1,
+             "+queue.type=Nonsense": 1}  # fmt: skip
+    for attributes, code in wrong.items():
         name = f"{place.topic}_new"
         reply = place.broker.ask(17, {**TOPIC, "topic": name, "attributes": attributes})
         assert reply.code == code, (attributes, reply.remark)
