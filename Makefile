@@ -19,7 +19,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-compat test-slow soak races power-cuts bench bench-client bench-spark lint debug clean
+.PHONY: help build run test test-compat test-slow soak races power-cuts bit-rot bench bench-client bench-spark lint debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -30,6 +30,7 @@ help:
 	@echo 'make soak         500 rounds of kills and stops on two shards (RMQ_SOAK_ROUNDS), 15 minutes'
 	@echo 'make races        500 rounds of topics that change at once (RMQ_RACE_ROUNDS), 3 minutes'
 	@echo 'make power-cuts   100 power cuts under load on a loop file system (RMQ_POWER_CUT_ROUNDS; root)'
+	@echo 'make bit-rot      200 rounds of damage to each kind of file (RMQ_BIT_ROT_ROUNDS), 25 minutes'
 	@echo 'make bench        our broker against a bare C loop, as ratios'
 	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
 	@echo 'make bench-client  the Python client against confluent-kafka on Kafka (downloads both)'
@@ -96,6 +97,10 @@ races: tools
 
 power-cuts: tools
 	$(BIN)/python -m pytest -m slow -s -rs tests/fault/test_power_cuts.py $(PYTEST_ARGS)
+
+bit-rot: tools
+	RMQ_BIT_ROT_ROUNDS=$${RMQ_BIT_ROT_ROUNDS:-200} $(BIN)/python -m pytest -s tests/fault/test_bit_rot.py \
+		tests/fault/test_queue_damage.py $(PYTEST_ARGS)
 
 bench: tools
 	$(BIN)/python bench/run.py

@@ -1,4 +1,5 @@
 """Opening, filling, searching and trimming the index files. See index_store.pxd."""
+import logging
 import os
 import re
 
@@ -20,6 +21,8 @@ from cext.store.log_window cimport window_at
 
 from cext.store.commit_log import make_durable_directory
 from rmq.errors import StoreError
+
+log = logging.getLogger("rmq.index")
 
 cdef enum:
     SCRATCH_BYTES = KEYS_MAX * INDEX_ENTRY_BYTES
@@ -73,6 +76,10 @@ cdef class IndexStore:
                 if status == Status.OK:
                     index_close(&file)
                 self.row = 2
+                if status == Status.CORRUPT:
+                    log.warning("%s/%017d is damaged, or not of maxHashSlotNum and maxIndexNum: it "
+                                "and %d younger files are made anew from the log", path, name,
+                                len(names) - at - 1)
                 for younger in names[at:]:
                     os.unlink(f"{path}/{younger:017d}")
                     self.removed += 1

@@ -774,7 +774,8 @@ cdef class Recovery:
                 "log_offset": offset, "length": self.scan.damages[i].length,
                 "problem": PROBLEMS.get(self.scan.damages[i].problem, "?")})
         return {
-            "row": self.row, "clean": bool(clean), "log_min": self.log_min,
+            "row": self.row, "own_checkpoint": bool(self.checkpoint.own_valid),
+            "clean": bool(clean), "log_min": self.log_min,
             "log_end": self.scan.position, "end_problem": PROBLEMS.get(self.scan.end_problem, ""),
             "scan_from": self.scan_from, "dispatch_from": dispatch_from,
             "records_scanned": self.scan.records, "records_dispatched": self.dispatched,

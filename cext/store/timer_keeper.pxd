@@ -115,6 +115,7 @@ cdef class TimerKeeper:
     cdef CommitLog log              # kept alive while the thread runs
     cdef readonly str directory
     cdef readonly int64_t capacity  # entries of the heap that is sealed
+    cdef readonly str damage        # what open() could not go on from, with its file; or None
 
     # Reactor. Whether the last seal was taken.
     cdef bint can_seal(self) noexcept nogil

@@ -569,7 +569,14 @@ cdef class TimerKeeper:
         os.makedirs(self.directory, exist_ok=True)
         self._forget()
         k.delivered_ms = k.clock_ms = before_ms
+        self.damage = None
         status = timer_checkpoint_load(k, log_end)
+        if status == NOT_FOUND and self._numbers():
+            self.damage = f"{self.directory}/checkpoint is missing"
+        elif status == CORRUPT:
+            self.damage = f"{self.directory}/checkpoint is damaged, or of a longer log"
+        elif status != OK and status != NOT_FOUND:
+            self.damage = f"{self.directory}/checkpoint cannot be read"
         if status == OK:
             status = self._open_runs(key_of(before_ms, before_place))
         if status == OK:
@@ -578,6 +585,8 @@ cdef class TimerKeeper:
                 k.bound = entry.key
             status = OK if status == NOT_FOUND else status
         if status != OK:
+            if self.damage is None and k.run_count:
+                self.damage = "a run of the timers is damaged"
             self._forget()
             k.next_number = max([0] + self._numbers()) + 1
         names = {k.runs[i].number for i in range(k.run_count)}
@@ -594,6 +603,7 @@ cdef class TimerKeeper:
         cdef int status
         k.run_count = 0
         for i in range(named):
+            self.damage = f"{self.directory}/{k.runs[i].number:020d}.run is missing or damaged"
             status = run_open(&k.runs[i], k.directory)
             if status != OK:
                 return status
@@ -610,6 +620,7 @@ cdef class TimerKeeper:
             if cursor < 0:
                 return <int> cursor
             k.runs[i].cursor = cursor
+        self.damage = None
         return OK
 
     def _numbers(self) -> list:

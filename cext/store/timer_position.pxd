@@ -1,6 +1,6 @@
 """How far timed messages are delivered: a small file, written after each turn that delivered some.
 
-    DIR/position     two slots of 512 bytes; a slot:
+    DIR/position     slots of 512 bytes at 0, 512 and 4096; a slot:
     u32 magic "rmqP" | u32 crc32 of what follows | i64 serial
     2 * (i64 due_ms | i64 place)     all that is before this key is delivered, of either clock ..
     i64 fed                          .. and below this offset of the queue
@@ -8,11 +8,12 @@
     i64 shift_ms | i64 base_ms       the steady clock, see cext/flow/delay/timer.pxd
     i64 boot                         hash of the kernel's boot id                      big-endian
 
-Slot 0 is the newest position, slot 1 one whose deliveries are on the disk. After a kill the newest
-counts. After a power cut the log may end before its log_end: then the other does, and what was
-delivered since is delivered once more, not lost.
+Slot 0 is the newest position, slot 2 a copy of it in another page, should that be damaged; slot 1
+is one whose deliveries are on the disk. After a kill the newest counts. After a power cut the log
+may end before its log_end: then the other does, and what was delivered since is delivered once
+more, not lost.
 
-One write of 512 bytes into the page cache, never synced: it says nothing the log does not.
+Two writes of 512 bytes into the page cache, never synced: they say nothing the log does not.
 """
 from libc.stdint cimport int64_t
 
@@ -32,6 +33,8 @@ cdef struct PositionFile:
     TimerPosition waiting           # becomes the older slot when the log is durable so far
     bint waits
     int last_errno                  # of the last write that failed
+    int damaged                     # slots that held something, and nothing right, when opened
+    bint found                      # a right one was there
 
 # OK | IO_ERROR | NO_SPACE. `newest`: the position to go on from, all zero when there is none.
 cdef int position_open(PositionFile* file, const char* path, int64_t log_end,

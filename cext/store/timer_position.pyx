@@ -11,7 +11,9 @@ from cext.base.sysio cimport allocate, close_file, file_size, open_file, read_at
 cdef enum:
     MAGIC = 0x726D7150
     SLOT_BYTES = 512
-    SLOTS = 2
+    SLOTS = 3
+    COPY_AT = 4096
+    FILE_BYTES = COPY_AT + SLOT_BYTES
     USED_BYTES = 88
 
 
@@ -47,10 +49,23 @@ cdef int64_t decode(const uint8_t* slot, TimerPosition* p) noexcept nogil:
     return load_i64(slot + 8)
 
 
+cdef inline int64_t slot_at(int number) noexcept nogil:
+    return COPY_AT if number == 2 else number * SLOT_BYTES
+
+
+cdef bint is_zero(const uint8_t* slot) noexcept nogil:
+    cdef int i
+    for i in range(SLOT_BYTES):
+        if slot[i] != 0:
+            return False
+    return True
+
+
 cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
                        TimerPosition* newest) noexcept nogil:
-    cdef uint8_t page[SLOTS * SLOT_BYTES]
+    cdef uint8_t page[FILE_BYTES]
     cdef TimerPosition one
+    cdef const uint8_t* slot
     cdef int64_t serial, best = 0
     cdef int error = 0, i, status
     memset(file, 0, sizeof(PositionFile))
@@ -59,8 +74,8 @@ cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
     file.fd = open_file(path, O_RDWR | O_CREAT, &error)
     if file.fd < 0:
         return IO_ERROR
-    if file_size(file.fd, &error) < SLOTS * SLOT_BYTES:
-        status = allocate(file.fd, 0, SLOTS * SLOT_BYTES, &error)
+    if file_size(file.fd, &error) < FILE_BYTES:
+        status = allocate(file.fd, 0, FILE_BYTES, &error)
         if status != OK:
             position_close(file)
             return status
@@ -68,11 +83,17 @@ cdef int position_open(PositionFile* file, const char* path, int64_t log_end,
         position_close(file)
         return IO_ERROR
     for i in range(SLOTS):
-        serial = decode(page + i * SLOT_BYTES, &one)
+        slot = page + slot_at(i)
+        serial = decode(slot, &one)
+        if serial == 0 and not is_zero(slot):
+            file.damaged += 1
+        elif serial > 0 and i > 0 and is_zero(page):    # slot 0 is written before the others
+            file.damaged += 1
         if serial > file.serial:
             file.serial = serial
         if serial > best and one.log_end <= log_end:
             best = serial
+            file.found = True
             newest[0] = one
     return OK
 
@@ -84,9 +105,13 @@ cdef void position_close(PositionFile* file) noexcept nogil:
 
 cdef int write_slot(PositionFile* file, const TimerPosition* position, int number) noexcept nogil:
     cdef uint8_t slot[SLOT_BYTES]
+    cdef int status
     file.serial += 1
     encode(position, file.serial, slot)
-    return write_at(file.fd, slot, SLOT_BYTES, number * SLOT_BYTES, &file.last_errno, NULL)
+    status = write_at(file.fd, slot, SLOT_BYTES, slot_at(number), &file.last_errno, NULL)
+    if status == OK and number == 0:
+        status = write_at(file.fd, slot, SLOT_BYTES, slot_at(2), &file.last_errno, NULL)
+    return status
 
 
 cdef int position_write(PositionFile* file, const TimerPosition* now,

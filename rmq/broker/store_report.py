@@ -17,5 +17,11 @@ def tell_damage(report: dict[str, Any]) -> None:
     more = report["damage_count"] - len(report["damages"])
     if more > 0:
         log.error("%d more damaged places; `rmq store check` names them all", more)
+    if not report["own_checkpoint"] and report["row"] != "S1":  # a new store has none
+        log.warning(
+            "store: the file checkpoint holds nothing of rmq's that can be believed: it is damaged "
+            "or missing, or Apache RocketMQ had the store; the log is read from %s on (row %s of "
+            "recovery)", report["dispatch_from"], report["row"],
+        )  # fmt: skip
     for note in report["notes"]:
         log.warning("store: %s", note)

@@ -35,6 +35,8 @@ from rmq.errors import StoreError
 
 cdef enum:
     SLOT_MS = 1000              # of Apache's wheel
+    FIRED_AHEAD_MS = 60_000     # of the time at which Apache wrote its file: clocks differ
+    POSITION_BYTES_MIN = 1024   # of its file, which has that length from the first start on
     STEP_MS = 5                 # a smaller step of the clock is none, as in schedule.pyx
 
 log = logging.getLogger("rmq.timers")
@@ -54,6 +56,8 @@ cdef timers_open(ShardState s, dict given):
     if not x.enabled:
         return
     root = pathlib.Path(given["root"], "rmqTimers")
+    is_cut = root.exists() and (not (root / "position").exists()
+                                or (root / "position").stat().st_size < POSITION_BYTES_MIN)
     root.mkdir(exist_ok=True)
     for i in range(TIMER_CLOCKS):
         if timer_heap_open(&x.clocks[i].heap, HEAP_ENTRIES) != OK:
@@ -63,7 +67,8 @@ cdef timers_open(ShardState s, dict given):
     path = os.fsencode(root / "position")
     if position_open(&x.file, path, log_end, &x.recovered) != OK:
         raise StoreError(f"{root / 'position'} cannot be opened or has no room on the disk")
-    take_over(x, pathlib.Path(given["root"], "config", "timercheck"))
+    tell_position(x, root, is_cut)
+    take_over(x, pathlib.Path(given["root"]))
     set_steady(x)
     x.position = x.recovered
     s.wall_keeper = TimerKeeper(s.log, str(root / "wall"), HEAP_ENTRIES)
@@ -72,22 +77,47 @@ cdef timers_open(ShardState s, dict given):
                                x.recovered.before[CLOCK_WALL].place)
     known = s.steady_keeper.open(log_end, x.recovered.before[CLOCK_STEADY].due_ms,
                                  x.recovered.before[CLOCK_STEADY].place) and known
+    for keeper in (s.wall_keeper, s.steady_keeper):
+        if keeper.damage is not None:
+            log.warning("%s: timed messages are read again from the beginning of "
+                        "rmq_sys_wheel_timer", keeper.damage)
     x.fed = min(s.wall_keeper.covers, s.steady_keeper.covers) if known else 0
     x.clock_moved = True
     x.started = True
 
 
-cdef void take_over(Timers* x, object path):
-    """Apache RocketMQ stored last: what it has fired, and what of the queue it has taken in."""
+cdef tell_position(Timers* x, object root, bint is_cut):
+    """What is wrong with the file of the position."""
+    if x.file.found:
+        if x.file.damaged:
+            log.warning("%s is damaged: what is whole in it is used; timed messages that were "
+                        "delivered since come again", root / "position")
+    elif x.file.damaged or is_cut:
+        log.warning("%s is damaged or missing: timed messages that were delivered since "
+                    "config/timercheck, or since the beginning of rmq_sys_wheel_timer, come again",
+                    root / "position")
+
+
+cdef take_over(Timers* x, object root):
+    """Apache RocketMQ stored last: what it has fired, and what of the queue it has taken in. Its
+    file has no checksum: what cannot be is not believed, for timed messages would be left out."""
+    path = root / "config" / "timercheck"
     try:
         numbers = path.read_bytes()[:24]
+        written_ms = int(path.stat().st_mtime * 1000)
     except OSError:
         return
-    if len(numbers) < 24:
+    # A stop of this broker takes Apache's wheel away, which it makes as soon as it has the store.
+    if x.file.found and not (root / "timerlog").exists() and not any(root.glob("timerwheel*")):
         return
     fired_ms = int.from_bytes(numbers[:8], "big", signed=True)
     taken = int.from_bytes(numbers[16:24], "big", signed=True)
-    if not (0 < fired_ms < 1 << 50 and taken >= 0):
+    if (len(numbers) < 24 or not 0 <= fired_ms <= written_ms + FIRED_AHEAD_MS
+            or not 0 <= taken < 1 << 50):
+        log.warning("%s is damaged and not used: it says that timers up to %d (ms) have fired and "
+                    "%d were taken in", path, fired_ms, taken)
+        return
+    if fired_ms == 0:
         return
     # What this broker wrote at a stop is never beyond its position: Apache has had the store since.
     if x.recovered.fed > 0 and fired_ms + 1 <= x.recovered.before[CLOCK_WALL].due_ms:

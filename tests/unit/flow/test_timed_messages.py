@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.broker_client import BrokerClient
 from support.live_broker import entries, live_broker, records, served
 from support.name_server import in_loop
@@ -338,7 +339,8 @@ async def test_a_store_of_apache_goes_on_by_its_own_check_file(tmp_path: Path) -
 async def test_what_apache_delivered_between_two_runs_is_not_delivered_again(
     tmp_path: Path,
 ) -> None:
-    """Its check file is beyond our position then; one of our own never is."""
+    """Its check file is beyond our position then, and there is its wheel; one of our own never is,
+    and what is without a wheel or from days to come is damage."""
     async with served(tmp_path) as (broker, client):
         await client.send("t", b"make")
         await client.send("t", b"0", i=after(0.1))
@@ -351,11 +353,64 @@ async def test_what_apache_delivered_between_two_runs_is_not_delivered_again(
     second = (max(now_ms(), due) + 1999) // 1000 * 1000
     numbers[0], numbers[2] = second, 3  # it fired number 1, and has 2 in its wheel
     check.write_bytes(b"".join(number.to_bytes(8, "big") for number in numbers))
+    (tmp_path / "timerwheel").write_bytes(bytes(1024))
     await asyncio.sleep(max(0, second - now_ms()) / 1000)
     async with live_broker(tmp_path) as broker:
         await until(lambda: b"2" in bodies(broker))
         await asyncio.sleep(0.2)
         assert bodies(broker) == [b"make", b"0", b"2"]
+
+
+@pytest.mark.parametrize("wheel", [False, True])
+@in_loop
+async def test_a_flipped_bit_in_the_check_file_loses_no_timed_message(
+    tmp_path: Path, wheel: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has no checksum; taken for Apache's word, all that waits would be taken for delivered."""
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        await client.send("t", b"0", i=after(2))
+    check = tmp_path / "config" / "timercheck"
+    data = bytearray(check.read_bytes())
+    data[2] ^= 0x40  # of the time: years ahead
+    check.write_bytes(data)
+    if wheel:
+        (tmp_path / "timerwheel").write_bytes(bytes(1024))
+    async with live_broker(tmp_path) as broker:
+        await until(lambda: bodies(broker) == [b"make", b"0"])
+    assert wheel == (f"{check} is damaged and not used" in caplog.text)
+
+
+async def client_sees_a_new_one(broker: Broker) -> None:
+    """By then all that was due before has come."""
+    async with BrokerClient(broker.core.port) as client:
+        await client.send("t", b"new", i=after(0.3))
+    await until(lambda: b"new" in bodies(broker))
+
+
+@pytest.mark.parametrize("length", [0, 50, 100, 512, 1024, 4096])
+@pytest.mark.parametrize("how", ["zeroed up to", "cut at"])
+@in_loop
+async def test_a_damaged_position_repeats_nothing_while_a_copy_is_whole(
+    tmp_path: Path, how: str, length: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(tmp_path) as (broker, client):
+        await client.send("t", b"make")
+        for n in range(5):
+            await client.send("t", b"%d" % n, i=after(0.1))
+        await until(lambda: len(bodies(broker)) == 6)
+        position = tmp_path / "rmqTimers" / "position"
+        data = position.read_bytes()  # as a kill leaves it
+    (tmp_path / "config" / "timercheck").unlink()
+    position.write_bytes(
+        data[:length] if how == "cut at" else bytes(length) + data[length:]
+    )
+    whole = length >= 100 or how == "zeroed up to"  # a slot uses 88 bytes
+    async with live_broker(tmp_path) as broker:
+        await client_sees_a_new_one(broker)
+        assert not whole or len(bodies(broker)) == 7
+    if (how == "zeroed up to" and length) or not whole:
+        assert f"{position} is damaged" in caplog.text
 
 
 @in_loop
