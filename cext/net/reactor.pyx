@@ -62,8 +62,7 @@ cdef inline int number_of(uint8_t reason) noexcept nogil:
 
 
 cdef inline uint64_t jumbo_size(uint64_t frame_max_bytes) noexcept nogil:
-    # Slack: a frame's end is seldom the end of what a receive brings.
-    return frame_max_bytes + 65536
+    return frame_max_bytes + 65536      # a frame's end is seldom the end of what a receive brings
 
 
 cdef uint64_t reactor_room(uint64_t frame_max_bytes, uint32_t connections_max,
