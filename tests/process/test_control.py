@@ -7,8 +7,8 @@ Official clients are in tests/compat.
 
 import asyncio
 import json
-import time
 import signal
+import time
 from pathlib import Path
 
 import pytest
