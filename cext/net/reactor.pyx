@@ -45,6 +45,7 @@ cdef extern from *:
 cdef enum:
     EVENTS_PER_POLL = 256
     ACCEPTS_PER_TURN = 64
+    TURN_BYTES = 8388608            # received in one turn; the rest is told again by the next poll
     JUMBO_KEEP_BYTES = 1048576      # memory a free jumbo buffer may go on holding
     JUMBO_READ_BYTES = 1048576      # most bytes received into a jumbo buffer at once
     JUMBO_WARM = 4                  # free jumbo buffers that keep their memory for long
@@ -170,7 +171,7 @@ cdef class Reactor:
 
     cdef void receive_ready(self) noexcept nogil:
         cdef epoll_event* events = <epoll_event*> self.events
-        cdef uint64_t ignored
+        cdef uint64_t ignored, bytes_end = self.counters.received_bytes + TURN_BYTES
         cdef int i
         for i in range(self.event_count):
             if events[i].data.ptr == <void*> &self.wake_fd:
@@ -181,7 +182,7 @@ cdef class Reactor:
                 read((<int*> events[i].data.ptr)[0], &ignored, 8)
             elif events[i].data.ptr == <void*> &self.listen_fd:
                 self.accept_ready()
-            else:
+            elif events[i].events != EPOLLIN or self.counters.received_bytes < bytes_end:
                 self.connection_ready(<Connection*> events[i].data.ptr, events[i].events)
 
     cdef void connection_ready(self, Connection* c, uint32_t events) noexcept nogil:
@@ -624,8 +625,7 @@ cdef class Reactor:
                and self.now_ms - self.stalled.first.active_ms >= DEAF_MS):
             self.close_longest(NULL)
 
-    cdef bint close_longest(self, Connection* c) noexcept nogil:
-        """Closes who has taken nothing for longest; False when that is c, or nobody."""
+    cdef bint close_longest(self, Connection* c) noexcept nogil:    # False: that is c, or nobody
         if self.stalled.first == NULL or self.stalled.first == c:
             return False
         self.counters.closed_deaf += 1

@@ -215,7 +215,12 @@ def test_the_p99_of_others_is_at_most_twice_what_it_was(tmp_path: Path, who: str
             before = p99_ms(broker)
             with ExitStack() as stack:
                 CROWDS[who](stack, broker)
+                # While they come they and the broker share two processors: printed, not judged.
+                burst = p99_ms(broker, 2.0)
                 beside = p99_ms(broker)
             ratios.append(beside / before)
-            print(f"{who}: p99 {before:.2f} ms alone, {beside:.2f} ms beside them")
+            print(
+                f"{who}: p99 {before:.2f} ms alone, {burst:.2f} ms while they come, "
+                f"{beside:.2f} ms beside them"
+            )
         assert sorted(ratios)[1] <= 2, ratios
