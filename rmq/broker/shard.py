@@ -26,7 +26,9 @@ FRAME_MAX_BYTES = 16 * 1024 * 1024  # RocketMQ's limit for a whole frame (wire.m
 UNIT_BYTES = 20
 RING_MARGIN_BYTES = 64  # what the log keeps free; else the ring would be taken twice as large
 QUEUE_CHUNKS = 262_144  # 1 KiB each: tails of consume queues, at most 256 MiB
-PULLS_MAX = 65_536  # pulls held or under way
+PULLS_MAX = 65_536  # pulls held or under way,
+PULL_SHARE_BYTES = 16_384  # and one for so many bytes of a small memory: each takes up to 3 KiB
+REPLY_BYTES = 16_384  # REPLY_BYTES of cext/net/connection.pxd
 DISK_READERS = 2
 MIB = 1 << 20
 # What has come of large requests that are not complete: of all clients, and of one address. Each is
@@ -168,15 +170,19 @@ def pool_bytes(settings: Settings) -> int:
 
 def _buffers(settings: Settings) -> dict[str, int]:
     connections: int = settings.rmqMaxConnections
+    memory = memory_bytes()
     return {
         "connections_max": connections,
         # A reply buffer (16 KiB) per connection with output, and 16 for each pull reply (256 KiB)
-        # that a slow client makes us keep.
-        "reply_buffers": settings.rmqReplyBuffers + min(connections, 4096),
+        # that a slow client makes us keep; an eighth of a small memory.
+        "reply_buffers": min(
+            settings.rmqReplyBuffers + min(connections, 4096),
+            max(settings.rmqReplyBuffers, memory // 8 // REPLY_BYTES),
+        ),
         # 16 MiB each, touched as far as used: large requests, batch replies, reads from disk.
         "jumbo_buffers": 128,
         **_half_frames(settings),
-        "pulls_max": PULLS_MAX,
+        "pulls_max": min(PULLS_MAX, max(1024, memory // PULL_SHARE_BYTES)),
         "queue_chunks": QUEUE_CHUNKS,
         "disk_readers": DISK_READERS,
     }
