@@ -6,6 +6,7 @@ too, and that one's name in its own parent.
 Example: make_directory(Path("store/config")) makes both and syncs the directories they are in.
 """
 
+import errno
 import os
 from pathlib import Path
 
@@ -20,9 +21,12 @@ def sync_directory(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Makes the directory and its parents as far as they are missing, all of it durably."""
+    """Makes the directory and its parents as far as they are missing, all of it durably; or
+    OSError: NotADirectoryError where a file has the name of one."""
     if path.is_dir():
         return
+    if path.exists():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     make_directory(path.parent)
     path.mkdir(exist_ok=True)
     sync_directory(path.parent)

@@ -127,14 +127,19 @@ def test_after_a_kill_the_log_is_a_prefix_and_what_was_seen_is_in_it(tmp_path: P
                 client.put(*(send("TBW102", b"%d" % n, n) for n in range(sent, sent + 10)))
                 assert [reply.code for reply in client.replies(10).values()] == [0] * 10
                 sent += 10
-            seen = pull_all(client, 0)
-            assert len(seen) > kept
+            seen = pull_more(client, kept)
             client.put(*(send("TBW102", b"%d" % n, n) for n in range(sent, sent + 10)))
             client.replies(10)
             sent += 10
             process.send_signal(signal.SIGKILL)
             process.wait()
             client.close()
+
+
+def pull_more(client: Client, kept: int) -> list[bytes]:
+    """What consumers see once the committer has got beyond the first `kept` messages."""
+    wait_until(lambda: len(pull_all(client, 0)) > kept)
+    return pull_all(client, 0)
 
 
 def numbers(held: list[bytes]) -> list[int]:

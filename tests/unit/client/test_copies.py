@@ -225,6 +225,7 @@ class Internal:
         from cext.store.log_scan import LogScan
         from cext.store.log_tail import LogTail
         from cext.store.queue_files import QueueFiles
+        from cext.store.queue_repair import QueueRepair
         from cext.store.queue_writer import QueueWriter
 
         from cext.flow.shard_calls import ShardCalls
@@ -260,6 +261,7 @@ class Internal:
             "cext.store.log_window.LogWindow": lambda: LogWindow(log, 4096),
             "cext.store.preparer.Preparer": lambda: Preparer(log),
             "cext.store.queue_files.QueueFiles": lambda: files,
+            "cext.store.queue_repair.QueueRepair": lambda: QueueRepair(log, folder, 100, ()),
             "cext.store.queue_store.QueueStore": lambda: QueueStore(folder),
             "cext.store.queue_table.QueueTable": lambda: QueueTable(folder),
             "cext.store.queue_writer.QueueWriter": lambda: QueueWriter(files, 64, -1),
