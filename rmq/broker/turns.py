@@ -43,7 +43,9 @@ Item = tuple[int, bytes]
 class Line:
     """What waits of one connection."""
 
-    __slots__ = ("answer_bytes", "connection", "drains", "held", "in_turn", "items", "waiting")
+    __slots__ = (
+        "answer_bytes", "connection", "drains", "gone", "held", "in_turn", "items", "waiting",
+    )  # fmt: skip
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -53,6 +55,7 @@ class Line:
         self.held = False  # the reactor does not read the client
         self.in_turn = False
         self.waiting = 0  # its requests under way
+        self.gone = False  # closed: what its requests under way bring stops nothing any more
 
     @property
     def is_open(self) -> bool:
@@ -99,6 +102,7 @@ class Turns:
         self._taken -= len(line.items)
         self._taken_bytes -= sum(len(item[1]) for item in line.items)
         line.items.clear()
+        line.gone = True
         line.drains = line.held = False
         line.answer_bytes = line.waiting = 0
         for kind, payload in kept:
@@ -123,7 +127,7 @@ class Turns:
 
     def answered(self, connection: Connection, size: int) -> None:
         line = self._lines.get(connection.number)
-        if line is None or line.connection is not connection or connection.closed:
+        if line is None or line.gone:
             return  # nothing more of it waits: the reactor reads no more than the client does
         line.answer_bytes += size
         if line.answer_bytes > ANSWERS_MAX and not line.drains:
@@ -145,6 +149,8 @@ class Turns:
         if connection.closed or connection.number < 0:
             return
         line = self._line(connection)
+        if line.gone:
+            return
         line.waiting = max(0, line.waiting + change)
         self._join(line)
         self._rest(line)

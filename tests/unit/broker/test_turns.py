@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from support.fake_core import FakeClient, control
+from support.fake_core import FakeClient, FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker import dispatcher, turns
+from rmq.broker import core_seam, dispatcher, turns
+from rmq.broker.connections import Connection
 from rmq.broker.dispatcher import Dispatcher
 from rmq.broker.request import Reply, Request
 
@@ -121,6 +122,42 @@ async def test_of_who_is_gone_only_one_way_requests_are_served(tmp_path: Path) -
         core.report(1, client.number, b"")
         await core.until(lambda: len(broker.connections) == 0)
         assert served == before + kept
+
+
+@in_loop
+async def test_who_closes_with_one_way_requests_under_way_is_forgotten(tmp_path: Path) -> None:
+    release = asyncio.Event()
+    running = 0
+
+    async def waits(broker: object, request: Request) -> Reply:
+        nonlocal running
+        running += 1
+        await release.wait()
+        return request.command.reply()
+
+    async with control(tmp_path) as broker:
+        broker.dispatcher = Dispatcher(broker, {1: waits})
+        client = broker.core.client()
+        for _ in range(3):
+            client.put(1, one_way=True)
+        broker.core.report(1, client.number, b"")
+        await broker.core.until(lambda: running == 3 and len(broker.connections) == 0)
+        release.set()
+        await broker.core.until(lambda: not broker.dispatcher._waiting)
+        assert not broker.dispatcher._turns._lines
+
+
+def test_a_large_answer_behind_the_close_does_not_keep_the_connection() -> None:
+    core = FakeCore()
+    core.drains = False
+    waiting = turns.Turns(core, lambda frame: True)
+    connection = Connection(7, "10.0.0.9:50007")
+    waiting.waits(connection, 1)
+    waiting.gone(connection)  # the closing waits for its turn
+    waiting.answered(connection, turns.ANSWERS_MAX + 1)
+    waiting.waits(connection, -1)
+    assert waiting.take() == (connection, core_seam.CLOSED, b"")
+    assert not core.undrained and not waiting._lines
 
 
 @in_loop
