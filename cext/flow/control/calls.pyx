@@ -168,7 +168,7 @@ cdef void copy_pulled(ShardState s, const NameEntry* pair, int32_t slots,
     cdef const Handed* handed = handed_find(s, pair.name, before, at + 1,
                                             pair.length - before - 1)
     memset(out, 0xFF, 8 * <uint64_t> slots)
-    if handed != NULL:
+    if handed != NULL and handed.slots > 0:
         memcpy(out, handed.pulled, 8 * <uint64_t> min(slots, handed.slots))
 
 

@@ -375,6 +375,10 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
             leave_reserved_out(s, &m.properties)
         m.tags_code = s.batch_tags[done]
         status = append_scanned(s, topic, queue, &m, &a)
+        if status == POISONED:      # a sync has failed just now: nothing of it reaches the disk
+            if early != NULL:
+                buffer_pool_release(&s.net.jumbo_pool, early)
+            return refuse_status(s, c, h, status)
         check(status == OK, b"a batch: what was measured can be appended", status, done)
         if done == 0:
             first.physical_offset = a.physical_offset
