@@ -62,6 +62,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
+import logging
 import os
 
 from cext.base.clock cimport monotonic_us, wall_ms
@@ -84,6 +85,9 @@ from rmq.errors import StoreError
 
 PROBLEMS = {1: "zeros", 2: "blank", 3: "bad magic", 4: "bad size", 5: "fields do not add up",
             6: "record of another offset", 7: "body checksum", 8: "record checksum"}
+PROGRESS_S = 5
+PROGRESS_BYTES = 32 << 20           # of log between two looks at the clock
+log_lines = logging.getLogger("rmq.broker.store")
 REBOOTED = "the machine was started since"
 # 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h: RocketMQ's messageDelayLevel.
 DELAY_LEVELS_MS = (1_000, 5_000, 10_000, 30_000, *(m * 60_000 for m in range(1, 11)), 1_200_000,
@@ -122,6 +126,8 @@ cdef class Recovery:
     cdef int64_t highest            # end of the highest record any queue names; -1: none
     cdef int64_t highest_anchor     # its start
     cdef int64_t dispatched, unqueued, gaps, cut, last_store_ms, rebuilt
+    cdef int64_t read_from, read_end, read_us, look_at, told_us     # of a way through the log
+    cdef int64_t progress_us, progress_bytes
     cdef str row
     cdef list notes
 
@@ -130,6 +136,8 @@ cdef class Recovery:
         self.queues = queues
         self.notes = []
         self.boot = boot_id()
+        self.progress_us = <int64_t> (PROGRESS_S * 1e6)
+        self.progress_bytes = PROGRESS_BYTES
         self.checkpoint = queues.checkpoint
         self.levels.count = min(len(delay_levels_ms), <int> DELAY_LEVELS_MAX)
         for i in range(self.levels.count):
@@ -262,8 +270,10 @@ cdef class Recovery:
         cdef RecordView view
         cdef int status
         cdef int kind
-        self.scan.seek(self.log_min)
+        self.begin_reading(self.log_min, self.start)
         while self.scan.position < self.start:
+            if self.scan.position >= self.look_at:
+                self.tell_progress()
             status = self.scan.next(&view)
             if status != Status.OK:
                 return <int> Status.OK if status == Status.NOT_READY else status
@@ -394,6 +404,31 @@ cdef class Recovery:
         # The anchor itself may be damaged; a record at the offset proves as much.
         return self.scan.peek(offset, &view) == Status.OK
 
+    # ---- reading the log
+
+    cdef void begin_reading(self, int64_t from_, int64_t end) noexcept nogil:
+        self.read_from, self.read_end = from_, end
+        self.look_at = from_ + self.progress_bytes
+        self.read_us = self.told_us = monotonic_us()
+        self.scan.seek(from_)
+
+    cdef void tell_progress(self) noexcept nogil:
+        """A line now and then: some GB of log take long enough for somebody to wonder."""
+        cdef int64_t now_us = monotonic_us()
+        self.look_at = self.scan.position + self.progress_bytes
+        if now_us - self.told_us >= self.progress_us:
+            self.told_us = now_us
+            with gil:
+                self.log_progress((now_us - self.read_us) / 1e6)
+
+    cdef int log_progress(self, double seconds) except -1:
+        cdef int64_t done = self.scan.position - self.read_from
+        cdef int64_t left = max(self.read_end - self.scan.position, <int64_t> 0)
+        log_lines.info("store: the commit log is read before the broker serves: %d of %d MiB, at "
+                       "most %d s to go", done >> 20, (done + left) >> 20,
+                       round(seconds * left / max(done, <int64_t> 1)))
+        return 0
+
     # ---- dispatching
 
     def prepare_queues(self):
@@ -514,8 +549,10 @@ cdef class Recovery:
         """From scan_from to the end of the log. OK, GAP, MISFIT or a failure."""
         cdef RecordView view
         cdef int status
-        self.scan.seek(self.scan_from)
+        self.begin_reading(self.scan_from, self.log_limit)
         while True:
+            if self.scan.position >= self.look_at:
+                self.tell_progress()
             status = self.scan.next(&view)
             if status == Status.NOT_READY:
                 return Status.OK

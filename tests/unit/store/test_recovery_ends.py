@@ -4,12 +4,14 @@ Goal: a queue file that was damaged at its ends loses nothing and gives no offse
 in test_recovery.py, with queueEnds (cext/store/queue_ends.pxd) written by its Python twin, or not.
 """
 
+import logging
 import os
 import shutil
 
 import pytest
 from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
 
+from cext.store import recovery
 from rmq.format.queue_ends import decode_ends
 
 
@@ -240,3 +242,18 @@ def test_min_offsets_that_a_damaged_unit_would_move_are_found_out(image):
         assert queues.snapshot(b"topic-0", 0)[0] == first, at
         queues.flush(5_000, 0)
         image.write_queues().write_ends(2000)
+
+
+@pytest.mark.parametrize("way", ["A3", "S2"])
+def test_who_waits_for_a_large_log_is_told_how_far_it_is_read(image, monkeypatch, caplog, way):
+    monkeypatch.setattr(recovery, "PROGRESS_S", 0)
+    monkeypatch.setattr(recovery, "PROGRESS_BYTES", 50_000)
+    image.add_many(1800).write_log()
+    if way == "A3":
+        image.write_queues().checkpoint_at(1800, queue_count=6)
+    with caplog.at_level(logging.INFO):
+        _log, queues, report = open_store(image.root, clean=True)
+    lines = [record.message for record in caplog.records]
+    assert len(lines) >= image.end // 50_000 - 1 and "MiB, at most" in lines[0], lines
+    assert report["queues"] == 6
+    image.check(queues)
