@@ -264,7 +264,7 @@ cdef class QueueRepair:
         cdef int64_t step = 1 if stop > at else -1
         cdef int64_t start = 0, count = 0
         cdef int probes = 0
-        while at != stop and probes < PROBES_MAX:
+        while at != stop and probes < PROBES_MAX and not load_acquire_i32(&self.stopping):
             if not start <= at < start + count:
                 start = at if step > 0 else max(at - BLOCK_UNITS + 1, stop + 1,
                                                 at - at % self.files.entries_per_file)
@@ -303,7 +303,7 @@ cdef class QueueRepair:
         self.scan.seek(low)
         while True:
             seen += 1
-            if seen % 1024 == 0 and load_acquire_i32(&self.stopping):
+            if seen % 1024 == 1 and load_acquire_i32(&self.stopping):
                 return Status.CLOSED
             status = self.scan.next(&view)
             if status == Status.NOT_READY or (status == Status.OK and view.physical_offset >= high):
