@@ -277,7 +277,8 @@ cdef class CommitLog:
         if self.pooled and not log_push_commit(&self.link, start, fd):
             return Status.NOT_READY
         self.room_end = room
-        self.ask_at = self.marks.appended + ROOM_FIRST_ASK_BYTES
+        # A disk that was full at the start may have left less than that.
+        self.ask_at = min(self.marks.appended + ROOM_FIRST_ASK_BYTES, room)
         if room == self.active_end:
             self.ask_at = INT64_MAX
             store_release_i64(&self.link.wanted_room, 0)

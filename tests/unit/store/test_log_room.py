@@ -167,6 +167,48 @@ def test_a_record_larger_than_the_usual_room_fits_a_new_log(directory: Path) -> 
     log.close()
 
 
+TINY_ROOM = """
+import sys
+from pathlib import Path
+from cext.base.status import Status
+from cext.store.commit_log import CommitLog
+from cext.store.preparer import Preparer
+
+disk = Path(sys.argv[1])
+
+def start(end):
+    log = CommitLog(str(disk / "commitlog"), segment_bytes=256 << 20)
+    log.load()
+    log.set_end(end)
+    return log
+
+log = start(0)
+log.close()
+with (disk / "ballast").open("wb", 0) as file:      # all that is left of the disk
+    with (disk / "commitlog" / f"{0:020d}").open("r+b") as segment:
+        segment.truncate(65536)
+        segment.truncate(256 << 20)
+    try:
+        while True:
+            file.write(bytes(4096))
+    except OSError:
+        pass
+log = start(0)
+preparer = Preparer(log)
+status = 0
+while status >= 0:
+    log.new_turn_for_tests()
+    status = log.append_for_tests(bytes(1000))
+    assert log.write_out_for_tests() == 0
+print(log.watermarks()["written"])
+preparer.step()
+assert log.append_for_tests(bytes(1000)) == Status.NO_SPACE
+(disk / "ballast").unlink()
+preparer.step()
+assert log.append_for_tests(bytes(1000)) > 0
+assert log.write_out_for_tests() == 0 and log.poison_cause() is None
+"""
+
 FULL_DISK = """
 import os, sys
 from pathlib import Path
@@ -221,5 +263,22 @@ def test_a_disk_that_fills_up_refuses_and_loses_nothing(tmp_path: Path, more: li
         assert done.returncode == 0, done.stderr
         written, poison = done.stdout.split(maxsplit=1)
         assert int(written) >= 15 and poison.strip() == "None"
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_a_start_with_hardly_any_room_asks_for_more(tmp_path: Path) -> None:
+    """Small records come to the end of it before so much is written that more is asked for."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={64 * MIB}"]
+    if subprocess.run(["mount", *options, "tmpfs", str(disk)], capture_output=True).returncode:
+        pytest.skip("no small file system here")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", TINY_ROOM, str(disk)], capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout) < 256 << 10, "more room than is meant here"
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
