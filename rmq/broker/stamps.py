@@ -77,4 +77,8 @@ class Stamps:
             if name in present or pair[0] > now_ms - TOMBSTONE_MS:
                 self._by_name[str(name)] = (pair[0], pair[1])
         own = content.get(OWN)
-        self._own = {name for name in own if name in present} if isinstance(own, list) else set()
+        self._own = (
+            {name for name in own if isinstance(name, str) and name in present}
+            if isinstance(own, list)
+            else set()
+        )
