@@ -286,8 +286,8 @@ BROKER: tuple[Setting, ...] = (
     _int("rmqShardSilentSeconds", 30, 5),  # a shard whose control side says nothing is killed
     _int("rmqMaxConnections", 16384, 1, 1 << 20),
     _int("rmqReplyBuffers", 1024, 16, 1 << 20),  # reply buffers of the reactor, all connections
-    # What has come of requests beyond 32 KiB that are not complete; 0: an eighth of the memory, 40
-    # to 512 MiB, and half of that for one address.
+    # What has come of requests beyond 32 KiB that are not complete; 0: a quarter of the memory, 40
+    # to 512 MiB, and three quarters of that for one address.
     _int("rmqHalfFrameBytes", 0, 0, 1 << 40),
     _int("rmqHalfFrameBytesPerAddress", 0, 0, 1 << 40),
 )

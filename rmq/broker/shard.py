@@ -31,8 +31,8 @@ PULL_SHARE_BYTES = 16_384  # and one for so many bytes of a small memory: each t
 REPLY_BYTES = 16_384  # REPLY_BYTES of cext/net/connection.pxd
 DISK_READERS = 2
 MIB = 1 << 20
-# What has come of large requests that are not complete: of all clients, and of one address. Each is
-# enough for the largest frame and another one that begins.
+# What has come of large requests that are not complete: of all clients, least and most. Half of the
+# least is enough for the largest frame and another one that begins.
 HALF_FRAME_BYTES = (40 * MIB, 512 * MIB)
 
 
@@ -189,10 +189,12 @@ def _buffers(settings: Settings) -> dict[str, int]:
 
 
 def _half_frames(settings: Settings) -> dict[str, int]:
-    """What large requests on their way may hold: an eighth of the memory, an address half of it."""
+    """What large requests on their way may hold: a quarter of the memory, an address three quarters
+    of that. All that one host sends may come from one address: with 1 GiB 20 clients of it send 8
+    MB each at once, and none is refused."""
     low, high = HALF_FRAME_BYTES
-    total: int = settings.rmqHalfFrameBytes or min(max(memory_bytes() // 8, low), high)
-    of_address: int = settings.rmqHalfFrameBytesPerAddress or max(total // 2, low // 2)
+    total: int = settings.rmqHalfFrameBytes or min(max(memory_bytes() // 4, low), high)
+    of_address: int = settings.rmqHalfFrameBytesPerAddress or max(total // 4 * 3, low // 2)
     return {
         "half_frame_bytes": total,
         "half_frame_bytes_of_address": min(of_address, total),

@@ -80,6 +80,26 @@ def test_what_has_come_of_half_frames_is_bounded_in_bytes(tmp_path: Path) -> Non
         stored(known)
 
 
+def test_many_clients_of_one_host_send_large_messages_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a small machine: nearly all of each comes before the first one is complete."""
+    monkeypatch.setattr("rmq.broker.shard.memory_bytes", lambda: 1024 * MIB)
+    frame = send("t", bytes(8_000_000), 5)
+    options = {"jumbo_buffers": 128, "segment_bytes": 256 * MIB, "message_max_bytes": 8_000_000}
+    with Shard(tmp_path, **options) as shard:
+        shard.topic("t")
+        clients = [shard.connect() for _ in range(20)]
+        for client in clients:
+            client.put(frame[: -64 * 1024])
+        shard.until(lambda now: now["received_bytes"] >= 20 * (len(frame) - 64 * 1024))
+        for client in clients:
+            client.put(frame[-64 * 1024 :])
+        assert [client.reply().code for client in clients] == [0] * 20
+        counts = shard.core.stats()
+        assert counts["busy_replies"] == counts["connections_closed_slow"] == 0
+
+
 def test_a_large_frame_beyond_the_bytes_is_refused_as_a_whole(tmp_path: Path) -> None:
     """Its rest is thrown away, and what comes behind it is served."""
     limits = {"half_frame_bytes": 8 * MIB, "half_frame_bytes_of_address": 1 * MIB}
