@@ -188,9 +188,11 @@ cdef class ShardCalls:
         raise_status(<int> self._call(<CallFn> call_put_topic, &x), f"topic {name!r}")
 
     def remove_topic(self, bytes name):
+        """The log offset below which all its messages are."""
         cdef Arguments x
         names(&x, name, b"")
         self._call(<CallFn> call_remove_topic, &x)
+        return x.results[0]
 
     def put_group(self, bytes name, int32_t consume_enable, int32_t broadcast_enable):
         cdef Arguments x

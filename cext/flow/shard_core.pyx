@@ -116,7 +116,8 @@ cdef class ShardCore(ShardCalls):
         abort = pathlib.Path(given["root"], "abort")
         s.log.load()
         clean = not abort.exists()
-        self.report = recover(s.log, s.queues, given["root"], clean, given["delay_levels_ms"])
+        self.report = recover(s.log, s.queues, given["root"], clean, given["delay_levels_ms"],
+                              deleted=given.get("deleted_topics"))
         s.queues.mend_from(s.log, given["delay_levels_ms"])
         if given["index_dir"]:
             self._open_index(clean or self.report["row"] == "S4")

@@ -14,4 +14,5 @@ def recover(
     clean: bool,
     delay_levels_ms: Sequence[int] = ...,
     check_crc: bool = True,
+    deleted: dict[bytes, tuple[int, int]] | None = None,
 ) -> dict[str, Any]: ...

@@ -1,68 +1,8 @@
-"""Recovery at start: where the log ends, which queue units are believed, what is dispatched again.
-
-The commit log is the truth. Queue files are believed up to one log offset, the start; units at and
-above it are cut and made anew from the log. Exactly one row gives the start (first match counts):
-
-    row what is on disk                             start of dispatch       who leaves it so
-    S1  no commit-log segment                       0, queue files removed  new store; log deleted
-    S2  segments, no queue file at all              start of the log        queue directory deleted
-    S4  queueEnds of the same boot                  its log offset          clean stop; kill -9
-    S5  queueEnds.synced of any boot                its log offset          power cut; reboot
-        without either (an older rmq, RocketMQ, files garbled):
-    S3  own checkpoint part, some queues missing    start of the log; the   one queue's directory
-                                                    others keep their units deleted
-    S4  own part, same boot                         its persisted_offset    clean stop; kill -9
-    S5  own part, other boot                        its synced_offset       power cut; reboot
-    S6  no own part, no abort file                  end of the highest      Apache RocketMQ stopped
-                                                    record in any queue     cleanly
-    S7  no own part, abort file                     newest segment whose    Apache RocketMQ killed;
-                                                    first record is older   checkpoint of another
-                                                    than the checkpoint     run copied in
-                                                    minus 3 s
-    S8  as S7, but no segment is old enough         start of the log        checkpoint lost, garbled
-    S9  S4-S6, but no record ends or starts there   as S7 or S8             log shortened; garbled
-                                                                            checkpoint or unit
-    S10 a record from the start on that its queue   start of the log, all   queue files older than
-        does not end just before, or one across it  queue files removed     the checkpoint says
-
-"Own part" is the one of rmq, believed when checksum and copy fit (checkpoint.pxd). queueEnds is
-believed when its checksum is right and a record ends where it says (queue_ends.pxd); a broker that
-wrote the store since has only added to the log, and what it took away is seen queue by queue.
-
-Where a queue starts and ends is never read from its files alone. For units below the start it is
-what queueEnds says, which needs no search; without it the log is read once from its start (rows
-with A), and then the files of a queue are believed only if none of its records is in the log.
-
-    A1  queueEnds                       its entries         everything this version leaves
-    A2  no queueEnds, start of          nothing is below    S2, S8
-        dispatch at the log's start
-    A3  no queueEnds                    the log, read up    first start after an older version or
-                                        to the start        RocketMQ's broker
-
-    Q1  units at or above the start                 cut                     queue files ahead
-    Q2  units missing below the log's end           dispatched again        queue files behind
-    Q3  empty last file                             removed                 crash while made
-    Q4  short last file                             filled up with zeros    crash while made
-    Q5  file missing in between, wrong length       all removed, log read   files copied badly
-                                                    from its start for it
-    Q6  records say a lower offset than the queue   cut there: topic was    delete and create within
-        has                                         made anew               the last seconds
-    Q7  directory that is no legal topic            left alone, named       somebody's file
-    Q8  garbled unit where an end was found         as Q5                   flipped bit
-    Q9  files that do not hold what A1 or A3 says   as Q5; the end is at    page of zeros, file cut,
-        at their ends                               least what is said      deleted or restored
-    Q10 the queue ends below what A1 says when      blanks up to there: no  log damaged; records
-        all is dispatched                           offset is given twice   deleted with the log
-
-Where the log ends: rows E1-E5 in log_scan.pxd. Example: killed by -9 at log end 10,000,000,
-checkpoint says persisted 9,500,000 on this boot: S4, queues cut at 9,500,000, 500,000 bytes
-dispatched again.
-"""
+"""How recovery chooses a row and follows it: all rows are in recovery.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy, memset
 
-import logging
 import os
 
 from cext.base.clock cimport monotonic_us, wall_ms
@@ -72,6 +12,8 @@ from cext.store.checkpoint import boot_id
 from cext.store.commit_log cimport CommitLog
 from cext.store.consume_queue cimport (BLANK_SIZE, Queue, QueueEnds, UNIT_BYTES, queue_release,
                                        topic_is_valid, unit_store)
+from cext.store.deleted_topics cimport Deleted, DeletedTopics
+from cext.store.log_progress cimport LogProgress
 from cext.store.log_scan cimport DAMAGE_MAX, LogScan
 from cext.store.queue_ends cimport EndsEntry, EndsHeader, ends_header, ends_next
 from cext.store.queue_files cimport QueueName, name_of
@@ -85,9 +27,6 @@ from rmq.errors import StoreError
 
 PROBLEMS = {1: "zeros", 2: "blank", 3: "bad magic", 4: "bad size", 5: "fields do not add up",
             6: "record of another offset", 7: "body checksum", 8: "record checksum"}
-PROGRESS_S = 5
-PROGRESS_BYTES = 32 << 20           # of log between two looks at the clock
-log_lines = logging.getLogger("rmq.broker.store")
 REBOOTED = "the machine was started since"
 # 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h: RocketMQ's messageDelayLevel.
 DELAY_LEVELS_MS = (1_000, 5_000, 10_000, 30_000, *(m * 60_000 for m in range(1, 11)), 1_200_000,
@@ -126,18 +65,17 @@ cdef class Recovery:
     cdef int64_t highest            # end of the highest record any queue names; -1: none
     cdef int64_t highest_anchor     # its start
     cdef int64_t dispatched, unqueued, gaps, cut, last_store_ms, rebuilt
-    cdef int64_t read_from, read_end, read_us, look_at, told_us     # of a way through the log
-    cdef int64_t progress_us, progress_bytes
+    cdef LogProgress progress
+    cdef DeletedTopics deleted
     cdef str row
     cdef list notes
 
-    def __cinit__(self, CommitLog log, QueueStore queues, delay_levels_ms, bint check_crc):
+    def __cinit__(self, CommitLog log, QueueStore queues, delay_levels_ms, bint check_crc,
+                  dict deleted):
         self.log = log
         self.queues = queues
         self.notes = []
         self.boot = boot_id()
-        self.progress_us = <int64_t> (PROGRESS_S * 1e6)
-        self.progress_bytes = PROGRESS_BYTES
         self.checkpoint = queues.checkpoint
         self.levels.count = min(len(delay_levels_ms), <int> DELAY_LEVELS_MAX)
         for i in range(self.levels.count):
@@ -145,6 +83,8 @@ cdef class Recovery:
         self.log_min = log.min_offset()
         self.log_limit = log.segment_start(log.segment_count())
         self.scan = LogScan(log, check_crc)
+        self.deleted = DeletedTopics(deleted)
+        self.progress = LogProgress()
 
     def __dealloc__(self):
         free(self.states)
@@ -270,15 +210,17 @@ cdef class Recovery:
         cdef RecordView view
         cdef int status
         cdef int kind
-        self.begin_reading(self.log_min, self.start)
+        self.scan.seek(self.log_min)
+        self.progress.begin(self.log_min, self.start)
         while self.scan.position < self.start:
-            if self.scan.position >= self.look_at:
-                self.tell_progress()
+            if self.scan.position >= self.progress.look_at:
+                self.progress.look(self.scan.position)
             status = self.scan.next(&view)
             if status != Status.OK:
                 return <int> Status.OK if status == Status.NOT_READY else status
             kind = view.sys_flag & TRANSACTION_BITS
             if kind != PREPARED and kind != ROLLBACK and view.queue_offset >= 0 \
+                    and not self.deleted.has(&view) \
                     and view.physical_offset + view.total_bytes <= self.start:
                 status = self.note_record(&view)
                 if status != Status.OK:
@@ -404,31 +346,6 @@ cdef class Recovery:
         # The anchor itself may be damaged; a record at the offset proves as much.
         return self.scan.peek(offset, &view) == Status.OK
 
-    # ---- reading the log
-
-    cdef void begin_reading(self, int64_t from_, int64_t end) noexcept nogil:
-        self.read_from, self.read_end = from_, end
-        self.look_at = from_ + self.progress_bytes
-        self.read_us = self.told_us = monotonic_us()
-        self.scan.seek(from_)
-
-    cdef void tell_progress(self) noexcept nogil:
-        """A line now and then: some GB of log take long enough for somebody to wonder."""
-        cdef int64_t now_us = monotonic_us()
-        self.look_at = self.scan.position + self.progress_bytes
-        if now_us - self.told_us >= self.progress_us:
-            self.told_us = now_us
-            with gil:
-                self.log_progress((now_us - self.read_us) / 1e6)
-
-    cdef int log_progress(self, double seconds) except -1:
-        cdef int64_t done = self.scan.position - self.read_from
-        cdef int64_t left = max(self.read_end - self.scan.position, <int64_t> 0)
-        log_lines.info("store: the commit log is read before the broker serves: %d of %d MiB, at "
-                       "most %d s to go", done >> 20, (done + left) >> 20,
-                       round(seconds * left / max(done, <int64_t> 1)))
-        return 0
-
     # ---- dispatching
 
     def prepare_queues(self):
@@ -441,6 +358,9 @@ cdef class Recovery:
         for i in range(self.state_count):
             queue = self.queues.queues[i]
             state = &self.states[i]
+            if self.is_gone(queue, state):
+                self.remove(queue, state)
+                continue
             if state.damaged or self.everything or self.row == "S2":
                 self.rebuild(queue, state)
                 continue
@@ -504,6 +424,25 @@ cdef class Recovery:
         queue.rebuilt_from = max(self.start, ends.last_physical + 1)
         return 0
 
+    cdef bint is_gone(self, const Queue* queue, QueueState* state) noexcept nogil:
+        """Q11: nothing below the start belongs to the queue. An entry of queueEnds may be of the
+        time before the deletion."""
+        cdef Deleted* d = self.deleted.of_queue(queue)
+        cdef RecordView view
+        if d == NULL:
+            return False
+        if state.known:
+            if state.ends.last_physical >= d.below or state.ends.last_physical < 0 \
+                    or self.scan.peek(state.ends.last_physical, &view) != Status.OK \
+                    or view.queue_id != queue.queue_id \
+                    or view.topic_bytes != <uint32_t> queue.topic_length \
+                    or memcmp(view.topic, queue.topic, view.topic_bytes) != 0 \
+                    or not self.deleted.has(&view):
+                return False
+            state.known = 0
+        # What was stored since lies above the start, or the log was read for it.
+        return not self.from_table or d.below >= self.start
+
     cdef bint is_own(self, Queue* queue, const QueueState* state) noexcept nogil:
         """Whether the last unit's record is what the unit says. On the same boot the log has every
         record that any queue names: a unit beyond the start that names none is garbled, and to cut
@@ -516,14 +455,18 @@ cdef class Recovery:
 
     cdef int rebuild(self, Queue* queue, QueueState* state) except -1:
         """Q5, Q8: the queue's files go; it is dispatched from the log's start."""
+        self.remove(queue, state)
+        if not self.everything and self.start > self.log_min:
+            self.scan_from = self.log_min
+        self.rebuilt += 1
+        return 0
+
+    cdef int remove(self, Queue* queue, QueueState* state) except -1:
         cdef QueueName name = name_of(queue)
         cdef int status
         with nogil:
             status = self.queues.sync_files.remove_queue(&name)
         self.check(status, queue)
-        if not self.everything and self.start > self.log_min:
-            self.scan_from = self.log_min
-        self.rebuilt += 1
         state.damaged = state.mended = 0
         state.end_offset = state.min_offset = 0
         state.first_file = state.last_file = state.last_physical = state.garbled_offset = -1
@@ -549,10 +492,11 @@ cdef class Recovery:
         """From scan_from to the end of the log. OK, GAP, MISFIT or a failure."""
         cdef RecordView view
         cdef int status
-        self.begin_reading(self.scan_from, self.log_limit)
+        self.scan.seek(self.scan_from)
+        self.progress.begin(self.scan_from, self.log_limit)
         while True:
-            if self.scan.position >= self.look_at:
-                self.tell_progress()
+            if self.scan.position >= self.progress.look_at:
+                self.progress.look(self.scan.position)
             status = self.scan.next(&view)
             if status == Status.NOT_READY:
                 return Status.OK
@@ -569,7 +513,7 @@ cdef class Recovery:
         cdef Queue* queue
         cdef int kind = view.sys_flag & TRANSACTION_BITS
         cdef int status
-        if kind == PREPARED or kind == ROLLBACK:
+        if kind == PREPARED or kind == ROLLBACK or self.deleted.has(view):
             return Status.OK
         queue = self.queues.find_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
                                        view.queue_id)
@@ -824,13 +768,14 @@ cdef class Recovery:
 
 
 def recover(CommitLog log, QueueStore queues, root, bint clean,
-            delay_levels_ms=DELAY_LEVELS_MS, bint check_crc=True) -> dict:
+            delay_levels_ms=DELAY_LEVELS_MS, bint check_crc=True, deleted=None) -> dict:
     """Brings log and queues into one state and opens the log for writing; returns what was done.
 
     Before: log.load(), a new QueueStore that was not started, the store's lock held. `root` is the
     store directory; its checkpoint is read and from now on written there. `clean`: no abort file.
+    `deleted`: topic -> (log offset, ms); its records below that are not newer are no messages.
     After: queues.start(); all units dispatched here are in memory or files, and readable.
     """
     if queues.checkpoint_fd < 0:
         queues.use_checkpoint(os.path.join(os.fspath(root), "checkpoint"))
-    return Recovery(log, queues, delay_levels_ms, check_crc).run(clean)
+    return Recovery(log, queues, delay_levels_ms, check_crc, deleted or {}).run(clean)

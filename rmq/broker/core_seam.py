@@ -2,13 +2,13 @@
 
 The real class is compiled; tests stand in `tests/support/fake_core.py`. Both are held to this list.
 Names are bytes, times milliseconds, offsets whole numbers. Every call takes at most one turn of the
-reactor, read_record() may also wait for the disk. append() returns when the record is written (not
-synced); topic_stats() is (messages in, bytes in, messages out, bytes out) since the start.
-read_record(), queue_snapshot() and sync_log() may be called from any thread; the last one waits
-until all that is written, and the log up to `end`, is on the disk, or raises StoreError. index_fd
-is -1 without an index; else it becomes readable when index_answers() has something: (number of the
-question, "" or what went wrong, records newest first, store time and log offset of the newest
-message indexed).
+reactor, read_record() may also wait for the disk. remove_topic() is where the log ended then.
+append() returns when the record is written (not synced); topic_stats() is (messages in, bytes in,
+messages out, bytes out) since the start. read_record(), queue_snapshot() and sync_log() may be
+called from any thread; the last one waits until all that is written, and the log up to `end`, is on
+the disk, or raises StoreError. index_fd is -1 without an index; else it becomes readable when
+index_answers() has something: (number of the question, "" or what went wrong, records newest first,
+store time and log offset of the newest message indexed).
 
 Example: core.put_topic(b"t", 4, 4, 6, 0); core.queue_range(b"t", 0) -> (0, 17) or None.
 """
@@ -45,7 +45,7 @@ class Core(Protocol):
     def put_topic(
         self, name: bytes, read_queues: int, write_queues: int, perm: int, order: int
     ) -> None: ...
-    def remove_topic(self, name: bytes) -> None: ...
+    def remove_topic(self, name: bytes) -> int: ...
     def put_group(self, name: bytes, consume_enable: int, broadcast_enable: int) -> None: ...
     def put_retries(self, group: bytes, queues: int, times_max: int, levels: bytes) -> None: ...
     def lock_group(self, group: bytes, ms: int) -> None: ...

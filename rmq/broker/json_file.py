@@ -29,6 +29,7 @@ copy is left, it is for the file's owner to say what becomes of the start:
     consumerOffset.json       goes on  groups begin where their clients want to; can be reset
     consumerOrderInfo.json    goes on  batches popped in order come again, as after their time
     messageRequestMode.json   goes on  groups set to POP pull; can be set again
+    rmqDeletedTopics.json     goes on  a topic made anew may show older messages after a crash
     rmqLocks.json             goes on  queues in order go to who asks first, as Apache's do always
 
 The last member is a checksum over all bytes before it, so that a flipped bit that leaves valid JSON

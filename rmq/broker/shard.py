@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cext.flow.shard_core import ShardCore
+from rmq.broker.deleted_topics import deleted_topics
 from rmq.broker.memory_limit import memory_bytes
 from rmq.broker.retry_policy import parse_levels
 from rmq.config import Settings
@@ -56,6 +57,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
     return {
         "root": str(root),
         "checkpoint": str(root / "checkpoint"),
+        "deleted_topics": deleted_topics(root.expanduser() / "config"),
         "commitlog_dir": settings.storePathCommitLog or str(root / "commitlog"),
         "consumequeue_dir": str(root / "consumequeue"),
         "index_dir": str(root / "index") if settings.messageIndexEnable else "",

@@ -43,15 +43,16 @@ class ToldTopics:
     def __contains__(self, name: str) -> bool:
         return name in self._topics
 
-    def tell(self, changes: Mapping[str, TopicConfig | None]) -> None:
+    def tell(self, changes: Mapping[str, TopicConfig | None]) -> dict[str, int]:
         """Takes over new, changed and deleted (None) topics. What the reactor does not take is
-        logged and left to tell_refused()."""
+        logged and left to tell_refused(). Where the log ended when it deleted a topic, by name."""
         self.version.advance()
+        ends: dict[str, int] = {}
         for name, topic in changes.items():
             self._refused.pop(name, None)
             if topic is None:
                 if self._topics.pop(name, None) is not None:
-                    self._core.remove_topic(name.encode())
+                    ends[name] = self._core.remove_topic(name.encode())
                 continue
             try:
                 self._put(topic)
@@ -60,6 +61,7 @@ class ToldTopics:
                 log.error("the reactor does not take topic %s: %s", name, error)
             else:
                 self._topics[name] = topic
+        return ends
 
     def tell_refused(self, name: str) -> bool:
         """Tells the reactor of a topic that it did not take, with its error when it still does not.

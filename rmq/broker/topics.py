@@ -24,6 +24,7 @@ from rmq.broker import attributes, names
 from rmq.broker.config_saver import ConfigSaver
 from rmq.broker.core_seam import Core
 from rmq.broker.data_version import DataVersion, now_ms
+from rmq.broker.deleted_topics import DeletedTopics
 from rmq.broker.json_file import JsonFile
 from rmq.broker.request import Refusal
 from rmq.broker.siblings import TOPIC, Siblings, Stamp
@@ -70,6 +71,7 @@ class TopicTable:
         self._to_share: set[str] = set()  # the other shards hear of them when they are saved
         self._system = set(names.SYSTEM_TOPICS)
         self.told = ToldTopics(settings, core)
+        self._deleted = DeletedTopics(core, config_directory)
         self.version = DataVersion()
         self.stamps = Stamps()
         self.siblings = Siblings()
@@ -122,6 +124,7 @@ class TopicTable:
 
     def load(self) -> None:
         """Reads the file, adds the system topics, tells the reactor of all."""
+        self._deleted.load()
         found = self._file.load()
         content = found or {}
         self.version = DataVersion.of(content.get("dataVersion"))
@@ -177,9 +180,11 @@ class TopicTable:
 
     async def stop(self) -> None:
         await self._saver.stop()
+        await self._deleted.stop()
 
     def retry_save(self) -> None:
         self._saver.retry()
+        self._deleted.retry_save()
 
     # ---- changing
 
@@ -215,8 +220,10 @@ class TopicTable:
             self._stamp(name)
         elif name not in self.told:  # else the file could not be written the last time
             await self._saver.saved()  # another shard's deletion may not be in it yet
+            await self._deleted.saved()
             return False
         await self._settled()
+        await self._deleted.saved()
         log.info("topic deleted: %s", name)
         return True
 
@@ -345,7 +352,7 @@ class TopicTable:
 
     def _tell(self, changes: Mapping[str, TopicConfig | None]) -> None:
         """Reactor first, then the name servers."""
-        self.told.tell(changes)
+        self._deleted.add(self.told.tell(changes))
         self.on_change(() if None in changes.values() else changes)
 
     def _system_topics(self) -> list[TopicConfig]:

@@ -173,8 +173,9 @@ class FakeCore:
     def put_topic(self, name: bytes, read: int, write: int, perm: int, order: int) -> None:
         self.topics[name] = (read, write, perm, order)
 
-    def remove_topic(self, name: bytes) -> None:
+    def remove_topic(self, name: bytes) -> int:
         self.topics.pop(name, None)
+        return self.log_end
 
     def put_group(self, name: bytes, consume_enable: int, broadcast_enable: int) -> None:
         self.groups[name] = (consume_enable, broadcast_enable)

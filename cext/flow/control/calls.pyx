@@ -68,10 +68,12 @@ cdef void forget_topic(ShardState s, const Topic* topic) noexcept nogil:
 
 
 cdef void call_remove_topic(ShardState s, Arguments* x) noexcept nogil:
-    """a: name. Held pulls are answered TOPIC_NOT_EXIST; queue files go, the log stays."""
+    """a: name; results[0]: end of the log that holds all its messages. Held pulls are answered
+    TOPIC_NOT_EXIST; queue files go, the log stays."""
     cdef Topic* topic
     cdef int32_t i
     write_and_dispatch(s)               # no dispatch entry may point to a queue that goes away
+    x.results[0] = s.log.marks.appended
     forget_topic(s, <Topic*> name_map_find(&s.topics, x.a, x.a_bytes))
     topic = topic_remove(&s.topics, x.a, x.a_bytes)
     x.status = OK if topic != NULL else NOT_FOUND

@@ -1,4 +1,4 @@
-"""Recovery: one test per row of the tables in recovery.pyx and log_scan.pxd.
+"""Recovery: one test per row of the tables in recovery.pxd and log_scan.pxd.
 
 Goal: whatever is on disk, the log ends behind its last good record and the queues hold exactly the
 units of the records of the log. Method: StoreImage writes the state a crash leaves, byte by byte;

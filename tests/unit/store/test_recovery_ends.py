@@ -11,7 +11,7 @@ import shutil
 import pytest
 from support.store_image import PER_FILE, SEGMENT, UNIT, StoreImage, open_store
 
-from cext.store import recovery
+from cext.store import log_progress
 from rmq.format.queue_ends import decode_ends
 
 
@@ -246,8 +246,8 @@ def test_min_offsets_that_a_damaged_unit_would_move_are_found_out(image):
 
 @pytest.mark.parametrize("way", ["A3", "S2"])
 def test_who_waits_for_a_large_log_is_told_how_far_it_is_read(image, monkeypatch, caplog, way):
-    monkeypatch.setattr(recovery, "PROGRESS_S", 0)
-    monkeypatch.setattr(recovery, "PROGRESS_BYTES", 50_000)
+    monkeypatch.setattr(log_progress, "PROGRESS_S", 0)
+    monkeypatch.setattr(log_progress, "PROGRESS_BYTES", 50_000)
     image.add_many(1800).write_log()
     if way == "A3":
         image.write_queues().checkpoint_at(1800, queue_count=6)

@@ -1,0 +1,23 @@
+"""Up to where the log holds messages of topics that were deleted: recovery passes over them.
+
+A record is one of a deleted topic when it lies below the log offset of the deletion and was stored
+no later than that. Both are asked for: a log that was cut has newer records at the same offsets.
+
+Example: {b"orders": (5000, 1763726400000)}: a record of "orders" at 4000, stored before, is none.
+"""
+from libc.stdint cimport int64_t
+
+from cext.memory.name_map cimport NameMap
+from cext.store.consume_queue cimport Queue
+from cext.store.record cimport RecordView
+
+cdef struct Deleted:                # of a topic: its records below `below` that are not newer
+    int64_t below, ms
+
+cdef class DeletedTopics:
+    cdef NameMap by_name            # topic -> Deleted*, owned
+    cdef int64_t below              # the highest of them
+
+    # NULL: no topic of the queue's was deleted.
+    cdef Deleted* of_queue(self, const Queue* queue) noexcept nogil
+    cdef bint has(self, const RecordView* view) noexcept nogil

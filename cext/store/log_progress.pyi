@@ -1,0 +1,2 @@
+PROGRESS_S: float
+PROGRESS_BYTES: int
