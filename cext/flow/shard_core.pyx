@@ -260,6 +260,11 @@ cdef class ShardCore(ShardCalls):
             size += one[2]
         return resident, dirty, size
 
+    def queue_names(self):
+        """[(topic, queue id)] of all queues, also of those that a start has made anew and no file
+        has yet. Before the first topic is put only: from then on the reactor changes them."""
+        return self.s.queues.queue_names()
+
     def log_range(self):
         """(first offset, offset behind the last written byte, durable offset)."""
         return (self.s.log.min_offset(), load_acquire_i64(&self.s.log.marks.written),

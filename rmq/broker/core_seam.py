@@ -2,13 +2,14 @@
 
 The real class is compiled; tests stand in `tests/support/fake_core.py`. Both are held to this list.
 Names are bytes, times milliseconds, offsets whole numbers. Every call takes at most one turn of the
-reactor, read_record() may also wait for the disk. remove_topic() is where the log ended then.
-append() returns when the record is written (not synced); topic_stats() is (messages in, bytes in,
-messages out, bytes out) since the start. read_record(), queue_snapshot() and sync_log() may be
-called from any thread; the last one waits until all that is written, and the log up to `end`, is on
-the disk, or raises StoreError. index_fd is -1 without an index; else it becomes readable when
-index_answers() has something: (number of the question, "" or what went wrong, records newest first,
-store time and log offset of the newest message indexed).
+reactor, read_record() may also wait for the disk. queue_names() is for the start, before the first
+put_topic(); remove_topic() is where the log ended then. append() returns when the record is written
+(not synced); topic_stats() is (messages in, bytes in, messages out, bytes out) since the start.
+read_record(), queue_snapshot() and sync_log() may be called from any thread; the last one waits
+until all that is written, and the log up to `end`, is on the disk, or raises StoreError. index_fd
+is -1 without an index; else it becomes readable when index_answers() has something: (number of
+the question, "" or what went wrong, records newest first, store time and log offset of the newest
+message indexed).
 
 Example: core.put_topic(b"t", 4, 4, 6, 0); core.queue_range(b"t", 0) -> (0, 17) or None.
 """
@@ -80,6 +81,7 @@ class Core(Protocol):
     def queue_range(self, topic: bytes, queue_id: int) -> tuple[int, int] | None: ...
     def queue_ranges(self, topic: bytes, count: int) -> list[tuple[int, int]]: ...
     def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None: ...
+    def queue_names(self) -> list[tuple[bytes, int]]: ...
     def log_range(self) -> tuple[int, int, int]: ...
     def sync_log(self, end: int = 0) -> None: ...
     def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]: ...

@@ -40,7 +40,6 @@ from rmq.broker.topic_config import (
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
-from rmq.format.store_files import queue_directories
 
 log = logging.getLogger("rmq.broker.topics")
 
@@ -62,7 +61,7 @@ class TopicTable:
             "and its .bak: then topics that have queues in consumequeue come back with these "
             "queues, readable and writable, without their attributes.",
         )
-        self._queue_files = config_directory.parent / "consumequeue"
+        self._core = core
         self._saver = ConfigSaver(self._file, self._snapshot, self._written)
         self._topics: dict[str, TopicConfig] = {}
         self._changes: set[str] = set()  # in no snapshot yet
@@ -156,7 +155,7 @@ class TopicTable:
         """What was created since the .bak, or all when there is no file: messages that are in the
         store shall be within reach, at the queues where they are."""
         found: dict[str, int] = {}
-        for topic, queue_id, _ in queue_directories(self._queue_files):
+        for topic, queue_id in self._core.queue_names():
             name = os.fsdecode(topic)
             if queue_id < QUEUES_MAX and not names.topic_fault(name):
                 found[name] = max(found.get(name, 0), queue_id + 1)

@@ -268,6 +268,9 @@ class FakeCore:
         first = self.memory_from.get((topic, queue_id), found[0])
         return (*found, first, b"".join(self.queues[topic, queue_id][first:]))
 
+    def queue_names(self) -> list[tuple[bytes, int]]:
+        return sorted(self.queues)
+
     def log_range(self) -> tuple[int, int, int]:
         return min(self.records, default=0), self.log_end, self.log_end
 

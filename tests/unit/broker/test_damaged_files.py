@@ -222,11 +222,13 @@ async def test_topics_that_no_copy_names_are_found_by_their_queues(
     async with control(tmp_path) as broker:
         await broker.topics.create(TopicConfig("old", 2, 2, 4))
         await broker.topics.create(TopicConfig("grown", 2, 2, 4))
-    for place in ("new/0", "new/6", "%RETRY%g/0", "old/1", "grown/3", "SCHEDULE_TOPIC_XXXX/2",
-                  "no topic!/0", "new/007", "new/x", "huge/99999999"):  # fmt: skip
-        (tmp_path / "consumequeue" / place).mkdir(parents=True)
+    places = (("new", 0), ("new", 6), ("%RETRY%g", 0), ("old", 1), ("grown", 3),
+              ("SCHEDULE_TOPIC_XXXX", 2), ("no topic!", 0), ("huge", 99999999))  # fmt: skip
+    queues: dict[tuple[bytes, int], list[bytes]] = {(t.encode(), q): [] for t, q in places}
     (tmp_path / "config" / "topics.json").write_bytes(b"")
-    async with control(tmp_path, FakeCore()) as broker:
+    core = FakeCore()
+    core.queues.update(queues)
+    async with control(tmp_path, core) as broker:
         assert broker.topics.get("old") == TopicConfig("old", 2, 2, 4)
         assert broker.topics.get("grown") == TopicConfig("grown", 4, 4, 4)
         assert broker.topics.get("new") == TopicConfig("new", 7, 7)
@@ -237,7 +239,9 @@ async def test_topics_that_no_copy_names_are_found_by_their_queues(
     assert "topic new is taken from its queues: 7" in caplog.text
     for name in ("topics.json", "topics.json.bak"):
         (tmp_path / "config" / name).unlink()
-    async with control(tmp_path) as broker:
+    core = FakeCore()
+    core.queues.update(queues)
+    async with control(tmp_path, core) as broker:
         assert broker.topics.get("old") == TopicConfig("old", 2, 2)
 
 
