@@ -221,6 +221,7 @@ class Internal:
         from cext.flow.shard_state import ShardState
         from cext.memory.arena import SharedArena
         from cext.net.reactor import Reactor
+        from cext.store.deleted_topics import DeletedTopics
         from cext.store.index_store import IndexStore
         from cext.store.log_scan import LogScan
         from cext.store.log_tail import LogTail
@@ -233,6 +234,7 @@ class Internal:
         from cext.store.disk_reader import DiskReader
         from cext.store.flusher import Flusher
         from cext.store.indexer import Indexer
+        from cext.store.log_progress import LogProgress
         from cext.store.log_window import LogWindow
         from cext.store.preparer import Preparer
         from cext.store.queue_store import QueueStore
@@ -252,10 +254,12 @@ class Internal:
             "cext.net.reactor.Reactor": Reactor,
             "cext.store.commit_log.CommitLog": lambda: log,
             "cext.store.committer.Committer": lambda: Committer(self.log(pooled=True)),
+            "cext.store.deleted_topics.DeletedTopics": lambda: DeletedTopics({}),
             "cext.store.disk_reader.DiskReader": lambda: DiskReader(log),
             "cext.store.flusher.Flusher": lambda: Flusher(log),
             "cext.store.index_store.IndexStore": lambda: IndexStore(log, folder, 100, 100),
             "cext.store.indexer.Indexer": lambda: Indexer(log, folder),
+            "cext.store.log_progress.LogProgress": LogProgress,
             "cext.store.log_scan.LogScan": lambda: LogScan(log),
             "cext.store.log_tail.LogTail": lambda: LogTail(log),
             "cext.store.log_window.LogWindow": lambda: LogWindow(log, 4096),
@@ -265,7 +269,7 @@ class Internal:
             "cext.store.queue_store.QueueStore": lambda: QueueStore(folder),
             "cext.store.queue_table.QueueTable": lambda: QueueTable(folder),
             "cext.store.queue_writer.QueueWriter": lambda: QueueWriter(files, 64, -1),
-            "cext.store.recovery.Recovery": lambda: Recovery(log, QueueStore(folder), (), True),
+            "cext.store.recovery.Recovery": lambda: Recovery(log, QueueStore(folder), (), True, {}),
             "cext.store.timer_heap.HeapForTests": lambda: HeapForTests(10),
             "cext.store.timer_keeper.TimerKeeper": lambda: keeper,
             "cext.store.timer_probe.TimersForTests": lambda: TimersForTests(keeper),
