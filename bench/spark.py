@@ -83,7 +83,7 @@ class Servers:
         """Random bodies: equal ones would make Parquet a dictionary of one entry."""
         from rmq.spark.access import Access
         from rmq.spark.options import write_options
-        from rmq.spark.sending import Sender
+        from rmq.spark.sender import Sender
 
         with Cluster(self.namesrv) as cluster:
             create_topic(cluster, topic, queues)

@@ -28,8 +28,8 @@ _NAMES = {
     "TransactionListener": "rmq.client.producing.transaction",
     "TransactionProducer": "rmq.client.producing.transaction",
     "TransactionResult": "rmq.client.producing.transaction",
-    "ConsumeConcurrentlyStatus": "rmq.client.consuming.listening",
-    "ConsumeOrderlyStatus": "rmq.client.consuming.listening",
+    "ConsumeConcurrentlyStatus": "rmq.client.consuming.listener",
+    "ConsumeOrderlyStatus": "rmq.client.consuming.listener",
     "BusyError": "rmq.errors",
     "ClosedError": "rmq.errors",
     "ConfigError": "rmq.errors",
@@ -40,7 +40,7 @@ _NAMES = {
     "RmqError": "rmq.errors",
     "RouteError": "rmq.errors",
     "UnreachableError": "rmq.errors",
-    "deduplicate": "rmq.client.consuming.deduplicate",
+    "deduplicate": "rmq.client.consuming.deduplication",
 }
 
 __all__ = ["__version__", *_NAMES]

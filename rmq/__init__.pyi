@@ -2,9 +2,9 @@ from cext.client.message import Message as Message
 from cext.client.message import MessageExt as MessageExt
 from cext.client.result import SendResult as SendResult
 from rmq.client.administration import Admin as Admin
-from rmq.client.consuming.deduplicate import deduplicate as deduplicate
-from rmq.client.consuming.listening import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
-from rmq.client.consuming.listening import ConsumeOrderlyStatus as ConsumeOrderlyStatus
+from rmq.client.consuming.deduplication import deduplicate as deduplicate
+from rmq.client.consuming.listener import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
+from rmq.client.consuming.listener import ConsumeOrderlyStatus as ConsumeOrderlyStatus
 from rmq.client.consuming.seen_stores import DbApiStore as DbApiStore
 from rmq.client.consuming.seen_stores import RedisStore as RedisStore
 from rmq.client.consuming.seen_stores import SqliteStore as SqliteStore

@@ -10,7 +10,7 @@
 
 from libc.stdint cimport int64_t
 
-from cext.arrow.growing cimport Growing
+from cext.arrow.byte_buffer cimport ByteBuffer
 
 cdef extern from *:
     """
@@ -47,5 +47,5 @@ cdef extern from *:
 cdef bint array_open(ArrowArray* out, int64_t length, int64_t nulls, int buffers,
                      int children) noexcept nogil
 # Moves the memory into buffer `at`; `memory` is empty afterwards.
-cdef void array_give(ArrowArray* to, int at, Growing* memory) noexcept nogil
+cdef void array_give(ArrowArray* to, int at, ByteBuffer* memory) noexcept nogil
 cdef void array_free(ArrowArray* array) noexcept nogil      # nothing when nothing is held

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from cext.arrow.growing cimport Growing
+from cext.arrow.byte_buffer cimport ByteBuffer
 
 
 cdef void release(ArrowArray* array) noexcept nogil:
@@ -38,7 +38,7 @@ cdef bint array_open(ArrowArray* out, int64_t length, int64_t nulls, int buffers
     return True
 
 
-cdef void array_give(ArrowArray* to, int at, Growing* memory) noexcept nogil:
+cdef void array_give(ArrowArray* to, int at, ByteBuffer* memory) noexcept nogil:
     to.buffers[at] = memory.bytes
     memory.bytes = NULL
     memory.size = memory.capacity = 0

@@ -14,7 +14,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.arrow.array cimport ArrowArray
-from cext.arrow.growing cimport Growing
+from cext.arrow.byte_buffer cimport ByteBuffer
 from cext.arrow.pairs cimport Pair
 from cext.store.record cimport RecordView
 
@@ -57,12 +57,12 @@ cdef struct Row:
 cdef struct Column:
     int32_t field               # Field
     int32_t width               # bytes of a fixed value; 0: text, bytes or pairs
-    Growing data
-    Growing offsets
-    Growing valid
-    Growing value_offsets       # pairs: of the values (`offsets` counts pairs, `data` is names)
-    Growing name_offsets
-    Growing values
+    ByteBuffer data
+    ByteBuffer offsets
+    ByteBuffer valid
+    ByteBuffer value_offsets       # pairs: of the values (`offsets` counts pairs, `data` is names)
+    ByteBuffer name_offsets
+    ByteBuffer values
     int64_t pair_count
     int64_t nulls
 

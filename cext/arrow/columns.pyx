@@ -10,8 +10,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
 from cext.arrow.array cimport ArrowArray, array_free, array_give, array_open
-from cext.arrow.growing cimport (
-    Growing, growing_append, growing_append_text, growing_free, growing_reserve,
+from cext.arrow.byte_buffer cimport (
+    ByteBuffer, buffer_append, buffer_append_text, buffer_free, buffer_reserve,
 )
 from cext.arrow.pairs cimport find_pair
 from cext.base.byteorder cimport load_i32, store_i64
@@ -114,13 +114,14 @@ cdef bint set_null(Column* column, int64_t row) noexcept nogil:
     return True
 
 
-cdef inline bint append_end(Growing* offsets, uint64_t size) noexcept nogil:
+cdef inline bint append_end(ByteBuffer* offsets, uint64_t size) noexcept nogil:
     """False also for what no offset can say."""
     cdef int32_t end = <int32_t> size
-    return size <= INT32_MAX and growing_append(offsets, &end, 4)
+    return size <= INT32_MAX and buffer_append(offsets, &end, 4)
 
 
-cdef bint give_text(ArrowArray* out, int64_t count, Growing* offsets, Growing* data) noexcept nogil:
+cdef bint give_text(ArrowArray* out, int64_t count, ByteBuffer* offsets,
+                    ByteBuffer* data) noexcept nogil:
     if not array_open(out, count, 0, 3, 0):
         return False
     array_give(out, 1, offsets)
@@ -163,12 +164,12 @@ cdef class Columns:
         if self.columns == NULL:
             return
         for i in range(self.count):
-            growing_free(&self.columns[i].data)
-            growing_free(&self.columns[i].offsets)
-            growing_free(&self.columns[i].valid)
-            growing_free(&self.columns[i].values)
-            growing_free(&self.columns[i].value_offsets)
-            growing_free(&self.columns[i].name_offsets)
+            buffer_free(&self.columns[i].data)
+            buffer_free(&self.columns[i].offsets)
+            buffer_free(&self.columns[i].valid)
+            buffer_free(&self.columns[i].values)
+            buffer_free(&self.columns[i].value_offsets)
+            buffer_free(&self.columns[i].name_offsets)
         free(self.columns)
 
     def place(self, str topic not None, str broker_name not None, int32_t queue_id,
@@ -233,20 +234,20 @@ cdef class Columns:
             column = &self.columns[i]
             column.nulls = column.pair_count = 0
             column.valid.size = 0
-            good = good and growing_reserve(&column.valid, bits)
+            good = good and buffer_reserve(&column.valid, bits)
             if not good:
                 return Status.POOL_EMPTY
             memset(column.valid.bytes, 0xFF, bits)
             if column.width:
-                good = growing_reserve(&column.data, self.rows_max * column.width)
+                good = buffer_reserve(&column.data, self.rows_max * column.width)
                 continue
-            good = growing_append(&column.offsets, &zero, 4)
+            good = buffer_append(&column.offsets, &zero, 4)
             if column.field == BODY:
-                good = good and growing_reserve(&column.data,
-                                                self.bytes_wanted + (self.bytes_wanted >> 3))
+                good = good and buffer_reserve(&column.data,
+                                               self.bytes_wanted + (self.bytes_wanted >> 3))
             elif column.field == PROPERTIES:
-                good = good and growing_append(&column.name_offsets, &zero, 4)
-                good = good and growing_append(&column.value_offsets, &zero, 4)
+                good = good and buffer_append(&column.name_offsets, &zero, 4)
+                good = good and buffer_append(&column.value_offsets, &zero, 4)
         return Status.OK if good else Status.POOL_EMPTY
 
     cdef bint _double_room(self) noexcept nogil:
@@ -254,7 +255,7 @@ cdef class Columns:
         cdef uint64_t bits = <uint64_t> self.rows_room >> 3
         cdef int i
         for i in range(self.count):
-            if not growing_reserve(&self.columns[i].valid, 2 * bits):
+            if not buffer_reserve(&self.columns[i].valid, 2 * bits):
                 return False
             memset(self.columns[i].valid.bytes + bits, 0xFF, bits)
         self.rows_room *= 2
@@ -300,38 +301,38 @@ cdef class Columns:
         else:
             small = int_of(column.field, row.view)
         if column.width == 8:
-            return growing_append(&column.data, &large, 8)
-        return growing_append(&column.data, &small, 4)
+            return buffer_append(&column.data, &large, 8)
+        return buffer_append(&column.data, &small, 4)
 
     cdef bint _add_text(self, Column* column, const Row* row) noexcept nogil:
         cdef char text[TEXT_BYTES]
         cdef const Pair* pair
         cdef int32_t field = column.field
         if field == BROKER_NAME:
-            return growing_append(&column.data, self.broker_at, self.broker_bytes)
+            return buffer_append(&column.data, self.broker_at, self.broker_bytes)
         if field == CORRUPT:
             if row.reason == NULL:
                 return set_null(column, self.rows)
-            return growing_append(&column.data, row.reason, strlen(row.reason))
+            return buffer_append(&column.data, row.reason, strlen(row.reason))
         if row.view == NULL:
             if field == TOPIC:
-                return growing_append_text(&column.data, <const uint8_t*> self.topic_at,
-                                           self.topic_bytes)
+                return buffer_append_text(&column.data, <const uint8_t*> self.topic_at,
+                                          self.topic_bytes)
             return set_null(column, self.rows)
         if field == BODY:
             if row.body == NULL:
                 return set_null(column, self.rows)
-            return growing_append(&column.data, row.body, row.body_bytes)
+            return buffer_append(&column.data, row.body, row.body_bytes)
         if field == TOPIC:
-            return growing_append_text(&column.data, row.view.topic, row.view.topic_bytes)
+            return buffer_append_text(&column.data, row.view.topic, row.view.topic_bytes)
         if field == BORN_HOST:
-            return growing_append(&column.data, text, host_of(
+            return buffer_append(&column.data, text, host_of(
                 row.view.born_host, row.view.born_host_bytes, text))
         if field == STORE_HOST:
-            return growing_append(&column.data, text, host_of(
+            return buffer_append(&column.data, text, host_of(
                 row.view.store_host, row.view.store_host_bytes, text))
         if field == MESSAGE_ID:
-            return growing_append(&column.data, text, message_id_of(row.view, text))
+            return buffer_append(&column.data, text, message_id_of(row.view, text))
         if field == UNIQUE_KEY:
             pair = find_pair(row.pairs, row.pair_count, b"UNIQ_KEY", 8)
         elif field == TAGS:
@@ -340,7 +341,7 @@ cdef class Columns:
             pair = find_pair(row.pairs, row.pair_count, b"KEYS", 4)
         if pair == NULL:
             return set_null(column, self.rows)
-        return growing_append_text(&column.data, pair.value, pair.value_bytes)
+        return buffer_append_text(&column.data, pair.value, pair.value_bytes)
 
     cdef bint _add_pairs(self, Column* column, const Row* row) noexcept nogil:
         cdef uint32_t i
@@ -348,11 +349,11 @@ cdef class Columns:
             set_null(column, self.rows)
         else:
             for i in range(row.pair_count):
-                if not growing_append_text(&column.data, row.pairs[i].name,
-                                           row.pairs[i].name_bytes):
+                if not buffer_append_text(&column.data, row.pairs[i].name,
+                                          row.pairs[i].name_bytes):
                     return False
-                if not growing_append_text(&column.values, row.pairs[i].value,
-                                           row.pairs[i].value_bytes):
+                if not buffer_append_text(&column.values, row.pairs[i].value,
+                                          row.pairs[i].value_bytes):
                     return False
                 if not append_end(&column.name_offsets, column.data.size):
                     return False

@@ -14,7 +14,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memset
 
-from cext.arrow.growing cimport Growing, growing_append, growing_free
+from cext.arrow.byte_buffer cimport ByteBuffer, buffer_append, buffer_free
 from cext.base.byteorder cimport store_u16, store_u32
 
 cdef enum:
@@ -68,15 +68,15 @@ cdef inline bint is_plain(const Value* value) noexcept nogil:
             and memchr(value.bytes, 2, value.length) == NULL)
 
 
-cdef bint append_pair(Growing* to, const char* name, uint32_t name_bytes,
+cdef bint append_pair(ByteBuffer* to, const char* name, uint32_t name_bytes,
                       const Value* value) noexcept nogil:
     if value.bytes == NULL or value.length == 0:
         return True
-    return (growing_append(to, name, name_bytes) and growing_append(to, b"\x01", 1)
-            and growing_append(to, value.bytes, value.length) and growing_append(to, b"\x02", 1))
+    return (buffer_append(to, name, name_bytes) and buffer_append(to, b"\x01", 1)
+            and buffer_append(to, value.bytes, value.length) and buffer_append(to, b"\x02", 1))
 
 
-cdef bint append_message(Growing* to, const Value* values, const char* key,
+cdef bint append_message(ByteBuffer* to, const Value* values, const char* key,
                          uint32_t number) noexcept nogil:
     """One message; False: no memory."""
     cdef uint8_t head[20]
@@ -90,13 +90,13 @@ cdef bint append_message(Growing* to, const Value* values, const char* key,
     memset(head, 0, sizeof(head))
     memset(length, 0, sizeof(length))
     store_u32(head + 16, values[0].length)
-    if not (growing_append(to, head, 20)
-            and growing_append(to, values[0].bytes, values[0].length)
-            and growing_append(to, length, 2)):
+    if not (buffer_append(to, head, 20)
+            and buffer_append(to, values[0].bytes, values[0].length)
+            and buffer_append(to, length, 2)):
         return False
     properties = to.size
-    if not (growing_append(to, b"UNIQ_KEY\x01", 9) and growing_append(to, key, KEY_PREFIX)
-            and growing_append(to, text, 8) and growing_append(to, b"\x02", 1)
+    if not (buffer_append(to, b"UNIQ_KEY\x01", 9) and buffer_append(to, key, KEY_PREFIX)
+            and buffer_append(to, text, 8) and buffer_append(to, b"\x02", 1)
             and append_pair(to, b"TAGS", 4, &values[1])
             and append_pair(to, b"KEYS", 4, &values[2])):
         return False
@@ -105,7 +105,7 @@ cdef bint append_message(Growing* to, const Value* values, const char* key,
     return True
 
 
-cdef int64_t append_rows(Growing* to, const Texts* columns, int64_t start, int64_t stop,
+cdef int64_t append_rows(ByteBuffer* to, const Texts* columns, int64_t start, int64_t stop,
                          uint64_t bytes_max, const char* key, uint32_t number) noexcept nogil:
     """The row behind the last one taken; -1: a row is no plain message, -2: no memory."""
     cdef Value values[COLUMNS]
@@ -137,7 +137,7 @@ def encode_rows(tuple columns not None, int64_t start, int64_t stop, uint64_t by
     when a row cannot be a message of this kind."""
     cdef Py_buffer views[BUFFERS]
     cdef Texts texts[COLUMNS]
-    cdef Growing out
+    cdef ByteBuffer out
     cdef int taken = 0, i
     cdef int64_t following
     cdef const char* key_at = key
@@ -172,6 +172,6 @@ def encode_rows(tuple columns not None, int64_t start, int64_t stop, uint64_t by
             raise ValueError("a row that is no plain message")
         return PyBytes_FromStringAndSize(<char*> out.bytes, <Py_ssize_t> out.size), following
     finally:
-        growing_free(&out)
+        buffer_free(&out)
         for i in range(taken):
             PyBuffer_Release(&views[i])

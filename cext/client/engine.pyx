@@ -28,7 +28,7 @@ from cext.client.link cimport (
     link_free, link_mark, link_next_frame,
     link_open, link_receive, link_room,
 )
-from cext.client.locking cimport (
+from cext.client.mutex cimport (
     condition_close, condition_open, condition_wait, lock_close, lock_open, lock_release, lock_take,
 )
 from cext.client.mailbox cimport Mailbox, Waiter

@@ -10,7 +10,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
 from cext.base.status cimport Status
-from cext.client.locking cimport lock_release, lock_take
+from cext.client.mutex cimport lock_release, lock_take
 from cext.client.state cimport (
     FRAME_BYTES_MAX, LINK_CONNECTING, LINK_IDLE, LINK_OPEN, EngineState, Link,
 )

@@ -9,7 +9,7 @@ from libc.stdlib cimport calloc, free
 from cext.base.clock cimport monotonic_us
 from cext.base.sysio cimport close_file, event_drain, event_open
 from cext.client.engine cimport Engine
-from cext.client.locking cimport (
+from cext.client.mutex cimport (
     condition_broadcast, condition_close, condition_open, condition_wait, lock_close, lock_open,
     lock_release, lock_take,
 )

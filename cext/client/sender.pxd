@@ -20,7 +20,7 @@ to Sender._again (Python) first.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.client.engine cimport Engine
-from cext.client.locking cimport Condition, Lock
+from cext.client.mutex cimport Condition, Lock
 from cext.client.mailbox cimport Mailbox, Told
 from cext.client.message cimport Message
 from cext.client.state cimport Batch, Slot

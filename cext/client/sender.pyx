@@ -15,7 +15,7 @@ from cext.client.engine cimport (
     WAIT_US, Engine, claim_slot, engine_wake, needs_wake, seal_batch, stood_us,
 )
 from cext.client.link cimport link_mark, link_room
-from cext.client.locking cimport (
+from cext.client.mutex cimport (
     condition_broadcast, condition_close, condition_open, condition_wait, lock_close, lock_open,
     lock_release, lock_take,
 )

@@ -4,7 +4,7 @@ from libc.stdlib cimport calloc, free
 
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_signal
-from cext.client.locking cimport condition_signal, lock_release, lock_take
+from cext.client.mutex cimport condition_signal, lock_release, lock_take
 from cext.client.state cimport (
     SLOT_BITS, SLOT_MASK, SLOTS, Batch, EngineState, MailboxState, Slot,
 )

@@ -22,7 +22,7 @@ belongs to the engine thread alone. A mailbox has a lock of its own, taken last.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.native_thread cimport NativeThread
-from cext.client.locking cimport Condition, Lock
+from cext.client.mutex cimport Condition, Lock
 from cext.net.socket_api cimport sockaddr_storage
 
 cdef enum:

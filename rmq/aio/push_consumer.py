@@ -20,9 +20,9 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rmq.aio.threaded import threaded
-from rmq.client.consuming.listening import Listen, function_of, is_coroutine
+from rmq.client.consuming.listener import Listen, function_of, is_coroutine
 from rmq.client.consuming.subscription import EVERYTHING
-from rmq.client.parameters.consuming import PushConsumerParameters
+from rmq.client.parameters.consumer import PushConsumerParameters
 from rmq.client.push.consumer import PushConsumer as ThreadedPushConsumer
 from rmq.errors import not_copied
 from rmq.format.fastjson import MessageQueue

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.listener import (
 
 from rmq.errors import RmqError
 from rmq.spark.access import Access
-from rmq.spark.committing import commit_offsets
+from rmq.spark.offset_commits import commit_offsets
 from rmq.spark.offsets import QueueKey, from_json
 
 log = logging.getLogger("rmq.spark")

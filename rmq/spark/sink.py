@@ -17,7 +17,7 @@ idPrefix), so readers drop repeats by the column uniqueKey (rmq.spark.dedupe.dro
 transactional=true sends half messages, which nobody sees until all tasks of the batch are done and
 the driver ends their transactions; a batch that fails is rolled back. Should the driver die
 meanwhile, a streaming query sends the batch again, and only what was not committed before is now:
-exactly once, on the conditions that rmq.spark.ending tells.
+exactly once, on the conditions that rmq.spark.transactions tells.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from pyspark.sql.types import StructType
 
 from rmq.errors import RmqError
 from rmq.spark.access import Access
-from rmq.spark.ending import Halves, Outcome, end_all
+from rmq.spark.error_text import brief_errors
 from rmq.spark.options import OptionError, Options
-from rmq.spark.telling import told
+from rmq.spark.transactions import Halves, Outcome, end_all
 
 COLUMNS = {
     "body": ("binary", "string"),
@@ -70,7 +70,7 @@ class _Sink:
         self._prefix = options.id_prefix or uuid.uuid4().hex
 
     def _write(self, batches: Iterator[Any], prefix: str, partition: int) -> Halves:
-        from rmq.spark.sending import Sender
+        from rmq.spark.sender import Sender
 
         done = Halves()
         topic = (self._options.topic or ("",))[0]
@@ -95,19 +95,19 @@ class _Sink:
 class BatchSink(_Sink, DataSourceArrowWriter):
     """df.write"""
 
-    @told()
+    @brief_errors()
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         return self._write(iterator, self._prefix, context.partitionId() if context else 0)
 
-    @told()
+    @brief_errors()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         again = self._options.id_prefix is not None  # without it no other write has these keys
         end_all(self._access, self._options, messages, Outcome.COMMIT, again)
 
-    @told()
+    @brief_errors()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         end_all(self._access, self._options, messages, Outcome.ROLLBACK)
 
@@ -115,7 +115,7 @@ class BatchSink(_Sink, DataSourceArrowWriter):
 class StreamSink(_Sink, DataSourceStreamArrowWriter):
     """df.writeStream"""
 
-    @told()
+    @brief_errors()
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         from pyspark import TaskContext
 
@@ -128,11 +128,11 @@ class StreamSink(_Sink, DataSourceStreamArrowWriter):
         prefix = f"{self._options.id_prefix or query}/{batch}"
         return self._write(iterator, prefix, context.partitionId())
 
-    @told()
+    @brief_errors()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         end_all(self._access, self._options, messages, Outcome.COMMIT, again=True)
 
-    @told()
+    @brief_errors()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         end_all(self._access, self._options, messages, Outcome.ROLLBACK)
 

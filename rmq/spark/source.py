@@ -23,15 +23,15 @@ from pyspark.sql.types import StructType
 
 from rmq.errors import ConfigError
 from rmq.spark import columns
+from rmq.spark.error_text import brief_errors, brief_errors_of
+from rmq.spark.input_partitions import QueueRanges, cut, gather
 from rmq.spark.options import Options, read_options, write_options
-from rmq.spark.planning import QueuePieces, cut, gather
-from rmq.spark.telling import told, told_of
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-    from rmq.spark.narrowing import Narrowing
-    from rmq.spark.pulling import ReadPlan
+    from rmq.spark.filter_pushdown import FilterPushdown
+    from rmq.spark.partition_reader import ReadPlan
 
 
 class RmqDataSource(DataSource):
@@ -41,14 +41,14 @@ class RmqDataSource(DataSource):
     def name(cls) -> str:
         return "rmq"
 
-    @told()
+    @brief_errors()
     def schema(self) -> StructType:
         # Spark asks for it before it says whether this is a batch or a stream.
         from rmq.spark.options import lenient_options
 
         return columns.default_schema(lenient_options(self.options))
 
-    @told()
+    @brief_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
         options = read_options(self.options, streaming=False)
         if options.path is not None:
@@ -67,13 +67,13 @@ class RmqDataSource(DataSource):
         except ConfigError as error:
             return RefusingReader(error)
 
-    @told()
+    @brief_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from rmq.spark.sink import BatchSink
 
         return BatchSink(write_options(self.options), schema, overwrite)
 
-    @told()
+    @brief_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from rmq.spark.sink import StreamSink
 
@@ -83,7 +83,7 @@ class RmqDataSource(DataSource):
 def read_plan(options: Options, schema: StructType, tags: Iterable[str] = ()) -> ReadPlan:
     """What the tasks of a read have in common."""
     from rmq.spark.access import Access
-    from rmq.spark.pulling import ReadPlan
+    from rmq.spark.partition_reader import ReadPlan
 
     return ReadPlan(
         options,
@@ -101,9 +101,9 @@ class RmqReader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._plan = read_plan(options, schema)
-        self._narrowing: Narrowing | None = None
+        self._pushdown: FilterPushdown | None = None
 
-    @told()
+    @brief_errors()
     def partitions(self) -> list[InputPartition]:
         from rmq.spark.queues import Queues, partition_numbers
         from rmq.spark.snapshot import snapshot
@@ -112,31 +112,31 @@ class RmqReader(DataSourceReader):
         try:
             ranges = snapshot(view, self._options)
             numbers = partition_numbers(ranges)
-            if self._narrowing is not None:
-                ranges = self._narrowing.narrow(ranges, numbers, view)
+            if self._pushdown is not None:
+                ranges = self._pushdown.narrow(ranges, numbers, view)
             sizes = view.row_bytes(ranges) if self._options.max_bytes_per_partition else None
             tasks = gather(cut(ranges, numbers, self._options, sizes), self._options)
             addresses = view.addresses() if tasks else {}
         finally:
             view.close()
-        return [QueuePieces(task, addresses) for task in tasks]
+        return [QueueRanges(task, addresses) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from rmq.spark.pulling import read_pieces
+        from rmq.spark.partition_reader import read_ranges
 
-        if not isinstance(partition, QueuePieces):  # Spark's stand-in for an empty plan
+        if not isinstance(partition, QueueRanges):  # Spark's stand-in for an empty plan
             return iter(())
-        return told_of(read_pieces(self._plan, partition.pieces, partition.addresses))
+        return brief_errors_of(read_ranges(self._plan, partition.ranges, partition.addresses))
 
 
 class PushdownReader(RmqReader):
     """With pushdown=true: Spark's filters make the plan smaller. Spark still applies them all."""
 
-    @told()
+    @brief_errors()
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        from rmq.spark.narrowing import Narrowing
+        from rmq.spark.filter_pushdown import FilterPushdown
 
-        self._narrowing = Narrowing.of(filters, columns.table_of(self._options))
+        self._pushdown = FilterPushdown.of(filters, columns.table_of(self._options))
         if not self._options.tags and self._options.sql is None:
-            self._plan = read_plan(self._options, self._schema, self._narrowing.tags)
+            self._plan = read_plan(self._options, self._schema, self._pushdown.tags)
         return filters

@@ -28,6 +28,7 @@ from pyspark.sql.types import StructType
 from cext.arrow.log_reader import LogReader
 from rmq.spark import columns
 from rmq.spark.batches import BatchMaker
+from rmq.spark.error_text import brief_errors, brief_errors_of
 from rmq.spark.offsets import (
     EARLIEST,
     LATEST,
@@ -38,10 +39,9 @@ from rmq.spark.offsets import (
     start_of,
 )
 from rmq.spark.options import OptionError, Options
-from rmq.spark.pulling import DamagedMessageError, ReadPlan, freeze_once, make_decoder
+from rmq.spark.partition_reader import DamagedMessageError, ReadPlan, freeze_once, make_decoder
 from rmq.spark.queues import is_system
 from rmq.spark.store_topics import check_topics
-from rmq.spark.telling import told, told_of
 
 RANGE_BYTES = 128 << 20
 NAME = re.compile(r"\d{20}")
@@ -80,7 +80,7 @@ class StoreReader(DataSourceReader):
             columns.arrow_schema(schema), tuple(options.tags),
         )  # fmt: skip
 
-    @told()
+    @brief_errors()
     def partitions(self) -> list[InputPartition]:
         shards = _shards(Path(self._options.path))
         ranges = [each for shard, root in shards for each in self._ranges(shard, root)]
@@ -125,7 +125,7 @@ class StoreReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if not isinstance(partition, LogRanges):
             return iter(())
-        return told_of(self._read(partition.ranges))
+        return brief_errors_of(self._read(partition.ranges))
 
     def _read(self, ranges: tuple[LogRange, ...]) -> Iterator[Any]:
         plan, options = self._plan, self._options

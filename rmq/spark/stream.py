@@ -37,10 +37,11 @@ from pyspark.sql.types import StructType
 
 from rmq.errors import ConfigError, RmqError, UnreachableError
 from rmq.spark.access import Access
-from rmq.spark.committing import commit_offsets
+from rmq.spark.error_text import brief_errors, brief_errors_of
+from rmq.spark.input_partitions import QueueRanges, cut, gather
+from rmq.spark.offset_commits import commit_offsets
 from rmq.spark.offsets import QueueKey, from_json, start_of, to_json
 from rmq.spark.options import Options
-from rmq.spark.planning import QueuePieces, cut, gather
 from rmq.spark.queues import (
     FIRST_PAUSE,
     LAST_PAUSE,
@@ -50,7 +51,6 @@ from rmq.spark.queues import (
     describe,
     partition_numbers,
 )
-from rmq.spark.telling import told, told_of
 
 log = logging.getLogger("rmq.spark")
 COMMIT = ""  # no topic is called so
@@ -80,12 +80,12 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- offsets
 
-    @told()
+    @brief_errors()
     def initialOffset(self) -> dict[str, Any]:
         ends = self.view.find()
         return self._written(self.view.resolve(start_of(self._options), ends))
 
-    @told()
+    @brief_errors()
     def getDefaultReadLimit(self) -> ReadLimit:
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
@@ -95,11 +95,11 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMinRows(self._options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
-    @told()
+    @brief_errors()
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._ends({})
 
-    @told()
+    @brief_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before = _read(start)
         ends = self._ends(before)
@@ -203,7 +203,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- batches
 
-    @told()
+    @brief_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         before, after = _read(start), _read(end)
         fresh = [key for key in after if key not in before]
@@ -216,19 +216,19 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not ranges:
             return []
         sizes = self.view.row_bytes(ranges) if self._options.max_bytes_per_partition else None
-        pieces = cut(ranges, partition_numbers(after), self._options, sizes)
+        parts = cut(ranges, partition_numbers(after), self._options, sizes)
         try:
             addresses = self.view.addresses()
         except UnreachableError:  # the executors ask again, and for longer
             addresses = {}
-        return [QueuePieces(task, addresses) for task in gather(pieces, self._options)]
+        return [QueueRanges(task, addresses) for task in gather(parts, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from rmq.spark.pulling import read_pieces
+        from rmq.spark.partition_reader import read_ranges
 
-        if not isinstance(partition, QueuePieces):
+        if not isinstance(partition, QueueRanges):
             return iter(())
-        return told_of(read_pieces(self._plan, partition.pieces, partition.addresses))
+        return brief_errors_of(read_ranges(self._plan, partition.ranges, partition.addresses))
 
     def commit(self, end: dict[str, Any]) -> None:
         if not self._options.commit_offsets:
@@ -250,23 +250,23 @@ class RefusingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, error: ConfigError) -> None:
         self._error = error
 
-    @told()
+    @brief_errors()
     def initialOffset(self) -> dict[str, Any]:
         raise self._error
 
-    @told()
+    @brief_errors()
     def getDefaultReadLimit(self) -> ReadLimit:
         raise self._error
 
-    @told()
+    @brief_errors()
     def prepareForTriggerAvailableNow(self) -> None:
         raise self._error
 
-    @told()
+    @brief_errors()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         raise self._error
 
-    @told()
+    @brief_errors()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         raise self._error
 

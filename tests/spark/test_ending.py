@@ -15,10 +15,10 @@ from support.reading import read_all
 from support.spark_topics import make
 
 from rmq.errors import UnreachableError
-from rmq.spark import ending
-from rmq.spark.ending import Halves
+from rmq.spark import transactions
 from rmq.spark.options import write_options
 from rmq.spark.sink import StreamSink
+from rmq.spark.transactions import Halves
 
 TASKS, ROWS = 3, 150  # of a batch; more than two windows a task
 
@@ -57,16 +57,16 @@ def found(broker: BrokerProcess, *topics: str) -> list[bytes]:
 def die_after(monkeypatch: pytest.MonkeyPatch, requests: int) -> None:
     """The driver sends so many ends of transactions, and no more."""
     left = [requests]
-    submit = ending.Connection.submit
+    submit = transactions.Connection.submit
 
-    def counted(self: ending.Connection, code: int, *rest: object) -> int:
+    def counted(self: transactions.Connection, code: int, *rest: object) -> int:
         if code == 37:
             if left[0] == 0:
                 raise DriverDiedError
             left[0] -= 1
         return submit(self, code, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ending.Connection, "submit", counted)
+    monkeypatch.setattr(transactions.Connection, "submit", counted)
 
 
 @pytest.mark.parametrize("died_after", [0, 1, 40, 64, 65, 150, 200, TASKS * ROWS - 1, TASKS * ROWS])
@@ -118,9 +118,9 @@ def test_a_broker_killed_while_a_batch_commits_costs_no_row_and_repeats_none(pai
     sink = sink_of(pair.broker, "killed")
     halves = send_batch(sink, 1)
     ends, lock = [0], threading.Lock()
-    submit = ending.Connection.submit
+    submit = transactions.Connection.submit
 
-    def kill_within(self: ending.Connection, code: int, *rest: object) -> int:
+    def kill_within(self: transactions.Connection, code: int, *rest: object) -> int:
         with lock:
             ends[0] += code == 37
             if ends[0] == 100 and code == 37:
@@ -129,7 +129,7 @@ def test_a_broker_killed_while_a_batch_commits_costs_no_row_and_repeats_none(pai
         return submit(self, code, *rest)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ending.Connection, "submit", kill_within)
+        patch.setattr(transactions.Connection, "submit", kill_within)
         sink.commit(list(halves), 1)
     assert ends[0] > TASKS * ROWS  # some were asked for again
     assert found(pair.broker, "killed") == expected(1)

@@ -24,9 +24,9 @@ from rmq.errors import UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id
 from rmq.spark.columns import default_schema
+from rmq.spark.input_partitions import QueueRange, QueueRanges
 from rmq.spark.options import OptionError, read_options
-from rmq.spark.planning import Piece, QueuePieces
-from rmq.spark.pulling import DamagedMessageError, read_pieces
+from rmq.spark.partition_reader import DamagedMessageError, read_ranges
 from rmq.spark.queues import DataLossError, Queues
 from rmq.spark.source import RmqReader, read_plan
 from rmq.spark.stream import RmqStreamReader
@@ -47,7 +47,7 @@ def plan_of(namesrv: str, topic: str, **options: str):
                           **options}, streaming=False)  # fmt: skip
     view = Queues(given)
     ends = view.find()
-    pieces = [Piece(key, each.first, each.last, 0) for key, each in ends.items()]
+    pieces = [QueueRange(key, each.first, each.last, 0) for key, each in ends.items()]
     return read_plan(given, default_schema(given)), pieces, view.addresses()
 
 
@@ -62,7 +62,7 @@ def test_a_broker_killed_within_a_range_costs_no_message_and_repeats_none(pair: 
     plan, pieces, addresses = plan_of(pair.namesrv, "killed", batchBytes="256k")
     total = sum(piece.end for piece in pieces)
     assert total >= 50_000
-    batches = read_pieces(plan, pieces, addresses)
+    batches = read_ranges(plan, pieces, addresses)
     seen: list[int] = next(batches).column(0).to_pylist()
     pair.kill()
     pair.start()
@@ -75,7 +75,7 @@ def test_a_broker_that_stays_away_is_given_up_after_the_time_that_was_given(pair
     pair.kill()
     began = time.monotonic()
     with pytest.raises(Exception, match="given up after pollTimeoutMs=700"):
-        list(read_pieces(plan, pieces, addresses))
+        list(read_ranges(plan, pieces, addresses))
     assert time.monotonic() - began < 60
 
 
@@ -85,8 +85,8 @@ def test_a_topic_that_vanishes_is_a_loss_that_may_be_allowed(pair: Pair) -> None
     tolerant, _, _ = plan_of(pair.namesrv, "vanishing", failOnDataLoss="false")
     remove(pair.broker, "vanishing")
     with pytest.raises(DataLossError, match="messages 0 to 4 are gone"):
-        list(read_pieces(plan, pieces, addresses))
-    assert list(read_pieces(tolerant, pieces, addresses)) == []
+        list(read_ranges(plan, pieces, addresses))
+    assert list(read_ranges(tolerant, pieces, addresses)) == []
 
 
 def test_a_queue_that_is_taken_away_is_a_loss_that_may_be_allowed(pair: Pair) -> None:
@@ -95,8 +95,8 @@ def test_a_queue_that_is_taken_away_is_a_loss_that_may_be_allowed(pair: Pair) ->
     tolerant, _, _ = plan_of(pair.namesrv, "shrunk", failOnDataLoss="false")
     make(pair.broker, "shrunk", 1)
     with pytest.raises(DataLossError, match=r"queue 1 of topic shrunk .* 0 to 4 are gone"):
-        list(read_pieces(plan, pieces, addresses))
-    assert offsets(read_pieces(tolerant, pieces, addresses), []) == [0, 1, 2]
+        list(read_ranges(plan, pieces, addresses))
+    assert offsets(read_ranges(tolerant, pieces, addresses), []) == [0, 1, 2]
     before = {"shrunk": {"broker-a": {"0": 3, "1": 5}}}
     for fail, said in (("true", "queue 1 of topic shrunk .* is no longer there"), ("false", None)):
         given = {"nameserver": pair.namesrv, "topic": "shrunk", "failOnDataLoss": fail}
@@ -124,9 +124,9 @@ def test_messages_that_have_expired_fail_a_read_or_are_passed_over(tmp_path: Pat
         whole = [piece._replace(start=0)]
         gone = f"messages 0 to {first - 1} are gone .the queue has {first} to {last}"
         with pytest.raises(DataLossError, match=gone):
-            list(read_pieces(plan, whole, addresses))
+            list(read_ranges(plan, whole, addresses))
         tolerant, _, _ = plan_of(broker.namesrv, "old", failOnDataLoss="false")
-        assert offsets(read_pieces(tolerant, whole, addresses), []) == list(range(first, last))
+        assert offsets(read_ranges(tolerant, whole, addresses), []) == list(range(first, last))
         past = {"topic": "old", "startingOffsets": '{"old":{"0":0}}'}
         with pytest.raises(DataLossError, match=f"it has {first} to {last}; failOnDataLoss=false"):
             planned(broker.namesrv, **past)
@@ -138,7 +138,7 @@ def test_a_message_damaged_on_disk_is_told_marked_or_left_out(pair: Pair) -> Non
     fill(pair.broker, "hurt", {0: [b"%d" % at * 50 for at in range(6)]})
     options = {"columns": "queueOffset,msgId"}
     plan, pieces, addresses = plan_of(pair.namesrv, "hurt", **options)
-    (batch,) = read_pieces(plan, pieces, addresses)
+    (batch,) = read_ranges(plan, pieces, addresses)
     at = decode_message_id(batch.column(1).to_pylist()[3])[1]
     pair.broker.stop()
     log = sorted((pair.broker.store / "commitlog").iterdir())[0]
@@ -147,11 +147,11 @@ def test_a_message_damaged_on_disk_is_told_marked_or_left_out(pair: Pair) -> Non
         file.write(b"\xff")
     pair.start()
     with pytest.raises(DamagedMessageError, match="offset 3"):
-        list(read_pieces(plan, pieces, addresses))
+        list(read_ranges(plan, pieces, addresses))
     plan, _, _ = plan_of(pair.namesrv, "hurt", mode="dropmalformed")
-    assert offsets(read_pieces(plan, pieces, addresses), []) == [0, 1, 2, 4, 5]
+    assert offsets(read_ranges(plan, pieces, addresses), []) == [0, 1, 2, 4, 5]
     plan, _, _ = plan_of(pair.namesrv, "hurt", mode="permissive", columns="queueOffset,_corrupt")
-    (batch,) = read_pieces(plan, pieces, addresses)
+    (batch,) = read_ranges(plan, pieces, addresses)
     rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
     assert [offset for offset, _ in rows] == [0, 1, 2, 3, 4, 5]
     assert [offset for offset, reason in rows if reason is not None] == [3]
@@ -163,12 +163,12 @@ def test_a_worker_needs_no_more_memory_for_a_long_queue(pair: Pair) -> None:
     script = (
         "import sys\n"
         "sys.path[:0] = [sys.argv[1], sys.argv[1] + '/tests']\n"
-        "from spark.test_faults import plan_of, read_pieces\n"
+        "from spark.test_faults import plan_of, read_ranges\n"
         "plan, pieces, addresses = plan_of(sys.argv[2], 'long')\n"
         # Not getrusage: its maximum begins with that of the process this one was forked from.
         "peak = lambda: int(open('/proc/self/status').read().split('VmHWM:')[1].split()[0]) >> 10\n"
         "rows, early = 0, 0\n"
-        "for at, batch in enumerate(read_pieces(plan, pieces, addresses)):\n"
+        "for at, batch in enumerate(read_ranges(plan, pieces, addresses)):\n"
         "    rows += batch.num_rows\n"
         "    early = peak() if at == 10 else early\n"
         "print(rows, early, peak())\n"
@@ -188,7 +188,7 @@ def planned(namesrv: str, **options: str) -> list[tuple[int, int]]:
     given = read_options({"nameserver": namesrv, **options}, streaming=False)
     reader = RmqReader(given, default_schema(given))
     return sorted((piece.start, piece.end)
-                  for part in reader.partitions() if isinstance(part, QueuePieces)
+                  for part in reader.partitions() if isinstance(part, QueueRanges)
                   for piece in part.pieces)  # fmt: skip
 
 

@@ -20,10 +20,10 @@ from rmq.codes import RequestCode
 from rmq.errors import UnreachableError
 from rmq.format.remoting import Command
 from rmq.spark.access import Access
-from rmq.spark.committing import commit_offsets
+from rmq.spark.input_partitions import QueueRanges
+from rmq.spark.offset_commits import commit_offsets
 from rmq.spark.offsets import Bound, QueueKey
 from rmq.spark.options import read_options
-from rmq.spark.planning import QueuePieces
 from rmq.spark.queues import Queues
 from rmq.spark.source import PushdownReader, RmqDataSource, RmqReader
 from rmq.spark.stream import RmqStreamReader
@@ -65,7 +65,7 @@ def plan(
         assert isinstance(reader, PushdownReader)
         assert list(reader.pushFilters(list(filters))) == list(filters)
     tasks = reader.partitions()
-    assert all(isinstance(task, QueuePieces) and task.pieces for task in tasks)
+    assert all(isinstance(task, QueueRanges) and task.pieces for task in tasks)
     return [(piece.key.queue_id, piece.start, piece.end) for task in tasks
             for piece in task.pieces]  # type: ignore[attr-defined]  # fmt: skip
 

@@ -16,12 +16,12 @@ from support.broker_process import BrokerProcess, broker_process
 from support.spark_topics import bodies, fill
 
 from rmq.client.blocking.admin import create_topic
-from rmq.spark import pulling
+from rmq.spark import partition_reader
 from rmq.spark.access import Access, GuardedConnection
 from rmq.spark.columns import default_schema
+from rmq.spark.input_partitions import QueueRange
 from rmq.spark.options import read_options
-from rmq.spark.planning import Piece
-from rmq.spark.pulling import read_pieces
+from rmq.spark.partition_reader import read_ranges
 from rmq.spark.queues import Queues
 from rmq.spark.source import read_plan
 
@@ -82,21 +82,23 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
 ) -> None:
     made = []
     monkeypatch.setattr(
-        pulling, "GuardedConnection", lambda *given: made.append(given) or GuardedConnection(*given)
+        partition_reader,
+        "GuardedConnection",
+        lambda *given: made.append(given) or GuardedConnection(*given),
     )
     sent = [b"%d" % at * 3000 for at in range(1, 200)]
     fill(broker, topic, {0: sent})
     given = {"nameserver": broker.namesrv, "topic": topic, "columns": "body"}
     options = read_options(given, streaming=False)
     view = Queues(options)
-    pieces = [Piece(key, each.first, each.last, 0) for key, each in view.find().items()]
+    pieces = [QueueRange(key, each.first, each.last, 0) for key, each in view.find().items()]
     plan = read_plan(options, default_schema(options))
     assert plan.access is not None
     with tls_proxy(tmp_path, broker.port) as (address, cert):
         addresses = {pieces[0].key.broker: address}
         trusting = replace(plan, access=replace(plan.access, tls=True, tls_ca_file=cert))
         for _ in range(3):
-            batches = list(read_pieces(trusting, pieces, addresses))
+            batches = list(read_ranges(trusting, pieces, addresses))
             assert [body for batch in batches for body in batch.column(0).to_pylist()] == sent
         assert len(made) == 1  # kept for the next task
         strange = replace(
@@ -105,7 +107,7 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
             options=read_options({**given, "pollTimeoutMs": "1500"}, streaming=False),
         )
         with pytest.raises(Exception, match=r"TLS failed|given up after"):
-            list(read_pieces(strange, pieces, addresses))
+            list(read_ranges(strange, pieces, addresses))
 
 
 def test_rows_are_written_and_read_back_over_tls(spark, topic, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rmq.errors import UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.spark.access import Access
 from rmq.spark.options import write_options
-from rmq.spark.sending import Sender
+from rmq.spark.sender import Sender
 
 WAIT_S = 60  # for any answer; a machine may stand still for seconds
 

@@ -25,7 +25,7 @@ from rmq.client.connecting.lifetime import not_open, shown
 from rmq.client.connecting.namespaces import wrap, wrap_group
 from rmq.client.consuming.group import check_filter
 from rmq.client.consuming.subscription import Subscription
-from rmq.client.parameters.consuming import CLUSTERING, GroupParameters
+from rmq.client.parameters.consumer import CLUSTERING, GroupParameters
 from rmq.errors import ClosedError, RouteError, not_copied
 from rmq.format.fastjson import MessageQueue
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Protocol
 
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
-from rmq.client.parameters.consuming import BROADCASTING
+from rmq.client.parameters.consumer import BROADCASTING
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RmqError
 from rmq.format import fastjson

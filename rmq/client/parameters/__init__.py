@@ -9,14 +9,14 @@ Times are milliseconds, sizes bytes, unless the text says otherwise.
 """
 
 from rmq.client.parameters.base import ClientParameters, java_name, parameter
-from rmq.client.parameters.consuming import (
+from rmq.client.parameters.consumer import (
     BROADCASTING,
     CLUSTERING,
     PopConsumerParameters,
     PullConsumerParameters,
     PushConsumerParameters,
 )
-from rmq.client.parameters.producing import ProducerParameters, TransactionProducerParameters
+from rmq.client.parameters.producer import ProducerParameters, TransactionProducerParameters
 
 __all__ = [
     "BROADCASTING",

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from rmq.client.parameters.base import ClientParameters, java_name
-from rmq.client.parameters.consuming import (
+from rmq.client.parameters.consumer import (
     PopConsumerParameters,
     PullConsumerParameters,
     PushConsumerParameters,
 )
-from rmq.client.parameters.producing import ProducerParameters, TransactionProducerParameters
+from rmq.client.parameters.producer import ProducerParameters, TransactionProducerParameters
 
 # The classes of the page, in its order. Classes between them are shown with those that have them.
 TABLES: tuple[type[ClientParameters], ...] = (

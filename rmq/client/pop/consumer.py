@@ -39,7 +39,7 @@ from rmq.client.consuming.subscription import EVERYTHING, Subscription
 from rmq.client.parameters import PopConsumerParameters
 from rmq.client.pop.acks import Acks
 from rmq.client.pop.handles import Handle
-from rmq.client.pop.popping import (
+from rmq.client.pop.request import (
     NOTHING,
     PATIENCE_MS,
     POLLING_FULL,

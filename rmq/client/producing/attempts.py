@@ -45,7 +45,7 @@ class Attempts:
     ) -> None:
         """One more try; `attempts` are behind it."""
         producer = self._producer
-        body, sys_flag = producer.packer.pack(message.body)
+        body, sys_flag = producer.compressor.compress(message.body)
         if producer.direct:
             gathered = sys_flag == 0 and attempts == 0
             producer.submit_to(

@@ -13,8 +13,8 @@ got no answer because its connection broke, is tried again on another broker whe
 that got no answer in time is not tried again.
 
 Plain asynchronous sends never leave cext/client/sender. What they need besides, and all others, are
-parts of their own: targets.py (which queue), attempts.py (tries elsewhere), waited_sends.py (sends
-that wait, batches), hooked_sends.py (with a hook, TLS or tracing), requests.py and recall.py.
+parts of their own: targets.py (which queue), attempts.py (tries elsewhere), synchronous_sends.py
+(sends that wait, batches), hooked_sends.py (with a hook, TLS or tracing), requests.py, recall.py.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from rmq.client.connecting.lifetime import not_open, shown
 from rmq.client.connecting.namespaces import wrap_group
 from rmq.client.parameters import ProducerParameters
 from rmq.client.producing.attempts import NO_MORE, Attempts, Told
+from rmq.client.producing.compression import Compressor
 from rmq.client.producing.hooked_sends import HookedSends
-from rmq.client.producing.packing import Packer
 from rmq.client.producing.recall import recall
+from rmq.client.producing.synchronous_sends import SynchronousSends
 from rmq.client.producing.targets import Selector, Targets
-from rmq.client.producing.waited_sends import WaitedSends
 from rmq.client.tracer import Tracer
 from rmq.codes import RequestCode
 from rmq.errors import ClosedError, MessageError
@@ -69,11 +69,11 @@ class Producer(Sender):
             given["producer_group"] = producer_group
         self.parameters = (parameters or self._defaults()).changed(given)
         self.group = wrap_group(self.parameters.namespace, self.parameters.producer_group)
-        self.packer = Packer(self.parameters)
+        self.compressor = Compressor(self.parameters)
         self.targets = Targets(self)
         self.attempts = Attempts(self)
         self.hooked = HookedSends(self)
-        self._waited = WaitedSends(self)
+        self._synchronous = SynchronousSends(self)
         self._instance: ClientInstance | None = None
         self._closed = False
 
@@ -192,8 +192,8 @@ class Producer(Sender):
     ) -> SendResult:
         """Where the message was stored; RemoteError or UnreachableError when no broker took it."""
         self._check(message)
-        body, sys_flag = self.packer.pack(message.body)
-        return self._waited.send(message, body, sys_flag, timeout_ms, queue, selector, arg)
+        body, sys_flag = self.compressor.compress(message.body)
+        return self._synchronous.send(message, body, sys_flag, timeout_ms, queue, selector, arg)
 
     def _check(self, message: Message) -> None:
         if self._instance is None:
@@ -213,7 +213,7 @@ class Producer(Sender):
     ) -> None:
         """Sends without an answer: nobody knows whether it was stored."""
         self._check(message)
-        body, sys_flag = self.packer.pack(message.body)
+        body, sys_flag = self.compressor.compress(message.body)
         target = self.targets.choose(message, queue, selector, arg)
         fields = self.hooked.fields(target, message, sys_flag)
         self.instance.post(target.address, RequestCode.SEND_MESSAGE_V2, fields, body)
@@ -230,7 +230,7 @@ class Producer(Sender):
         given = list(messages)
         for message in given:
             self._check(message)
-        return self._waited.send_batch(given, timeout_ms, queue)
+        return self._synchronous.send_batch(given, timeout_ms, queue)
 
     def recall(self, topic: str, recall_handle: str) -> str:
         """Takes a message back that is delayed to a time; its message id. RemoteError when the

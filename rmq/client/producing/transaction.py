@@ -151,9 +151,9 @@ class TransactionProducer(Producer):
                 raise MessageError("a message in a transaction cannot be delayed")
         message.put_property("TRAN_MSG", "true")
         message.put_property("PGROUP", self.group)
-        body, sys_flag = self.packer.pack(message.body)
+        body, sys_flag = self.compressor.compress(message.body)
         self._greet(message.topic)
-        result = self._waited.send(message, body, sys_flag | PREPARED, timeout_ms)
+        result = self._synchronous.send(message, body, sys_flag | PREPARED, timeout_ms)
         state = LocalTransactionState.UNKNOWN
         try:
             if result.is_ok:

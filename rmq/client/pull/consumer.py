@@ -33,7 +33,7 @@ from rmq.client.consuming.members import Members
 from rmq.client.consuming.offset_stores import offset_store
 from rmq.client.consuming.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
-from rmq.client.parameters.consuming import BROADCASTING
+from rmq.client.parameters.consumer import BROADCASTING
 from rmq.client.pull.assignment import Assignment
 from rmq.client.pull.commits import Commits
 from rmq.client.pull.pull_queue import PullQueue

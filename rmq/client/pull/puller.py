@@ -22,8 +22,8 @@ from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap
-from rmq.client.consuming.begins import Begins
 from rmq.client.consuming.offset_stores import OffsetStore
+from rmq.client.consuming.start_offsets import StartOffsets
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
@@ -56,7 +56,7 @@ class Puller:
         self._instance = instance
         self._group = group
         self._given = parameters
-        self.begins = Begins(instance, group, parameters, store)
+        self.start_offsets = StartOffsets(instance, group, parameters, store)
         self.news = threading.Condition(threading.RLock())
         self.waker: Callable[[], object] = lambda: None  # told when take may have something
         self.closed = False
@@ -70,11 +70,11 @@ class Puller:
 
     def put(self, queue: PullQueue) -> None:
         """Begins with a queue: looks up where, then pulls."""
-        self.begins.ask(queue.wire, functools.partial(self._begun, queue, queue.life))
+        self.start_offsets.ask(queue.wire, functools.partial(self._begun, queue, queue.life))
 
     def wait_begun(self) -> None:
         """Returns when it is known where the queues begin, or brokers do not say."""
-        self.begins.wait(self._given.mq_client_api_timeout / 1000)
+        self.start_offsets.wait(self._given.mq_client_api_timeout / 1000)
 
     def _begun(
         self, queue: PullQueue, life: int, offset: int | None, error: Exception | None

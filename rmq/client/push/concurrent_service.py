@@ -14,13 +14,13 @@ import time
 from typing import TYPE_CHECKING
 
 from cext.client.message import MessageExt
-from rmq.client.consuming import listening
-from rmq.client.consuming.listening import (
+from rmq.client.consuming import listener
+from rmq.client.consuming.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     Listen,
 )
-from rmq.client.parameters.consuming import BROADCASTING
+from rmq.client.parameters.consumer import BROADCASTING
 from rmq.client.push.listener_call import ListenerCall
 from rmq.client.push.process_queue import Batch, ProcessQueue
 
@@ -63,7 +63,7 @@ class ConcurrentService:
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
     ) -> tuple[ConsumeConcurrentlyStatus | None, BaseException | None]:
         """The listener's status; None with the exception it raised."""
-        return listening.call(self.listen, messages, context, SUCCESS)
+        return listener.call(self.listen, messages, context, SUCCESS)
 
     def _consume(self, batch: Batch) -> None:
         queue, consumer = batch.queue, self._consumer

@@ -31,7 +31,7 @@ from rmq.client.connecting.lifetime import not_open
 from rmq.client.connecting.namespaces import unwrap, wrap
 from rmq.client.connecting.timers import Timer
 from rmq.client.connecting.workers import Workers
-from rmq.client.consuming.listening import (
+from rmq.client.consuming.listener import (
     ConsumeConcurrentlyContext,
     ConsumeOrderlyContext,
     function_of,
@@ -40,7 +40,7 @@ from rmq.client.consuming.listening import (
 from rmq.client.consuming.member import Member
 from rmq.client.consuming.offset_stores import OffsetStore, offset_store
 from rmq.client.consuming.subscription import EVERYTHING, Subscription
-from rmq.client.parameters.consuming import (
+from rmq.client.parameters.consumer import (
     CLUSTERING,
     MAX_RECONSUME_TIMES,
     PushConsumerParameters,
@@ -51,8 +51,8 @@ from rmq.client.push.orderly_service import OrderlyService
 from rmq.client.push.pops import PushPops
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.pulls import PushPulls
+from rmq.client.push.rebalance import Rebalance
 from rmq.client.push.send_back import RETRY, SendBack, original_topic, pop_retry_topic
-from rmq.client.push.sharing import Sharing
 from rmq.client.tracer import ConsumeTracer
 from rmq.errors import ConfigError
 from rmq.format.fastjson import MessageQueue
@@ -78,7 +78,7 @@ class PushConsumer(Member[PushConsumerParameters]):
     sender: SendBack
     store: OffsetStore
     service: ConcurrentService | OrderlyService
-    sharing: Sharing
+    rebalance: Rebalance
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         given = self.parameters
         self.store = offset_store(given, instance, self.group)
         self.store.load()
-        self.sharing = Sharing(self, instance)
+        self.rebalance = Rebalance(self, instance)
         self.pulls = PushPulls(self, instance)
         self.pops = PushPops(self, instance)
         self.workers = Workers(f"consume-{self.group}", given.consume_thread_min)
@@ -133,7 +133,7 @@ class PushConsumer(Member[PushConsumerParameters]):
             timers.every(max(given.persist_consumer_offset_interval, 10), self.commit, chore=True),
             timers.every(SAMPLE_MS, self.stats.sample),
         ]
-        self.sharing.begin()
+        self.rebalance.begin()
 
     @property
     def times_max(self) -> int:
@@ -150,7 +150,7 @@ class PushConsumer(Member[PushConsumerParameters]):
             return
         for timer in self._timers:
             timer.cancel()
-        self.sharing.end()
+        self.rebalance.end()
         self.pulls.closed = self.pops.closed = True
         own = own or threading.current_thread()
         grace_s = self.parameters.await_termination_millis_when_shutdown / 1000
@@ -160,7 +160,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         self.service.close()
         if not ended:
             log.warning("a listener of %s does not return: it is left behind", self.group)
-        self.sharing.leave()
+        self.rebalance.leave()
         self.pops.service.acks.drain(time.monotonic() + ACKS_UNDER_WAY_S)
         if self._tracer is not None:
             self._tracer.close()
@@ -175,7 +175,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         self.subscriptions[subscription.topic] = subscription
         if self.is_open:
             self._read(self.instance, subscription)
-            self.sharing.rebalance()
+            self.rebalance.run()
             self.pulls.wait_begun()
 
     def unsubscribe(self, topic: str) -> None:
@@ -183,7 +183,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         self.subscriptions.pop(pop_retry_topic(self.group, name), None)
         if self.subscriptions.pop(name, None) is not None and self.is_open:
             self.instance.heartbeats.send()
-            self.sharing.rebalance()
+            self.rebalance.run()
 
     def assignment(self) -> list[MessageQueue]:
         """The queues this consumer reads now, but those of its retry topics. Number -1 stands for
@@ -195,7 +195,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         return sorted([*pulled, *popped])
 
     def process_queues(self) -> list[ProcessQueue]:
-        return self.sharing.process_queues() if self.started_ms else []
+        return self.rebalance.process_queues() if self.started_ms else []
 
     def suspend(self) -> None:
         """No more pulls; what was pulled is dealt with."""
@@ -241,7 +241,7 @@ class PushConsumer(Member[PushConsumerParameters]):
     def restart_soon(self, queue: ProcessQueue, offset: int) -> None:
         """The queue goes on at another offset; what was pulled does not count any more."""
         if self.is_open:
-            self.instance.timers.after(0, lambda: self.sharing.restart(queue, offset), chore=True)
+            self.instance.timers.after(0, lambda: self.rebalance.restart(queue, offset), chore=True)
 
     # ---- what pulls and services need
 
@@ -268,16 +268,16 @@ class PushConsumer(Member[PushConsumerParameters]):
             self._tracer.consumed(messages, good, took_ms, raised)
 
     def lock_is_lost(self, queue: ProcessQueue) -> None:
-        self.sharing.lock_is_lost(queue)
+        self.rebalance.lock_is_lost(queue)
 
     def let_go(self, queue: ProcessQueue) -> None:
-        self.sharing.let_go(queue)
+        self.rebalance.let_go(queue)
 
     # ---- what brokers ask (rmq/client/connecting/broker_calls.py)
 
     def group_changed(self) -> None:
         """Members came or went."""
-        self.sharing.rebalance_soon()
+        self.rebalance.run_soon()
 
     def offsets_reset(self, offsets: dict[MessageQueue, int]) -> None:
         """An operator sends the group elsewhere."""

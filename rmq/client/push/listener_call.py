@@ -12,8 +12,8 @@ import time
 from typing import TYPE_CHECKING, Generic
 
 from cext.client.message import MessageExt
-from rmq.client.consuming import listening
-from rmq.client.consuming.listening import Context, Listen, Status
+from rmq.client.consuming import listener
+from rmq.client.consuming.listener import Context, Listen, Status
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class ListenerCall(Generic[Status]):
         consumer.traced(messages, None)
         self.status: Status | None
         self.problem: BaseException | None
-        self.status, self.problem = listening.call(listen, messages, context, success)
+        self.status, self.problem = listener.call(listen, messages, context, success)
         self.took_ms = (time.monotonic() - began) * 1000
         if self.problem is not None:
             log.warning("the listener failed at %s", messages[0], exc_info=self.problem)

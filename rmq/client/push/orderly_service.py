@@ -18,9 +18,9 @@ import time
 from typing import TYPE_CHECKING
 
 from cext.client.message import MessageExt
-from rmq.client.consuming import listening
-from rmq.client.consuming.listening import ConsumeOrderlyContext, ConsumeOrderlyStatus, Listen
-from rmq.client.parameters.consuming import BROADCASTING
+from rmq.client.consuming import listener
+from rmq.client.consuming.listener import ConsumeOrderlyContext, ConsumeOrderlyStatus, Listen
+from rmq.client.parameters.consumer import BROADCASTING
 from rmq.client.push.listener_call import ListenerCall
 from rmq.client.push.process_queue import ProcessQueue
 
@@ -66,7 +66,7 @@ class OrderlyService:
         self, messages: list[MessageExt], context: ConsumeOrderlyContext
     ) -> tuple[ConsumeOrderlyStatus | None, BaseException | None]:
         """The listener's status; None with the exception it raised."""
-        return listening.call(self.listen, messages, context, SUCCESS)
+        return listener.call(self.listen, messages, context, SUCCESS)
 
     def _run(self, queue: ProcessQueue) -> None:
         with queue.consume_lock:

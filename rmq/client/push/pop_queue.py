@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from rmq.client.consuming.subscription import Subscription
-from rmq.client.pop.popping import Target
+from rmq.client.pop.request import Target
 from rmq.format.fastjson import MessageQueue
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
-from rmq.client.consuming.listening import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
+from rmq.client.consuming.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from rmq.client.pop.acks import Acks
 from rmq.client.pop.handles import Handle
 from rmq.client.push.listener_call import ListenerCall

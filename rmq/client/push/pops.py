@@ -24,7 +24,7 @@ from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap
 from rmq.client.consuming.subscription import Subscription
-from rmq.client.pop.popping import NOTHING, PATIENCE_MS, POLLING_FULL, pop_fields, popped, without
+from rmq.client.pop.request import NOTHING, PATIENCE_MS, POLLING_FULL, pop_fields, popped, without
 from rmq.client.push.pop_queue import PopQueue
 from rmq.client.push.pop_service import PopService
 from rmq.codes import RequestCode

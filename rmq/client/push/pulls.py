@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
-from rmq.client.consuming.begins import Begins
-from rmq.client.parameters.consuming import CLUSTERING
+from rmq.client.consuming.start_offsets import StartOffsets
+from rmq.client.parameters.consumer import CLUSTERING
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.send_back import RETRY
 from rmq.codes import RequestCode, ResponseCode
@@ -45,7 +45,9 @@ class PushPulls:
         self._consumer = consumer
         self._given = consumer.parameters
         self._instance = instance
-        self._begins = Begins(instance, consumer.group, consumer.parameters, consumer.store)
+        self._start_offsets = StartOffsets(
+            instance, consumer.group, consumer.parameters, consumer.store
+        )
         self.limits = (0, 0)  # messages and bytes of one queue
         self.closed = False
         self.share_out(1)
@@ -65,11 +67,11 @@ class PushPulls:
         if queue.dropped or self.closed:
             return
         first = 0 if queue.wire.topic.startswith(RETRY + self._consumer.group) else None
-        self._begins.ask(queue.wire, functools.partial(self._begun, queue), first)
+        self._start_offsets.ask(queue.wire, functools.partial(self._begun, queue), first)
 
     def wait_begun(self) -> None:
         """Returns when it is known where the queues begin, or brokers do not say."""
-        self._begins.wait(self._given.mq_client_api_timeout / 1000)
+        self._start_offsets.wait(self._given.mq_client_api_timeout / 1000)
 
     def _begun(self, queue: ProcessQueue, offset: int | None, error: Exception | None) -> None:
         if offset is None:

@@ -31,8 +31,8 @@ from rmq import (
     SqliteStore,
     deduplicate,
 )
-from rmq.client.consuming.deduplicate import Claim
-from rmq.client.consuming.listening import ConsumeConcurrentlyContext, ConsumeOrderlyContext
+from rmq.client.consuming.deduplication import Claim
+from rmq.client.consuming.listener import ConsumeConcurrentlyContext, ConsumeOrderlyContext
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import Host, StoredMessage, encode_message
 from rmq.format.remoting import FLAG_RESPONSE, Command, encode

@@ -188,7 +188,7 @@ def test_a_child_of_fork_closes_nothing_of_its_parent(broker: RunningBroker) -> 
     with consumer_of(address, "push-fork", kept) as consumer:
         consumer.subscribe("push-fork")
         kept.wait(5)
-        with consumer.sharing._lock:  # as when a thread that the child has not holds it
+        with consumer.rebalance._lock:  # as when a thread that the child has not holds it
             held = threading.Event()
             child = os.fork()
             if child == 0:

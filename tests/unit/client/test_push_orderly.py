@@ -204,7 +204,7 @@ def test_a_lost_lock_ends_consumption_until_it_is_had_again(broker: RunningBroke
         try:
             stolen = QueueLocks(thief.instance, "order-lock")
             assert stolen.lock([state.wire]) == {state.wire: True}
-            consumer.sharing.renew_locks()
+            consumer.rebalance.renew_locks()
             assert consumer.assignment() == []
             send(address, numbers("order-lock", 5, 10))
             time.sleep(1)

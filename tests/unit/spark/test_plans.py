@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmq.spark.access import Access
+from rmq.spark.input_partitions import cut, gather
 from rmq.spark.offsets import (
     QueueKey,
     end_of,
@@ -22,7 +23,6 @@ from rmq.spark.offsets import (
     to_json,
 )
 from rmq.spark.options import TABLE, OptionError, read_options, write_options
-from rmq.spark.planning import cut, gather
 from rmq.spark.queues import partition_numbers
 from rmq.spark.stream import deal_out
 

@@ -1,6 +1,6 @@
 """One input partition read from its brokers, on an executor.
 
-    for batch in read_pieces(reader_plan, partition.pieces, partition.addresses): ...
+    for batch in read_ranges(reader_plan, partition.ranges, partition.addresses): ...
 
 A lost connection, a broker that restarts or has moved: the range goes on behind the last message
 handed out, for pollTimeoutMs. Messages that are gone (expired, or a queue that was cut) are a
@@ -29,8 +29,8 @@ from rmq.errors import ProtocolError, RemoteError, RmqError, UnreachableError
 from rmq.format import fastjson
 from rmq.spark.access import Access, GuardedConnection
 from rmq.spark.batches import BatchMaker, unpack_body
+from rmq.spark.input_partitions import QueueRange
 from rmq.spark.options import Options
-from rmq.spark.planning import Piece
 from rmq.spark.queues import PULL_GROUP, DataLossError, describe
 
 log = logging.getLogger("rmq.spark")
@@ -82,45 +82,45 @@ def make_decoder(plan: ReadPlan) -> Decoder:
     )
 
 
-def read_pieces(
-    plan: ReadPlan, pieces: Sequence[Piece], addresses: Mapping[str, str]
+def read_ranges(
+    plan: ReadPlan, ranges: Sequence[QueueRange], addresses: Mapping[str, str]
 ) -> Iterator[Any]:
-    """The record batches of all pieces; one may hold rows of two pieces."""
+    """The record batches of all ranges; one may hold rows of two ranges."""
     freeze_once(plan.options)
     decoder = make_decoder(plan)
     columns = decoder.columns
     maker = BatchMaker(plan.schema, columns)
     known = dict(addresses)
-    for piece in pieces:
-        key = piece.key
-        columns.place(key.topic, key.broker, key.queue_id, piece.number)
-        for _ in _PieceReader(plan, piece, known, decoder).run():
+    for queue_range in ranges:
+        key = queue_range.key
+        columns.place(key.topic, key.broker, key.queue_id, queue_range.number)
+        for _ in _RangeReader(plan, queue_range, known, decoder).run():
             yield maker.batch()
     if columns.rows:
         yield maker.batch()
 
 
-class _PieceReader:
+class _RangeReader:
     """One range, over as many connections as it takes."""
 
     def __init__(
-        self, plan: ReadPlan, piece: Piece, addresses: dict[str, str], decoder: Decoder
+        self, plan: ReadPlan, queue_range: QueueRange, addresses: dict[str, str], decoder: Decoder
     ) -> None:
         assert plan.access is not None
         self._access = plan.access
         self._plan = plan
-        self._piece = piece
+        self._range = queue_range
         self._addresses = addresses
         self._decoder = decoder
-        self._offset = piece.start
-        self._request = _request_parts(plan, piece)
+        self._offset = queue_range.start
+        self._request = _request_parts(plan, queue_range)
         self._give_up = 0.0
         self._pause = FIRST_PAUSE
 
     def run(self) -> Iterator[None]:
         """Yields whenever the columns are full."""
         self._moved_on()
-        while self._offset < self._piece.end:
+        while self._offset < self._range.end:
             try:
                 link = self._connect()
             except UnreachableError as error:
@@ -139,11 +139,11 @@ class _PieceReader:
 
     def _pull(self, link: GuardedConnection) -> Generator[None, None, bool]:
         """Until the range's end over one connection; whether another range may use it."""
-        plan, piece = self._plan, self._piece
+        plan, queue_range = self._plan, self._range
         tls = self._access.tls
         link.socket.settimeout(plan.options.poll_timeout_ms / 1000 if tls else 0.0)
         puller = Puller(
-            self._decoder, link.fileno(), self._request, self._offset, piece.end,
+            self._decoder, link.fileno(), self._request, self._offset, queue_range.end,
             plan.options.poll_timeout_ms,
             link.socket.recv_into if tls else None,
             link.socket.sendall if tls else None,
@@ -167,23 +167,23 @@ class _PieceReader:
 
     def _decide(self, outcome: int, puller: Puller, link: GuardedConnection) -> None:
         """Moves self._offset on, or waits, or raises."""
-        piece = self._piece
+        queue_range = self._range
         if outcome == Outcome.DAMAGED:
             offset, reason = self._decoder.problem or (self._offset, "damaged")
             raise DamagedMessageError(
-                f"{describe(piece.key)}, offset {offset}: {reason};"
+                f"{describe(queue_range.key)}, offset {offset}: {reason};"
                 " mode=permissive or mode=dropmalformed reads on"
             )
         if outcome == Outcome.OFFSET_MOVED and puller.moved_to > self._offset:
-            self._lost(self._offset, min(puller.moved_to, piece.end), puller)
-            self._offset = min(puller.moved_to, piece.end)
+            self._lost(self._offset, min(puller.moved_to, queue_range.end), puller)
+            self._offset = min(puller.moved_to, queue_range.end)
         elif outcome in (Outcome.NOTHING_THERE, Outcome.OFFSET_MOVED):
             # The queue ends before the range does.
             if time.monotonic() - self._since < min(END_PATIENCE, self._patience):
                 time.sleep(0.1)
                 return
-            self._lost(self._offset, piece.end, puller)
-            self._offset = piece.end
+            self._lost(self._offset, queue_range.end, puller)
+            self._offset = queue_range.end
         else:
             self._refused(puller, link)
 
@@ -196,22 +196,22 @@ class _PieceReader:
                 self._decoder.damage(offset, remark[:100])
             except ValueError:
                 raise DamagedMessageError(
-                    f"{describe(self._piece.key)}: {remark};"
+                    f"{describe(self._range.key)}: {remark};"
                     " mode=permissive or mode=dropmalformed reads on"
                 ) from None
-            self._offset = min(offset + 1, self._piece.end)
+            self._offset = min(offset + 1, self._range.end)
         elif puller.code in _BUSY:
             self._wait(UnreachableError(f"{link.address}: {remark}"))
         elif puller.code == ResponseCode.TOPIC_NOT_EXIST or (
             puller.code == ResponseCode.INVALID_PARAMETER and remark.startswith("queueId[")
         ):  # the topic, or this queue of it, was taken away
-            self._lost(self._offset, self._piece.end, puller)
-            self._offset = self._piece.end
+            self._lost(self._offset, self._range.end, puller)
+            self._offset = self._range.end
         else:
-            raise RemoteError(puller.code, f"{describe(self._piece.key)}: {remark}")
+            raise RemoteError(puller.code, f"{describe(self._range.key)}: {remark}")
 
     def _lost(self, start: int, end: int, puller: Puller) -> None:
-        text = f"{describe(self._piece.key)}: messages {start} to {end - 1} are gone"
+        text = f"{describe(self._range.key)}: messages {start} to {end - 1} are gone"
         if puller.max_offset >= 0:
             text += f" (the queue has {puller.min_offset} to {puller.max_offset})"
         if self._plan.options.fail_on_data_loss:
@@ -230,15 +230,15 @@ class _PieceReader:
         """A pause that grows; the error when patience is at its end."""
         if time.monotonic() - self._since > self._patience:
             raise UnreachableError(
-                f"{describe(self._piece.key)}: {error}; given up after pollTimeoutMs="
+                f"{describe(self._range.key)}: {error}; given up after pollTimeoutMs="
                 f"{self._plan.options.poll_timeout_ms}"
             ) from None
         time.sleep(self._pause)
         self._pause = min(self._pause * 2, LAST_PAUSE)
-        self._addresses.pop(self._piece.key.broker, None)
+        self._addresses.pop(self._range.key.broker, None)
 
     def _connect(self) -> GuardedConnection:
-        broker = self._piece.key.broker
+        broker = self._range.key.broker
         address = self._addresses.get(broker)
         if address is None:
             with self._access.cluster() as cluster:
@@ -254,18 +254,18 @@ class _PieceReader:
 
     def _sign(self, offset: int, opaque: int) -> bytes:
         """A pull with an account's signature, which covers its numbers."""
-        fields = self._access.sign(_request_fields(self._plan, self._piece, offset))
+        fields = self._access.sign(_request_fields(self._plan, self._range, offset))
         text = _request_text(fields, opaque).encode()
         return (len(text) + 4).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text
 
 
-def _request_fields(plan: ReadPlan, piece: Piece, offset: int) -> dict[str, Any]:
+def _request_fields(plan: ReadPlan, queue_range: QueueRange, offset: int) -> dict[str, Any]:
     options = plan.options
     expression = options.sql if options.sql is not None else " || ".join(plan.tags) or "*"
     return {
         "consumerGroup": options.group or PULL_GROUP,
-        "topic": piece.key.topic,
-        "queueId": str(piece.key.queue_id),
+        "topic": queue_range.key.topic,
+        "queueId": str(queue_range.key.queue_id),
         "queueOffset": str(offset),
         "maxMsgNums": str(PULL_MESSAGES),
         "maxMsgBytes": str(options.fetch_bytes),
@@ -275,7 +275,7 @@ def _request_fields(plan: ReadPlan, piece: Piece, offset: int) -> dict[str, Any]
         "subVersion": "0",
         "subscription": expression,
         "expressionType": "TAG" if options.sql is None else "SQL92",
-        "bname": piece.key.broker,
+        "bname": queue_range.key.broker,
     }
 
 
@@ -290,10 +290,10 @@ def _request_text(fields: Mapping[str, str], opaque: int) -> str:
     )  # fmt: skip
 
 
-def _request_parts(plan: ReadPlan, piece: Piece) -> tuple[bytes, bytes, bytes]:
+def _request_parts(plan: ReadPlan, queue_range: QueueRange) -> tuple[bytes, bytes, bytes]:
     """The request's JSON before, between and behind the queue offset and the opaque number."""
     offset, opaque = 4_000_000_000_000_000_007, 2_000_000_011
-    text = _request_text(_request_fields(plan, piece, offset), opaque).encode()
+    text = _request_text(_request_fields(plan, queue_range, offset), opaque).encode()
     before, _, rest = text.partition(f'"{offset}"'.encode())
     between, _, after = rest.rpartition(f'"opaque":{opaque}'.encode())
     return before + b'"', b'"' + between + b'"opaque":', after

@@ -1,7 +1,7 @@
-"""Packing of large bodies, as the parameters compress_* say.
+"""Compression of large bodies, as the parameters compress_* say.
 
-    packer = Packer(parameters)
-    body, sys_flag = packer.pack(body)       # unchanged and 0 when it is small or does not shrink
+    compressor = Compressor(parameters)
+    body, sys_flag = compressor.compress(body)   # unchanged and 0 if it does not shrink
 
 Bits of sysFlag: 0x1 packed; 0x100 LZ4 frame, 0x200 Zstandard, 0x300 zlib. Zlib is marked 0x1 alone,
 which clients before 4.9.4 understand too.
@@ -22,7 +22,7 @@ KINDS = {"ZLIB": 0x000, "LZ4": 0x100, "ZSTD": 0x200}
 MODULES = {"LZ4": "lz4.frame", "ZSTD": "zstandard"}
 
 
-class Packer:
+class Compressor:
     """Chosen once; used from any thread."""
 
     def __init__(self, parameters: ProducerParameters) -> None:
@@ -49,7 +49,7 @@ class Packer:
             return lambda body: bytes(module.compress(body, compression_level=level))
         return lambda body: bytes(module.ZstdCompressor(level=max(level, 1)).compress(body))
 
-    def pack(self, body: bytes) -> tuple[bytes, int]:
+    def compress(self, body: bytes) -> tuple[bytes, int]:
         if len(body) < self._from:
             return body, 0
         packed = self._pack(body)

@@ -1,7 +1,7 @@
 """Errors as their readers want them: what is wrong and what to do, without thirty lines before it.
 
-    @told()                     over a method that Spark calls
-    return told_of(rows)        when it gives an iterator
+    @brief_errors()                     over a method that Spark calls
+    return brief_errors_of(rows)        when it gives an iterator
 
 Spark shows a Python error with its whole way through Spark's worker, and the text that matters
 last. A worker leaves the traceback out when SPARK_HIDE_TRACEBACK is set in its environment, and
@@ -24,7 +24,7 @@ Row = TypeVar("Row")
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def brief_errors() -> Iterator[None]:
     try:
         yield
     except RmqError:
@@ -33,9 +33,9 @@ def told() -> Iterator[None]:
         raise
 
 
-def told_of(rows: Iterator[Row]) -> Iterator[Row]:
+def brief_errors_of(rows: Iterator[Row]) -> Iterator[Row]:
     """The same rows; for what fails while they are made."""
-    with told():
+    with brief_errors():
         yield from rows
 
 

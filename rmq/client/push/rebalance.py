@@ -1,7 +1,7 @@
-"""Sharing: which queues a push consumer reads, and how they change hands.
+"""Rebalance: which queues a push consumer reads, and how they change hands.
 
-    sharing.begin()            # first share; then every 20 s, and when brokers tell of changes
-    sharing.restart(queue, offset); sharing.leave()
+    rebalance.begin()            # first share; then every 20 s, and when brokers tell of changes
+    rebalance.restart(queue, offset); rebalance.leave()
 
 All members of a group compute the shares by themselves from the same lists; with
 client_rebalance=False a broker does it, and says which topics are popped (pops.py). A queue that
@@ -27,7 +27,7 @@ from rmq.client.connecting.timers import Timer
 from rmq.client.consuming.group import assignment_of
 from rmq.client.consuming.members import Members
 from rmq.client.consuming.subscription import Subscription
-from rmq.client.parameters.consuming import BROADCASTING, CLUSTERING
+from rmq.client.parameters.consumer import BROADCASTING, CLUSTERING
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.queue_locks import RENEW_MS, QueueLocks
 from rmq.client.push.send_back import RETRY, pop_retry_topic
@@ -52,7 +52,7 @@ class Share(NamedTuple):
     has_others: bool  # some of them may have been another member's just now
 
 
-class Sharing:
+class Rebalance:
     """Of one consumer; any thread."""
 
     def __init__(self, consumer: PushConsumer, instance: ClientInstance) -> None:
@@ -90,10 +90,10 @@ class Sharing:
                 if not topic.startswith(RETRY):
                     log.info("%s; its queues are read as soon as there are some", error)
         instance.heartbeats.send(wait_ms=self._consumer.parameters.mq_client_api_timeout)
-        self._timers = [instance.timers.every(REBALANCE_MS, self.rebalance, chore=True)]
+        self._timers = [instance.timers.every(REBALANCE_MS, self.run, chore=True)]
         if self._has_locks:
             self._timers.append(instance.timers.every(RENEW_MS, self.renew_locks, chore=True))
-        self.rebalance()
+        self.run()
         self._consumer.pulls.wait_begun()
 
     def end(self) -> None:
@@ -122,20 +122,20 @@ class Sharing:
 
     # ---- shares
 
-    def rebalance_soon(self) -> None:
+    def run_soon(self) -> None:
         if not self._is_due and not self._ended:
             self._is_due = True
-            self._instance.timers.after(0, self.rebalance, chore=True)
+            self._instance.timers.after(0, self.run, chore=True)
 
     def _once_more(self, pause_ms: int) -> None:
         if self._again is None and not self._ended:
-            self._again = self._instance.timers.after(pause_ms, self.rebalance, chore=True)
+            self._again = self._instance.timers.after(pause_ms, self.run, chore=True)
 
     def _route_changed(self, name: str, route: Route) -> None:
         if name in self._consumer.subscriptions:
-            self.rebalance_soon()
+            self.run_soon()
 
-    def rebalance(self) -> None:
+    def run(self) -> None:
         """Takes this consumer's share of the queues, by what the group looks like now."""
         with self._lock:
             self._is_due = False

@@ -21,7 +21,7 @@ from rmq.spark.offsets import QueueKey
 from rmq.spark.options import Options
 
 
-class Piece(NamedTuple):
+class QueueRange(NamedTuple):
     """Messages [start, end) of one queue; `number` is its partition in schema=kafka."""
 
     key: QueueKey
@@ -30,13 +30,13 @@ class Piece(NamedTuple):
     number: int
 
 
-class QueuePieces(InputPartition):
+class QueueRanges(InputPartition):
     """What one task reads, and where the brokers were when it was planned."""
 
-    def __init__(self, pieces: Sequence[Piece], addresses: Mapping[str, str]) -> None:
-        super().__init__(tuple(pieces))
-        self.pieces = tuple(pieces)
-        names = {piece.key.broker for piece in pieces}
+    def __init__(self, ranges: Sequence[QueueRange], addresses: Mapping[str, str]) -> None:
+        super().__init__(tuple(ranges))
+        self.ranges = tuple(ranges)
+        names = {each.key.broker for each in ranges}
         self.addresses = {name: addresses[name] for name in sorted(names) if name in addresses}
 
 
@@ -45,12 +45,12 @@ def cut(
     numbers: Mapping[QueueKey, int],
     options: Options,
     row_bytes: Mapping[QueueKey, int] | None = None,
-) -> list[Piece]:
-    """The ranges as pieces; row_bytes is needed for maxBytesPerPartition only."""
+) -> list[QueueRange]:
+    """The ranges, cut; row_bytes is needed for maxBytesPerPartition only."""
     full = {key: each for key, each in sorted(ranges.items()) if each[0] < each[1]}
     total = sum(end - start for start, end in full.values())
     wanted = options.min_partitions or 0
-    pieces = []
+    found = []
     for key, (start, end) in full.items():
         count = end - start
         parts = 1
@@ -62,22 +62,24 @@ def cut(
         if wanted > len(full):
             parts = max(parts, round(count / total * wanted))
         parts = min(parts, count)
-        pieces += [
-            Piece(key, start + count * at // parts, start + count * (at + 1) // parts, numbers[key])
+        found += [
+            QueueRange(
+                key, start + count * at // parts, start + count * (at + 1) // parts, numbers[key]
+            )
             for at in range(parts)
         ]
-    return pieces
+    return found
 
 
-def gather(pieces: Sequence[Piece], options: Options) -> list[list[Piece]]:
-    """One list a task: the pieces themselves, or at most maxPartitions lists of about one size."""
+def gather(ranges: Sequence[QueueRange], options: Options) -> list[list[QueueRange]]:
+    """One list a task: the ranges themselves, or at most maxPartitions lists of about one size."""
     limit = options.max_partitions
-    if limit is None or len(pieces) <= limit:
-        return [[piece] for piece in pieces]
-    tasks: list[list[Piece]] = [[] for _ in range(limit)]
+    if limit is None or len(ranges) <= limit:
+        return [[each] for each in ranges]
+    tasks: list[list[QueueRange]] = [[] for _ in range(limit)]
     heap = [(0, at) for at in range(limit)]
-    for piece in sorted(pieces, key=lambda each: each.start - each.end):
+    for each in sorted(ranges, key=lambda one: one.start - one.end):
         load, at = heapq.heappop(heap)
-        tasks[at].append(piece)
-        heapq.heappush(heap, (load + piece.end - piece.start, at))
+        tasks[at].append(each)
+        heapq.heappush(heap, (load + each.end - each.start, at))
     return [sorted(task) for task in tasks]

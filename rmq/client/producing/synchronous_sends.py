@@ -1,8 +1,8 @@
-"""WaitedSends: sends whose caller waits for where the message was stored.
+"""SynchronousSends: sends whose caller waits for where the message was stored.
 
-    waited = WaitedSends(producer)
-    waited.send(message, body, sys_flag, timeout_ms, queue, selector, arg)     # SendResult
-    waited.send_batch(messages, timeout_ms, queue)         # in as few requests as may be
+    sends = SynchronousSends(producer)
+    sends.send(message, body, sys_flag, timeout_ms, queue, selector, arg)     # SendResult
+    sends.send_batch(messages, timeout_ms, queue)         # in as few requests as may be
 
 Tries on other brokers (attempts.py says after what) share the time the caller gives; a queue that
 was chosen, by the user, a selector or a sharding key, is kept.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmq.client.producing.producer import Producer
 
 
-class WaitedSends:
+class SynchronousSends:
     """Of one producer; any thread."""
 
     def __init__(self, producer: Producer) -> None:

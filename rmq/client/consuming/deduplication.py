@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from cext.client.message import MessageExt
-from rmq.client.consuming.listening import (
+from rmq.client.consuming.listener import (
     ALL,
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,

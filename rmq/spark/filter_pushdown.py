@@ -36,7 +36,7 @@ _COMPARISONS = (EqualTo, EqualNullSafe, In, GreaterThan, GreaterThanOrEqual, Les
 
 
 @dataclass
-class Narrowing:
+class FilterPushdown:
     """Per field the allowed values (None: any), and closed ranges."""
 
     allowed: dict[str, set[Any]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Narrowing:
     highest: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, filters: Iterable[Filter], table: Mapping[str, ColumnType]) -> Narrowing:
+    def of(cls, filters: Iterable[Filter], table: Mapping[str, ColumnType]) -> FilterPushdown:
         found = cls()
         for each in filters:
             if isinstance(each, _COMPARISONS) and len(each.attribute) == 1:

@@ -1,8 +1,8 @@
-"""Begins: asks brokers where a group goes on in its queues, all at the same time.
+"""StartOffsets: asks brokers where a group goes on in its queues, all at the same time.
 
-    begins = Begins(instance, "billing", parameters, store=None)
-    begins.ask(queue, told)           # told(offset, None) or told(None, error), in any thread
-    begins.wait(3.0)                  # until nothing is under way
+    offsets = StartOffsets(instance, "billing", parameters, store=None)
+    offsets.ask(queue, told)           # told(offset, None) or told(None, error), in any thread
+    offsets.wait(3.0)                  # until nothing is under way
 
 Nobody waits for an answer but who calls wait(): a silent broker holds up its own queues only. A
 store that keeps the offsets instead is asked first, and has to answer at once.
@@ -27,7 +27,7 @@ Told = Callable[[int | None, Exception | None], object]
 Answered = Callable[[Reply], int | None]  # None: another question is under way
 
 
-class Begins:
+class StartOffsets:
     """Of one member; any thread."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Growing memory. See growing.pxd."""
+"""Memory that grows. See byte_buffer.pxd."""
 from libc.stdint cimport uint8_t, uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy
@@ -7,7 +7,7 @@ cdef enum:
     FIRST_BYTES = 256
 
 
-cdef bint growing_reserve(Growing* to, uint64_t more) noexcept nogil:
+cdef bint buffer_reserve(ByteBuffer* to, uint64_t more) noexcept nogil:
     cdef uint64_t wanted = to.size + more
     cdef uint64_t capacity = to.capacity * 2 if to.capacity > 0 else FIRST_BYTES
     cdef void* memory
@@ -25,7 +25,7 @@ cdef bint growing_reserve(Growing* to, uint64_t more) noexcept nogil:
     return True
 
 
-cdef void growing_free(Growing* to) noexcept nogil:
+cdef void buffer_free(ByteBuffer* to) noexcept nogil:
     free(to.bytes)
     to.bytes = NULL
     to.size = to.capacity = 0
@@ -58,7 +58,7 @@ cdef inline uint64_t character_at(const uint8_t* at, uint64_t left) noexcept nog
     return 4 if second & 0xC0 == 0x80 else 0
 
 
-cdef bint growing_append_text(Growing* to, const uint8_t* bytes, uint64_t count) noexcept nogil:
+cdef bint buffer_append_text(ByteBuffer* to, const uint8_t* bytes, uint64_t count) noexcept nogil:
     cdef uint64_t at = 0, good = 0, step, word
     while at < count:
         if at + 8 <= count:             # plain ASCII, eight at a time
@@ -70,9 +70,9 @@ cdef bint growing_append_text(Growing* to, const uint8_t* bytes, uint64_t count)
         if step > 0:
             at += step
             continue
-        if (not growing_append(to, bytes + good, at - good)
-                or not growing_append(to, b"\xEF\xBF\xBD", 3)):
+        if (not buffer_append(to, bytes + good, at - good)
+                or not buffer_append(to, b"\xEF\xBF\xBD", 3)):
             return False
         at += 1
         good = at
-    return growing_append(to, bytes + good, count - good)
+    return buffer_append(to, bytes + good, count - good)
