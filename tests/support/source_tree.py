@@ -29,26 +29,26 @@ def files(*suffixes: str, trees: tuple[str, ...] = TREES) -> list[Path]:
     )
 
 
-def name_of(path: Path) -> str:
+def name_of(path: Path, root: Path = ROOT) -> str:
     """`cext/store/record.pyx` -> "cext.store.record", `rmq/cli/__init__.py` -> "rmq.cli"."""
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
+def imports(path: Path, root: Path = ROOT) -> Iterator[tuple[str, bool]]:
     """(module of ours, whether inside a function) for every import and cimport of the file."""
     text = path.read_text()
     if path.suffix in (".py", ".pyi"):
-        yield from _python_imports(ast.parse(text))
+        yield from _python_imports(ast.parse(text), root)
         return
     for found in _CYTHON_IMPORT.finditer(text):
         package, module = found["package"], found["module"]
         names = re.findall(r"\w+", found["names"] or "")
-        for used in [_imported(package, name) for name in names] if package else [module]:
+        for used in [_imported(package, name, root) for name in names] if package else [module]:
             if used.startswith(".") or used.split(".")[0] in OURS:
                 yield used, bool(found["indent"])
 
 
-def _python_imports(tree: ast.Module) -> Iterator[tuple[str, bool]]:
+def _python_imports(tree: ast.Module, root: Path) -> Iterator[tuple[str, bool]]:
     def walk(node: ast.AST, inside: bool) -> Iterator[tuple[str, bool]]:
         for child in ast.iter_child_nodes(node):
             within = inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -62,18 +62,18 @@ def _python_imports(tree: ast.Module) -> Iterator[tuple[str, bool]]:
                     yield "." * child.level + module, inside
                 elif module.split(".")[0] in OURS:
                     for alias in child.names:
-                        yield _imported(module, alias.name), inside
+                        yield _imported(module, alias.name, root), inside
             yield from walk(child, within)
 
     yield from walk(tree, False)
 
 
-def _imported(package: str, name: str) -> str:
+def _imported(package: str, name: str, root: Path) -> str:
     """`from rmq.format import remoting` is an import of rmq.format.remoting."""
     full = f"{package}.{name}"
-    return full if _is_module(full) else package
+    return full if _is_module(full, root) else package
 
 
-def _is_module(name: str) -> bool:
-    base = ROOT.joinpath(*name.split("."))
+def _is_module(name: str, root: Path) -> bool:
+    base = root.joinpath(*name.split("."))
     return base.is_dir() or any(base.with_suffix(end).exists() for end in (".py", ".pyx", ".pxd"))
