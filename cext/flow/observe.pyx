@@ -51,7 +51,7 @@ cdef dict client_counters(ShardState s):
         "replies_failed": s.replies.failed,
         "postponed": s.postponed.count,
         "postponed_dropped": s.postponed.dropped,
-        "records_asked": s.asked.records,
+        "records_asked": s.parked.records,
         "unread_unsent": s.net.unread_count(UNREAD_UNSENT),
         "unread_share": s.net.unread_count(UNREAD_SHARE),
         "unread_away": s.net.unread_count(UNREAD_AWAY),

@@ -9,7 +9,7 @@ from cext.flow.tables.group_table cimport group_table_close, group_table_open
 from cext.flow.tables.offset_table cimport offset_table_close, offset_table_open
 from cext.flow.send.open_halves cimport MOVES, OP_BYTES_MAX, WINDOW_BITS, HalfMove
 from cext.flow.pop.pop_table cimport pops_close, pops_open
-from cext.flow.log.asked cimport asked_free
+from cext.flow.fetch.parked_requests cimport parked_free
 from cext.flow.send.postponed cimport postponed_free
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.send.check_table cimport check_table_close, check_table_open
@@ -95,7 +95,7 @@ cdef int take_memory(ShardState s, dict given) except -1:
             or name_map_open(&s.topics) != OK):
         raise MemoryError("no memory for the shard's tables")
     pops_open(&s.pops, given)
-    s.asked.given = -1
+    s.parked.given = -1
     return 0
 
 
@@ -115,5 +115,5 @@ cdef void free_memory(ShardState s) noexcept:
     check_table_close(&s.checks)
     buffer_pool_close(&s.job_pool)
     postponed_free(&s.postponed)
-    asked_free(&s.asked)
+    parked_free(&s.parked)
     link_close(&s.link)

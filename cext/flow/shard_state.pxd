@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.latency cimport Latency
 from cext.flow.log.ack_queue cimport AckQueue
-from cext.flow.log.asked_state cimport Asked
+from cext.flow.fetch.parked_state cimport ParkedRequests
 from cext.flow.send.check_table cimport CheckTable
 from cext.flow.control.control_link cimport ControlLink
 from cext.flow.delay.delay_level cimport RedirectBuffers, Schedule
@@ -46,7 +46,7 @@ cdef enum:
     POOL_DISPATCH_MAX = 1048576     # with a store pool: records appended and not committed yet
     TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
     TIMER_TICK_MS = 100
-    LOOK_UNITS = 1024               # queue entries that a pull reads at once, at most
+    SCAN_UNITS = 1024               # queue entries that a pull reads at once, at most
     SIZE_BUCKETS = 32
     BATCH_IDS_BYTES = 8388608       # room for the message ids of the largest batch
 
@@ -111,8 +111,8 @@ cdef class ShardState:
     cdef int64_t stalled_ms             # of the turn before: what came meanwhile waited so long
     cdef BufferPool job_pool            # PullJob
     cdef ChainEntry* ready              # PullJobs to answer at the end of this turn
-    cdef int64_t look_left              # how much the filters of this turn's pulls may still cost
-    cdef uint8_t look_units[LOOK_UNITS * UNIT_BYTES]    # scratch
+    cdef int64_t scan_cost_left         # how much the filters of this turn's pulls may still cost
+    cdef uint8_t scan_units[SCAN_UNITS * UNIT_BYTES]    # scratch
     cdef ChainEntry** timer_slots       # TIMER_SLOTS lists of held pulls
     cdef int64_t timer_tick             # last tick that was run
     cdef int64_t held_count
@@ -137,7 +137,7 @@ cdef class ShardState:
     cdef TimerKeeper wall_keeper        # None without them
     cdef TimerKeeper steady_keeper
     cdef OpenHalves halves              # transactions
-    cdef Asked asked                    # requests that wait for a record from the disk
+    cdef ParkedRequests parked          # requests that wait for a record from the disk
     cdef bint room_holds                # connections that send are to be left unread (room_wait)
     cdef int64_t room_since_ms          # monotonic; the log is nearly full since then, 0: it is not
     cdef Postponed postponed            # one-way requests to be tried again

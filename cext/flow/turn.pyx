@@ -8,9 +8,9 @@ from cext.base.atomics cimport load_acquire_i32
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
 from cext.flow.log.acknowledge cimport expire, settle
-from cext.flow.log.asked cimport ask_record, asked_begin, asked_end
-from cext.flow.log.asked_state cimport ASKED_RECORD_BYTES, AskedFrame
-from cext.flow.log.log_view cimport NEED_RECORD
+from cext.flow.fetch.parked_requests cimport park_request, parked_begin, parked_end
+from cext.flow.fetch.parked_state cimport PARKED_RECORD_BYTES, ParkedRequest
+from cext.flow.fetch.log_view cimport NEED_RECORD
 from cext.flow.control.control_link cimport (
     CALL,
     CLOSE,
@@ -129,7 +129,7 @@ cdef int handle_pop(ShardState s, Connection* c, const Header* h, const Frame* f
 cdef int ask_or_refuse(ShardState s, Connection* c, const Header* h, const Frame* f,
                        bint resubmitted) noexcept nogil:
     """After NEED_RECORD: the request comes again with the record."""
-    if ask_record(s, c, f, resubmitted):
+    if park_request(s, c, f, resubmitted):
         return 0
     if h.flag & FLAG_ONE_WAY:
         return NOT_NOW
@@ -305,14 +305,14 @@ cdef void take_again(ShardState s, uint64_t connection_id, const uint8_t* bytes,
         s.net.close_connection(c)
 
 
-cdef void take_asked(ShardState s) noexcept nogil:
+cdef void take_parked(ShardState s) noexcept nogil:
     """Requests whose record has come from the disk."""
-    cdef AskedFrame* frame = asked_begin(s)
+    cdef ParkedRequest* frame = parked_begin(s)
     while frame != NULL:
-        take_again(s, frame.connection_id, frame.data + ASKED_RECORD_BYTES, frame.frame_bytes,
+        take_again(s, frame.connection_id, frame.data + PARKED_RECORD_BYTES, frame.frame_bytes,
                    frame.resubmitted)
-        asked_end(s, frame)
-        frame = asked_begin(s)
+        parked_end(s, frame)
+        frame = parked_begin(s)
 
 
 cdef void try_postponed(ShardState s) noexcept nogil:
@@ -364,7 +364,7 @@ cdef void run_control(ShardState s) noexcept nogil:
 
 cdef int32_t next_timeout(ShardState s) noexcept nogil:
     """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
-    if s.ready != NULL or s.net.dirty_first != NULL or s.asked.read_count > 0:
+    if s.ready != NULL or s.net.dirty_first != NULL or s.parked.read_count > 0:
         return 0
     if s.postponed.first != NULL or s.net.unread_count(UNREAD_ROOM) > 0:
         return 1
@@ -475,7 +475,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     woken = gather(s)
     if woken or not spsc_is_empty(&s.link.to_reactor):
         run_control(s)
-    take_asked(s)
+    take_parked(s)
     if s.postponed.first != NULL:
         try_postponed(s)                    # behind it: they may wait for its places
     if s.net.unread_count(UNREAD_SHARE) > 0 and spsc_is_empty(&s.link.to_control):
@@ -517,7 +517,7 @@ cdef inline void write_pops(ShardState s) noexcept nogil:
 
 cdef bint is_drained(ShardState s) noexcept nogil:
     return (s.postponed.first == NULL and s.await_durable.head == s.await_durable.tail
-            and s.reading_count == 0 and s.asked.count == 0 and s.ready == NULL
+            and s.reading_count == 0 and s.parked.count == 0 and s.ready == NULL
             and s.net.dirty_first == NULL
             and (s.log.marks.written == s.log.marks.appended or s.log.poisoned()))
 

@@ -23,7 +23,7 @@ clock is set to 13:00:04: it is delivered at 13:00:10.123.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from cext.flow.log.fetch_state cimport RecordFetch
+from cext.flow.fetch.fetch_state cimport RecordFetch
 from cext.store.timer_heap cimport TimerHeap, TimerKey
 from cext.store.timer_position cimport PositionFile, TimerPosition
 

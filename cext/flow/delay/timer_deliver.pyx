@@ -16,7 +16,7 @@ from cext.flow.delay.recalled cimport recall_add, recall_has
 from cext.flow.replying cimport tell_event
 from cext.flow.delay.timer cimport TimerClock
 from cext.flow.delay.timer_feed cimport timer_due, timer_parse, timer_queue
-from cext.flow.log.record_fetch cimport FETCH_RECORDS, record_fetch, record_find
+from cext.flow.fetch.record_fetch cimport FETCH_RECORDS, record_fetch, record_find
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue, QueueEntry

@@ -13,7 +13,7 @@ from cext.flow.delay.timer cimport (
     TimerClock,
     Timers,
 )
-from cext.flow.log.record_fetch cimport (
+from cext.flow.fetch.record_fetch cimport (
     FETCH_RECORDS,
     record_fetch,
     record_fetch_entries,

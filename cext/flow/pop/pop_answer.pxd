@@ -2,7 +2,7 @@
 
     queues of the topic in turn, from one by chance, and of the group's retry topic, which is first
     in popFromRetryProbability percent of the pops and last in the others
-        -> records from the group's offset on, as a pull looks at them (look.pxd)
+        -> records from the group's offset on, as a pull looks at them (queue_entry_scan.pxd)
         -> a check point into the log (revive_log.pxd), the offset behind them
         -> reply: where the messages are (startOffsetInfo, msgOffsetInfo), and the records, without
            a copy; those of the retry topic are rewritten to the topic's name, with their POP_CK

@@ -8,7 +8,7 @@ from cext.base.decimal cimport put_decimal
 from cext.base.status cimport ABSENT, OK
 from cext.flow.control.handed cimport handed_add
 from cext.flow.pull.held_pulls cimport free_job, hold_pop, make_ready, wake_pops
-from cext.flow.look cimport Found, look
+from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
 from cext.flow.tables.offset_table cimport offset_commit, offset_query, offset_take_reset
 from cext.flow.pop.pop_flight cimport flight_begin, flight_full
 from cext.flow.pop.pop_order cimport (
@@ -299,9 +299,9 @@ cdef void look_into(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* 
     job.topic = topic
     job.queue_id = queue.queue_id
     job.offset = offset
-    job.looked = 0
+    job.scanned = 0
     job.max_messages = job.pop.max_messages - p.count
-    status = look(s, job, queue, &found)
+    status = scan_entries(s, job, queue, &found)
     job.topic = job.pop.topic
     if found.count > 0:
         give(s, job, p, topic, queue, offset, &found, flag)

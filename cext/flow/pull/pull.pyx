@@ -15,13 +15,13 @@ from cext.flow.tables.group_table cimport (
 )
 from cext.flow.control.handed cimport handed_add, handed_grow, handed_of, handed_pull
 from cext.flow.pull.held_pulls cimport defer, free_job, hold, make_ready
-from cext.flow.look cimport (
-    LOOK_TURN,
-    LOOKS_MAX,
+from cext.flow.pull.queue_entry_scan cimport (
+    SCAN_COST_OF_TURN,
+    SCAN_ENTRIES_MAX,
     RECORD_COST,
     Found,
     is_of_queue,
-    look,
+    scan_entries,
     record_passes,
 )
 from cext.flow.tables.offset_table cimport offset_commit, offset_take_reset
@@ -41,8 +41,8 @@ from cext.flow.replying cimport (
     reply_error_to,
     tell_event,
 )
-from cext.flow.log.asked cimport asked_read
-from cext.flow.log.record_fetch cimport record_fetch_done
+from cext.flow.fetch.parked_requests cimport parked_read
+from cext.flow.fetch.record_fetch cimport record_fetch_done
 from cext.flow.pop.revive cimport revive_read_done
 from cext.flow.control.rpc_times cimport rpc_record
 from cext.flow.delay.schedule cimport schedule_read_done
@@ -158,7 +158,7 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullR
     if job.hold_ms > s.options.suspend_max_ms and s.options.long_polling:
         job.hold_ms = s.options.suspend_max_ms
     job.read_buffer = NULL
-    job.looked = 0
+    job.scanned = 0
     job.tags_from_records = False
     job.by_real_topic = s.options.filter_retries and topic.name_length > 7 and memcmp(
         topic.name, b"%RETRY%", 7) == 0
@@ -470,7 +470,7 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
     elif job.offset < queue.min_offset:
         answer_nothing(s, job, PULL_OFFSET_MOVED, b"OFFSET_TOO_SMALL", queue.min_offset)
     else:
-        status = look(s, job, queue, &found)
+        status = scan_entries(s, job, queue, &found)
         if found.count > 0:
             answer_found(s, job, &found)
         elif found.unfinished:
@@ -509,7 +509,7 @@ cdef void answer_pulls(ShardState s) noexcept nogil:
     # Where buffers run out nobody has one answer queued behind another.
     cdef uint64_t unsent_max = 0 if s.net.is_short() else UNSENT_MAX
     s.ready = NULL
-    s.look_left = LOOK_TURN
+    s.scan_cost_left = SCAN_COST_OF_TURN
     while entry != NULL:
         if s.counters.bytes_out >= bytes_end:
             put_in_front(&s.ready, entry, last)
@@ -585,14 +585,14 @@ cdef uint64_t sieve(ShardState s, PullJob* job) noexcept nogil:
         else:
             s.counters.entries_skipped += 1
             at += job.read.sizes[i]
-    job.looked += RECORD_COST * job.read.done_count
+    job.scanned += RECORD_COST * job.read.done_count
     job.read.done_count = kept
     return end
 
 
 cdef void go_on(ShardState s, PullJob* job) noexcept nogil:
     """Nothing of what was read passed the filter: the next records, or an answer without any."""
-    if job.looked >= LOOKS_MAX:
+    if job.scanned >= SCAN_ENTRIES_MAX:
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE", job.next_offset)
         return
     job.offset = job.next_offset
@@ -673,6 +673,6 @@ cdef void collect_reads(ShardState s) noexcept nogil:
         elif (<ReadJob*> done).owner == <void*> &s.pops:
             revive_read_done(s)
         elif (<ReadJob*> done).kind == READ_RECORD:
-            asked_read(s, <ReadJob*> done)
+            parked_read(s, <ReadJob*> done)
         else:
             finish_read(s, <PullJob*> (<ReadJob*> done).owner)

@@ -94,7 +94,7 @@ cdef struct PullJob:
     SqlFilter* sql              # one reference; NULL: by tags alone
     bint by_real_topic          # a retry topic whose messages are judged by their topic's filter
     bint tags_from_records      # READING: some queue entries do not hold the tag's code
-    int64_t looked              # queue entries looked at for this answer
+    int64_t scanned             # queue entries looked at for this answer
     uint8_t* read_buffer        # READING: owned jumbo buffer
     ReadJob read
     int64_t read_queue_offsets[64]      # queue offset of each record of `read`

@@ -14,7 +14,7 @@ from cext.flow.log.append cimport (
 )
 from cext.flow.send.check_table cimport check_table_next, check_table_put
 from cext.flow.log.dispatch cimport write_and_dispatch
-from cext.flow.log.record_fetch cimport (
+from cext.flow.fetch.record_fetch cimport (
     FETCH_RECORDS,
     record_fetch,
     record_fetch_end,

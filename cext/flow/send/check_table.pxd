@@ -9,7 +9,7 @@ Reactor only. Tables are malloc'd: they change at control rate.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.flow.log.fetch_state cimport RecordFetch
+from cext.flow.fetch.fetch_state cimport RecordFetch
 from cext.memory.name_map cimport NameMap
 from cext.net.connection cimport Connection
 from cext.net.reactor cimport Reactor

@@ -10,8 +10,8 @@ The copy has the body, tags, keys, flag and born fields of the source. RETRY_TOP
 topic, ORIGIN_MESSAGE_ID its first id; WAIT is false, DELAY the level (0 among the dead letters).
 The answer leaves when the copy is safe (promise.pxd): the broker has it, waiting or delivered.
 
-A record that is not in memory is fetched first (asked.pxd). A group or topic that is not there: the
-frame goes to control, which makes it and gives the frame back.
+A record that is not in memory is fetched first (parked_requests.pxd). A group or topic that is not
+there: the frame goes to control, which makes it and gives the frame back.
 
 Example: the first failure in group g gives reconsume times 1, level 3: 10 s later the consumer gets
 the message from %RETRY%g.

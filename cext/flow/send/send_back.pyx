@@ -12,7 +12,7 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.log.log_view cimport NEED_RECORD, view_record
+from cext.flow.fetch.log_view cimport NEED_RECORD, view_record
 from cext.flow.log.promise cimport promise, promise_room_to
 from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.replying cimport (

@@ -13,9 +13,9 @@ ended before has no second effect.
 A commit of what was given up after too many checks still counts: control stores the half message
 anew and gives the frame back with its new place.
 
-A half record that is not in memory is fetched first (asked.pxd). A topic that is not there: the
-frame goes to control, which makes it and gives the frame back. A half message that was stored anew
-for a check back is found by its old place too (open_halves.pxd).
+A half record that is not in memory is fetched first (parked_requests.pxd). A topic that is not
+there: the frame goes to control, which makes it and gives the frame back. A half message that was
+stored anew for a check back is found by its old place too (open_halves.pxd).
 
 Who asks two-way is answered when the end and its op entry are safe (promise.pxd), also of what was
 ended before; a rollback that the log does not take is refused and leaves the transaction open.

@@ -15,7 +15,7 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.log.log_view cimport NEED_RECORD, view_record
+from cext.flow.fetch.log_view cimport NEED_RECORD, view_record
 from cext.flow.log.promise cimport promise, promise_room_to
 from cext.flow.send.open_halves cimport (
     OP_BODY_BYTES,

@@ -1,11 +1,11 @@
-"""Looking into a queue for one reply. See look.pxd."""
+"""Looking into a queue for one reply. See queue_entry_scan.pxd."""
 from libc.string cimport memcmp
 
 from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.prefetch cimport prefetch
 from cext.base.status cimport ABSENT, CORRUPT, OK
 from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
-from cext.flow.shard_state cimport LOOK_UNITS
+from cext.flow.shard_state cimport SCAN_UNITS
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.store.consume_queue cimport UNIT_BYTES, QueueEntry, unit_check, unit_load
 from cext.store.outside_address cimport is_outside_address
@@ -107,7 +107,7 @@ cdef bint judge(ShardState s, const uint8_t* at, const QueueEntry* entry, Found*
     """Runs the filter over the record, which must be the queue entry's; False: it is damaged."""
     cdef RecordView view
     cdef int status = record_parse(at, entry.size, entry.physical_offset, False, &view)
-    s.look_left -= RECORD_COST
+    s.scan_cost_left -= RECORD_COST
     if status != OK or not is_of_queue(&view, job, offset):
         return note_damage(found, entry, offset, status)
     passes[0] = record_passes(s, job, &view)
@@ -183,7 +183,7 @@ cdef inline int32_t next_candidate(ShardState s, const PullJob* job, int32_t i, 
     cdef int64_t code = job.tags.codes[0]
     cdef bint passes
     while i < count:
-        unit_load(s.look_units + i * UNIT_BYTES, entry)
+        unit_load(s.scan_units + i * UNIT_BYTES, entry)
         if unit_check(entry, s.queues.log_end) != OK:
             s.queues.counts.corrupt_reads += 1
             return -1 - i
@@ -195,11 +195,11 @@ cdef inline int32_t next_candidate(ShardState s, const PullJob* job, int32_t i, 
     return i
 
 
-cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept nogil:
+cdef int scan_entries(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept nogil:
     cdef bint filtered = is_filtered(job)
     cdef int32_t limit = limit_of(s, job)
     cdef int64_t offset = job.offset
-    cdef int64_t left = LOOKS_MAX - job.looked
+    cdef int64_t left = SCAN_ENTRIES_MAX - job.scanned
     cdef int32_t at_once = FIRST_ENTRIES
     cdef int32_t wanted, i, candidate, seen
     cdef bint damaged
@@ -214,16 +214,16 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
     found.unfinished = False
     found.next_offset = offset
     while found.count < limit and offset < queue.max_offset and left > 0:
-        if filtered and s.look_left <= 0:
+        if filtered and s.scan_cost_left <= 0:
             found.unfinished = True
             return OK
         wanted = at_once
-        at_once = min(2 * at_once, <int32_t> LOOK_UNITS)
+        at_once = min(2 * at_once, <int32_t> SCAN_UNITS)
         if not filtered:
             wanted = limit - found.count if limit - found.count < PLAIN_ENTRIES else PLAIN_ENTRIES
         if wanted > left:
             wanted = <int32_t> left
-        count = s.queues.read_units(queue, offset, wanted, s.look_units)
+        count = s.queues.read_units(queue, offset, wanted, s.scan_units)
         if count == ABSENT and found.count > 0:
             return OK               # give what is there; the rest comes with the next pull
         if count < 0:
@@ -231,15 +231,15 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
         if count == 0:
             return OK
         i = 0
-        while i < count and found.count < limit and (s.look_left > 0 or not filtered):
+        while i < count and found.count < limit and (s.scan_cost_left > 0 or not filtered):
             candidate = next_candidate(s, job, i, count, &entry)
             damaged = candidate < 0
             if damaged:
                 candidate = -1 - candidate
             seen = candidate - i + (candidate < count and not damaged)
-            job.looked += seen
+            job.scanned += seen
             if filtered:
-                s.look_left -= seen
+                s.scan_cost_left -= seen
                 s.counters.entries_skipped += candidate - i
             found.next_offset = offset + candidate
             if damaged:
@@ -250,11 +250,11 @@ cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept n
                 break
             following.size = 0
             if candidate + 1 < count:
-                unit_load(s.look_units + (candidate + 1) * UNIT_BYTES, &following)
+                unit_load(s.scan_units + (candidate + 1) * UNIT_BYTES, &following)
             if not take(s, job, &entry, &following, offset + candidate, found):
                 return OK
             i = candidate + 1
             found.next_offset = offset + i
         offset += i
-        left = LOOKS_MAX - job.looked
+        left = SCAN_ENTRIES_MAX - job.scanned
     return OK

@@ -3,10 +3,10 @@
     tags      by the code in the queue entry; the record is not touched
     SQL92     the record's properties are read where they lie and the program is run over them
 
-What filters cost is bounded twice. A pull that has looked at LOOKS_MAX entries without filling its
-reply is answered with what it has and goes on with the client's next request. And all pulls of a
-turn together may spend LOOK_TURN (an entry 1, a record 16): whoever comes later goes on in the
-next turn, so that a filter that skips millions never stands in the way of sends.
+What filters cost is bounded twice. A pull that has looked at SCAN_ENTRIES_MAX entries without
+filling its reply is answered with what it has and goes on with the client's next request. And all
+pulls of a turn together may spend SCAN_COST_OF_TURN (an entry 1, a record 16): whoever comes later
+goes on in the next turn, so that a filter that skips millions never stands in the way of sends.
 
 An entry whose tag code is below the range of codes comes from a store that Apache RocketMQ wrote
 with enableConsumeQueueExt: it points into another file. Its tag is read from the record instead.
@@ -22,8 +22,8 @@ from cext.store.record cimport RecordView
 
 cdef enum:
     FOUND_MAX = 1024                # records of one reply, whatever is configured
-    LOOKS_MAX = 16384               # entries looked at per pull
-    LOOK_TURN = 32768               # what all filters of a turn may cost
+    SCAN_ENTRIES_MAX = 16384        # entries looked at per pull
+    SCAN_COST_OF_TURN = 32768       # what all filters of a turn may cost
     RECORD_COST = 16                # of a record's properties; a queue entry's is 1
 
 cdef struct Found:                  # what one look into a queue brought
@@ -43,7 +43,7 @@ cdef inline bint is_filtered(const PullJob* job) noexcept nogil:
     return not job.tags.all or job.sql != NULL
 
 # Collects records for one reply; OK, ABSENT (queue entries not in memory) or a failure.
-cdef int look(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept nogil
+cdef int scan_entries(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept nogil
 # Whether the message passes, by its own tag and properties.
 cdef bint record_passes(ShardState s, PullJob* job, const RecordView* view) noexcept nogil
 # Whether a record that was just written passes; offset and size of its record in the log.

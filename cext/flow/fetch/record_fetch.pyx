@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK
-from cext.flow.log.fetch_state cimport FETCH_PATH_BYTES
+from cext.flow.fetch.fetch_state cimport FETCH_PATH_BYTES
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.store.consume_queue cimport UNIT_BYTES
 from cext.store.disk_reader cimport READ_FILE, READ_LOG

@@ -10,7 +10,7 @@ are fetched, found one after the other, then the next 64.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from cext.flow.log.fetch_state cimport RecordFetch
+from cext.flow.fetch.fetch_state cimport RecordFetch
 from cext.flow.shard_state cimport ShardState
 from cext.store.consume_queue cimport Queue
 

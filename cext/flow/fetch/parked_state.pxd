@@ -1,26 +1,27 @@
-"""Requests that wait for a record from the disk (asked.pxd), and the record that one is given."""
+"""Requests that wait for a record from the disk (parked_requests.pxd), and the record that one is
+given."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from cext.store.disk_reader cimport ReadJob
 
 cdef enum:
-    ASKED_MAX = 128
-    ASKED_RECORD_BYTES = 8192       # of a record, without more memory for it
-    ASKED_BYTES = 33554432          # of frames and large records in all
+    PARKED_MAX = 128
+    PARKED_RECORD_BYTES = 8192      # of a record, without more memory for it
+    PARKED_BYTES = 33554432         # of frames and large records in all
 
-cdef struct AskedFrame:
+cdef struct ParkedRequest:
     ReadJob read
     uint64_t connection_id
     bint resubmitted                # control has helped with it already
     uint8_t* large                  # owned: for a record that `data` has no room for, or NULL
     uint64_t held_bytes             # of the frame, and of `large`
     uint64_t frame_bytes
-    uint8_t data[0]                 # ASKED_RECORD_BYTES for the record, then the whole frame
+    uint8_t data[0]                 # PARKED_RECORD_BYTES for the record, then the whole frame
 
-cdef struct Asked:
-    AskedFrame* frames[ASKED_MAX]   # owned; the first `count` are under way
+cdef struct ParkedRequests:
+    ParkedRequest* frames[PARKED_MAX]   # owned; the first `count` are under way
     int32_t count
-    AskedFrame* read[ASKED_MAX]     # of these, whose record has been read, oldest first
+    ParkedRequest* read[PARKED_MAX]     # of these, whose record has been read, oldest first
     int32_t read_count
     uint64_t held_bytes             # of all of them
     uint64_t records                # ever asked for

@@ -8,12 +8,12 @@ from cext.store.record cimport RECORD_BYTES_MIN, record_parse
 
 cdef int view_given(ShardState s, int64_t offset, RecordView* view) noexcept nogil:
     """The record that has been read for the request, if it is this one."""
-    if s.asked.given != offset:
-        s.asked.wanted = offset
+    if s.parked.given != offset:
+        s.parked.wanted = offset
         return ABSENT
-    if s.asked.given_status != OK:
-        return s.asked.given_status
-    return record_parse(s.asked.bytes, s.asked.byte_count, offset, False, view)
+    if s.parked.given_status != OK:
+        return s.parked.given_status
+    return record_parse(s.parked.bytes, s.parked.byte_count, offset, False, view)
 
 
 cdef int view_record(ShardState s, int64_t offset, RecordView* view) noexcept nogil:

@@ -8,7 +8,7 @@ old messages do, and nobody else waits. A record that is not to be had is told t
 damaged. The client may be gone meanwhile; the end of a transaction counts all the same, unless the
 transaction was given up before: then control would have to help.
 
-At most ASKED_MAX are under way, half of them of one client, with ASKED_BYTES; who comes then is
+At most PARKED_MAX are under way, half of them of one client, with PARKED_BYTES; who comes then is
 refused, or postponed if nobody would hear of it. They are malloc'd, with room for a record of
 ordinary size, and once more for a larger one: it is the disk that they wait for.
 
@@ -16,18 +16,18 @@ Example: 36 with offset 4096, which is on the disk: 100 us later the copy is sto
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
-from cext.flow.log.asked_state cimport Asked, AskedFrame
+from cext.flow.fetch.parked_state cimport ParkedRequests, ParkedRequest
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.store.disk_reader cimport ReadJob
 from cext.wire.frame cimport Frame
 
 # Keeps a frame whose handler has just said NEED_RECORD. False: not now.
-cdef bint ask_record(ShardState s, Connection* c, const Frame* f, bint resubmitted) noexcept nogil
+cdef bint park_request(ShardState s, Connection* c, const Frame* f, bint resubmitted) noexcept nogil
 # A disk reader is done with the job of one.
-cdef void asked_read(ShardState s, ReadJob* job) noexcept nogil
-# One whose record has been read: it is given to the handlers until asked_end(). NULL: none.
-cdef AskedFrame* asked_begin(ShardState s) noexcept nogil
-cdef void asked_end(ShardState s, AskedFrame* frame) noexcept nogil
+cdef void parked_read(ShardState s, ReadJob* job) noexcept nogil
+# One whose record has been read: it is given to the handlers until parked_end(). NULL: none.
+cdef ParkedRequest* parked_begin(ShardState s) noexcept nogil
+cdef void parked_end(ShardState s, ParkedRequest* frame) noexcept nogil
 # After the disk readers have stopped.
-cdef void asked_free(Asked* x) noexcept nogil
+cdef void parked_free(ParkedRequests* x) noexcept nogil
