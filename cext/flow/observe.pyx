@@ -7,19 +7,19 @@ from cext.base.atomics cimport load_acquire_i64
 from cext.base.latency cimport LATENCY_BUCKETS, Latency
 from cext.base.status cimport OK, POOL_EMPTY
 from cext.base.steps cimport STEPS_MAX
-from cext.flow.delay.timer_open cimport timer_counters
-from cext.flow.tables.topic_table cimport TOPIC_NUMBERS, Topic, TopicNumbers
-from cext.memory.arena cimport Arena
-from cext.memory.buffer_pool cimport BufferPool
-from cext.memory.name_map cimport NameEntry, name_map_next
-from cext.net.connection cimport (
+from cext.flow.client_state cimport (
     UNREAD_AWAY,
     UNREAD_CONTROL,
     UNREAD_POSTPONED,
     UNREAD_ROOM,
     UNREAD_SHARE,
-    UNREAD_UNSENT,
 )
+from cext.flow.delay.timer_open cimport timer_counters
+from cext.flow.tables.topic_table cimport TOPIC_NUMBERS, Topic, TopicNumbers
+from cext.memory.arena cimport Arena
+from cext.memory.buffer_pool cimport BufferPool
+from cext.memory.name_map cimport NameEntry, name_map_next
+from cext.net.connection cimport UNREAD_UNSENT
 from cext.store.consume_queue cimport Queue
 from cext.store.segment_map cimport segment_map_pages_lost
 

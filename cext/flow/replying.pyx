@@ -3,10 +3,11 @@ from libc.stdio cimport snprintf
 from libc.string cimport strlen
 
 from cext.base.clock cimport monotonic_us
+from cext.flow.client_state cimport UNREAD_SHARE, ClientState, client_state
 from cext.flow.control.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
 from cext.flow.control.rpc_times cimport rpc_record
 from cext.memory.spsc_ring cimport spsc_is_empty
-from cext.net.connection cimport SLOW_RECEIVE_BYTES, UNREAD_SHARE
+from cext.net.connection cimport SLOW_RECEIVE_BYTES
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
 from cext.wire.text cimport Text, text_of
 
@@ -75,29 +76,32 @@ cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept n
     Long before it is not read until the control thread has caught up, which ends a round: what one
     receive brings besides, were it all frames of the smallest size, still fits, unless others have
     filled the link."""
+    cdef ClientState* client = client_state(c)
     cdef bint too_much
     if spsc_is_empty(&s.link.to_control):
         s.link.round += 1
-    if c.handed_round != s.link.round:
-        c.handed_round = s.link.round
-        c.handed = 0
-        c.handed_bytes = 0
-    c.handed += 1
-    c.handed_bytes += bytes
-    too_much = c.handed > 1 and (c.handed > s.link.messages_max // 4
-                                 or c.handed_bytes > s.link.bytes_max // 4)
-    if c.handed > s.link.messages_max // 256 or c.handed_bytes > s.link.bytes_max // 8:
+    if client.handed_round != s.link.round:
+        client.handed_round = s.link.round
+        client.handed = 0
+        client.handed_bytes = 0
+    client.handed += 1
+    client.handed_bytes += bytes
+    too_much = client.handed > 1 and (client.handed > s.link.messages_max // 4
+                                      or client.handed_bytes > s.link.bytes_max // 4)
+    if (client.handed > s.link.messages_max // 256
+            or client.handed_bytes > s.link.bytes_max // 8):
         s.net.stop_reading(c, UNREAD_SHARE)
     return too_much
 
 
 cdef bint introduce(ShardState s, Connection* c) noexcept nogil:
+    cdef ClientState* client = client_state(c)
     cdef char peer[96]
     cdef int32_t length
-    if not c.introduced:
+    if not client.introduced:
         length = address_text(c, peer, sizeof(peer))
-        c.introduced = link_tell(&s.link, OPENED_CONNECTION, c.id, <uint8_t*> peer, length)
-    return c.introduced
+        client.introduced = link_tell(&s.link, OPENED_CONNECTION, c.id, <uint8_t*> peer, length)
+    return client.introduced
 
 
 cdef int hand_to_control(ShardState s, Connection* c, const Header* h,

@@ -5,8 +5,12 @@ from libc.stdio cimport snprintf
 from libc.string cimport memset
 
 from cext.base.atomics cimport load_acquire_i32
+from cext.base.check cimport check
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
+from cext.flow.client_state cimport (
+    UNREAD_CONTROL, UNREAD_ROOM, UNREAD_SHARE, ClientState, client_state,
+)
 from cext.flow.log.acknowledge cimport expire, settle
 from cext.flow.fetch.parked_requests cimport park_request, parked_begin, parked_end
 from cext.flow.fetch.parked_state cimport PARKED_RECORD_BYTES, ParkedRequest
@@ -70,13 +74,7 @@ from cext.flow.delay.timer_turn cimport timer_deliver, timer_wait, timer_written
 from cext.flow.send.transaction cimport end_transaction, write_ops
 from cext.flow.trouble cimport tell_troubles
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
-from cext.net.connection cimport (
-    ON_HEAP,
-    UNREAD_CONTROL,
-    UNREAD_ROOM,
-    UNREAD_SHARE,
-    Connection,
-)
+from cext.net.connection cimport ON_HEAP, OWNER_BLOCK_WORDS, Connection
 from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
@@ -253,21 +251,23 @@ cdef int refuse_frame(ShardState s, Connection* c, const uint8_t* bytes, uint64_
 cdef void connection_closed(ShardState s, Connection* c) noexcept nogil:
     forget_connection(s, c)
     push_forget(s, c)
-    if c.introduced:
+    if client_state(c).introduced:
         link_tell(&s.link, CLOSED_CONNECTION, c.id, NULL, 0)
 
 
 cdef void output_drained(ShardState s, Connection* c) noexcept nogil:
     resume_deferred(s, c)
-    if c.tells_drained:
-        c.tells_drained = not link_tell(&s.link, DRAINED, c.id, NULL, 0)
-        if c.tells_drained:
+    if c.notify_drained:
+        c.notify_drained = not link_tell(&s.link, DRAINED, c.id, NULL, 0)
+        if c.notify_drained:
             s.net.mark_dirty(c)         # no memory: told in the next turn
 
 
 cdef void connect_callbacks(ShardState s) noexcept nogil:
     # The owner is passed through the network half as a pointer; each callback's first argument is
     # that same object, so the casts change the type of a pointer and nothing else.
+    check(sizeof(ClientState) <= 8 * OWNER_BLOCK_WORDS, b"a client's state fits its connection",
+          sizeof(ClientState), 8 * OWNER_BLOCK_WORDS)
     s.net.set_callbacks(<void*> s, <OnBytes> take_bytes, <OnRefused> refuse_frame,
                         <OnClosed> connection_closed, <OnDrained> output_drained)
 
@@ -351,7 +351,7 @@ cdef void run_control(ShardState s) noexcept nogil:
             elif c != NULL and message.kind == RELEASE:
                 s.net.go_on_reading(c, UNREAD_CONTROL)
             elif c != NULL and message.kind == TELL_DRAINED:
-                c.tells_drained = 1
+                c.notify_drained = 1
                 s.net.mark_dirty(c)
             elif c != NULL and message.kind == CLOSE:
                 c.closing = True

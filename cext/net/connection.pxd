@@ -14,7 +14,11 @@ does not take by then is copied). While anything is unsent the connection is not
 that does not read its replies stops being served.
 
 Reading. A connection may be left unread for several reasons at once, one bit each; it is read again
-when the last of them is gone. What it sends meanwhile waits in its socket.
+when the last of them is gone. What it sends meanwhile waits in its socket. One of the bits is
+this folder's, the others are allotted by the owner of the reactor.
+
+Owner's block. Some bytes of each slot belong to whoever serves the connections (cext/flow keeps
+its ClientState there). They are zero when a connection comes and are not looked at here.
 
 All of this belongs to the reactor thread.
 """
@@ -27,6 +31,10 @@ cdef enum:
     FIRST_RECEIVE_BYTES = 32768     # from one that is new
     SLOW_RECEIVE_BYTES = 16384      # from one whose last bytes had requests for the control thread
     PIECES_PER_WRITE = 128          # iovecs of one writev
+    OWNER_BLOCK_WORDS = 8           # of 8 bytes, in each connection
+    UNREAD_REASONS = 8              # bits of Connection.unread
+    UNREAD_UNSENT = 1               # its socket did not take all output; EPOLLOUT is armed
+    UNREAD_OWNERS = 2               # this bit and all above it are the owner's
 
 cdef enum PieceKind:
     BORROWED = 0                    # store memory, valid until the end of the turn
@@ -34,15 +42,6 @@ cdef enum PieceKind:
     IN_JUMBO = 2                    # the piece owns the whole jumbo buffer
     ON_HEAP = 3                     # malloc'd by the control thread's side
     IN_JUMBO_HEAD = 4               # as IN_JUMBO, and beyond its keep_bytes nothing was touched
-
-cdef enum Unread:                   # bits of Connection.unread
-    UNREAD_UNSENT = 1               # its socket did not take all output; EPOLLOUT is armed
-    UNREAD_SHARE = 2                # it has more than its share of what waits for control
-    UNREAD_AWAY = 4                 # control has a send of it, whose order is kept
-    UNREAD_POSTPONED = 8            # one-way requests of it could not be done yet
-    UNREAD_ROOM = 16                # it sends, and the log's next segment is on its way
-    UNREAD_CONTROL = 32             # control has enough of its requests, or answers it has not read
-    UNREAD_REASONS = 6
 
 cdef struct ReplyBuffer:            # lies at the start of a pool buffer; data follows
     uint32_t used                   # bytes of data written
@@ -79,21 +78,14 @@ cdef struct Connection:
     Connection* stalled_behind
     uint8_t stalled                 # it is in that list
     uint8_t dirty
-    uint8_t unread                  # Unread: why it is not read; 0: it is
-    uint8_t introduced              # the control thread knows this connection
-    uint8_t tells_drained           # control waits for the end of its output
+    uint8_t unread                  # UNREAD_UNSENT and the owner's bits: why it is not read
+    uint8_t notify_drained          # on_drained at the end of its output, whatever held it
     uint8_t closing                 # close at the end of the turn, after what is queued is sent
     # who
     uint8_t address[20]             # as a record's bornHost: ip (4 or 16 bytes) + port (4 bytes)
     uint32_t address_bytes          # 8 or 20
     int64_t active_ms               # when bytes last came or went (monotonic)
     int64_t opened_ms               # monotonic
-    # flow's own
-    uint64_t handed_round           # round of the control link in which `handed` was counted
-    uint32_t handed                 # requests given to the control thread in that round
-    uint64_t handed_bytes           # and their bytes
-    uint32_t sends_away             # sends that control has and has not given back or answered
-    int64_t away_ms                 # when the newest of them went (monotonic)
-    uint32_t postponed              # one-way requests of it that are tried again
-    void* held_first                # pulls waiting on behalf of this connection
-    uint64_t frames_in
+    uint64_t frames_in              # whole frames, counted by the owner; 0: it asked for nothing
+    Connection* next_closed         # list of those that closed in this turn
+    uint64_t owner_block[OWNER_BLOCK_WORDS]     # cast by the owner; not looked at here

@@ -29,7 +29,7 @@ ctypedef int64_t (*OnBytes)(void* owner, Connection* c, const uint8_t* bytes, ui
 ctypedef int (*OnRefused)(void* owner, Connection* c, const uint8_t* bytes, uint64_t available,
                           uint64_t needed) noexcept nogil
 ctypedef void (*OnClosed)(void* owner, Connection* c) noexcept nogil
-# All output has been sent of one that was not read for it, or of which control wants to know.
+# All output has been sent of one that was not read for it, or that has notify_drained.
 ctypedef void (*OnDrained)(void* owner, Connection* c) noexcept nogil
 
 cdef struct NetCounters:

@@ -26,7 +26,6 @@ from cext.net.connection cimport (
     REPLY_BYTES,
     SCRATCH_BYTES,
     SMALL_BYTES,
-    UNREAD_CONTROL,
     UNREAD_REASONS,
     UNREAD_UNSENT,
     ReplyBuffer,
@@ -611,7 +610,7 @@ cdef class Reactor:
             c.open_buffer = NULL
         if c.closing:
             self.close_connection(c)
-        elif c.unread & (UNREAD_UNSENT | UNREAD_CONTROL):
+        elif c.unread & UNREAD_UNSENT or c.notify_drained:
             stalled_leave(&self.stalled, c)
             self.go_on_reading(c, UNREAD_UNSENT)
             self.on_drained(self.owner, c)
@@ -757,7 +756,7 @@ cdef class Reactor:
         c.unread = 0
         self.counters.closed += 1
         # A dirty connection is still on that list: free_closed() leaves its slot until it is not.
-        c.held_first = self.closed_first
+        c.next_closed = self.closed_first
         self.closed_first = c
 
     cdef bint displace(self) noexcept nogil:
@@ -779,9 +778,9 @@ cdef class Reactor:
         cdef Connection* following
         self.closed_first = NULL
         while c != NULL:
-            following = <Connection*> c.held_first
+            following = c.next_closed
             if c.dirty:                     # it was given output while it closed
-                c.held_first = self.closed_first
+                c.next_closed = self.closed_first
                 self.closed_first = c
             else:
                 self.drop_output(c)         # of requests that were done with after it closed

@@ -5,6 +5,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport MALFORMED, OK
+from cext.flow.client_state cimport UNREAD_ROOM
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.delay.recall_handle cimport RecallHandle, read_recall_handle
 from cext.flow.log.ack_queue cimport ANSWER_RECALL, UNIQ_KEY_MAX, AckReply, PendingAck
@@ -22,7 +23,6 @@ from cext.flow.send.redirect cimport append_redirected
 from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
-from cext.net.connection cimport UNREAD_ROOM
 from cext.store.consume_queue cimport Queue
 from cext.wire.properties cimport PROPERTIES_BYTES_MAX, append_number, append_property
 from cext.wire.recall_request cimport RecallRequest, read_recall_request

@@ -1,8 +1,9 @@
 """Long polling. See held_pulls.pxd."""
 from libc.stdint cimport int32_t, int64_t
 
-from cext.flow.pull.queue_entry_scan cimport news_passes
+from cext.flow.client_state cimport client_state
 from cext.flow.pull.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY, NO_POP, NOTIFY
+from cext.flow.pull.queue_entry_scan cimport news_passes
 from cext.flow.shard_state cimport TIMER_SLOTS, TIMER_TICK_MS
 from cext.flow.tables.sql_filter cimport sql_filter_drop
 from cext.memory.buffer_pool cimport buffer_pool_release
@@ -11,7 +12,7 @@ from cext.memory.chain cimport ChainEntry, chain_join, chain_leave
 
 cdef inline ChainEntry** peers(const PullJob* job) noexcept nogil:
     """The list of the job's connection."""
-    return <ChainEntry**> &job.connection.held_first
+    return <ChainEntry**> &client_state(job.connection).held_first
 
 
 cdef inline ChainEntry** line_of(const PullJob* job) noexcept nogil:
@@ -190,7 +191,7 @@ cdef void wake_expired(ShardState s) noexcept nogil:
 
 
 cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil:
-    cdef ChainEntry* entry = <ChainEntry*> c.held_first
+    cdef ChainEntry* entry = <ChainEntry*> client_state(c).held_first
     cdef PullJob* job
     while entry != NULL:
         job = <PullJob*> entry.owner
@@ -201,7 +202,7 @@ cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil:
 
 cdef void forget_connection(ShardState s, Connection* c) noexcept nogil:
     """The client is gone: what it waits for goes too. Jobs with a disk reader notice by the id."""
-    cdef ChainEntry* entry = <ChainEntry*> c.held_first
+    cdef ChainEntry* entry = <ChainEntry*> client_state(c).held_first
     cdef PullJob* job
     while entry != NULL:
         job = <PullJob*> entry.owner

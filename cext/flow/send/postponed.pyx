@@ -2,7 +2,7 @@
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from cext.net.connection cimport UNREAD_POSTPONED
+from cext.flow.client_state cimport UNREAD_POSTPONED, client_state
 
 
 cdef void put_last(Postponed* p, PostponedFrame* frame) noexcept nogil:
@@ -34,7 +34,7 @@ cdef void postpone(Postponed* p, Reactor net, Connection* c, const Frame* f,
     put_last(p, frame)
     p.count += 1
     if c.id != 0:
-        c.postponed += 1
+        client_state(c).postponed += 1
         net.stop_reading(c, UNREAD_POSTPONED)
 
 
@@ -62,9 +62,9 @@ cdef bint postponed_tried(Postponed* p, Reactor net) noexcept nogil:
         p.dropped += 1
         p.keep_ms = net.now_ms + GIVEN_UP_MS
     c = net.find(frame.connection_id)
-    if c != NULL and c.postponed > 0:
-        c.postponed -= 1
-        if c.postponed == 0:
+    if c != NULL and client_state(c).postponed > 0:
+        client_state(c).postponed -= 1
+        if client_state(c).postponed == 0:
             net.go_on_reading(c, UNREAD_POSTPONED)
     free(frame)
     return p.refused

@@ -5,6 +5,7 @@ from libc.string cimport memcpy, memset
 
 from cext.base.check cimport check
 from cext.base.status cimport IO_ERROR, MALFORMED, NO_SPACE, NOT_READY, OK, POISONED, TOO_LARGE
+from cext.flow.client_state cimport UNREAD_ROOM
 from cext.flow.log.ack_queue cimport (
     ANSWER_SEND,
     UNIQ_KEY_MAX,
@@ -53,7 +54,6 @@ from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
 from cext.flow.trouble cimport poison_remark, tell_troubles
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
-from cext.net.connection cimport UNREAD_ROOM
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RECORD_FIXED_BYTES_MAX
 from cext.wire.batch cimport BatchMessage, batch_next

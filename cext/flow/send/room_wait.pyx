@@ -1,5 +1,5 @@
 """Sends that wait for the log's next segment. See room_wait.pxd."""
-from cext.net.connection cimport UNREAD_ROOM
+from cext.flow.client_state cimport UNREAD_ROOM
 
 
 cdef void room_turn(ShardState s) noexcept nogil:
