@@ -30,7 +30,7 @@ from rmq.format import remoting
 from rmq.load.cpu import CpuMeter, resident_bytes, tick_seconds
 from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.run import measure, open_producer
-from shards.client import BusClient
+from shards.command_client import BusClient
 from shards.messages import AllStats, AllStatsReply, ShardStatus, Status, StatusReply
 
 SPREAD, NARROW = (32, 16), (2, 64)  # connections, window

@@ -250,7 +250,7 @@ BROKER: tuple[Setting, ...] = (
     _int("accessMessageInMemoryMaxRatio", 40, 1, 100, run_time=True),
     _int("maxMsgsNumBatch", 64, 1, 1024),
     _int("defaultQueryMaxNum", 32, 1, 1024),
-    # --- watching it (rmq/broker/status.py, rmq/logs.py)
+    # --- watching it (rmq/broker/status/http_server.py, rmq/logs.py)
     _choice(
         "metricsExporterType",
         "DISABLE",

@@ -1,8 +1,8 @@
 """Several shards on one machine: processes, their places, and the bus that makes them one broker.
 
 supervisor          starts, watches, restarts, drains and stops the shard processes
-placement, pinning  which core, node, port and store each shard has, and keeping it there
-bus                 ZeroMQ between them: messages.py (what is said), hub.py (supervisor's end),
-                    link.py (a shard's end), client.py (a command's end)
+placement           which core, node, port and store each shard has; rmq/system keeps it there
+bus                 ZeroMQ between them: messages.py (what is said), bus_router.py (the
+                    supervisor's end), bus_client.py (a shard's), command_client.py (a command's)
 registry            the versioned table behind it: whatever is lost or comes twice, heals
 """

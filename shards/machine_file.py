@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rmq.broker.json_file import JsonFile
+from rmq.base.json_file import JsonFile
 from rmq.errors import ConfigError
 from shards.placement import SHARDS_MAX, shard_store
 

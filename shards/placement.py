@@ -26,7 +26,7 @@ from pathlib import Path
 
 from rmq.config import Settings
 from rmq.errors import ConfigError
-from shards.topology import Core, Machine
+from rmq.system.topology import Core, Machine
 
 LARGE_CORES = 5  # from here on a core is left to the system
 PORT_STEP = 10

@@ -34,7 +34,7 @@ from pathlib import Path
 
 import msgspec
 
-from shards import pinning
+from rmq.system import affinity
 from shards.bus_files import BusDirectory
 from shards.messages import ShardStatus
 from shards.placement import Place
@@ -98,7 +98,7 @@ class Shard:
         directory.remove(f"shard-{index}.why")
         root = str(directory.path.parent)
         command = [sys.executable, "-m", "shards.shard_process", root, str(index), self.place.name]
-        with pinning.children_on(place.cpus):
+        with affinity.children_on(place.cpus):
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, start_new_session=True, env=_environment()
             )

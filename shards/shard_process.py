@@ -3,7 +3,7 @@
 What it is to be stands in STORE/bus/shard-INDEX.json, written by the supervisor (start_file.py):
 its settings, the secret of the bus, and where it runs (placement.py).
 
-Start: memory policy, store lock, recovery, threads, all of it on the shard's own core (pinning.py);
+Start: memory policy, store lock, recovery, threads, all of it on the shard's own core (rmq/system);
 then the bus, and with what the other shards know the name servers. A start that fails leaves its
 reason in STORE/bus/shard-INDEX.why and ends with REFUSED or FAILED; the supervisor shows it.
 
@@ -25,12 +25,11 @@ import msgspec
 from rmq import logs
 from rmq.broker.broker import Broker
 from rmq.broker.shard import make_core
-from rmq.broker.store_report import tell_damage
-from rmq.cli.store_lock import StoreLock
+from rmq.broker.store.damage_report import tell_damage
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError
-from rmq.system import descriptors
-from shards import pinning
+from rmq.node.store_lock import StoreLock
+from rmq.system import affinity, descriptors
 from shards.bus_files import BusDirectory
 from shards.siblings import BusSiblings
 from shards.start_file import FAILED, REFUSED, StartFile
@@ -66,7 +65,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, _on_signal, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _warn(pinning.prefer_node(start.node))
+    _warn(affinity.prefer_node(start.node))
     lock = StoreLock(Path(settings.storePathRootDir))
     core = make_core(settings, start.node)
     try:
@@ -84,7 +83,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
         broker.join(siblings)
         await broker.start()
         siblings.serving()
-        _warn(pinning.spread(start.node_cpus, REACTOR))
+        _warn(affinity.spread(start.node_cpus, REACTOR))
         await stop.wait()
         log.info("stopping")
         await broker.stop()
@@ -96,7 +95,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
 async def _pin(cpus: list[int]) -> None:
     """The thread names itself when it first runs, which may take a moment."""
     for _ in range(50):
-        failure = pinning.pin_thread(REACTOR, cpus)
+        failure = affinity.pin_thread(REACTOR, cpus)
         if not failure:
             return
         await asyncio.sleep(0.01)

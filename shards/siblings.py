@@ -41,20 +41,20 @@ from typing import Any
 
 import msgspec
 
+from rmq.base.deadline import within
 from rmq.broker import siblings as seam
 from rmq.broker.broker import Broker
-from rmq.broker.deadline import within
-from rmq.broker.groups import GroupConfig, GroupTable
+from rmq.broker.dispatch.request import Refusal
 from rmq.broker.names import PRESET_GROUPS
-from rmq.broker.request import Refusal
-from rmq.broker.topic_config import TopicConfig
-from rmq.broker.topics import TopicTable
+from rmq.broker.tables.groups import GroupConfig, GroupTable
+from rmq.broker.tables.topic_config import TopicConfig
+from rmq.broker.tables.topics import TopicTable
 from rmq.codes import RequestCode as Code
 from rmq.config import format_value
 from rmq.errors import ConfigError, ProtocolError
 from rmq.format.remoting import Command, decode, encode
+from shards.bus_client import Link
 from shards.bus_files import BusDirectory
-from shards.link import Link
 from shards.messages import (
     GROUP,
     MEMBERS,
@@ -79,7 +79,7 @@ from shards.messages import (
     UnconsumedReply,
     expect,
 )
-from shards.unconsumed import unconsumed
+from shards.unconsumed_messages import unconsumed
 
 log = logging.getLogger("rmq.siblings")
 

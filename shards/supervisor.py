@@ -35,15 +35,15 @@ from typing import Any
 import msgspec
 
 from rmq import __version__
-from rmq.broker.deadline import within
-from rmq.cli.store_lock import StoreLock
+from rmq.base.deadline import within
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError, StoreLockedError
+from rmq.node.store_lock import StoreLock
 from shards import shard as states
 from shards.bus_files import BusDirectory
+from shards.bus_router import Hub
 from shards.commands import answer
-from shards.first_tables import give_tables, has_tables
-from shards.hub import Hub
+from shards.initial_tables import give_tables, has_tables
 from shards.machine_file import MachineFile, MachineState
 from shards.messages import (
     BusError,

@@ -4,7 +4,7 @@
     region_lock(base, size)             pages stay in memory once touched; costs nothing before
 
 mbind is called as a system call: libnuma need not be installed. The whole process' policy is set by
-shards/pinning.py; this is for a range that must be elsewhere or must say so when it cannot.
+rmq/system/affinity.py; this is for a range that must be elsewhere or must say so when it cannot.
 
 Example: with `ulimit -l` at 8 MiB, locking a ring of 16 MiB gives IO_ERROR and ENOMEM in *error.
 """

@@ -22,37 +22,43 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rmq.broker import pop_journal
-from rmq.broker.cached_bodies import CachedBodies
-from rmq.broker.client_calls import ClientCalls
-from rmq.broker.connections import Connection, Connections
-from rmq.broker.consumers import ConsumerTable
+from rmq.broker.clients.broker_to_client import ClientCalls
+from rmq.broker.clients.connections import Connection, Connections
+from rmq.broker.clients.consumers import ConsumerTable
+from rmq.broker.clients.filter_processes import FunctionFilters
+from rmq.broker.clients.producers import ProducerTable
+from rmq.broker.clients.subscription_filters import compiled
 from rmq.broker.core_seam import Core
-from rmq.broker.data_version import DataVersion
-from rmq.broker.delays import DelayedMessages
-from rmq.broker.dispatcher import Dispatcher
-from rmq.broker.functions import FunctionFilters
-from rmq.broker.groups import GroupTable
-from rmq.broker.handlers import HANDLERS
-from rmq.broker.index_queries import IndexQueries
-from rmq.broker.locks import LockTable
-from rmq.broker.memory_report import tell_memory
-from rmq.broker.message_filters import compiled
-from rmq.broker.offsets import OffsetTable
-from rmq.broker.pop_orders import PopOrders
-from rmq.broker.producers import ProducerTable
-from rmq.broker.queue_reader import QueueReader, record_store_time
-from rmq.broker.registration import Registration
-from rmq.broker.request_modes import RequestModes
-from rmq.broker.retention import Retention
-from rmq.broker.routes import Routes
-from rmq.broker.samples import SAMPLE_S, TOPICS_MAX, Samples, group_counter, topic_counter
-from rmq.broker.sampling import Sampler
-from rmq.broker.sends import TopicCreations
+from rmq.broker.dispatch.body_cache import CachedBodies
+from rmq.broker.dispatch.dispatcher import Dispatcher
+from rmq.broker.registration.registration import Registration
+from rmq.broker.registration.routes import Routes
+from rmq.broker.requests.handlers import HANDLERS
+from rmq.broker.requests.sends import TopicCreations
 from rmq.broker.siblings import Siblings
-from rmq.broker.status import StatusServer
-from rmq.broker.topics import TopicTable
-from rmq.broker.transactions import Transactions
+from rmq.broker.status.counter_history import (
+    SAMPLE_S,
+    TOPICS_MAX,
+    Samples,
+    group_counter,
+    topic_counter,
+)
+from rmq.broker.status.http_server import StatusServer
+from rmq.broker.status.sampler import Sampler
+from rmq.broker.store.key_index import IndexQueries
+from rmq.broker.store.memory_report import tell_memory
+from rmq.broker.store.queue_reader import QueueReader, record_store_time
+from rmq.broker.tables.data_version import DataVersion
+from rmq.broker.tables.delay_levels import DelayedMessages
+from rmq.broker.tables.groups import GroupTable
+from rmq.broker.tables.locks import LockTable
+from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.pop_orders import PopOrders
+from rmq.broker.tables.request_modes import RequestModes
+from rmq.broker.tables.topics import TopicTable
+from rmq.broker.tasks import pop_recovery
+from rmq.broker.tasks.retention import Retention
+from rmq.broker.tasks.transaction_checks import Transactions
 from rmq.config import Settings
 
 log = logging.getLogger("rmq.broker")
@@ -154,7 +160,7 @@ class Broker:
         self.request_modes.load()
         self.locks.load()
         self.offsets.load()
-        pop_journal.recover(self)
+        pop_recovery.recover(self)
         if self.offsets.mark is None or self.offsets.mark > self.core.log_range()[1]:
             await self.offsets.save()  # from its mark on
         self.pop_orders.load()

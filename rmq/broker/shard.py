@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from cext.flow.shard_core import ShardCore
-from rmq.broker.deleted_topics import deleted_topics
-from rmq.broker.memory_limit import memory_bytes
-from rmq.broker.retry_policy import parse_levels
+from rmq.broker.tables.deleted_topics import deleted_topics
+from rmq.broker.tables.retry_policy import parse_levels
 from rmq.config import Settings
 from rmq.errors import ConfigError
+from rmq.system.memory_limit import memory_bytes
 
 log = logging.getLogger("rmq.broker.shard")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from rmq.format.remoting import Command
 
 if TYPE_CHECKING:
-    from rmq.broker.registration import Registration
+    from rmq.broker.registration.registration import Registration
 
 TOPIC, GROUP = "topic", "group"
 TOLD_WAIT_S = 0.5  # for name servers, so that a route asked for next is right

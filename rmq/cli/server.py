@@ -150,7 +150,7 @@ def namesrv(
     pairs: tuple[str, ...],
 ) -> None:
     """Run a name server."""
-    from rmq.cli.node import run_node
+    from rmq.node.process import run_node
 
     overrides = parse_pairs(pairs, "--set")
     if port is not None:
@@ -164,11 +164,11 @@ def _run(names: Any, settings: Any, shards: str | None) -> None:
     """One shard is this process; several get a supervisor, which then is this process."""
     store = Path(settings.storePathRootDir)
     if shards in (None, "1") and not (store / "config" / "shards.json").exists():
-        from rmq.cli.node import run_node
+        from rmq.node.process import run_node
 
         run_node(names, settings)
         return
-    from shards.node import run_shards
+    from shards.supervisor_process import run_shards
 
     run_shards(names, settings, shards)
 

@@ -21,7 +21,7 @@ import click
 from rmq.cli.options import json_option
 from rmq.cli.output import show_json, show_rows
 from rmq.errors import ConfigError, RmqError
-from shards.client import BusClient
+from shards.command_client import BusClient
 from shards.messages import (
     BusError,
     Done,

@@ -22,8 +22,8 @@ import click
 
 from rmq.cli.options import json_option
 from rmq.cli.output import show_json, show_rows
-from rmq.cli.store_lock import StoreLook
 from rmq.errors import ConfigError, StoreError, StoreLockedError
+from rmq.node.store_lock import StoreLook
 
 if TYPE_CHECKING:
     from rmq.config import Settings

@@ -16,9 +16,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from rmq.base import atomic_file
 from rmq.errors import ConfigError, ProtocolError
 from rmq.format import fastjson
-from rmq.namesrv import atomic_file
 
 ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
 

@@ -14,9 +14,9 @@ import logging
 from pathlib import Path
 
 from rmq import properties
+from rmq.base import atomic_file
 from rmq.config import Settings
 from rmq.errors import ConfigError
-from rmq.namesrv import atomic_file
 
 # Black whatever the black list says, as in Apache's name server.
 _ALWAYS_BLACK = frozenset(("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"))

@@ -1,8 +1,8 @@
 """Sample: everything one shard tells an operator at one moment, and its JSON form.
 
-A shard makes one (rmq/broker/sampling.py) for /metrics, for `rmq top` and `rmq broker status`, and
-for whoever adds the shards of a machine up. Counters grow from the start of the process on; rates
-are the difference of two samples by the difference of their `uptime_ms`.
+A shard makes one (rmq/broker/status/sampler.py) for /metrics, for `rmq top` and
+`rmq broker status`, and for whoever adds the shards of a machine up. Counters grow from the start
+of the process on; rates are the difference of two samples by the difference of their `uptime_ms`.
 
     {"broker":"broker-a","shard":0,"counters":{"messages_in":1200,..},
      "pools":{"reply":[16384,5120,0,17,0]},"latencies":{"append":[[0,3,..],1234]},..}

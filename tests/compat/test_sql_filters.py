@@ -21,7 +21,7 @@ from support.sql_model import FAILED, evaluate, stored
 from support.sql_table import TABLE
 
 from cext.wire.sql_program import Program
-from rmq.broker.message_filters import NO_CLASS_FILTERS
+from rmq.broker.clients.subscription_filters import NO_CLASS_FILTERS
 from rmq.filters.parser import TrailingText, parse
 from rmq.filters.program import compile_tree
 from rmq.filters.tokens import SqlError

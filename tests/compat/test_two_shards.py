@@ -20,7 +20,7 @@ from compat.runner import ScenarioRunner
 from compat.targets import Target
 from compat.test_java_client import NEW_TYPES, SENDS_AND_PULLS, THE_REST, TYPES
 
-from shards.client import BusClient
+from shards.command_client import BusClient
 from shards.messages import ShardStatus, Status, StatusReply
 
 CLIENT = "java-5.5.0-json"

@@ -17,7 +17,7 @@ from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.name_server import in_loop
 from support.waiting import until
 
-from rmq.broker.groups import GroupConfig
+from rmq.broker.tables.groups import GroupConfig
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 

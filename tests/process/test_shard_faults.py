@@ -24,7 +24,7 @@ from support.machine import Machine, is_shard, machine
 from support.waiting import TOLD_S, wait_until
 
 from rmq.format import fastjson
-from shards.client import BusClient
+from shards.command_client import BusClient
 from shards.messages import (
     BusError,
     Done,

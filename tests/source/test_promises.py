@@ -8,7 +8,7 @@ from support.promise_cases import CASES
 from support.promises import PAGE, WORDS, rows
 from support.source_tree import ROOT
 
-from rmq.broker.handlers import HANDLERS
+from rmq.broker.requests.handlers import HANDLERS
 from rmq.codes import RequestCode
 
 # Codes that the reactor answers: those its turn compares with, by their names in the source.

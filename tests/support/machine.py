@@ -23,7 +23,7 @@ from support.broker_process import PATIENT
 from support.waiting import wait_until
 
 from rmq.client.blocking.cluster import Cluster
-from shards.client import BusClient
+from shards.command_client import BusClient
 from shards.messages import M, Message, ShardStatus, Status, StatusReply
 from tools.ports import free_port
 

@@ -24,7 +24,7 @@ from support.broker_process import PATIENT
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import RmqError
-from shards.client import BusClient
+from shards.command_client import BusClient
 from shards.messages import ShardStatus, Status, StatusReply
 from tools.ports import free_port
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rmq.broker.json_file import JsonFile
-from rmq.cli.store_lock import StoreLock
-from rmq.durable_directory import make_directory
-from rmq.namesrv import atomic_file
+from rmq.base import atomic_file
+from rmq.base.durable_directory import make_directory
+from rmq.base.json_file import JsonFile
+from rmq.node.store_lock import StoreLock
 
 
 @pytest.fixture

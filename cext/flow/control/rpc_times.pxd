@@ -2,7 +2,7 @@
 
 One row of counts for each pair of request and response code, and for pulls that were held apart.
 Answers of one turn that took equally long are one addition. What the control thread answers is
-counted there (rmq/broker/request_times.py); one-way requests have no answer and are not timed.
+counted there (rmq/broker/dispatch/response_times.py); one-way requests have no answer, no time.
 
 Example: 200 sends of one turn, taken in and written within the millisecond -> row (310, 0, False),
 counts[0] += 200.

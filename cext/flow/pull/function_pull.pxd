@@ -1,4 +1,4 @@
-"""Pulls whose messages a function of the broker's owner has to see (rmq/broker/functions.py).
+"""Pulls with a message filter in Python (rmq/broker/clients/filter_processes.py), the owner's.
 
 The reactor does what it does for every pull: holds it, skips what the SQL92 part of the filter does
 not let pass, reads what is not in memory. Only the answer is left to the control thread, which gets

@@ -1,6 +1,6 @@
 """Check backs: producers are asked about half messages that nobody ended.
 
-Control decides when (rmq/broker/transactions.py) and says what the rules are; a call looks at some
+Control says when (rmq/broker/tasks/transaction_checks.py) and by what rules; a call looks at some
 half messages, and does for each that is open and old enough:
 
     its record, with TRANSACTION_CHECK_TIMES + 1, is stored anew at the end of the half queue

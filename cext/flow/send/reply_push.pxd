@@ -12,7 +12,7 @@ At most PUSHES_MAX are under way; one more is answered SYSTEM_BUSY. The opaque o
 slot and how often that was used: an answer that comes late, or from another client, is nobody's.
 
 Control says which connection a client has (call_put_client). What is not ordinary is control's work
-(rmq/broker/reply_messages.py): a client that is not connected here, a topic that is not known, a
+(rmq/broker/requests/replies.py): a client that is not connected here, a topic that is not known, a
 request to be refused.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t

@@ -1,6 +1,6 @@
 """Topics as the hot path knows them: a name, its permissions and its queues.
 
-The control thread decides what exists (rmq/broker/topics.py) and puts it here by a command that
+The control thread decides what exists (rmq/broker/tables/topics.py), puts it here by a command that
 the reactor runs between two turns. A Topic is never freed while the shard runs: a removed one is
 marked, so that a pull that still points to it can see that it is gone.
 """

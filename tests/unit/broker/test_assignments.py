@@ -7,8 +7,8 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq.broker.assignments import share, share_popping
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.requests.assignments import share, share_popping
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 

@@ -9,7 +9,7 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq.broker.attributes import GROUP, TOPIC, altered, changes_of_text
+from rmq.broker.tables.attributes import GROUP, TOPIC, altered, changes_of_text
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 

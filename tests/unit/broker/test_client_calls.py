@@ -8,10 +8,10 @@ import pytest
 from support.fake_core import FakeClient, control
 from support.name_server import in_loop
 
-from rmq.broker import client_call_handlers
 from rmq.broker.broker import Broker
-from rmq.broker.groups import GroupConfig
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.requests import consumer_diagnosis
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
@@ -60,7 +60,7 @@ async def test_only_the_asked_client_can_answer(tmp_path: Path) -> None:
 async def test_absent_old_silent_and_leaving_clients(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_call_handlers, "FORWARD_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(consumer_diagnosis, "FORWARD_TIMEOUT_S", 0.1)
     async with control(tmp_path) as broker:
         tool = broker.core.client()
         ask = {"consumerGroup": "g", "clientId": "c1"}
@@ -69,7 +69,7 @@ async def test_absent_old_silent_and_leaving_clients(
         assert (await tool.call(307, consumerGroup="g", clientId="old")).code == 1
         silent = await join(broker, "c1")
         assert (await tool.call(307, **ask)).code == 207
-        monkeypatch.setattr(client_call_handlers, "FORWARD_TIMEOUT_S", 10)
+        monkeypatch.setattr(consumer_diagnosis, "FORWARD_TIMEOUT_S", 10)
         opaque = tool.put(307, **ask)
         await broker.core.until(lambda: len(silent.requests(307)) == 2)
         silent.close()

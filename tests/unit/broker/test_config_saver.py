@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from support.name_server import in_loop
 
-from rmq.broker.config_saver import ConfigSaver
-from rmq.broker.json_file import JsonFile
+from rmq.base.json_file import JsonFile
+from rmq.broker.tables.config_saver import ConfigSaver
 from rmq.errors import StoreError
 
 

@@ -7,7 +7,7 @@ from support.fake_core import control
 from support.name_server import in_loop
 
 from rmq.broker.broker import Broker
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 

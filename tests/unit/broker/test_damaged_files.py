@@ -2,7 +2,7 @@
 
 The same for all: with one whole copy the start goes on with it and says so; without one it goes on
 where what is lost can be set right later, and refuses with advice where going on could not be taken
-back (the table in rmq/broker/json_file.py). What was damaged is kept under another name.
+back (the table in rmq/base/json_file.py). What was damaged is kept under another name.
 """
 
 import json
@@ -14,10 +14,10 @@ import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
+from rmq.base.json_file import JsonFile
 from rmq.broker.broker import Broker
-from rmq.broker.groups import GroupConfig
-from rmq.broker.json_file import JsonFile
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreCorruptError
 from rmq.format.fastjson import MessageQueue
 from shards.machine_file import MachineFile, MachineState

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rmq.broker.deadline import within
+from rmq.base.deadline import within
 
 
 async def answer(delay_s: float = 0.0, failure: Exception | None = None) -> str:

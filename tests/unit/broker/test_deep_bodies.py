@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from support.fake_core import FakeCore, control
 
-from rmq.broker import client_call_handlers
-from rmq.broker.handlers import HANDLERS
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.requests import consumer_diagnosis
+from rmq.broker.requests.handlers import HANDLERS
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format.remoting import Command, encode
 
 FIRST = 100_000
@@ -81,8 +81,8 @@ async def ask_all(directory: Path, codes: list[int]) -> None:
 def test_every_code_answers_bodies_no_client_means(
     part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(client_call_handlers, "FORWARD_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(client_call_handlers, "STATUS_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(consumer_diagnosis, "FORWARD_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(consumer_diagnosis, "STATUS_TIMEOUT_S", 0.2)
     caplog.set_level(logging.WARNING)
     asyncio.run(asyncio.wait_for(ask_all(tmp_path, sorted(HANDLERS)[part::4]), 120))
     assert not [record for record in caplog.records if record.exc_info]

@@ -7,7 +7,7 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq.broker.deleted_topics import deleted_topics
+from rmq.broker.tables.deleted_topics import deleted_topics
 
 CREATE = {
     "defaultTopic": "TBW102", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6,

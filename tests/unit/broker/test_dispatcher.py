@@ -8,9 +8,9 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq.broker import dispatcher
-from rmq.broker.dispatcher import Dispatcher
-from rmq.broker.request import Refusal, Reply, Request
+from rmq.broker.dispatch import dispatcher
+from rmq.broker.dispatch.dispatcher import Dispatcher
+from rmq.broker.dispatch.request import Refusal, Reply, Request
 from rmq.codes import ResponseCode
 from rmq.format.remoting import Command
 

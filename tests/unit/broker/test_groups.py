@@ -9,9 +9,9 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq.broker.groups import GroupConfig
-from rmq.broker.json_file import JsonFile
-from rmq.broker.topic_config import TopicConfig
+from rmq.base.json_file import JsonFile
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from support.fake_core import FakeCore, control
 
-from rmq.broker import client_call_handlers
-from rmq.broker.handlers import HANDLERS
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.requests import consumer_diagnosis
+from rmq.broker.requests.handlers import HANDLERS
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.remoting import Command, encode
 
@@ -152,6 +152,6 @@ async def put_all(seed: int, directory: Path) -> None:
 def test_any_request_gets_one_answer(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_call_handlers, "FORWARD_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(client_call_handlers, "STATUS_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(consumer_diagnosis, "FORWARD_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(consumer_diagnosis, "STATUS_TIMEOUT_S", 0.2)
     asyncio.run(asyncio.wait_for(put_all(seed, tmp_path), 60))

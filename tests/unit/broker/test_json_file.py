@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmq.broker.json_file import JsonFile
+from rmq.base.json_file import JsonFile
 from rmq.errors import StoreCorruptError
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from support.waiting import wait_until
 
-from rmq.broker import lags as module
-from rmq.broker.lags import LagTimes, TopicTable, lags
+from rmq.broker.status import consumer_lag as module
+from rmq.broker.status.consumer_lag import LagTimes, TopicTable, lags
 
 NOW = 10_000
 TABLE: TopicTable = {b"t": (0, 0, 0, 0, [(0, 100), (10, 20), None])}

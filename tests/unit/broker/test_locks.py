@@ -7,10 +7,10 @@ import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker import locks
-from rmq.broker.groups import GroupConfig
-from rmq.broker.locks import LockTable
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables import locks
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.locks import LockTable
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 

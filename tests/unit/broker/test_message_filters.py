@@ -8,7 +8,7 @@ from support.fake_core import FakeClient, control
 from support.name_server import in_loop
 
 from rmq.broker.broker import Broker
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.codes import RequestCode
 from rmq.errors import ConfigError
 from rmq.filters.sql92 import compile_expression

@@ -8,7 +8,7 @@ import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StorePoisonedError
 
 

@@ -7,8 +7,8 @@ from support.fake_core import FakeClient, control
 from support.name_server import in_loop
 
 from rmq.broker.broker import Broker
-from rmq.broker.groups import GroupConfig
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 
 PULL = {

@@ -1,10 +1,10 @@
 """Goal: monitors that split putMessageDistributeTime and parse the maximum get real numbers.
 
-Method: bucket counts by hand, through rmq/broker/put_times.py. Cannot prove: that the reactor
-counts rightly (tests of cext/base/latency and of the shard do).
+Method: bucket counts by hand, through status/put_times.py. Cannot prove: that the reactor counts
+rightly (tests of cext/base/latency and of the shard do).
 """
 
-from rmq.broker.put_times import RANGES, put_times
+from rmq.broker.status.put_times import RANGES, put_times
 from rmq.observe.latency import BUCKETS, edge
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.fake_core import FakeCore
 
-from rmq.broker.queue_reader import ENTRY_BYTES, QueueReader, record_store_time
+from rmq.broker.store.queue_reader import ENTRY_BYTES, QueueReader, record_store_time
 from rmq.format.message import Host
 
 PER_FILE = 10

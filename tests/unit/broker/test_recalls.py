@@ -6,7 +6,7 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 
 FIELDS = {"producerGroup": "P", "topic": "t", "recallHandle": "no matter what"}
 

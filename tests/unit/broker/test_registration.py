@@ -14,10 +14,10 @@ from support.name_server import Client, in_loop, name_server
 from support.scripted_peer import ScriptedPeer
 from support.unwritable import not_saved
 
-from rmq.broker import registration
 from rmq.broker.broker import Broker
-from rmq.broker.namesrv_link import LinkError, parse_address
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.registration import registration
+from rmq.broker.registration.namesrv_client import LinkError, parse_address
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format.remoting import Command
 from rmq.namesrv.server import NameServer

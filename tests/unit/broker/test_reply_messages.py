@@ -8,7 +8,7 @@ import pytest
 from support.fake_core import FakeClient, FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker import reply_messages
+from rmq.broker.requests import replies
 from rmq.format import fastjson
 from rmq.format.message import decode_message, decode_properties
 from rmq.format.remoting import Command
@@ -92,14 +92,14 @@ async def test_a_reply_that_reaches_nobody_is_stored_and_said(tmp_path: Path) ->
 async def test_a_producer_that_leaves_or_stays_silent_fails_the_reply(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply_messages, "PUSH_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(replies, "PUSH_TIMEOUT_S", 0.05)
     async with control(tmp_path) as broker:
         core = broker.core
         asker, consumer = core.client(), core.client()
         await join(asker)
         reply = await consumer.call(324, b"answer", **LONG)
         assert (reply.code, "0.05 s" in (reply.remark or "")) == (1, True)
-        monkeypatch.setattr(reply_messages, "PUSH_TIMEOUT_S", 10)
+        monkeypatch.setattr(replies, "PUSH_TIMEOUT_S", 10)
         opaque = consumer.put(324, b"answer", **LONG)
         await core.until(lambda: len(asker.requests(326)) == 2)
         core.report(1, asker.number, b"")

@@ -7,8 +7,8 @@ import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker import retention
-from rmq.broker.retention import Retention, disk_ratio, is_hour
+from rmq.broker.tasks import retention
+from rmq.broker.tasks.retention import Retention, disk_ratio, is_hour
 from rmq.config import load_properties
 
 

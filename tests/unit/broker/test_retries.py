@@ -9,8 +9,8 @@ import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker.groups import GroupConfig
-from rmq.broker.retry_policy import parse_levels, retry_levels
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.retry_policy import parse_levels, retry_levels
 from rmq.errors import ConfigError
 
 SCHEDULE = b"SCHEDULE_TOPIC_XXXX"

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from support.name_server import DATA_VERSION, Client, in_loop, name_server
 
-from rmq.broker import routes
-from rmq.broker.routes import Routes, read_queues
+from rmq.broker.registration import routes
+from rmq.broker.registration.routes import Routes, read_queues
 from rmq.config import Settings, load_properties
 from rmq.errors import ProtocolError
 from rmq.format.fastjson import MessageQueue

@@ -7,9 +7,9 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq.broker import samples
-from rmq.broker.samples import Samples
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.status import counter_history
+from rmq.broker.status.counter_history import Samples
+from rmq.broker.tables.topic_config import TopicConfig
 
 KEYS_OF_MQADMIN = """
 brokerVersionDesc brokerActive putTps getTransferredTps getTransferedTps
@@ -79,7 +79,7 @@ async def test_the_store_pool_is_told_as_rocketmq_tells_it(tmp_path: Path) -> No
 
 def test_rates_are_growth_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr(samples.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(counter_history.time, "monotonic", lambda: now[0])
     taken = Samples()
     assert taken.rate("n", 10) == 0.0
     for step in range(121):  # 100 a second, then 10 a second in the last minute

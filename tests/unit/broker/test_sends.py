@@ -8,8 +8,8 @@ from support.name_server import in_loop
 from support.unwritable import not_saved
 
 from rmq.broker.broker import Broker
-from rmq.broker.groups import GroupConfig
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import field_texts
 

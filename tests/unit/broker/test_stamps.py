@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rmq.broker.stamps import Stamps
+from rmq.broker.tables.stamps import Stamps
 
 NOW_MS = 1_763_726_400_000
 

@@ -7,9 +7,9 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq.broker import status
 from rmq.broker.siblings import Siblings
-from rmq.broker.status import StatusServer
+from rmq.broker.status import http_server
+from rmq.broker.status.http_server import StatusServer
 from rmq.format.remoting import Command
 from rmq.observe.sample import Sample, decode, encode
 
@@ -71,7 +71,7 @@ async def test_a_poisoned_or_stuck_shard_is_ill(
         assert answer.status == 503 and b"poisoned" in answer.body
         assert broker.sampler.take().state == "poisoned"
         broker.core.counters["poisoned"] = 0
-        monkeypatch.setattr(status, "STUCK_S", -1.0)
+        monkeypatch.setattr(http_server, "STUCK_S", -1.0)
         answer = await server.ready()
         assert answer.status == 503 and b"no turn for" in answer.body
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rmq.broker.request import Refusal
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.dispatch.request import Refusal
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import ProtocolError
 
 

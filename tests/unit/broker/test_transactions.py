@@ -7,7 +7,7 @@ from typing import Any
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker.producers import ASKED_MAX
+from rmq.broker.clients.producers import ASKED_MAX
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage
 

@@ -13,10 +13,11 @@ import pytest
 from support.fake_core import FakeClient, FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker import core_seam, dispatcher, turns
-from rmq.broker.connections import Connection
-from rmq.broker.dispatcher import Dispatcher
-from rmq.broker.request import Reply, Request
+from rmq.broker import core_seam
+from rmq.broker.clients.connections import Connection
+from rmq.broker.dispatch import dispatcher, fair_queue
+from rmq.broker.dispatch.dispatcher import Dispatcher
+from rmq.broker.dispatch.request import Reply, Request
 
 ANSWER = 50_000
 
@@ -88,7 +89,7 @@ async def test_who_does_not_read_his_answers_is_asked_for_no_more(tmp_path: Path
         await core.until(lambda: deaf.number in core.undrained)
         for _ in range(20):
             assert (await good.call(2)).code == 0
-        served = turns.ANSWERS_MAX // ANSWER + 1
+        served = fair_queue.ANSWERS_MAX // ANSWER + 1
         assert answers(deaf) == served
         assert core.held == {deaf.number}
         core.drain(deaf.number)  # it reads, and is given as much again
@@ -150,11 +151,11 @@ async def test_who_closes_with_one_way_requests_under_way_is_forgotten(tmp_path:
 def test_a_large_answer_behind_the_close_does_not_keep_the_connection() -> None:
     core = FakeCore()
     core.drains = False
-    waiting = turns.Turns(core, lambda frame: True)
+    waiting = fair_queue.Turns(core, lambda frame: True)
     connection = Connection(7, "10.0.0.9:50007")
     waiting.waits(connection, 1)
     waiting.gone(connection)  # the closing waits for its turn
-    waiting.answered(connection, turns.ANSWERS_MAX + 1)
+    waiting.answered(connection, fair_queue.ANSWERS_MAX + 1)
     waiting.waits(connection, -1)
     assert waiting.take() == (connection, core_seam.CLOSED, b"")
     assert not core.undrained and not waiting._lines
@@ -164,7 +165,7 @@ def test_a_large_answer_behind_the_close_does_not_keep_the_connection() -> None:
 async def test_when_too_much_waits_the_deaf_client_with_most_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "TAKEN_MAX", 100)
+    monkeypatch.setattr(fair_queue, "TAKEN_MAX", 100)
     async with control(tmp_path) as broker:
         broker.dispatcher = Dispatcher(broker, {1: large, 2: small})
         core = broker.core
@@ -196,14 +197,14 @@ async def test_requests_under_way_of_one_connection_are_bounded(tmp_path: Path) 
     async with control(tmp_path) as broker:
         broker.dispatcher = Dispatcher(broker, {1: waits, 2: small})
         greedy, good = broker.core.client(), broker.core.client()
-        for _ in range(turns.WAITING_MAX + 50):
+        for _ in range(fair_queue.WAITING_MAX + 50):
             greedy.put(1)
         assert (await good.call(2)).code == 0
-        await broker.core.until(lambda: running == turns.WAITING_MAX)
+        await broker.core.until(lambda: running == fair_queue.WAITING_MAX)
         assert (await good.call(2)).code == 0
-        assert running == turns.WAITING_MAX
+        assert running == fair_queue.WAITING_MAX
         release.set()
-        await broker.core.until(lambda: answers(greedy) == turns.WAITING_MAX + 50)
+        await broker.core.until(lambda: answers(greedy) == fair_queue.WAITING_MAX + 50)
 
 
 @in_loop
@@ -224,7 +225,7 @@ async def test_tables_are_made_once_for_all_who_ask(
         now = [100.0]
         broker.bodies._clock = lambda: now[0]
         first = {code: (await client.call(code)).body for code in (21, 26, 28)}
-        monkeypatch.setattr("rmq.broker.topic_handlers.fastjson.dumps", counted)
+        monkeypatch.setattr("rmq.broker.requests.topics.fastjson.dumps", counted)
         for code, body in first.items():
             assert (await client.call(code)).body == body
         assert not [each for each in made if "able" in str(each)]

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from rmq.cli.store_lock import StoreLock
 from rmq.errors import StoreError, StoreLockedError
+from rmq.node.store_lock import StoreLock
 
 HOLD = """
 import sys
 from pathlib import Path
-from rmq.cli.store_lock import StoreLock
+from rmq.node.store_lock import StoreLock
 lock = StoreLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

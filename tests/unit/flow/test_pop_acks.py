@@ -10,8 +10,8 @@ from support.name_server import in_loop
 from support.popping import ACK, POP, Popped, ack, ack_fields, change, pop, pop_all, pop_fields
 from support.waiting import until
 
-from rmq.broker import pop_journal
 from rmq.broker.broker import Broker
+from rmq.broker.tasks import pop_recovery
 from rmq.format import fastjson
 
 TIMER = "rmq_sys_wheel_timer"
@@ -133,9 +133,9 @@ async def test_the_log_says_where_a_group_goes_on_that_pops(tmp_path: Path) -> N
         assert broker.core.popped_since(mark) == {(b"t", b"g", 0): 5, (b"t", b"g", 1): 7}
         await forget(broker)
         assert broker.offsets.query("g", "t", 0) == -1
-        assert pop_journal.recover(broker) == 2
+        assert pop_recovery.recover(broker) == 2
         assert [broker.offsets.query("g", "t", n) for n in range(2)] == [5, 7]
-        assert pop_journal.recover(broker) == 0
+        assert pop_recovery.recover(broker) == 0
         rest = await pop_all(client, "g", "t", 80 - len(found))
         assert numbers(found + rest) == list(range(80))
 
@@ -149,7 +149,7 @@ async def test_a_group_that_its_file_does_not_have_goes_on_there_too(tmp_path: P
         await pop(client, "g", "t", maxMsgNums=5)
         await forget(broker)
         broker.groups._groups.pop("g")
-        assert pop_journal.recover(broker) == 1
+        assert pop_recovery.recover(broker) == 1
         assert broker.offsets.query("g", "t", 0) == 5
 
 
@@ -164,7 +164,7 @@ async def test_what_an_operator_has_reset_since_stays_reset(tmp_path: Path) -> N
         await until(lambda: broker.core.stats()["pop_revived"] == 20)
         await change(client, "g", some[3], 60_000)
         await forget(broker)
-        assert pop_journal.recover(broker) == 0
+        assert pop_recovery.recover(broker) == 0
         assert broker.offsets.query("g", "t", 0) == 0
 
 
@@ -175,7 +175,7 @@ async def test_without_a_mark_the_log_is_not_believed(tmp_path: Path) -> None:
         await pop(client, "g", "t")
         broker.offsets.mark = None
         await client.call(15, consumerGroup="g", topic="t", queueId=0, commitOffset=0)
-        assert pop_journal.recover(broker) == 0
+        assert pop_recovery.recover(broker) == 0
         assert broker.offsets.query("g", "t", 0) == 0
 
 

@@ -29,7 +29,7 @@ from support.popping import (
 )
 from support.waiting import until
 
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.message import decode_messages
 

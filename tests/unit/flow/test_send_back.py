@@ -11,7 +11,7 @@ from support.page_cache import drop_page_cache
 from support.waiting import until
 
 from rmq.broker.broker import Broker
-from rmq.broker.groups import GroupConfig
+from rmq.broker.tables.groups import GroupConfig
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import StoredMessage, tags_code

@@ -21,7 +21,7 @@ from support.shard import (
     send_batch,
 )
 
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format.remoting import JSON, ROCKETMQ, decode
 
 SEND = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": ""}

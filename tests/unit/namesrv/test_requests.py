@@ -18,9 +18,9 @@ from support.name_server import (
     registration_body,
 )
 
+from rmq.base import atomic_file
 from rmq.codes import RequestCode
 from rmq.errors import ConfigError
-from rmq.namesrv import atomic_file
 
 BROKER = {
     "clusterName": "C",

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import zmq
 
-from shards import hub as hub_module
+from shards import bus_router as hub_module
+from shards.bus_client import Link
 from shards.bus_files import BusDirectory
-from shards.hub import Hub
-from shards.link import Link
+from shards.bus_router import Hub
 from shards.messages import (
     TOPIC,
     BusError,

@@ -13,9 +13,9 @@ from support.fake_machine import fake_machine
 
 from rmq.config import load_properties
 from rmq.errors import ConfigError
-from shards import pinning
+from rmq.system import affinity
+from rmq.system.topology import Machine, parse_cpu_list, read_machine
 from shards.placement import auto_count, home_node, parse_shards, place, shard_values
-from shards.topology import Machine, parse_cpu_list, read_machine
 
 
 def machine_of(root: Path, **shape: object) -> Machine:
@@ -208,7 +208,7 @@ def test_thread_keeps_to_the_processors_it_is_allowed() -> None:
     one = min(os.sched_getaffinity(0))
 
     def work() -> tuple[str, set[int]]:
-        return pinning.allow([one]), os.sched_getaffinity(0)
+        return affinity.allow([one]), os.sched_getaffinity(0)
 
     assert in_a_thread(work) == ("", {one})
 
@@ -223,7 +223,7 @@ def test_children_begin_where_they_are_put_and_spread_when_they_serve() -> None:
         return os.sched_getaffinity(0), os.sched_getscheduler(0)
 
     def work() -> tuple[object, object]:
-        with pinning.children_on([one]):
+        with affinity.children_on([one]):
             child = in_a_thread(place_now)
         return child, place_now()
 
@@ -250,7 +250,7 @@ def test_spreading_leaves_the_reactor_where_it_is() -> None:
     for thread in threads:
         thread.start()
         assert ready.acquire(timeout=10)
-    failure = pinning.spread(everywhere, names[0])
+    failure = affinity.spread(everywhere, names[0])
     spreading.set()
     for thread in threads:
         thread.join()
@@ -266,15 +266,15 @@ def test_thread_is_found_by_its_name() -> None:
 
     def work() -> tuple[str, set[int]]:
         Path("/proc/thread-self/comm").write_text("rmq-test-x")
-        return pinning.pin_thread("rmq-test-x", [one]), os.sched_getaffinity(0)
+        return affinity.pin_thread("rmq-test-x", [one]), os.sched_getaffinity(0)
 
     assert in_a_thread(work) == ("", {one})
-    assert pinning.pin_thread("rmq-nobody", [one]) == "no thread rmq-nobody"
+    assert affinity.pin_thread("rmq-nobody", [one]) == "no thread rmq-nobody"
 
 
 def test_memory_policy_is_set_by_the_system_call() -> None:
     def work() -> tuple[str, int]:
-        failure = pinning.prefer_node(0)
+        failure = affinity.prefer_node(0)
         mode = ctypes.c_int(-1)
         libc = ctypes.CDLL(None)
         number = {"x86_64": 239, "aarch64": 236}[os.uname().machine]
@@ -285,7 +285,7 @@ def test_memory_policy_is_set_by_the_system_call() -> None:
     failure, mode = in_a_thread(work)  # type: ignore[misc]
     if failure:
         pytest.skip(f"not allowed here: {failure}")
-    assert mode in (pinning.MPOL_PREFERRED, -2)
-    assert pinning.prefer_node(-1) == ""
-    refused = in_a_thread(lambda: pinning.prefer_node(1000))
+    assert mode in (affinity.MPOL_PREFERRED, -2)
+    assert affinity.prefer_node(-1) == ""
+    refused = in_a_thread(lambda: affinity.prefer_node(1000))
     assert str(refused).startswith("memory of node 1000: ")

@@ -14,15 +14,15 @@ import pytest
 from support.fake_core import FakeCore
 
 from rmq.broker.broker import Broker
-from rmq.broker.groups import GroupConfig
-from rmq.broker.topic_config import TopicConfig
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.codes import RequestCode as Code
 from rmq.config import load_properties
 from rmq.format.remoting import Command
-from shards import hub, siblings
+from shards import bus_router, siblings
 from shards.bus_files import BusDirectory
-from shards.first_tables import give_tables
-from shards.hub import Hub
+from shards.bus_router import Hub
+from shards.initial_tables import give_tables
 from shards.messages import (
     Done,
     Item,
@@ -107,7 +107,7 @@ def test_a_change_is_answered_when_the_other_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Unless it is late, which nobody is here, however busy the machine is."""
-    monkeypatch.setattr(hub, "CHANGE_WAIT_S", 20.0)
+    monkeypatch.setattr(bus_router, "CHANGE_WAIT_S", 20.0)
     monkeypatch.setattr(siblings, "SHARE_WAIT_S", 20.0)
 
     async def work() -> None:

@@ -1,0 +1,230 @@
+"""One config file kept as JSON, such that neither a crash nor a damaged copy takes the content.
+
+    topics.json                the newest content
+    topics.json.bak            the content before that, as RocketMQ keeps it; a copy of the newest
+                               after the first save and after a clean stop
+    topics.json.tmp            being written; what a crash left of it is overwritten by the next
+    topics.json.damaged        what was found damaged and is not used; nobody reads it
+    topics.json.bak.damaged
+
+save() writes the .tmp and syncs it, links the present file as .bak, renames the .tmp over the file
+and syncs the directory. So the name always stands for either the old or the new content, and the
+.bak for a content that was whole once. The two never share their blocks: damage to one is not
+damage to the other.
+
+load() reads the file, or the .bak when the file is missing, empty or damaged, and says in the log
+which file is damaged in what way and since when changes are lost. It takes fastjson's liberties
+(integer keys without quotes), so a file written by Apache RocketMQ loads unchanged. Where no whole
+copy is left, it is for the file's owner to say what becomes of the start:
+
+    lost     goes on with nothing: this is what is lost then, and who can set it right
+    advice   refused: going on would do what cannot be taken back; this is what helps
+
+    topics.json               refused  topics would be missing, or come back with other permissions.
+                                       Missing altogether (or taken from the .bak), what has queues
+                                       is found by them: topics.py
+    subscriptionGroup.json    refused  who was forbidden to consume would be allowed to
+    delayOffset.json          refused  every delayed message in the log would be delivered again
+    shards.json               refused  messages of other shards would be out of reach
+    consumerOffset.json       goes on  groups begin where their clients want to; can be reset
+    consumerOrderInfo.json    goes on  batches popped in order come again, as after their time
+    messageRequestMode.json   goes on  groups set to POP pull; can be set again
+    rmqDeletedTopics.json     goes on  a topic made anew may show older messages after a crash
+    rmqLocks.json             goes on  queues in order go to who asks first, as Apache's do always
+
+The last member is a checksum over all bytes before it, so that a flipped bit that leaves valid JSON
+(another offset, another name) is damage too. RocketMQ ignores the member and drops it when it
+writes the file; a file without it is believed. Who edits a file by hand removes the member.
+
+    ...\n  },\n  "rmqChecksum": "1c291ca3"\n}
+
+Example: JsonFile(Path("config/topics.json")).save({"dataVersion": {"counter": 1}})
+
+This module knows nothing of settings or of what is in the files.
+"""
+
+import logging
+import os
+import re
+import shutil
+import time
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rmq.base.durable_directory import make_directory, sync_directory
+from rmq.errors import ProtocolError, StoreCorruptError
+from rmq.format import fastjson
+
+log = logging.getLogger("rmq.broker.config_files")
+
+FILE_BYTES_MAX = 1 << 30
+CHECKSUM = "rmqChecksum"
+CHECKSUM_AT_END = re.compile(rb',\s*"rmqChecksum":\s*"([0-9a-f]{8})"\s*\}\s*\Z')
+CONTROL = re.compile(rb"[\x00-\x07\x0b\x0e-\x1f]")  # zeros where a page is gone, above all
+
+
+class JsonFile:
+    """A JSON object in a file. save() may run in any thread, but in one at a time."""
+
+    def __init__(
+        self, path: Path, *, tables: tuple[str, ...] = (), lost: str = "", advice: str = ""
+    ) -> None:
+        """`tables` are members that are objects where they are there; `lost` and `advice`: above,
+        one of the two."""
+        self.path = path
+        self.backup_path = path.with_name(path.name + ".bak")
+        self.is_newest = True  # load() had the file itself, or neither of the two was there
+        self._new_path = path.with_name(path.name + ".tmp")
+        self._tables = tables
+        self._lost = lost
+        self._advice = advice
+
+    def load(self) -> dict[Any, Any] | None:
+        """The newest whole content; None when neither the file nor its .bak exists, or none is
+        whole and the owner can go on without."""
+        damaged: dict[Path, str] = {}
+        for path in (self.path, self.backup_path):
+            try:
+                content = _read_object(path, self._tables)
+            except FileNotFoundError:
+                continue
+            except (OSError, ProtocolError) as error:
+                damaged[path] = str(error)
+                log.warning("%s is damaged: %s", path, error)
+                continue
+            self.is_newest = path is self.path
+            if not self.is_newest:
+                log.warning(
+                    "%s is used instead of %s: changes since %s are lost",
+                    path, self.path, _written_at(path),
+                )  # fmt: skip
+            self._set_aside(damaged)
+            return content
+        self.is_newest = not damaged
+        if damaged and not self._lost:
+            found = "; ".join(f"{path}: {reason}" for path, reason in damaged.items())
+            raise StoreCorruptError(
+                f"no whole copy is left: {found}. {self._advice or 'Mend or remove it.'}"
+            )
+        if damaged:
+            log.error("%s: no whole copy is left; the start goes on: %s", self.path, self._lost)
+            self._set_aside(damaged)
+        return None
+
+    def save(self, content: Any) -> None:
+        """Replaces the content; when this returns, a power cut does not bring the old one back."""
+        text = _with_checksum(msgspec.json.format(msgspec.json.encode(content), indent=2))
+        make_directory(self.path.parent)
+        _write_synced(self._new_path, text)
+        if not self._keep_backup():
+            self._copy_to_backup(text)
+        self._new_path.replace(self.path)
+        sync_directory(self.path.parent)
+
+    def settle(self) -> None:
+        """Before a clean stop: the .bak becomes a copy of the newest content, so that the next
+        start misses nothing when one of the two is damaged by then."""
+        try:
+            text = self.path.read_bytes()
+            if text != self.backup_path.read_bytes():
+                raise FileNotFoundError
+        except FileNotFoundError:
+            if self.path.exists():
+                self._copy_to_backup(self.path.read_bytes())
+                sync_directory(self.path.parent)
+
+    def _keep_backup(self) -> bool:
+        """The present file becomes the .bak, unless it is empty (a .bak must be whole); whether
+        there is a .bak then."""
+        try:
+            is_empty = self.path.stat().st_size == 0
+        except FileNotFoundError:
+            is_empty = True
+        if is_empty:
+            return self.backup_path.exists()
+        spare = self.backup_path.with_name(self.backup_path.name + ".tmp")
+        spare.unlink(missing_ok=True)
+        try:
+            os.link(self.path, spare)
+        except OSError:  # a file system without hard links
+            shutil.copyfile(self.path, spare)
+        spare.replace(self.backup_path)
+        return True
+
+    def _copy_to_backup(self, text: bytes) -> None:
+        spare = self.backup_path.with_name(self.backup_path.name + ".tmp")
+        spare.unlink(missing_ok=True)
+        _write_synced(spare, text)
+        spare.replace(self.backup_path)
+
+    def _set_aside(self, damaged: Iterable[Path]) -> None:
+        """Damaged files get another name: the next save shall not take one for the .bak, and who
+        wants to read what is left of them can."""
+        for path in damaged:
+            aside = path.with_name(path.name + ".damaged")
+            try:
+                path.replace(aside)
+            except OSError as error:  # somebody who may only read
+                log.warning("%s stays where it is: %s", path, error)
+            else:
+                log.warning("what is left of %s is kept as %s", path, aside)
+
+
+def _written_at(path: Path) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(path.stat().st_mtime))
+
+
+def _read_object(path: Path, tables: tuple[str, ...]) -> dict[Any, Any]:
+    size = path.stat().st_size
+    if size == 0:
+        raise ProtocolError("the file is empty")
+    if size > FILE_BYTES_MAX:
+        raise ProtocolError(f"{size} bytes: more than {FILE_BYTES_MAX}")
+    data = path.read_bytes()
+    alien = CONTROL.search(data)
+    if alien is not None:
+        raise ProtocolError(f"byte {alien.start()} is {alien[0][0]:#04x}, which no JSON has")
+    _check(data)
+    content = fastjson.loads(data)
+    if not isinstance(content, dict):
+        raise ProtocolError("the file does not hold a JSON object")
+    content.pop(CHECKSUM, None)
+    for name in tables:
+        if content.get(name) is not None and not isinstance(content[name], dict):
+            raise ProtocolError(f"its member {name} is not an object")
+    return content
+
+
+def _with_checksum(text: bytes) -> bytes:
+    """The JSON object with its checksum as its last member; an empty one stays as it is."""
+    if not text.endswith(b"\n}"):
+        return text
+    head = text[:-2]
+    return head + f',\n  "{CHECKSUM}": "{zlib.crc32(head):08x}"\n}}'.encode()
+
+
+def _check(data: bytes) -> None:
+    """ProtocolError when there is a checksum (or what is left of one) that does not fit."""
+    found = CHECKSUM_AT_END.search(data, max(0, len(data) - 256))
+    if found is not None and int(found[1], 16) == zlib.crc32(data[: found.start()]):
+        return
+    if found is not None or CHECKSUM.encode() in data[-256:]:
+        raise ProtocolError(
+            f"its content does not fit its {CHECKSUM}; who changed the file by hand has to remove "
+            "that member"
+        )
+
+
+def _write_synced(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

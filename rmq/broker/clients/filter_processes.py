@@ -1,0 +1,270 @@
+"""Message filters of the broker's owner, at work: one process each, and the pulls they decide.
+
+    reactor: records that passed the SQL92 part -> pull() -> question to the filter's process
+    its answer -> the reply to the client: what is wanted, and where to go on
+
+The loop never waits for a filter: questions and answers are frames on a socket pair. When a filter
+cannot answer (it died, it hangs for longer than rmqMessageFilterTimeoutMillis, too much waits) the
+pull is refused; the client asks again from the same offset, so nothing is skipped. A process that
+ended or hung is started anew, at once and then with growing pauses up to 5 s. A message whose
+function raises is given to the consumer: filters may let too much through, never too little.
+
+Example: of 32 records the function wants 3: the reply holds these 3 and nextBeginOffset + 32.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from rmq.base.rate_limited_log import QuietLog
+from rmq.broker.core_seam import Core
+from rmq.codes import ResponseCode
+from rmq.config import Settings
+from rmq.errors import ProtocolError, RmqError
+from rmq.filters.functions import (
+    FRAME_BYTES_MAX,
+    FRAME_LENGTH,
+    RAISED,
+    UNWANTED,
+    Answer,
+    Question,
+    named_functions,
+)
+from rmq.format.remoting import Command, encode
+
+log = logging.getLogger("rmq.broker.functions")
+quiet = QuietLog(log)
+
+QUESTIONS_MAX = 256  # of one filter under way; beyond, clients are told to come again
+PAUSES_S = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
+HEALTHY_S = 10.0  # a process that lived so long is started again at once
+_PULL = struct.Struct("=iiiiqqqq")
+
+
+class FilterDownError(RmqError):
+    """The filter gives no answer now."""
+
+
+@dataclass(slots=True)
+class _Process:
+    """A running filter: its socket and what it has been asked."""
+
+    handle: asyncio.subprocess.Process
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    waiting: dict[int, asyncio.Future[Answer]] = field(default_factory=dict)
+
+
+class FunctionFilter:
+    """One filter; its process is kept running by run()."""
+
+    def __init__(self, name: str, place: str, path: str, timeout_ms: int) -> None:
+        self.name = name
+        self.place = place
+        self.path = path
+        self.timeout_ms = timeout_ms
+        self.starts = 0
+        self._process: _Process | None = None
+        self._numbers = 0
+
+    async def ask(self, records: bytes) -> Answer:
+        """The verdicts; FilterDownError when there are none to be had."""
+        process = self._process
+        if process is None:
+            raise FilterDownError(f"message filter {self.name!r} is being started again")
+        if len(process.waiting) >= QUESTIONS_MAX:
+            raise FilterDownError(f"message filter {self.name!r} has more to do than it can")
+        self._numbers += 1
+        number = self._numbers
+        frame = msgspec.msgpack.encode(Question(number, records))
+        answer = asyncio.get_running_loop().create_future()
+        process.waiting[number] = answer
+        process.writer.write(FRAME_LENGTH.pack(len(frame)) + frame)
+        try:
+            return await asyncio.wait_for(answer, self.timeout_ms / 1000)
+        except asyncio.TimeoutError:
+            self._hangs(process)
+            raise FilterDownError(
+                f"message filter {self.name!r} did not answer within {self.timeout_ms} ms"
+            ) from None
+        finally:
+            process.waiting.pop(number, None)
+
+    def _hangs(self, process: _Process) -> None:
+        if process is self._process:
+            log.error("message filter %r hangs: its process is killed", self.name)
+            self._process = None
+            kill(process)
+
+    async def run(self) -> None:
+        """Keeps a process running until cancelled."""
+        failures = 0
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
+            began = loop.time()
+            try:
+                await self._one_life()
+            except OSError as error:
+                log.error("message filter %r cannot be started: %s", self.name, error)
+            failures = 0 if loop.time() - began > HEALTHY_S else failures + 1
+
+    async def _one_life(self) -> None:
+        process = await start_process(self.place, self.path)
+        self.starts += 1
+        self._process = process
+        try:
+            await self._read(process)
+        except (asyncio.IncompleteReadError, ConnectionError, ProtocolError) as error:
+            if isinstance(error, ProtocolError):
+                log.error("message filter %r: %s", self.name, error)
+        finally:
+            self._process = None
+            kill(process)
+            for answer in process.waiting.values():
+                if not answer.done():
+                    answer.set_exception(FilterDownError(f"message filter {self.name!r} ended"))
+            process.writer.close()
+            code = await process.handle.wait()
+        quiet.say(
+            logging.ERROR, f"ended {self.name}",
+            "message filter %r (%s) ended with %d and is started again; why stands above",
+            self.name, self.place, code,
+        )  # fmt: skip
+
+    async def _read(self, process: _Process) -> None:
+        decoder = msgspec.msgpack.Decoder(Answer)
+        while True:
+            (length,) = FRAME_LENGTH.unpack(await process.reader.readexactly(FRAME_LENGTH.size))
+            if length > FRAME_BYTES_MAX:
+                raise ProtocolError(f"an answer of {length} bytes")
+            try:
+                answer = decoder.decode(await process.reader.readexactly(length))
+            except msgspec.DecodeError as error:
+                raise ProtocolError(f"no answer: {error}") from None
+            waiting = process.waiting.get(answer.number)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(answer)
+
+
+async def start_process(place: str, path: str) -> _Process:
+    ours, theirs = socket.socketpair()
+    try:
+        handle = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "rmq.filters.worker", str(theirs.fileno()), place, path,
+            pass_fds=(theirs.fileno(),), stdin=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    reader, writer = await asyncio.open_connection(sock=ours)
+    return _Process(handle, reader, writer)
+
+
+def kill(process: _Process) -> None:
+    if process.handle.returncode is None:
+        process.handle.kill()
+
+
+class FunctionFilters:
+    """All filters of this broker, by name and by the number the reactor knows them by."""
+
+    def __init__(self, settings: Settings, core: Core) -> None:
+        self._core = core
+        places = named_functions(settings.rmqMessageFilters)
+        self._filters = [
+            FunctionFilter(
+                name, place, settings.rmqMessageFilterPath, settings.rmqMessageFilterTimeoutMillis
+            )
+            for name, place in places.items()
+        ]
+        self._numbers = {name: number for number, name in enumerate(places, 1)}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def number(self, name: str) -> int:
+        """0 for the empty name; ValueError names those that exist."""
+        if not name:
+            return 0
+        if name not in self._numbers:
+            known = ", ".join(self._numbers) or "none; the setting is rmqMessageFilters"
+            raise ValueError(f"this broker has no message filter {name[:64]!r}, but: {known}")
+        return self._numbers[name]
+
+    def filter(self, name: str) -> FunctionFilter:
+        return self._filters[self.number(name) - 1]
+
+    def start(self) -> None:
+        for each in self._filters:
+            self._spawn(each.run())
+
+    async def stop(self) -> None:
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def pull(self, connection: int, payload: bytes) -> None:
+        """The reactor hands over a pull whose records a filter has to see."""
+        opaque, kind, number, queue_id, following, least, most, length = _PULL.unpack_from(payload)
+        at = _PULL.size + length
+        topic = payload[_PULL.size : at].decode("utf-8", "replace")
+        request = Command(code=0, opaque=opaque, serialize_type=kind)
+        fields = {
+            "suggestWhichBrokerId": 0, "nextBeginOffset": following,
+            "minOffset": least, "maxOffset": most,
+        }  # fmt: skip
+        self._spawn(
+            self._answer(connection, request, fields, self._filters[number - 1],
+                         payload[at:], f"{topic} queue {queue_id}")
+        )  # fmt: skip
+
+    async def _answer(
+        self, connection: int, request: Command, fields: dict[str, Any],
+        function: FunctionFilter, records: bytes, where: str,
+    ) -> None:  # fmt: skip
+        try:
+            answer = await function.ask(records)
+            body = wanted(records, answer.verdicts)
+        except (FilterDownError, ProtocolError) as error:
+            quiet.warning(f"down {function.name}", "pull of %s: %s", where, error)
+            reply = request.reply(ResponseCode.SYSTEM_ERROR, f"{error}; pull again")
+        else:
+            if RAISED in answer.verdicts:
+                quiet.warning(
+                    f"raised {function.name}",
+                    "message filter %r raised, the message is given to the consumer: %s",
+                    function.name, answer.error,
+                )  # fmt: skip
+            reply = request.reply(
+                ResponseCode.SUCCESS if body else ResponseCode.PULL_RETRY_IMMEDIATELY,
+                "FOUND" if body else "NO_MATCHED_MESSAGE", fields, body,
+            )  # fmt: skip
+        self._core.send(connection, encode(reply))
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def wanted(records: bytes, verdicts: bytes) -> bytes:
+    """The records that are not unwanted; ProtocolError when the verdicts are not one a record."""
+    found, at = [], 0
+    for verdict in verdicts:
+        size = int.from_bytes(records[at : at + 4], "big")
+        if not 0 < size <= len(records) - at:
+            raise ProtocolError("a message filter answered about more messages than it was asked")
+        if verdict != UNWANTED:
+            found.append(records[at : at + size])
+        at += size
+    if at != len(records):
+        raise ProtocolError("a message filter answered about fewer messages than it was asked")
+    return b"".join(found)

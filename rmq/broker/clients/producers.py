@@ -1,0 +1,143 @@
+"""Which producers are connected: group -> connections, and client id -> connection.
+
+A producer is here from its first heartbeat (34) until it unregisters (35), its connection closes,
+or it has been silent for channelExpiredTimeout (120 s). Replies of request-reply and transaction
+checks find their producer here; the reactor, which pushes and asks, is told of every change of who
+is found by a client id, and of some connections of each group.
+
+Example: a Java producer "p" of client "10.0.0.9@123#456" gives table {"p": {17: Client(..)}}.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+
+from rmq.broker.clients.connections import Connection
+from rmq.broker.tables.data_version import now_ms
+
+IDS_MAX = 64  # client ids that one connection may call itself; ours
+
+ASKED_MAX = 64  # connections of a group that may be asked about its transactions; ours
+
+Tell = Callable[[bytes, int], None]  # (client id, its connection or 0): ShardCore.put_client
+TellGroup = Callable[[bytes, list[int]], None]  # (group, connections): ShardCore.put_producers
+
+
+@dataclass(slots=True)
+class Client:
+    """A producer or consumer on one connection, as of its last heartbeat."""
+
+    connection: Connection
+    client_id: str
+    language: str
+    version: int
+    seen_ms: int
+
+    def members(self) -> dict[str, object]:
+        """A Connection object of codes 203 and 204."""
+        return {
+            "clientAddr": self.connection.address,
+            "clientId": self.client_id,
+            "language": self.language,
+            "version": self.version,
+        }
+
+
+class ProducerTable:
+    """Owned by the control thread."""
+
+    def __init__(self, tell: Tell, tell_group: TellGroup) -> None:
+        self._tell = tell
+        self._tell_group = tell_group
+        self._told: dict[str, list[int]] = {}  # what the reactor knows of a group
+        self._groups: dict[str, dict[int, Client]] = {}
+        self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
+        self._ids_of: dict[int, dict[str, None]] = {}  # connection -> client ids, oldest first
+        self._by_id: dict[str, dict[int, Client]] = {}  # client id -> connection -> client
+
+    def register(self, group: str, client: Client) -> bool:
+        """Adds or refreshes; True when the client is new to the group."""
+        members = self._groups.setdefault(group, {})
+        number = client.connection.number
+        new = number not in members
+        members[number] = client
+        known = self._by_id.setdefault(client.client_id, {})
+        newest = number not in known
+        known[number] = client
+        if newest:
+            self._tell_of(client.client_id)
+        ids = self._ids_of.setdefault(number, {})
+        ids[client.client_id] = None
+        if len(ids) > IDS_MAX:
+            self._forget_id(next(iter(ids)), number)
+        self._groups_of.setdefault(number, set()).add(group)
+        if new:
+            self._tell_of_group(group)
+        return new
+
+    def unregister(self, group: str, connection: Connection) -> None:
+        members = self._groups.get(group)
+        if members is not None:
+            members.pop(connection.number, None)
+            if not members:
+                del self._groups[group]
+            self._tell_of_group(group)
+        groups = self._groups_of.get(connection.number, set())
+        groups.discard(group)
+        if not groups:
+            self._groups_of.pop(connection.number, None)
+            self._forget_ids(connection.number)
+
+    def connection_closed(self, connection: Connection) -> None:
+        for group in tuple(self._groups_of.get(connection.number, ())):
+            self.unregister(group, connection)
+
+    def expire(self, silent_ms: int) -> list[Client]:
+        """Takes off who was silent for longer; returns them."""
+        limit = now_ms() - silent_ms
+        gone = []
+        for group, members in list(self._groups.items()):
+            for client in [c for c in members.values() if c.seen_ms < limit]:
+                self.unregister(group, client.connection)
+                gone.append(client)
+        return gone
+
+    def clients(self, group: str) -> list[Client]:
+        return list(self._groups.get(group, {}).values())
+
+    def groups(self) -> dict[str, list[Client]]:
+        return {group: list(members.values()) for group, members in self._groups.items()}
+
+    def find(self, client_id: str) -> Client | None:
+        """The newest connection of the client with this id."""
+        known = self._by_id.get(client_id)
+        return known[next(reversed(known))] if known else None
+
+    def _tell_of(self, client_id: str) -> None:
+        found = self.find(client_id)
+        number = found.connection.number if found is not None else 0
+        self._tell(client_id.encode("utf-8", "replace"), max(number, 0))
+
+    def _tell_of_group(self, group: str) -> None:
+        known = (number for number in self._groups.get(group, ()) if number > 0)
+        numbers = list(islice(known, ASKED_MAX))
+        if numbers != self._told.get(group, []):
+            self._told[group] = numbers
+            self._tell_group(group.encode("utf-8", "replace"), numbers)
+        if not numbers:
+            self._told.pop(group, None)
+
+    def _forget_ids(self, number: int) -> None:
+        for client_id in list(self._ids_of.get(number, ())):
+            self._forget_id(client_id, number)
+
+    def _forget_id(self, client_id: str, number: int) -> None:
+        known = self._by_id.get(client_id, {})
+        known.pop(number, None)
+        if not known:
+            self._by_id.pop(client_id, None)
+        self._tell_of(client_id)
+        ids = self._ids_of.get(number, {})
+        ids.pop(client_id, None)
+        if not ids:
+            self._ids_of.pop(number, None)

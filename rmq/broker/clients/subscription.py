@@ -1,0 +1,82 @@
+"""One group's subscription of one topic, as heartbeats and pulls state it.
+
+    {"topic":"t","subString":"a || b","tagsSet":["a","b"],"codeSet":[97,98],
+     "subVersion":1763726400000,"expressionType":"TAG","classFilterMode":false}
+
+The reactor filters by tag codes: Java's String.hashCode of each tag. They are computed here from
+the text, never believed from the wire. "*" and the empty text mean every message.
+
+Example: tag_codes("a || b") == [97, 98]; tag_codes("*") is None; tag_codes("||") raises ValueError.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rmq.broker.dispatch.request import bool_member, int_member, text_member
+from rmq.format.message import java_hash
+
+TAG = "TAG"
+TAGS_MAX = 1024  # of one subscription; ours, the reactor keeps them in fixed space
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Immutable; a newer version replaces it."""
+
+    topic: str
+    expression: str = "*"
+    version: int = 0  # ms; grows when the client changes the subscription
+    kind: str = TAG  # or SQL92
+    class_filter: bool = False
+
+    @property
+    def is_tag(self) -> bool:
+        return self.kind == TAG
+
+    def codes(self) -> list[int] | None:
+        """What the reactor filters by; None = everything."""
+        return tag_codes(self.expression)
+
+    def members(self) -> dict[str, Any]:
+        """A SubscriptionData object."""
+        tags = tags_of(self.expression) if self.is_tag else []
+        return {
+            "classFilterMode": self.class_filter,
+            "codeSet": sorted({java_hash(tag) for tag in tags}),
+            "expressionType": self.kind,
+            "subString": self.expression,
+            "subVersion": self.version,
+            "tagsSet": sorted(set(tags)),
+            "topic": self.topic,
+        }
+
+    @classmethod
+    def of(cls, members: Mapping[str, Any]) -> "Subscription":
+        """From a SubscriptionData object; ProtocolError when a member is of another type."""
+        return cls(
+            topic=text_member(members, "topic"),
+            expression=text_member(members, "subString", "*"),
+            version=int_member(members, "subVersion", 0),
+            kind=text_member(members, "expressionType", TAG) or TAG,
+            class_filter=bool_member(members, "classFilterMode", False),
+        )
+
+
+def tags_of(expression: str) -> list[str]:
+    """The tags of "a || b"; none when everything is meant."""
+    if expression.strip() in ("", "*"):
+        return []
+    return [tag for part in expression.split("||") if (tag := part.strip())]
+
+
+def tag_codes(expression: str) -> list[int] | None:
+    """The tags' codes, each once; None = everything; ValueError when there is nothing between."""
+    if expression.strip() in ("", "*"):
+        return None
+    tags = tags_of(expression)
+    if not tags:
+        raise ValueError(f"{expression[:200]!r} names no tag")
+    if len(tags) > TAGS_MAX:
+        raise ValueError(f"{len(tags)} tags: at most {TAGS_MAX} are allowed")
+    return sorted({java_hash(tag) for tag in tags})

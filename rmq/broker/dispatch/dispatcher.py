@@ -1,0 +1,249 @@
+"""From the core's reports to handlers and back: poll, decode, look up, answer.
+
+    core.control_fd readable -> core.poll() -> OPENED   note the connection
+                                               EVENT    log
+                                               REQUEST  wait for the connection's turn: fair_queue
+                                               CLOSED   the same, as the last of it
+    turn -> REQUEST  response flag: match a call of ours, else: handler by code
+            CLOSED   everyone forgets the connection
+
+After POLL_S the loop is given back, whatever waits still: what goes by the clock, such as the beats
+that tell the supervisor that this shard lives, is late by no more than that and one handler.
+
+The reactor reads no more of a client whose send is here (cext/flow/send/sends_away.pxd), so each is
+reported as done, whatever came of it.
+
+A handler's Refusal is answered with its code, a ProtocolError (missing or malformed field) with 1
+and its text, anything else with 1, the exception's description and one log line with the place. A
+one-way request gets no reply, whatever happens. Unknown codes get 3.
+
+Example: request 999 is answered with code 3 and " request type 999 not supported".
+"""
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import Awaitable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rmq.base.rate_limited_log import QuietLog
+from rmq.broker import core_seam
+from rmq.broker.clients.connections import Connection
+from rmq.broker.dispatch.fair_queue import Turns
+from rmq.broker.dispatch.request import Handler, Refusal, Reply, Request
+from rmq.broker.dispatch.response_times import RequestTimes
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import ProtocolError
+from rmq.format.remoting import Command, decode, encode
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+log = logging.getLogger("rmq.broker.requests")
+quiet = QuietLog(log)
+
+SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+POLL_S = 0.010
+WAITING_MAX = 8192  # requests whose handlers wait for something; more are told to come back later
+
+
+class Dispatcher:
+    """Owned by the control thread."""
+
+    def __init__(self, broker: "Broker", handlers: Mapping[int, Handler]) -> None:
+        self._broker = broker
+        self._handlers = handlers
+        self._waiting: set[asyncio.Task[None]] = set()
+        self._turns = Turns(broker.core, _expects_answer)
+        self._comes_again = False  # poll() is to be called by the loop
+        self._stopped = False
+        self.times = RequestTimes(lambda topic: broker.topics.is_system(topic))
+
+    def poll(self) -> None:
+        """Takes what the core has to report, and serves for POLL_S; then the loop comes again."""
+        began = time.monotonic()
+        turns = self._turns
+        if not turns.is_full or not turns.any_open:
+            self._take()
+        if turns.is_full and (number := turns.close_greediest()) is not None:
+            quiet.warning("deaf", "closed: a client that asks on and does not read its answers")
+            self._broker.core.close_connection(number)
+        while (item := turns.take()) is not None:
+            self._serve(*item)
+            if time.monotonic() - began >= POLL_S:
+                break
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._turns.any_open and not self._comes_again and not self._stopped:
+            self._comes_again = True
+            asyncio.get_running_loop().call_soon(self._again)
+
+    def _again(self) -> None:
+        self._comes_again = False
+        if not self._stopped:
+            self.poll()
+
+    def _serve(self, connection: Connection, kind: int, payload: bytes) -> None:
+        if kind == core_seam.REQUEST:
+            self._frame(connection, payload)
+        elif kind == core_seam.FUNCTION_PULL:
+            self._broker.functions.pull(connection.number, payload)
+        elif self._broker.connections.closed(connection.number) is not None:
+            self._broker.connection_closed(connection)
+
+    def _take(self) -> None:
+        broker, turns = self._broker, self._turns
+        for kind, number, payload in broker.core.poll():
+            if kind in (core_seam.REQUEST, core_seam.FUNCTION_PULL):
+                turns.add(broker.connections.get(number), kind, payload)
+            elif kind == core_seam.OPENED:
+                broker.connections.opened(number, payload.decode("utf-8", "replace"))
+            elif kind == core_seam.CLOSED:
+                if (connection := broker.connections.find(number)) is not None:
+                    turns.gone(connection)
+            elif kind == core_seam.DRAINED:
+                turns.drained(broker.connections.get(number))
+            elif kind == core_seam.WANT_TOPIC:
+                broker.delays.want_topic(payload.decode("utf-8", "replace"), number)
+            else:
+                text = payload.decode("utf-8", "replace")
+                quiet.warning(f"core {text}", "core: %s", text)
+
+    async def for_sibling(self, frame: bytes) -> Command:
+        """Answers a request (frame without its length bytes) that another shard passes on."""
+        command = decode(frame)
+        request = Request(Connection(-1, "0.0.0.0:0"), command, frame)
+        handler = self._handlers.get(command.code)
+        try:
+            if handler is None:
+                raise ProtocolError(f"request type {command.code} not supported")
+            result = handler(self._broker, request)
+            reply = result if result is None or isinstance(result, Command) else await result
+        except Exception as error:
+            reply = self._failure(request, error)
+        return reply if reply is not None else command.reply(ResponseCode.SYSTEM_ERROR)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Waits for handlers under way; those that take longer are cancelled, and what has not
+        begun is left."""
+        self._stopped = True
+        if self._waiting:
+            _, late = await asyncio.wait(set(self._waiting), timeout=timeout_s)
+            for task in late:
+                task.cancel()
+
+    def _frame(self, connection: Connection, frame: bytes) -> None:
+        try:
+            command = decode(frame)
+        except ProtocolError as error:
+            quiet.warning("frame", "%s is closed: malformed frame: %s", connection.address, error)
+            self._broker.core.close_connection(connection.number)
+            return
+        if command.is_response:
+            self._broker.client_calls.answered(connection, command)
+            return
+        connection.language, connection.version = command.language, command.version
+        self._request(Request(connection, command, frame))
+
+    def _request(self, request: Request) -> None:
+        command = request.command
+        handler = self._handlers.get(command.code)
+        if handler is None:
+            self._answer(
+                request,
+                command.reply(
+                    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                    f" request type {command.code} not supported",
+                ),
+            )
+            return
+        try:
+            result = handler(self._broker, request)
+        except Exception as error:
+            self._answer(request, self._failure(request, error))
+            return
+        if result is None or isinstance(result, Command):
+            self._answer(request, result)
+        elif len(self._waiting) >= WAITING_MAX:
+            _discard(result)
+            self._answer(
+                request,
+                command.reply(
+                    ResponseCode.SYSTEM_BUSY,
+                    "[OVERLOAD]system busy, start flow control for a while: "
+                    f"{WAITING_MAX} requests are waiting",
+                ),
+            )
+        else:
+            task = asyncio.get_running_loop().create_task(self._finish(request, result))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
+            if command.code not in SENDS:  # they are held back by the reactor, and keep their order
+                self._turns.waits(request.connection, 1)
+                task.add_done_callback(partial(self._finished, request.connection))
+
+    def _finished(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        self._turns.waits(connection, -1)
+        self._go_on()
+
+    async def _finish(self, request: Request, result: Awaitable[Reply]) -> None:
+        try:
+            reply = await result
+        except Exception as error:
+            reply = self._failure(request, error)
+        self._answer(request, reply)
+
+    def _failure(self, request: Request, error: Exception) -> Command:
+        command = request.command
+        if isinstance(error, Refusal):
+            return command.reply(error.code, error.remark)
+        if isinstance(error, ProtocolError):
+            quiet.warning(
+                f"bad {command.code}",
+                "request %d of %s: %s", command.code, request.connection.address, error,
+            )  # fmt: skip
+            return command.reply(ResponseCode.SYSTEM_ERROR, str(error))
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown place"
+        quiet.say(
+            logging.ERROR,
+            f"failed {command.code} {place}",
+            "request %d of %s failed at %s: %r",
+            command.code, request.connection.address, place, error,
+        )  # fmt: skip
+        return command.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+    def _answer(self, request: Request, reply: Reply) -> None:
+        core, number = self._broker.core, request.connection.number
+        if reply is not None and not request.command.is_oneway and not request.connection.closed:
+            try:
+                frame = encode(reply)
+            except ProtocolError as error:
+                reply = request.command.reply(ResponseCode.SYSTEM_ERROR, str(error))
+                frame = encode(reply)
+            self.times.answered(request, reply.code)
+            core.send(number, frame)
+            self._turns.answered(request.connection, len(frame))
+        if request.command.code in SENDS:
+            core.send_done(number)
+
+
+def _expects_answer(frame: bytes) -> bool:
+    """Whether there would be an answer to a frame (without its length bytes)."""
+    try:
+        command = decode(frame)
+    except ProtocolError:
+        return True
+    return not command.is_oneway and not command.is_response
+
+
+def _discard(result: Awaitable[Reply]) -> None:
+    """Says to a coroutine or future that nobody awaits it."""
+    for name in ("close", "cancel"):
+        method = getattr(result, name, None)
+        if method is not None:
+            method()
+            return

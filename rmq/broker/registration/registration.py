@@ -1,0 +1,348 @@
+"""Keeps this broker registered at all its name servers.
+
+    at start            everything, at once
+    a topic changes     the changed topics, once for all that changed while the last request ran
+    one is deleted      everything, likewise
+    every 30 s          everything (registerNameServerPeriod, 10-60 s)
+    connection lost     everything, as soon as the name server answers again (1 s, 2 s, .. 30 s)
+    namesrvAddr changes links are opened and closed accordingly
+    stop                unregister
+
+Each name server has a task of its own, so a slow or dead one delays no other, and one connection on
+which nothing is sent before the last request is answered: what it is told comes in order.
+
+Everything is request 103: version and table of one moment (tables/registered_topics.py), never a
+part of the table, since a name server with deleteTopicWithBrokerRegistration takes what is missing
+for deleted. Changed topics are requests 217, each a row of a route without a version; a name server
+that does not know 217 (before 5.0) gets everything, and so does one that has not got everything
+over this connection, and all when enableSingleTopicRegister is off. Where 217 was enough,
+everything comes with the same version as before: so the name server leaves alone what an operator
+has changed there (wipeWritePerm).
+
+settled() waits until the name servers have been told; one that is down is not waited for, nor is
+one that was too slow, until it has caught up.
+
+Request 103, body {"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{..},
+"topicConfigTable":{..}}}. Topics carry their permission masked with brokerPermission. The reply may
+hold a table of ordered topics.
+"""
+
+import asyncio
+import contextlib
+import logging
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from rmq.broker.registration.namesrv_client import LinkError, NamesrvLink, parse_address
+from rmq.broker.tables.topic_config import PERM_READ, PERM_WRITE, TopicConfig
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode, ResponseCode
+from rmq.config import Settings
+from rmq.errors import ProtocolError
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+
+log = logging.getLogger("rmq.broker.registration")
+
+READ_WRITE = PERM_READ | PERM_WRITE
+RETRY_FIRST_S, RETRY_LAST_S = 1.0, 30.0
+UNREGISTER_S = 0.5
+FIRST_ATTEMPT_S = 0.3
+LATE_S = 0.5  # who has not answered after this is not waited for any more
+SINGLES_MAX = 64  # more changed topics than this are cheaper told with the whole table
+
+
+class Registration:
+    """Owned by the control thread."""
+
+    def __init__(
+        self, settings: Settings, topics: TopicTable, address: Callable[[], tuple[str, str]]
+    ) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._addresses = address  # (broker address, HA address), known once the core listens
+        self._members: dict[str, _Member] = {}
+        self.changes = 0  # so far
+
+    async def start(self) -> None:
+        """Registers everywhere; waits a moment for the first attempts, so that a client that is
+        told of this broker now finds it, but not for a name server that does not answer."""
+        self.addresses_changed()
+        attempts = [member.attempted.wait() for member in self._members.values()]
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*attempts), FIRST_ATTEMPT_S)
+
+    def addresses_changed(self) -> None:
+        """Reads namesrvAddr anew: "a:9876;b:9876"."""
+        wanted = []
+        for part in self._settings.namesrvAddr.split(";"):
+            if not part.strip():
+                continue
+            try:
+                parse_address(part)
+            except LinkError as error:
+                log.error("namesrvAddr: %s, left out", error)
+                continue
+            wanted.append(part.strip())
+        for address in [each for each in self._members if each not in wanted]:
+            self._members.pop(address).stop()
+        for address in wanted:
+            if address not in self._members:
+                self._members[address] = _Member(address, self)
+
+    def changed(self, topics: Iterable[str]) -> None:
+        """These topics are to be told at once; none named: some were deleted, or all changed."""
+        self.changes += 1
+        names = set(topics)
+        for member in self._members.values():
+            member.changed(names)
+
+    async def settled(self, timeout_s: float) -> None:
+        """Waits until the name servers have been told of all changes so far, or do not answer."""
+        goal = self.changes
+        behind = [member for member in self._members.values() if member.is_behind(goal)]
+        if not behind:
+            return
+        tasks = [asyncio.ensure_future(member.reached(goal)) for member in behind]
+        await asyncio.wait(tasks, timeout=timeout_s)
+        for member, task in zip(behind, tasks, strict=True):
+            if not task.done():
+                task.cancel()
+                member.late = timeout_s >= LATE_S
+
+    async def stop(self) -> None:
+        members, self._members = list(self._members.values()), {}
+        await asyncio.gather(*(member.unregister() for member in members))
+
+    def wanted(self) -> int:
+        """How many name servers are to know this broker."""
+        return len(self._members)
+
+    def registered(self) -> list[str]:
+        """Addresses of the name servers that know all topics."""
+        return [address for address, member in self._members.items() if member.complete]
+
+    # ---- used by the members
+
+    @property
+    def period_s(self) -> float:
+        period_ms: int = self._settings.registerNameServerPeriod
+        return max(10_000, min(60_000, period_ms)) / 1000
+
+    @property
+    def timeout_s(self) -> float:
+        return float(self._settings.registerBrokerTimeoutMills) / 1000
+
+    def identity(self) -> dict[str, str]:
+        settings = self._settings
+        return {
+            "brokerAddr": self._addresses()[0],
+            "brokerId": str(settings.brokerId),
+            "brokerName": settings.brokerName,
+            "clusterName": settings.brokerClusterName,
+        }
+
+    def register_command(self, version: Mapping[str, int]) -> Command:
+        """Request 103: the whole table as it is now."""
+        body = self._body(version)
+        fields = {
+            **self.identity(),
+            "haServerAddr": self._addresses()[1],
+            "compressed": "false",
+            "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
+            "enableActingMaster": "false",
+            "heartbeatTimeoutMillis": "120000",
+        }
+        return Command(code=RequestCode.REGISTER_BROKER, fields=fields, body=body)
+
+    def single_commands(self, topics: Iterable[str]) -> Iterator[Command]:
+        """Request 217 for each of these topics as it is when its turn comes."""
+        for name in topics:
+            topic = self._topics.told.get(name)
+            if topic is None:
+                continue  # deleted meanwhile, which the whole table will tell
+            topic = self._masked(topic)
+            row = {
+                "brokerName": self._settings.brokerName,
+                "perm": topic.perm,
+                "readQueueNums": topic.read_queues,
+                "topicSysFlag": topic.sys_flag,
+                "writeQueueNums": topic.write_queues,
+            }
+            route = {"brokerDatas": [], "filterServerTable": {}, "queueDatas": [row]}
+            yield Command(
+                code=RequestCode.REGISTER_TOPIC_IN_NAMESRV,
+                fields={"topic": name},
+                body=fastjson.dumps(route),
+            )
+
+    def alone(self, topics: set[str]) -> bool:
+        """Whether so many topics go out one by one."""
+        return self._settings.enableSingleTopicRegister and 0 < len(topics) <= SINGLES_MAX
+
+    def version(self) -> dict[str, int]:
+        """Of the table as it is now."""
+        return self._topics.told.version.members()
+
+    def _body(self, version: Mapping[str, int]) -> bytes:
+        told = self._topics.told
+        wrapper = {
+            "dataVersion": version,
+            "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
+            "topicConfigTable": {
+                name: self._masked(topic).members() for name, topic in told.all().items()
+            },
+            "topicQueueMappingDetailMap": {},
+            "topicQueueMappingInfoMap": {},
+        }
+        return fastjson.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+
+    def _masked(self, topic: TopicConfig) -> TopicConfig:
+        permission = self._settings.brokerPermission
+        if permission & READ_WRITE == READ_WRITE:
+            return topic
+        return topic.masked(permission)
+
+    def take_reply(self, reply: Command) -> None:
+        """The body may be {"table":{topic:"broker-a:4"}}: topics the name server calls ordered."""
+        if not reply.body:
+            return
+        try:
+            table: Any = fastjson.loads_object(reply.body).get("table")
+        except ProtocolError as error:
+            log.warning("reply to the registration: %s", error)
+            return
+        if isinstance(table, dict) and table:
+            self._topics.mark_ordered(str(name) for name in table)
+
+
+class _Member:
+    """The registration at one name server: a task that sleeps until something is to be told."""
+
+    def __init__(self, address: str, owner: Registration) -> None:
+        self._owner = owner
+        self._link = NamesrvLink(address)
+        self._news: set[str] = set()
+        self._all = True
+        self._wake = asyncio.Event()
+        self._told = -1  # the last change that it knows of
+        self._progress = asyncio.Event()  # set and replaced after each attempt
+        self.attempted = asyncio.Event()  # the first registration worked or failed
+        self.complete = False  # it knows all topics, over the present connection
+        self._version: Mapping[str, int] = {}  # of the last table; later changes came one by one
+        self.late = False  # it was waited for in vain
+        self._singles = True  # it takes topics one by one, as far as we know
+        self._failing = False
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def changed(self, names: set[str]) -> None:
+        if names:
+            self._news |= names
+        else:
+            self._all = True
+        self._wake.set()
+
+    def is_behind(self, goal: int) -> bool:
+        """Whether it is worth waiting until it has been told of that change."""
+        return self._told < goal and not self._failing and not self.late
+
+    async def reached(self, goal: int) -> None:
+        """Returns when it has been told of that change, or fails."""
+        while self.is_behind(goal):
+            await self._progress.wait()
+
+    def stop(self) -> None:
+        self._task.cancel()
+        self._link.close()
+
+    async def unregister(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            if self.complete:
+                command = Command(code=RequestCode.UNREGISTER_BROKER, fields=self._owner.identity())
+                await self._link.call(command, UNREGISTER_S)
+        except LinkError as error:
+            log.warning("unregistering: %s", error)
+        self._link.close()
+
+    async def _run(self) -> None:
+        pause = RETRY_FIRST_S
+        while True:
+            self._wake.clear()
+            worked = await self._tell()
+            self.attempted.set()
+            self._progress.set()
+            self._progress = asyncio.Event()
+            if worked:
+                pause = RETRY_FIRST_S
+                await self._sleep()
+            else:
+                self.complete, self._all = False, True
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, RETRY_LAST_S)
+
+    async def _tell(self) -> bool:
+        """Tells what is new, or everything; False when it did not work."""
+        owner, news, everything = self._owner, self._news, self._all or not self.complete
+        goal, self._news, self._all = owner.changes, set(), False
+        try:
+            if not everything and not news:
+                await self._register(self._version)
+            elif everything or not (self._singles and owner.alone(news)):
+                await self._register(owner.version())
+            elif not await self._register_single(news):
+                self._singles = False
+                goal = owner.changes
+                await self._register(owner.version())
+        except LinkError as error:
+            if not self._failing:
+                log.warning("registration failed, it is tried again until it works: %s", error)
+            self._failing = True
+            return False
+        self._told = goal
+        self._failing = self.late = False
+        return True
+
+    async def _register(self, version: Mapping[str, int]) -> None:
+        """Everything; under a version that it has the name server adds only what it misses."""
+        owner = self._owner
+        reply = await self._call(owner.register_command(version))
+        if reply.code != ResponseCode.SUCCESS:
+            raise LinkError(f"{self._link.address}: code {reply.code}: {reply.remark}")
+        if not self.complete:
+            log.info("registered at name server %s", self._link.address)
+        self._version = version
+        self.complete = True
+        owner.take_reply(reply)
+
+    async def _register_single(self, topics: set[str]) -> bool:
+        """Tells these topics one by one; False when the name server knows no such request."""
+        for command in self._owner.single_commands(sorted(topics)):
+            reply = await self._call(command)
+            if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                log.info("name server %s takes no single topics", self._link.address)
+                return False
+            if reply.code != ResponseCode.SUCCESS:
+                raise LinkError(f"{self._link.address}: code {reply.code}: {reply.remark}")
+        return True
+
+    async def _call(self, command: Command) -> Command:
+        return await self._link.call(command, self._owner.timeout_s)
+
+    async def _sleep(self) -> None:
+        """Until there is news, the period is over, or the name server closes the connection."""
+        loop = asyncio.get_running_loop()
+        woken = loop.create_task(self._wake.wait())
+        lost = loop.create_task(self._link.closed_by_peer())
+        try:
+            done, _ = await asyncio.wait(
+                {woken, lost}, timeout=self._owner.period_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if lost in done:
+                self.complete = False
+        finally:
+            woken.cancel()
+            lost.cancel()
+            await asyncio.gather(woken, lost, return_exceptions=True)

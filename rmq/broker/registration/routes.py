@@ -1,0 +1,81 @@
+"""Where a topic's queues are on all brokers: asked of the name servers, for assignments (400).
+
+Consumers ask one broker for their share of the whole cluster's queues, so that broker has to know
+the others'. An answer is kept for 5 s; who asks meanwhile shares it. While no name server answers,
+or none knows the topic, this broker's own queues are all that is known (None).
+
+Example: topic t with 2 queues on broker-a and 1 on broker-b: [a 0, a 1, b 0].
+"""
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+from rmq.base.rate_limited_log import QuietLog
+from rmq.broker.registration.namesrv_client import LinkError, NamesrvLink
+from rmq.broker.tables.topic_config import PERM_READ, QUEUES_MAX
+from rmq.codes import RequestCode, ResponseCode
+from rmq.config import Settings
+from rmq.errors import ProtocolError
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+from rmq.format.remoting import Command
+
+log = logging.getLogger("rmq.broker.routes")
+quiet = QuietLog(log)
+
+KEPT_S = 5.0
+ANSWER_S = 1.0
+TOPICS_MAX = 10_000  # kept at a time
+
+
+class Routes:
+    """Owned by the control thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._kept: dict[str, tuple[float, asyncio.Task[list[MessageQueue] | None]]] = {}
+
+    async def queues(self, topic: str) -> list[MessageQueue] | None:
+        """All readable queues in order; None when nobody knows them."""
+        now = time.monotonic()
+        kept = self._kept.get(topic)
+        if kept is None or now - kept[0] > KEPT_S:
+            if len(self._kept) >= TOPICS_MAX:
+                self._kept.clear()
+            task = asyncio.get_running_loop().create_task(self._ask(topic))
+            kept = self._kept[topic] = (now, task)
+        return await asyncio.shield(kept[1])
+
+    async def _ask(self, topic: str) -> list[MessageQueue] | None:
+        for address in self._settings.namesrvAddr.split(";"):
+            if not address.strip():
+                continue
+            link = NamesrvLink(address.strip())
+            command = Command(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
+            try:
+                reply = await link.call(command, ANSWER_S)
+                if reply.code == ResponseCode.SUCCESS:
+                    return read_queues(topic, fastjson.loads_object(reply.body))
+            except (LinkError, ProtocolError) as error:
+                quiet.warning("route", "route of %s: %s", topic, error)
+            finally:
+                link.close()
+        return None
+
+
+def read_queues(topic: str, route: dict[Any, Any]) -> list[MessageQueue]:
+    """The queues of a route's queueDatas; ProtocolError when they are none."""
+    found = []
+    rows = route.get("queueDatas")
+    for row in rows if isinstance(rows, list) else ():
+        name = row.get("brokerName") if isinstance(row, dict) else None
+        count = row.get("readQueueNums") if isinstance(row, dict) else None
+        perm = row.get("perm", 0) if isinstance(row, dict) else None
+        if (not isinstance(name, str) or not isinstance(count, int) or count > QUEUES_MAX
+                or not isinstance(perm, int)):  # fmt: skip
+            raise ProtocolError(f"a route with {row!r:.100}")
+        if perm & PERM_READ:
+            found += [MessageQueue(topic, name, queue_id) for queue_id in range(count)]
+    return sorted(found)

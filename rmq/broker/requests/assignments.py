@@ -1,0 +1,116 @@
+"""Handlers of server-side assignment: 400 query, 401 set mode, 402 all modes.
+
+A 5.x consumer with clientRebalance=false asks one broker which queues are its own. Answered is its
+share of the topic's queues on all brokers (routes.py; this one's as long as no name server tells of
+others), by one of two strategies over the sorted queues and client ids:
+
+    AVG            neighbours: 5 queues, 2 clients -> 0 1 2 | 3 4
+    AVG_BY_CIRCLE  in turn:                        -> 0 2 4 | 1 3
+
+In mode POP (request_modes.py) members share: with popShareQueueNum 0, or at least as many as there
+are others, each pops from all queues, which is queue -1; with n below that, from its own queues and
+those of the n members behind it; more members than queues: from one queue each.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from rmq.broker import names
+from rmq.broker.dispatch.request import Refusal, Reply, Request, text_member
+from rmq.broker.tables.request_modes import POP, PULL
+from rmq.broker.tables.topic_config import PERM_READ
+from rmq.codes import ResponseCode
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+log = logging.getLogger("rmq.broker.assignments")
+
+ALL_QUEUES = -1  # the queue id of a pop that takes from any
+
+
+async def query_assignment(broker: "Broker", request: Request) -> Reply:
+    body = request.json_body()
+    topic_name = names.check_topic(text_member(body, "topic"))
+    group = names.check_group(text_member(body, "consumerGroup"))
+    client_id = text_member(body, "clientId")
+    broadcasting = text_member(body, "messageModel", "CLUSTERING") == "BROADCASTING"
+    strategy = text_member(body, "strategyName", "AVG")
+    mode = broker.request_modes.of(topic_name, group)
+    topic = broker.topics.get(topic_name)
+    if topic is None or not topic.perm & PERM_READ:
+        return request.command.reply(body=b"{}")  # null: the client keeps what it has
+    queues = await broker.routes.queues(topic_name) or [
+        MessageQueue(topic_name, broker.settings.brokerName, queue_id)
+        for queue_id in range(topic.read_queues)
+    ]
+    if not broadcasting:
+        members = broker.consumers.get(group)
+        if members is None or strategy not in ("AVG", "AVG_BY_CIRCLE"):
+            return request.command.reply(body=b"{}")
+        ids = sorted({client.client_id for client in members.clients.values()})
+        if mode.mode == POP:
+            queues = share_popping(queues, ids, client_id, strategy, mode.share)
+        else:
+            queues = share(queues, ids, client_id, strategy)
+    assignments = [
+        {"messageQueue": queue.members(), "mode": mode.mode, "attachments": None}
+        for queue in queues
+    ]
+    return request.command.reply(body=fastjson.dumps({"messageQueueAssignments": assignments}))
+
+
+def share(
+    queues: list[MessageQueue], ids: list[str], client_id: str, strategy: str
+) -> list[MessageQueue]:
+    """This client's part of the sorted queues; nothing for a client that is no member."""
+    if client_id not in ids:
+        return []
+    position = ids.index(client_id)
+    if strategy == "AVG_BY_CIRCLE":
+        return queues[position :: len(ids)]
+    each, left_over = divmod(len(queues), len(ids))
+    start = position * each + min(position, left_over)
+    return queues[start : start + each + (1 if position < left_over else 0)]
+
+
+def share_popping(
+    queues: list[MessageQueue], ids: list[str], client_id: str, strategy: str, neighbours: int
+) -> list[MessageQueue]:
+    """What a member pops from: Java's rules, which let queues have several owners."""
+    if neighbours <= 0 or neighbours >= len(ids) - 1:
+        names_of = sorted({queue.broker_name for queue in queues})
+        return [MessageQueue(queues[0].topic, name, ALL_QUEUES) for name in names_of]
+    if client_id not in ids:
+        return []
+    position = ids.index(client_id)
+    if len(ids) > len(queues):
+        return queues[position % len(queues) :][:1]
+    owners = [ids[(position + n) % len(ids)] for n in range(neighbours + 1)]
+    return [queue for owner in owners for queue in share(queues, ids, owner, strategy)]
+
+
+async def set_request_mode(broker: "Broker", request: Request) -> Reply:
+    body = request.json_body()
+    topic = names.check_topic(text_member(body, "topic"))
+    if topic.startswith(names.RETRY_PREFIX):
+        raise Refusal(ResponseCode.NO_PERMISSION, "retry topics are always pulled")
+    broker.topics.require(topic)
+    group = names.check_group(text_member(body, "consumerGroup"))
+    broker.groups.require(group)
+    mode = text_member(body, "mode", PULL)
+    if mode not in (PULL, POP):
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER, f"mode {mode[:50]!r}: there is PULL and there is POP"
+        )
+    neighbours = body.get("popShareQueueNum", 0)
+    if not isinstance(neighbours, int) or not -(2**31) <= neighbours < 2**31:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, "popShareQueueNum is no whole number")
+    await broker.request_modes.set(topic, group, mode, neighbours)
+    return request.command.reply()
+
+
+def get_request_modes(broker: "Broker", request: Request) -> Reply:
+    return request.command.reply(body=fastjson.dumps(broker.request_modes.members()))

@@ -1,0 +1,155 @@
+"""Handlers that ask clients: 307 running info and 309 consume directly (forwarded), 223 status.
+
+    307, 309   to the member of the group with the asked client id, 10 s; its reply comes back as is
+    223        221 to every member (or the asked one), 5 s each, all at once; replies merged
+
+Example: 307 for a client that is not connected is answered with 1, one that stays silent with 207.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from rmq.broker.clients.broker_to_client import CallTimeout, ClientGone
+from rmq.broker.clients.producers import Client
+from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import ProtocolError
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+from rmq.format.message import decode_message_id
+from rmq.format.remoting import Command
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+log = logging.getLogger("rmq.broker.client_calls")
+
+FORWARD_TIMEOUT_S = 10.0
+STATUS_TIMEOUT_S = 5.0
+VERSION_FORWARD_MIN = 62  # V3_1_8_SNAPSHOT
+VERSION_TOLD_MIN = 28  # V3_0_7_SNAPSHOT
+MEMBERS_MAX = 1000  # asked by one 223
+
+
+def get_running_info(broker: "Broker", request: Request) -> Awaitable[Reply]:
+    command = request.command
+    return _forward(broker, request, command.fields, command.body)
+
+
+def consume_directly(broker: "Broker", request: Request) -> Awaitable[Reply]:
+    command = request.command
+    if request.of_sibling:  # it found the message already
+        return _forward(broker, request, command.fields, command.body)
+    fields = {**command.fields, "brokerName": broker.settings.brokerName}
+    topic = broker.topics.get(command.text_field("topic") or "")
+    if topic is not None:
+        fields["topicSysFlag"] = str(topic.sys_flag)
+    group = broker.groups.get(command.require("consumerGroup"))
+    if group is not None:
+        fields["groupSysFlag"] = str(group.sys_flag)
+    _, offset = decode_message_id(command.require("msgId"))
+    record = broker.core.read_record(offset)
+    if record is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no message starts at offset {offset}")
+    return _forward(broker, request, fields, record)
+
+
+async def _forward(
+    broker: "Broker", request: Request, fields: dict[str, str], body: bytes
+) -> Reply:
+    command = request.command
+    group, client_id = command.require("consumerGroup"), command.require("clientId")
+    members = broker.consumers.get(group)
+    client = members.find(client_id) if members is not None else None
+    if client is None:
+        found = await _from_sibling(broker, request, fields, body)
+        if found is not None:
+            return found
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR,
+            f"the consumer <{group[:300]}> <{client_id[:300]}> is not online",
+        )
+    if client.version < VERSION_FORWARD_MIN:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR,
+            f"the consumer <{client_id[:300]}> of version {client.version} is too old for this",
+        )
+    call = Command(code=command.code, fields=dict(fields), body=body)
+    try:
+        answer = await broker.client_calls.call(client.connection, call, FORWARD_TIMEOUT_S)
+    except CallTimeout as error:
+        raise Refusal(ResponseCode.CONSUME_MSG_TIMEOUT, f"timeout: {error}") from None
+    except ClientGone as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
+    reply = command.reply(remark=answer.remark, fields=answer.fields, body=answer.body)
+    reply.code = answer.code
+    return reply
+
+
+async def _from_sibling(
+    broker: "Broker", request: Request, fields: dict[str, str], body: bytes
+) -> Command | None:
+    """The reply of the shard that the client is connected to; None when there is none."""
+    command = request.command
+    if request.of_sibling:
+        return None
+    call = Command(
+        code=command.code, opaque=command.opaque, fields=dict(fields), body=body,
+        serialize_type=command.serialize_type,
+    )  # fmt: skip
+    for reply in await broker.siblings.ask(call):
+        if reply.code != ResponseCode.SYSTEM_ERROR:
+            return reply
+    return None
+
+
+async def get_consumer_status(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    topic, group = command.require("topic"), command.require("group")
+    wanted = (command.text_field("clientAddr") or "").strip()
+    members = broker.consumers.get(group)
+    if members is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer of group {group[:300]} is online")
+    clients = [c for c in members.clients.values() if wanted in ("", c.client_id)][:MEMBERS_MAX]
+    for client in clients:
+        refuse_old(client)
+    answers = await asyncio.gather(*(_status(broker, client, topic, group) for client in clients))
+    table = {
+        client.client_id: offsets
+        for client, offsets in zip(clients, answers, strict=True)
+        if offsets is not None
+    }
+    return command.reply(body=fastjson.dumps({"consumerTable": table}))
+
+
+async def _status(
+    broker: "Broker", client: Client, topic: str, group: str
+) -> dict[MessageQueue, int] | None:
+    call = Command(
+        code=RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, fields={"topic": topic, "group": group}
+    )
+    try:
+        answer = await broker.client_calls.call(client.connection, call, STATUS_TIMEOUT_S)
+        if answer.code != ResponseCode.SUCCESS or not answer.body:
+            return None
+        table = fastjson.loads_object(answer.body).get("messageQueueTable") or {}
+    except (CallTimeout, ClientGone, ProtocolError) as error:
+        log.warning("status of consumer %s: %s", client.client_id, error)
+        return None
+    if not isinstance(table, dict):
+        return None
+    return {
+        queue: offset
+        for queue, offset in table.items()
+        if isinstance(queue, MessageQueue) and isinstance(offset, int)
+    }
+
+
+def refuse_old(client: Client) -> None:
+    if client.version < VERSION_TOLD_MIN:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR,
+            f"the client {client.client_id[:300]} of version {client.version} is too old for this",
+        )

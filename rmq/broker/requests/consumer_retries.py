@@ -1,0 +1,72 @@
+"""36 CONSUMER_SEND_MSG_BACK that the reactor could not do: what it misses is made here.
+
+The copy itself is the reactor's work (cext/flow/send/send_back.pxd). It hands a request over when
+it does not know the group or its retry or dead letter topic, and when the broker takes no sends.
+Checks and their order are RocketMQ's:
+
+    1   group unknown and not to be made                                  26
+    2   broker not writable                                               16
+    3   the group has no retry queues: dropped                            0
+    4   no message starts at the offset                                   1
+
+Then the topics exist and the frame goes back; the reactor never hands the same frame over twice.
+
+Example: the first failed message of group g makes %RETRY%g; one that failed too often, %DLQ%g.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rmq.broker import names
+from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.tables.topic_config import PERM_WRITE
+from rmq.codes import ResponseCode
+from rmq.errors import ProtocolError
+from rmq.format.message import decode_message
+from rmq.format.remoting import encode
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
+_I32 = (-(2**31), 2**31 - 1)
+
+
+async def send_back(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    offset = command.int_field("offset", minimum=0)
+    delay_level = command.int_field("delayLevel", minimum=_I32[0], maximum=_I32[1])
+    group = broker.groups.require(names.check_group(command.require("group")))
+    if not broker.settings.brokerPermission & PERM_WRITE:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{broker.settings.brokerIP1}] does not take sends at present",
+        )
+    if group.retry_queues <= 0:
+        return command.reply()
+    times_max = group.retry_times_max
+    if command.version >= VERSION_RECONSUME:
+        times_max = command.int_field("maxReconsumeTimes", times_max, *_I32)
+    unit_mode = command.bool_field("unitMode", False)
+    await broker.topics.create_retry(group.name, group.retry_queues, unit_mode)
+    # Off the loop: the record may have to come from the disk.
+    record = await asyncio.to_thread(broker.core.read_record, offset)
+    if record is None:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR, f"no message starts at offset {offset} of the commit log"
+        )
+    if delay_level < 0 or _times(record) >= times_max:
+        await broker.topics.create_dead_letter(group.name)
+    broker.groups.tell_core(group.name)
+    # The group's name as it is, should the client have escaped it.
+    command.fields = {**command.fields, "group": group.name}
+    broker.core.resubmit(request.connection.number, encode(command)[4:])
+    return None
+
+
+def _times(record: bytes) -> int:
+    """How often the message came before."""
+    try:
+        return decode_message(record)[0].reconsume_times
+    except ProtocolError as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the message is damaged: {error}") from None

@@ -1,0 +1,89 @@
+"""Handlers of subscription groups: 200 update, 225 many, 201 all, 352 one, 207 delete, 353 forbid.
+
+Example: 353 with group g, topic t, readable=false makes pulls of t by g end with code 16 until it
+is called again with readable=true; the reply repeats {"group":"g","readable":false,"topic":"t"}.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rmq.broker import names
+from rmq.broker.dispatch.request import Reply, Request, list_member
+from rmq.broker.tables import attributes
+from rmq.broker.tables.groups import GroupConfig
+from rmq.errors import ProtocolError
+from rmq.format import fastjson
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+GROUPS_MAX = 10_000  # of one request 225; ours
+
+
+async def update_group(broker: "Broker", request: Request) -> Reply:
+    await broker.groups.update(_changed(broker, request.json_body()))
+    return request.command.reply()
+
+
+async def update_groups(broker: "Broker", request: Request) -> Reply:
+    items = list_member(request.json_body(), "groupConfigList")
+    if len(items) > GROUPS_MAX:
+        raise ProtocolError(f"a request for more than {GROUPS_MAX} groups")
+    groups = []
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise ProtocolError("groupConfigList of the body holds something else than groups")
+        groups.append(_changed(broker, item))
+    await broker.groups.update(*groups)
+    return request.command.reply()
+
+
+def _changed(broker: "Broker", members: Mapping[str, Any]) -> GroupConfig:
+    """A group of a request: its attributes are changes, not the final ones."""
+    group = GroupConfig.of(members)
+    present = broker.groups.get(group.name)
+    current = present.attributes if present is not None else {}
+    altered = attributes.altered(
+        attributes.GROUP, current, group.attributes, creating=present is None
+    )
+    return replace(group, attributes=altered)
+
+
+def get_all_groups(broker: "Broker", request: Request) -> Reply:
+    """All groups, or with groupSeq and maxGroupNum a slice of them in order of name."""
+    command = request.command
+    content = broker.groups.members()
+    table = content["subscriptionGroupTable"]
+    first = command.int_field("groupSeq", 0, 0)
+    count = command.int_field("maxGroupNum", len(table), 0)
+    chosen = sorted(table)[first : first + count]
+    content["subscriptionGroupTable"] = {name: table[name] for name in chosen}
+    return command.reply(fields={"totalGroupNum": len(table)}, body=fastjson.dumps(content))
+
+
+def get_group(broker: "Broker", request: Request) -> Reply:
+    group = broker.groups.require(request.command.require("group"))
+    return request.command.reply(body=fastjson.dumps(group.members()))
+
+
+async def delete_group(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    group = names.check_group(command.require("groupName"))
+    clean = command.bool_field("cleanOffset", False) or command.bool_field("removeOffset", False)
+    await broker.groups.delete(group)
+    if clean:
+        broker.offsets.remove_group(group)
+        await broker.offsets.save()
+    return command.reply()
+
+
+async def forbid_reading(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    group = names.check_group(command.require("group"))
+    topic = names.check_topic(command.require("topic"))
+    readable = command.bool_field("readable", None)
+    if readable is not None:
+        await broker.groups.forbid_reading(group, topic, not readable)
+    body = {"group": group, "readable": broker.groups.may_read(group, topic), "topic": topic}
+    return command.reply(body=fastjson.dumps(body))

@@ -1,0 +1,207 @@
+"""Handlers of client membership: heartbeat 34, unregister 35, member list 38, config check 46.
+
+    34 body  {"clientID":"10.0.0.9@123#456","producerDataSet":[{"groupName":"p"}],
+              "consumerDataSet":[{"groupName":"g","consumeType":"CONSUME_PASSIVELY",
+                "messageModel":"CLUSTERING","consumeFromWhere":"CONSUME_FROM_LAST_OFFSET",
+                "subscriptionDataSet":[{"topic":"t","subString":"*","subVersion":1}],
+                "unitMode":false}],
+              "heartbeatFingerprint":0,"withoutSub":false}
+
+The reply's fields IS_SUPPORT_HEART_BEAT_V2 and IS_SUB_CHANGE tell 5.x clients that later heartbeats
+may leave the subscriptions out (withoutSub) while the fingerprint stays; when another member of
+the group beat with another fingerprint, or we know no subscriptions of the group, IS_SUB_CHANGE
+asks for a full one.
+
+One group of a heartbeat that is illegal or unknown is skipped with a log line; the rest counts.
+"""
+
+import logging
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rmq.base.rate_limited_log import QuietLog
+from rmq.broker import names
+from rmq.broker.clients import subscription_filters
+from rmq.broker.clients.consumers import BROADCASTING, CLUSTERING, CONSUME_TYPES, START_POINTS
+from rmq.broker.clients.producers import Client
+from rmq.broker.clients.subscription import TAG, Subscription, tag_codes
+from rmq.broker.dispatch.request import (
+    Refusal,
+    Reply,
+    Request,
+    bool_member,
+    int_member,
+    list_member,
+    text_member,
+)
+from rmq.broker.tables.data_version import now_ms
+from rmq.broker.tables.groups import GroupConfig
+from rmq.codes import ResponseCode
+from rmq.errors import ProtocolError
+from rmq.format import fastjson
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+quiet = QuietLog(logging.getLogger("rmq.broker.heartbeat"))
+
+GROUPS_MAX = 4096  # of one heartbeat; ours
+
+
+def heart_beat(broker: "Broker", request: Request) -> Awaitable[Reply]:
+    body = request.json_body()
+    command = request.command
+    client_id = text_member(body, "clientID")
+    if not names.is_client_id(client_id):
+        raise ProtocolError("clientID of the heartbeat is empty, too long or not printable")
+    client = Client(request.connection, client_id, command.language, command.version, now_ms())
+    fingerprint = int_member(body, "heartbeatFingerprint", 0)
+    without_subscriptions = fingerprint != 0 and bool_member(body, "withoutSub", False)
+    consumers = list_member(body, "consumerDataSet")
+    producers = list_member(body, "producerDataSet")
+    if len(consumers) + len(producers) > GROUPS_MAX:
+        raise ProtocolError(f"a heartbeat of more than {GROUPS_MAX} groups")
+    stale = fingerprint == 0
+    retry_topics: list[tuple[GroupConfig, bool]] = []
+    for data in consumers:
+        stale |= _consumer(broker, client, data, fingerprint, without_subscriptions, retry_topics)
+    for data in producers:
+        _producer(broker, client, data)
+    return _finish(broker, request, retry_topics, stale)
+
+
+async def _finish(
+    broker: "Broker", request: Request, retry_topics: list[tuple[GroupConfig, bool]], stale: bool
+) -> Reply:
+    for group, unit_mode in retry_topics:
+        await broker.topics.create_retry(group.name, group.retry_queues, unit_mode)
+    return request.command.reply(fields={"IS_SUPPORT_HEART_BEAT_V2": True, "IS_SUB_CHANGE": stale})
+
+
+def _consumer(
+    broker: "Broker",
+    client: Client,
+    data: Any,
+    fingerprint: int,
+    without_subscriptions: bool,
+    retry_topics: list[tuple[GroupConfig, bool]],
+) -> bool:
+    """One ConsumerData; True when the client should send its subscriptions in full."""
+    if not isinstance(data, Mapping):
+        raise ProtocolError("consumerDataSet of the heartbeat holds something else than objects")
+    name = text_member(data, "groupName")
+    config = broker.groups.find_or_create(name)
+    if config is None:
+        quiet.warning(
+            "unknown group",
+            "heartbeat of %s: group %.200r is skipped: %s",
+            client.connection.address,
+            name,
+            names.group_fault(name) or "it does not exist and may not be created by consumers",
+        )
+        return False
+    if names.topic_fault(names.retry_topic(name)) is None and (
+        names.retry_topic(name) not in broker.topics
+    ):
+        retry_topics.append((config, bool_member(data, "unitMode", False)))
+    how = (
+        _one_of(CONSUME_TYPES, text_member(data, "consumeType", ""), "CONSUME_PASSIVELY"),
+        _one_of((CLUSTERING, BROADCASTING), text_member(data, "messageModel", ""), CLUSTERING),
+        _one_of(START_POINTS, text_member(data, "consumeFromWhere", ""), START_POINTS[0]),
+    )
+    subscriptions = None
+    if not without_subscriptions:
+        items = list_member(data, "subscriptionDataSet")
+        subscriptions = _subscriptions(broker, client, name, items)
+    known = broker.consumers.get(name)
+    stale = known is None and without_subscriptions
+    stale |= known is not None and known.fingerprint not in (0, fingerprint)
+    broker.consumers.register(name, client, how, subscriptions)
+    known = broker.consumers.get(name)
+    if known is not None:
+        known.fingerprint = fingerprint
+    return stale
+
+
+def _subscriptions(
+    broker: "Broker", client: Client, group: str, items: list[Any]
+) -> list[Subscription]:
+    """Those that are legal; the others are logged and left out. A filter that is wrong is logged
+    and kept, so that pulls are told what is wrong with it."""
+    found = []
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise ProtocolError("subscriptionDataSet of the heartbeat holds other than objects")
+        subscription = Subscription.of(item)
+        fault = names.topic_fault(subscription.topic)
+        if fault is None and subscription.is_tag and not subscription.class_filter:
+            try:
+                tag_codes(subscription.expression)
+            except ValueError as error:
+                fault = str(error)
+        if fault is None:
+            found.append(subscription)
+            fault = subscription_filters.fault(broker, subscription)
+            if fault is not None:
+                quiet.warning(
+                    f"filter {group} {subscription.topic}",
+                    "heartbeat of %s: pulls of group %s from topic %s will be refused: %s",
+                    client.connection.address, group, subscription.topic, fault,
+                )  # fmt: skip
+        else:
+            quiet.warning(
+                "subscription",
+                "heartbeat of %s: a subscription of group %s is skipped: %s",
+                client.connection.address, group, fault,
+            )  # fmt: skip
+    return found
+
+
+def _one_of(known: tuple[str, ...], text: str, default: str) -> str:
+    """Only names that every client can read back in code 203."""
+    return text if text in known else default
+
+
+def _producer(broker: "Broker", client: Client, data: Any) -> None:
+    if not isinstance(data, Mapping):
+        raise ProtocolError("producerDataSet of the heartbeat holds something else than objects")
+    name = text_member(data, "groupName")
+    fault = names.group_fault(name)
+    if fault is not None:
+        quiet.warning("producer", "heartbeat of %s: %s", client.connection.address, fault)
+        return
+    broker.producers.register(name, client)
+
+
+def unregister_client(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    command.require("clientID")
+    producer_group = command.text_field("producerGroup")
+    consumer_group = command.text_field("consumerGroup")
+    if producer_group:
+        broker.producers.unregister(producer_group, request.connection)
+    if consumer_group:
+        broker.consumers.unregister(consumer_group, request.connection)
+    return command.reply()
+
+
+def get_consumer_list(broker: "Broker", request: Request) -> Reply:
+    name = request.command.require("consumerGroup")
+    group = broker.consumers.get(name)
+    own = [client.client_id for client in group.clients.values()] if group is not None else []
+    ids = list(dict.fromkeys([*own, *broker.siblings.client_ids(name)]))
+    if not ids:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name[:300]}")
+    return request.command.reply(body=fastjson.dumps({"consumerIdList": ids}))
+
+
+def check_client_config(broker: "Broker", request: Request) -> Reply:
+    data = request.json_body().get("subscriptionData")
+    if not isinstance(data, Mapping):
+        return request.command.reply()
+    subscription = Subscription.of(data)
+    if subscription.class_filter:
+        raise subscription_filters.refuse_class_filter()
+    if subscription.kind != TAG:
+        subscription_filters.check(broker, subscription.kind, subscription.expression)
+    return request.command.reply()

@@ -1,0 +1,119 @@
+"""Handlers that show who is connected: 203, 204, 300, 328, 343, 345.
+
+Example: 203 for group "g" with one Java consumer answers
+
+    {"connectionSet":[{"clientAddr":"10.0.0.9:50312","clientId":"10.0.0.9@123#4",
+     "language":"JAVA","version":513}],"consumeFromWhere":..,"consumeType":..,
+     "messageModel":..,"subscriptionTable":{"t":{..}}}
+
+and without a connected consumer 206. On a machine of several shards 203 and 204 list the clients
+of all shards: most are connected to each, but who has just come may not be yet.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from rmq.broker import names
+from rmq.broker.clients.consumers import ConsumerGroup
+from rmq.broker.dispatch.request import Refusal, Reply, Request, list_member, text_member
+from rmq.codes import ResponseCode
+from rmq.format import fastjson
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+
+async def get_consumer_connections(broker: "Broker", request: Request) -> Reply:
+    name = request.command.require("consumerGroup")
+    group = broker.consumers.get(name)
+    bodies = [] if group is None else [_online(group)]
+    bodies += await _of_siblings(broker, request)
+    if not bodies:
+        raise Refusal(
+            ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name[:300]}] is not online"
+        )
+    body = {**bodies[0], "connectionSet": _connections(bodies)}
+    return request.command.reply(body=fastjson.dumps(body))
+
+
+def _online(group: ConsumerGroup) -> dict[str, Any]:
+    return {
+        "connectionSet": [client.members() for client in group.clients.values()],
+        "consumeFromWhere": group.consume_from_where,
+        "consumeType": group.consume_type,
+        "messageModel": group.message_model,
+        "subscriptionTable": {
+            topic: subscription.members() for topic, subscription in group.subscriptions.items()
+        },
+    }
+
+
+async def _of_siblings(broker: "Broker", request: Request) -> list[dict[str, Any]]:
+    """The bodies with which the other shards answer the same request; those that cannot, none."""
+    if request.of_sibling:
+        return []
+    bodies = []
+    for reply in await broker.siblings.ask(request.command):
+        if reply.code == ResponseCode.SUCCESS and reply.body:
+            bodies.append(fastjson.loads_object(reply.body))
+    return bodies
+
+
+def _connections(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each client once, as the first body that knows it has it."""
+    found: dict[str, dict[str, Any]] = {}
+    for body in bodies:
+        for each in list_member(body, "connectionSet"):
+            found.setdefault(text_member(each, "clientId"), each)
+    return list(found.values())
+
+
+async def get_producer_connections(broker: "Broker", request: Request) -> Reply:
+    name = request.command.require("producerGroup")
+    own = [client.members() for client in broker.producers.clients(name)]
+    connections = _connections([{"connectionSet": own}, *await _of_siblings(broker, request)])
+    if not connections:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name[:300]}] is not online")
+    return request.command.reply(body=fastjson.dumps({"connectionSet": connections}))
+
+
+def get_all_producers(broker: "Broker", request: Request) -> Reply:
+    data = {
+        group: [
+            {
+                "clientId": client.client_id,
+                "remoteIP": client.connection.address,
+                "language": client.language,
+                "version": client.version,
+                "lastUpdateTimestamp": client.seen_ms,
+            }
+            for client in clients
+        ]
+        for group, clients in broker.producers.groups().items()
+    }
+    return request.command.reply(body=fastjson.dumps({"data": data}))
+
+
+def query_groups_of_topic(broker: "Broker", request: Request) -> Reply:
+    topic = names.check_topic(request.command.require("topic"))
+    groups = set(broker.consumers.groups_subscribing(topic))
+    groups.update(broker.offsets.groups_of(topic))
+    return request.command.reply(body=fastjson.dumps({"groupList": groups}))
+
+
+def query_topics_of_group(broker: "Broker", request: Request) -> Reply:
+    group = names.check_group(request.command.require("group"))
+    body = {"brokerAddr": broker.address, "topicList": broker.offsets.topics_of(group)}
+    return request.command.reply(body=fastjson.dumps(body))
+
+
+def query_subscription(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    group = names.check_group(command.require("group"))
+    topic = command.require("topic")
+    subscription = broker.consumers.subscription(group, topic)
+    body = {
+        "group": group,
+        "topic": topic,
+        "subscriptionData": subscription.members() if subscription is not None else None,
+    }
+    return command.reply(body=fastjson.dumps(body))

@@ -1,0 +1,132 @@
+"""222 INVOKE_BROKER_TO_RESET_OFFSET: a group goes back, or on, to a time or an offset.
+
+    useServerSideResetOffset=true (as in RocketMQ 5)
+        the offsets are stored and marked; the group's next pull of each queue is answered 21 with
+        the new place, and what its consumers commit until then does not count. Pulls that are held
+        go back at once. It makes no difference whether consumers are connected, and a restart of
+        the broker forgets nothing of it
+    false (as in RocketMQ 4)
+        220 to every connected consumer, who goes there and commits; none connected: 206, and
+        mqadmin then sets the offsets itself. Without force no offset moves on
+
+Time -1 is the end of the queue (skipAccumulatedMessage). queueId and offset name one queue and its
+place (5.x); queueId alone, one queue by time.
+
+Example: group g has read queue 0 of t up to 17. 222 with timestamp 20 finds offset 5 there; the
+answer is {"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:5}}.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from rmq.broker import names
+from rmq.broker.clients.producers import Client
+from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.requests.consumer_diagnosis import refuse_old
+from rmq.broker.tables.topic_config import TopicConfig
+from rmq.codes import RequestCode, ResponseCode
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+from rmq.format.remoting import Command
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+log = logging.getLogger("rmq.broker.offset_resets")
+
+NOT_GIVEN = -1
+
+
+async def reset_offset(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    topic = broker.topics.require(command.require("topic"))
+    group = names.check_group(command.require("group"))
+    broker.groups.require_present(group)
+    time_ms = command.int_field("timestamp")
+    force = command.bool_field("isForce")
+    if broker.settings.useServerSideResetOffset:
+        table = _wanted(broker, command, topic, time_ms)
+        await broker.offsets.reset(group, topic.name, table)
+    else:
+        table = _by_clients(broker, topic, group, time_ms, force)
+    log.info("offsets of group %s on topic %s are reset: %s", group, topic.name, table)
+    return command.reply(body=fastjson.dumps({"offsetTable": _queues(broker, topic, table)}))
+
+
+def _by_clients(
+    broker: "Broker", topic: TopicConfig, group: str, time_ms: int, force: bool
+) -> dict[int, int]:
+    """Tells the group's consumers where to go on; what they are told."""
+    table = {}
+    for queue_id in range(topic.write_queues):
+        known = broker.offsets.query(group, topic.name, queue_id)
+        if known < 0:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR, f"the consumer group <{group}> has no offset to reset"
+            )
+        wanted = _offset_at(broker, topic.name, queue_id, time_ms)
+        table[queue_id] = wanted if force or wanted < known else known
+    members = broker.consumers.get(group)
+    clients = list(members.clients.values()) if members is not None else []
+    if not clients:
+        raise Refusal(
+            ResponseCode.CONSUMER_NOT_ONLINE,
+            f"no consumer of group {group} is online: nobody to tell the new offsets of "
+            f"topic {topic.name}",
+        )
+    for client in clients:
+        refuse_old(client)
+    queues = _queues(broker, topic, table)
+    fields = {"topic": topic.name, "group": group, "timestamp": str(time_ms), "isForce": "true"}
+    for client in clients:
+        call = Command(
+            code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+            fields=dict(fields),
+            body=_reset_body(client, queues),
+        )
+        broker.client_calls.one_way(client.connection, call)
+    return table
+
+
+def _queues(broker: "Broker", topic: TopicConfig, table: dict[int, int]) -> dict[MessageQueue, int]:
+    name = broker.settings.brokerName
+    return {MessageQueue(topic.name, name, queue): offset for queue, offset in table.items()}
+
+
+def _wanted(broker: "Broker", command: Command, topic: TopicConfig, time_ms: int) -> dict[int, int]:
+    """queue id -> new offset: as asked for one queue, by time for one or all."""
+    queue_id = command.int_field("queueId", NOT_GIVEN)
+    asked = command.int_field("offset", NOT_GIVEN)
+    if queue_id >= topic.queues:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR,
+            f"queueId {queue_id}: topic {topic.name} has {topic.queues} queues",
+        )
+    if queue_id >= 0 and asked != NOT_GIVEN:
+        minimum, maximum = broker.queues.range(topic.name, queue_id)
+        if not minimum <= asked <= maximum + 1:
+            raise Refusal(
+                ResponseCode.SYSTEM_ERROR,
+                f"offset {asked} is outside {minimum}..{maximum} of queue {queue_id}",
+            )
+        return {queue_id: asked}
+    chosen = [queue_id] if queue_id >= 0 else range(topic.read_queues)
+    if not chosen:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"topic {topic.name} has no queue to reset")
+    return {each: _offset_at(broker, topic.name, each, time_ms) for each in chosen}
+
+
+def _offset_at(broker: "Broker", topic: str, queue_id: int, time_ms: int) -> int:
+    if time_ms < 0:
+        return broker.queues.range(topic, queue_id)[1]
+    return broker.queues.search(topic, queue_id, time_ms)
+
+
+def _reset_body(client: Client, queues: dict[MessageQueue, int]) -> bytes:
+    """C++ clients read a list, all others the map."""
+    if client.language != "CPP":
+        return fastjson.dumps({"offsetTable": queues})
+    rows: list[dict[str, Any]] = [
+        {**queue.members(), "offset": offset} for queue, offset in queues.items()
+    ]
+    return fastjson.dumps({"offsetTable": rows})

@@ -1,0 +1,106 @@
+"""Handlers of consumer offsets: 14 query, 15 update, 43 all, 308 correction, 314 clone.
+
+A group without an offset on a queue (14): the answer is 0 when the queue still starts at 0 and its
+message 0 is still in memory, whatever the consumer's CONSUME_FROM setting, so a young topic is read
+whole; otherwise 22, and the client applies its own setting (last: 30, first: 31, timestamp: 29).
+setZeroIfNotFound=false asks for 22 in any case.
+
+The reactor takes commits by itself (cext/flow/tables/progress.pxd) and hands over what it cannot
+judge: an unknown group or topic, a queue or number that is none.
+
+Example: 15 with commitOffset 5 where 9 was stored is taken (5), as RocketMQ does.
+"""
+
+from typing import TYPE_CHECKING
+
+from rmq.broker import names
+from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.requests.queries import queue_of
+from rmq.broker.tables.offsets import OFFSET_MAX
+from rmq.codes import ResponseCode
+from rmq.format import fastjson
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+
+def query_consumer_offset(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    group = names.check_group(command.require("consumerGroup"))
+    topic, queue_id = queue_of(command)
+    offset = broker.offsets.query(group, topic, queue_id)
+    if offset < 0:
+        if command.bool_field("setZeroIfNotFound", True) is False:
+            raise Refusal(
+                ResponseCode.QUERY_NOT_FOUND, "the group has no offset on this queue, as asked"
+            )
+        if not _starts_in_memory(broker, topic, queue_id):
+            raise Refusal(
+                ResponseCode.QUERY_NOT_FOUND,
+                "the group has no offset on this queue: it probably starts for the first time",
+            )
+        offset = 0
+    return command.reply(fields={"offset": offset})
+
+
+def _starts_in_memory(broker: "Broker", topic: str, queue_id: int) -> bool:
+    view = broker.queues.view(topic, queue_id)
+    if view is None or view.min_offset > 0:
+        return False
+    entry = broker.queues.entry(view, 0)
+    return entry is not None and broker.core.is_in_memory(entry.physical_offset)
+
+
+def update_consumer_offset(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    group = names.check_group(command.require("consumerGroup"))
+    topic, queue_id = queue_of(command)
+    offset = command.int_field("commitOffset", minimum=0, maximum=OFFSET_MAX)
+    broker.groups.require_present(group)
+    config = broker.topics.require(topic)
+    if queue_id >= max(config.queues, 1):
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"queueId {queue_id}: topic {topic} has {config.queues} queues",
+        )
+    broker.offsets.commit(group, topic, queue_id, offset)
+    return command.reply()
+
+
+def get_all_consumer_offset(broker: "Broker", request: Request) -> Reply:
+    return request.command.reply(body=fastjson.dumps(broker.offsets.members()))
+
+
+def query_correction_offset(broker: "Broker", request: Request) -> Reply:
+    """Per queue the lowest offset of all groups but the filtered ones; where the compared group
+    is behind that, the largest number there is."""
+    command = request.command
+    topic = names.check_topic(command.require("topic"))
+    compared = broker.offsets.of(command.require("compareGroup"), topic)
+    left_out = set((command.text_field("filterGroups") or "").split(","))
+    lowest: dict[int, int] = {}
+    for group in broker.offsets.groups_of(topic):
+        if group in left_out:
+            continue
+        for queue_id, offset in broker.offsets.of(group, topic).items():
+            lowest[queue_id] = min(offset, lowest.get(queue_id, OFFSET_MAX))
+    for queue_id, offset in compared.items():
+        if lowest.get(queue_id, OFFSET_MAX) > offset:
+            lowest[queue_id] = OFFSET_MAX
+    return command.reply(body=fastjson.dumps({"correctionOffsets": lowest}))
+
+
+async def clone_group_offset(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    source = names.check_group(command.require("srcGroup"))
+    target = names.check_group(command.require("destGroup"))
+    topic = command.text_field("topic")
+    offline = command.bool_field("offline", False)
+    topics = [names.check_topic(topic)] if topic else broker.offsets.topics_of(source)
+    group = broker.consumers.get(source)
+    for each in topics:
+        subscribed = group is None or not group.subscriptions or each in group.subscriptions
+        if each in broker.topics and (offline or subscribed):
+            broker.offsets.copy(source, target, each)
+    await broker.offsets.save()  # an operator's word, as a reset is
+    return command.reply()

@@ -1,0 +1,157 @@
+"""Handler of pulls that the reactor handed over: 11, 361.
+
+That is: topic, group or subscription unknown to it, or one of them not allowing the pull. The
+checks are RocketMQ's, in its order:
+
+    1   broker not readable                                               16
+    2   361 with litePullMessageEnable=false                              16
+    3   group unknown and not to be made                                  26
+    4   group may not consume                                             16
+    5   topic unknown                                                     17
+    6   topic not readable                                                16
+    7   queueId beyond the read queues                                    29
+    8   a class filter (sysFlag bit 8)                                    23
+        with subscription text (sysFlag bit 4): not readable as tags      23
+        not readable as SQL92, or of an unknown type                      23
+        SQL92, and enablePropertyFilter=false                             1
+    8b  without: no consumer of the group has sent a heartbeat            24
+        broadcasting, and the group may not                               16
+        the group is forbidden to read the topic                          16
+        the group does not subscribe the topic                            24
+        the subscription known here is older than the request's           25
+        its SQL92 expression is wrong, or of an unknown type              27
+        SQL92, and enablePropertyFilter=false                             1
+
+When none applies the reactor is told topic, group and subscriptions, and the pull goes back; the
+reactor never hands the same frame over twice.
+
+Example: a pull before the group's first heartbeat gets 24; the Java client asks again in 3 s.
+"""
+
+from typing import TYPE_CHECKING
+
+from rmq.broker.clients import subscription_filters
+from rmq.broker.clients.subscription import TAG, tag_codes
+from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.topic_config import PERM_READ
+from rmq.codes import RequestCode, ResponseCode
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+FLAG_SUBSCRIPTION, FLAG_CLASS_FILTER = 0x4, 0x8
+EXPRESSION_BYTES_MAX = 10_000  # of one that a pull brings; heartbeats may bring longer ones
+_I32 = (-(2**31), 2**31 - 1)
+_REQUIRED = ("queueOffset", "maxMsgNums", "commitOffset", "suspendTimeoutMillis")
+
+
+def pull(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    group_name, topic_name = command.require("consumerGroup"), command.require("topic")
+    queue_id = command.int_field("queueId", minimum=_I32[0], maximum=_I32[1])
+    sys_flag = command.int_field("sysFlag", minimum=_I32[0], maximum=_I32[1])
+    version = command.int_field("subVersion")
+    for name in _REQUIRED:
+        command.int_field(name)
+    _check_broker(broker, request)
+    group = broker.groups.require(group_name)
+    if not group.consume_enable:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION, f"subscription group {group_name} may not consume"
+        )
+    _check_queue(broker, topic_name, queue_id)
+    if sys_flag & FLAG_CLASS_FILTER:
+        raise subscription_filters.refuse_class_filter()
+    if sys_flag & FLAG_SUBSCRIPTION:
+        _check_text(broker, request)
+    else:
+        _check_registered(broker, group, topic_name, version)
+    broker.topics.tell_core(topic_name)
+    broker.groups.tell_core(group_name)
+    broker.consumers.push_again(group_name)
+    broker.core.resubmit(request.connection.number, request.frame)
+    return None
+
+
+def _check_broker(broker: "Broker", request: Request) -> None:
+    settings = broker.settings
+    if not settings.brokerPermission & PERM_READ:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{settings.brokerIP1}] does not serve pulls at present",
+        )
+    lite = request.command.code == RequestCode.LITE_PULL_MESSAGE
+    if lite and not settings.litePullMessageEnable:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION, "lite pull consumers are switched off on this broker"
+        )
+
+
+def _check_queue(broker: "Broker", topic_name: str, queue_id: int) -> None:
+    topic = broker.topics.require(topic_name)
+    if not topic.perm & PERM_READ:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"topic[{topic_name}] may not be read")
+    if not 0 <= queue_id < topic.read_queues:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"queueId[{queue_id}] is illegal: topic[{topic_name}] has "
+            f"{topic.read_queues} read queues",
+        )
+
+
+def _check_text(broker: "Broker", request: Request) -> None:
+    command = request.command
+    kind = command.text_field("expressionType") or TAG
+    text = command.text_field("subscription") or ""
+    if kind != TAG:
+        program, function = subscription_filters.check(broker, kind, text)
+        plain = text.encode()
+        if len(plain) > EXPRESSION_BYTES_MAX:
+            raise Refusal(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                f"a pull may bring an expression of {EXPRESSION_BYTES_MAX} bytes, this one has "
+                f"{len(plain)}; subscribe to it",
+            )
+        broker.core.put_expression(plain, program, function)
+        return
+    try:
+        tag_codes(text)
+    except ValueError as error:
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"subscription: {error}") from None
+
+
+def _check_registered(broker: "Broker", group: GroupConfig, topic_name: str, version: int) -> None:
+    members = broker.consumers.get(group.name)
+    if members is None:
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            f"no consumer of group {group.name} has sent a heartbeat yet",
+        )
+    if members.broadcasting and not group.consume_broadcast_enable:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION, f"group {group.name} may not consume by broadcasting"
+        )
+    if not broker.groups.may_read(group.name, topic_name):
+        raise Refusal(
+            ResponseCode.NO_PERMISSION,
+            f"group {group.name} is forbidden to read topic[{topic_name}]",
+        )
+    subscription = members.subscriptions.get(topic_name)
+    if subscription is None:
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            f"group {group.name} does not subscribe topic[{topic_name}]",
+        )
+    if subscription.version < version:
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_NOT_LATEST,
+            f"the subscription of topic[{topic_name}] known here is of {subscription.version}, "
+            f"the request's of {version}",
+        )
+    if subscription.class_filter:
+        raise subscription_filters.refuse_class_filter()
+    if not subscription.is_tag:
+        subscription_filters.check(
+            broker, subscription.kind, subscription.expression, ResponseCode.FILTER_DATA_NOT_EXIST
+        )

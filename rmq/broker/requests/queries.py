@@ -1,0 +1,138 @@
+"""Handlers that read queues and messages: 12, 29, 30, 31, 32, 33, 321.
+
+Example: SEARCH_OFFSET_BY_TIMESTAMP (29) with topic t, queueId 0, timestamp 20 is answered with the
+field offset: the first message stored at or after ms 20. A queue that holds nothing answers 0.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from rmq.broker import names
+from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.store.key_index import Found
+from rmq.broker.tables.topic_config import QUEUES_MAX
+from rmq.codes import ResponseCode
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+ENTRIES_MAX = 10_000  # of one answer to 321; ours
+ANY_KEY, TAG_KEY = 0, 1  # kinds of keys in the index (cext/store/index_key)
+_I64_MAX = 2**63 - 1
+
+
+def queue_of(command: Command) -> tuple[str, int]:
+    """The topic and queue id of a request, checked."""
+    topic = names.check_topic(command.require("topic"))
+    queue_id = command.int_field("queueId")
+    if not 0 <= queue_id <= QUEUES_MAX:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER, f"queueId {queue_id} of topic {topic} is out of range"
+        )
+    return topic, queue_id
+
+
+def search_offset(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    topic, queue_id = queue_of(command)
+    time_ms = command.int_field("timestamp")
+    upper = (command.text_field("boundaryType") or "").lower() == "upper"
+    return command.reply(fields={"offset": broker.queues.search(topic, queue_id, time_ms, upper)})
+
+
+def get_max_offset(broker: "Broker", request: Request) -> Reply:
+    topic, queue_id = queue_of(request.command)
+    return request.command.reply(fields={"offset": broker.queues.range(topic, queue_id)[1]})
+
+
+def get_min_offset(broker: "Broker", request: Request) -> Reply:
+    topic, queue_id = queue_of(request.command)
+    return request.command.reply(fields={"offset": broker.queues.range(topic, queue_id)[0]})
+
+
+def get_earliest_store_time(broker: "Broker", request: Request) -> Reply:
+    topic, queue_id = queue_of(request.command)
+    minimum, maximum = broker.queues.range(topic, queue_id)
+    time_ms = -1
+    if minimum < maximum:
+        time_ms = broker.queues.store_time_at(topic, queue_id, minimum)
+    return request.command.reply(fields={"timestamp": time_ms})
+
+
+def view_message(broker: "Broker", request: Request) -> Reply:
+    offset = request.command.int_field("offset", minimum=0, maximum=_I64_MAX)
+    record = broker.core.read_record(offset)
+    if record is None:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR, f"no message starts at offset {offset} of the commit log"
+        )
+    return request.command.reply(body=record)
+
+
+async def query_message(broker: "Broker", request: Request) -> Reply:
+    """By unique key or key, or by tag (indexType T); the messages in the order of the log.
+
+    The index says where, the record itself whether: a message that only has the same hash is not
+    among the answers. Those that do not fit one frame are left out, oldest first.
+    """
+    command = request.command
+    topic = names.check_topic(command.require("topic")).encode()
+    key = command.require("key").encode("utf-8", "replace")
+    begin_ms = command.int_field("beginTimestamp", minimum=-_I64_MAX - 1, maximum=_I64_MAX)
+    end_ms = command.int_field("endTimestamp", minimum=-_I64_MAX - 1, maximum=_I64_MAX)
+    count = command.int_field("maxNum")
+    if (command.text_field("_UNIQUE_KEY_QUERY") or "").lower() == "true":
+        count = broker.settings.defaultQueryMaxNum
+    kind = TAG_KEY if command.text_field("indexType") == "T" else ANY_KEY
+    count = min(count, broker.settings.maxMsgsNumBatch)
+    found: Found | None = ([], 0, 0)
+    if count > 0:
+        found = await broker.index_queries.find(topic, key, kind, count, begin_ms, end_ms)
+    if found is None:
+        raise Refusal(ResponseCode.QUERY_NOT_FOUND, "messageIndexEnable=false: there is no index")
+    records, last_ms, last_offset = found
+    fields = {"indexLastUpdateTimestamp": last_ms, "indexLastUpdatePhyoffset": last_offset}
+    if not records:
+        return command.reply(
+            ResponseCode.QUERY_NOT_FOUND,
+            "can not find message, maybe time range not correct",
+            fields=fields,
+        )
+    return command.reply(fields=fields, body=b"".join(reversed(records)))
+
+
+def query_consume_queue(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    topic, queue_id = queue_of(command)
+    index = command.int_field("index", minimum=0, maximum=_I64_MAX)
+    count = command.int_field("count", minimum=0, maximum=_I64_MAX)
+    group = command.text_field("consumerGroup")
+    view = broker.queues.view(topic, queue_id)
+    if view is None:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR, f"queue {queue_id} of topic {topic} does not exist"
+        )
+    body: dict[str, Any] = {"maxQueueIndex": view.max_offset, "minQueueIndex": view.min_offset}
+    if group:
+        subscription = broker.consumers.subscription(group, topic)
+        if subscription is None:
+            body["filterData"] = f"{group}@{topic} is not online!"
+        else:
+            body["subscriptionData"] = subscription.members()
+            body["filterData"] = "null"
+    if not view.min_offset <= index < max(view.max_offset, 1):
+        return command.reply(
+            remark=f"index {index} is outside {view.min_offset}..{view.max_offset} of the queue",
+            body=fastjson.dumps(body),
+        )
+    body["queueData"] = [
+        {
+            "physicOffset": entry.physical_offset,
+            "physicSize": entry.size,
+            "tagsCode": entry.tags_code,
+            "eval": False,
+        }
+        for entry in broker.queues.entries(view, index, min(count, ENTRIES_MAX))
+    ]
+    return command.reply(body=fastjson.dumps(body))

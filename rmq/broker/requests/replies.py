@@ -1,0 +1,157 @@
+"""Request-reply: 324 and 325, the answer of a consumer, is pushed to the producer that asked (326).
+
+The reactor does this by itself (cext/flow/send/reply_push.pxd) and hands over what is not
+ordinary: a producer that is not connected here, a topic that is not known, a request to be refused,
+a batch.
+
+    request    an ordinary message with CORRELATION_ID, REPLY_TO_CLIENT (a client id) and TTL
+    reply      324 / 325 with the fields of a send, to <cluster>_REPLY_TOPIC
+               -> 326 to a connection of the producer REPLY_TO_CLIENT, with PUSH_REPLY_TIME; 10 s
+               -> stored in its topic as well, unless storeReplyMessageEnable=false
+
+The answer to 324 says whether the push went well: code 0, or 1 with the reason; msgId, queueId and
+queueOffset are those of the stored message ("0" and 0 when it is not stored). On a machine of
+several shards the producer may be connected to another one, which is asked then.
+
+Example: a reply to a client that left meanwhile is stored and answered with 1.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from rmq.broker import names
+from rmq.broker.clients.broker_to_client import CallTimeout, ClientGone
+from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.requests.sends import SendHeader, check_broker, check_sizes, spelling
+from rmq.broker.store.durability import NOT_SYNCED, promised
+from rmq.broker.tables.data_version import now_ms
+from rmq.broker.tables.delay_levels import HOST_FLAGS
+from rmq.broker.tables.topic_config import TopicConfig
+from rmq.codes import RequestCode, ResponseCode
+from rmq.errors import StoreError
+from rmq.format.message import Host, encode_host, encode_message_id, encode_properties
+from rmq.format.remoting import Command
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+PUSH_TIMEOUT_S = 10.0
+_FORWARDED = (
+    "producerGroup",
+    "topic",
+    "defaultTopic",
+    "defaultTopicQueueNums",
+    "queueId",
+    "sysFlag",
+    "bornTimestamp",
+    "flag",
+    "reconsumeTimes",
+    "unitMode",
+)
+_I32 = (-(2**31), 2**31 - 1)
+
+
+async def send_reply(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    header = SendHeader.of(command)
+    check_broker(broker, header)
+    topic = broker.topics.require(names.check_topic(header.topic))
+    if header.queue_id >= topic.queues:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"queueId {header.queue_id} is illegal: topic[{topic.name}] has {topic.queues} queues",
+        )
+    check_sizes(broker, command, header)
+    failure = await _push(broker, request, header)
+    if request.of_sibling:
+        return command.reply(ResponseCode.SYSTEM_ERROR if failure else 0, failure)
+    queue_id = max(0, header.queue_id)
+    fields: dict[str, Any] = {"msgId": "0", "queueId": queue_id, "queueOffset": 0}
+    if broker.settings.storeReplyMessageEnable:
+        fields.update(_store(broker, request, header, topic, queue_id))
+    fields["MSG_REGION"] = broker.settings.regionId
+    fields["TRACE_ON"] = broker.settings.traceOn
+    if failure:
+        return command.reply(ResponseCode.SYSTEM_ERROR, failure, fields)
+    code = await promised(broker) if fields["msgId"] != "0" else ResponseCode.SUCCESS
+    return command.reply(code, NOT_SYNCED if code else None, fields)
+
+
+async def _push(broker: "Broker", request: Request, header: SendHeader) -> str | None:
+    """Why the producer did not get the reply; None: it has it."""
+    properties = header.found()
+    client_id = properties.get("REPLY_TO_CLIENT")
+    if not client_id:
+        return "the reply's property REPLY_TO_CLIENT is missing: nobody to push it to"
+    client = broker.producers.find(client_id)
+    if client is None:
+        if not request.of_sibling:
+            for reply in await broker.siblings.ask(_copy(request.command)):
+                if reply.code == ResponseCode.SUCCESS:
+                    return None
+        return f"push reply message fail, channel of <{client_id[:300]}> not found."
+    call = _call(broker, request, {**properties, "PUSH_REPLY_TIME": str(now_ms())})
+    try:
+        answer = await broker.client_calls.call(client.connection, call, PUSH_TIMEOUT_S)
+    except (CallTimeout, ClientGone) as error:
+        return f"push reply message to {client_id[:300]} fail: {error}"
+    if answer.code != ResponseCode.SUCCESS:
+        return f"push reply message to {client_id[:300]} fail: {answer.remark}"
+    return None
+
+
+def _call(broker: "Broker", request: Request, properties: dict[str, str]) -> Command:
+    command = request.command
+    fields = {
+        name: value
+        for name in _FORWARDED
+        if (value := command.text_field(spelling(command, name))) is not None
+    }
+    fields["properties"] = encode_properties(properties).decode("utf-8", "replace")
+    fields["bornHost"] = request.connection.address
+    fields["storeHost"] = broker.address
+    fields["storeTimestamp"] = str(now_ms())
+    return Command(code=RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields=fields, body=command.body)
+
+
+def _copy(command: Command) -> Command:
+    return Command(
+        code=command.code, opaque=command.opaque, fields=dict(command.fields), body=command.body,
+        serialize_type=command.serialize_type,
+    )  # fmt: skip
+
+
+def _store(
+    broker: "Broker", request: Request, header: SendHeader, topic: TopicConfig, queue_id: int
+) -> dict[str, Any]:
+    """Where the reply is stored; nothing when the log does not take it: it was pushed or not
+    regardless of that."""
+    command = request.command
+    number = {
+        name: command.int_field(spelling(command, name), 0, *_I32) for name in ("flag", "sysFlag")
+    }
+    try:
+        physical, offset = broker.core.append(
+            topic.name.encode(),
+            queue_id,
+            command.body,
+            header.properties.encode("utf-8", "replace"),
+            number["flag"],
+            number["sysFlag"] & ~HOST_FLAGS,
+            command.int_field(spelling(command, "bornTimestamp")),
+            encode_host(_host(request.connection.address)),
+            header.reconsume_times,
+            0,
+        )
+    except StoreError:
+        return {}
+    store_host = Host(broker.settings.brokerIP1, broker.core.port)
+    return {
+        "msgId": encode_message_id(store_host, physical),
+        "queueId": queue_id,
+        "queueOffset": offset,
+    }
+
+
+def _host(address: str) -> Host:
+    ip, _, port = address.rpartition(":")
+    return Host(ip.strip("[]"), int(port))

@@ -1,0 +1,295 @@
+"""Handlers of sends that the reactor handed over: 10, 310, 320.
+
+The reactor hands over what goes to a topic it does not know: its own, or the dead letters of its
+group (cext/flow/send/dead_letter.pxd); what goes to a retry topic of a group it does not know; and
+what steps 1 and 2 may refuse. The checks are RocketMQ's, in its order. When none fails the reactor
+is told what it did not know and gets the frame back (core.resubmit); it never hands the same frame
+over twice.
+
+    1   before startAcceptSendRequestTimeStamp                          1
+    2   broker not writable and the topic is ordered                    16
+    3   topic name                                                      29
+    4   topics of the system that clients may not send to               16
+    5   topic unknown: create it like defaultTopic, or as retry topic   17
+    6   queueId beyond the topic's queues                               29
+    7   %RETRY%group: group unknown                                     26
+    8   batch: retry topic, delayed, transactional, long topic          13
+    9   no body, body or properties too long                            13
+    10  transaction messages while rejectTransactionMessage is set      16
+    11  %RETRY%group: reconsumed too often, or the group is orderly
+                      -> %DLQ%group is there; it has no permission      16
+
+Sends that wait for a topic's creation are given back in the order of their arrival.
+
+Example: 310 {b: "new", c: "TBW102", d: "4", e: "3", ..} creates "new" with 4 queues and goes back;
+with e "4" it is answered with 29, and the topic is not created.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmq.broker import names
+from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.topic_config import PERM_READ, PERM_WRITE, TopicConfig
+from rmq.codes import RequestCode, ResponseCode
+from rmq.format.message import decode_properties
+from rmq.format.remoting import Command
+from rmq.format.store_files import SYS_FLAGS_KNOWN
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+PROPERTIES_BYTES_MAX = 32767
+VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
+_I32 = (-(2**31), 2**31 - 1)
+_LONG_NAMES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
+# long name -> short name of requests 310, 320 and 325
+_SHORT = {
+    "producerGroup": "a",
+    "topic": "b",
+    "defaultTopic": "c",
+    "defaultTopicQueueNums": "d",
+    "queueId": "e",
+    "sysFlag": "f",
+    "bornTimestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsumeTimes": "j",
+    "unitMode": "k",
+    "maxReconsumeTimes": "l",
+    "batch": "m",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SendHeader:
+    """The fields of a send that control looks at."""
+
+    topic: str
+    default_topic: str
+    default_queues: int
+    queue_id: int
+    properties: str
+    reconsume_times: int
+    reconsume_times_max: int | None
+    batch: bool
+
+    def found(self) -> dict[str, str]:
+        """The message's properties by name."""
+        return decode_properties(self.properties.encode("utf-8", "replace"))
+
+    def delay_level(self) -> int:
+        text = self.found().get("DELAY", "")
+        return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+    @classmethod
+    def of(cls, command: Command) -> "SendHeader":
+        """ProtocolError naming the field (as the client spells it) that is missing or malformed."""
+        for name in ("producerGroup", "sysFlag", "bornTimestamp", "flag"):
+            command.require(spelling(command, name))
+        return cls(
+            topic=command.require(spelling(command, "topic")),
+            default_topic=command.require(spelling(command, "defaultTopic")),
+            default_queues=command.int_field(
+                spelling(command, "defaultTopicQueueNums"), minimum=_I32[0], maximum=_I32[1]
+            ),
+            queue_id=command.int_field(
+                spelling(command, "queueId"), minimum=_I32[0], maximum=_I32[1]
+            ),
+            properties=command.text_field(spelling(command, "properties")) or "",
+            reconsume_times=command.int_field(spelling(command, "reconsumeTimes"), 0, *_I32),
+            reconsume_times_max=command.int_field(
+                spelling(command, "maxReconsumeTimes"), None, *_I32
+            ),
+            batch=command.code == RequestCode.SEND_BATCH_MESSAGE
+            or command.bool_field(spelling(command, "batch"), False),
+        )
+
+
+def spelling(command: Command, name: str) -> str:
+    """The name this request uses for the field."""
+    return name if command.code in _LONG_NAMES else _SHORT[name]
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    request: Request
+    done: asyncio.Future[Reply]
+    rest: tuple[TopicConfig, ...]  # to be created afterwards
+
+
+class TopicCreations:
+    """Sends that wait for their topics. Owned by the control thread."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[_Waiting]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._waiting
+
+    def wait(
+        self, broker: "Broker", request: Request, config: TopicConfig, *rest: TopicConfig
+    ) -> Awaitable[Reply]:
+        """Queues the send behind the creation of its topic, which starts when it is the first; and
+        then behind that of the others."""
+        done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._queue(broker, config, _Waiting(request, done, rest))
+        return done
+
+    def _queue(self, broker: "Broker", config: TopicConfig, send: _Waiting) -> None:
+        waiting = self._waiting.get(config.name)
+        if waiting is not None:
+            waiting.append(send)
+            return
+        self._waiting[config.name] = [send]
+        task = asyncio.get_running_loop().create_task(self._create(broker, config))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _create(self, broker: "Broker", config: TopicConfig) -> None:
+        failure: Exception | None = None
+        try:
+            await broker.topics.create(config)
+        except Exception as error:
+            failure = error
+        for send in self._waiting.pop(config.name):
+            if send.done.done():  # answered already: too many were waiting
+                continue
+            try:
+                if failure is not None:
+                    raise failure
+                if send.rest:
+                    following = _Waiting(send.request, send.done, send.rest[1:])
+                    self._queue(broker, send.rest[0], following)
+                    continue
+                broker.core.resubmit(send.request.connection.number, send.request.frame)
+                send.done.set_result(None)
+            except Exception as error:
+                send.done.set_exception(error)
+
+
+def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
+    command = request.command
+    header = SendHeader.of(command)
+    check_broker(broker, header)
+    names.check_topic(header.topic)
+    if header.topic in names.CLOSED_TO_CLIENTS:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION, f"sending to topic[{header.topic}] is not allowed"
+        )
+    retry = header.topic.startswith(names.RETRY_PREFIX)
+    group = None
+    if retry:
+        group = broker.groups.require(header.topic.removeprefix(names.RETRY_PREFIX))
+    config = broker.topics.get(header.topic)
+    if config is None:
+        config = (
+            TopicConfig(header.topic, group.retry_queues, group.retry_queues)
+            if group is not None
+            else broker.topics.in_image_of(
+                header.topic, header.default_topic, header.default_queues
+            )
+        )
+    if header.queue_id >= config.queues:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            f"queueId {header.queue_id} is illegal: topic[{header.topic}] has "
+            f"{config.read_queues} read and {config.write_queues} write queues",
+        )
+    _check_message(broker, command, header)
+    topics = [config]
+    if group is not None:
+        if _is_dead(broker, command, header, group):
+            topics.append(_dead_letters(broker, group.name))
+        broker.groups.tell_core(group.name)
+        broker.locks.tell_core(group.name)
+    missing = [each for each in topics if not is_made(broker, each.name)]
+    for each in topics:
+        if each not in missing:
+            broker.topics.tell_core(each.name)
+    if missing:
+        return broker.creations.wait(broker, request, *missing)
+    broker.core.resubmit(request.connection.number, request.frame)
+    return None
+
+
+def is_made(broker: "Broker", topic: str) -> bool:
+    """Whether topics.json has it, too: after a failed write it has not, and that is waited for."""
+    topics = broker.topics
+    return topic in topics and topic not in broker.creations and topics.is_told(topic)
+
+
+def check_broker(broker: "Broker", header: SendHeader) -> None:
+    settings = broker.settings
+    if time.time() * 1000 < settings.startAcceptSendRequestTimeStamp:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR,
+            "this broker takes sends only from its startAcceptSendRequestTimeStamp on",
+        )
+    topic = broker.topics.get(header.topic)
+    if not settings.brokerPermission & PERM_WRITE and topic is not None and topic.order:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{settings.brokerIP1}] does not take sends at present",
+        )
+
+
+def check_sizes(broker: "Broker", command: Command, header: SendHeader) -> None:
+    """Step 9, and that nothing is asked that this broker does not know."""
+    unknown_flags = command.int_field(spelling(command, "sysFlag"), 0, *_I32) & ~SYS_FLAGS_KNOWN
+    if unknown_flags:
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL, f"unknown system flags {unknown_flags & 0xFFFFFFFF:#x}"
+        )
+    limit = broker.settings.maxMessageSize
+    if not command.body:
+        raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
+    if len(command.body) > limit:
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message body has {len(command.body)} bytes, maxMessageSize is {limit}",
+        )
+    if len(header.properties.encode("utf-8", "replace")) > PROPERTIES_BYTES_MAX:
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the message properties are longer than {PROPERTIES_BYTES_MAX} bytes",
+        )
+
+
+def _check_message(broker: "Broker", command: Command, header: SendHeader) -> None:
+    """Steps 8 to 10."""
+    check_sizes(broker, command, header)
+    found = header.found()
+    delayed = header.delay_level() > 0
+    retry = header.topic.startswith(names.RETRY_PREFIX)
+    if header.batch and (retry or delayed or len(header.topic) > names.TOPIC_CHARACTERS_MAX):
+        raise Refusal(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "a batch may not be delayed nor go to a retry topic or one of a long name",
+        )
+    if found.get("TRAN_MSG", "").lower() == "true" and broker.settings.rejectTransactionMessage:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION,
+            f"the broker[{broker.settings.brokerIP1}] takes no transaction messages",
+        )
+
+
+def _is_dead(broker: "Broker", command: Command, header: SendHeader, group: GroupConfig) -> bool:
+    """Whether a send to %RETRY%group belongs to the dead letters."""
+    times_max = group.retry_times_max
+    if command.version >= VERSION_RECONSUME and header.reconsume_times_max is not None:
+        times_max = header.reconsume_times_max
+    return header.reconsume_times > times_max or broker.locks.held_by_anyone(group.name)
+
+
+def _dead_letters(broker: "Broker", group: str) -> TopicConfig:
+    """The group's %DLQ% topic, as it is or is to be."""
+    topic = broker.topics.dead_letter(group)
+    if not topic.perm & (PERM_READ | PERM_WRITE):
+        raise Refusal(ResponseCode.NO_PERMISSION, f"topic[{topic.name}] takes no messages")
+    return topic

@@ -1,0 +1,153 @@
+"""Handlers of topics: 17 create or update, 18 many, 21 all, 215 delete, 305 system, 351 one.
+
+Names, permissions and numbers are checked before anything changes: illegal ones get 29 with the
+reason, attributes get 1. The reply to a change is sent when topics.json holds it and the other
+shards and name servers have been told (siblings.py), so that a route asked for next is right.
+
+Example: 17 with topic "a b" is answered with code 29 and
+"the topic 'a b' holds characters outside ^[%|a-zA-Z0-9_-]+$".
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rmq.broker import names
+from rmq.broker.dispatch.request import Refusal, Reply, Request, list_member
+from rmq.broker.tables import attributes
+from rmq.broker.tables.topic_config import (
+    FILTER_TYPES,
+    PERM_MAX,
+    QUEUES_MAX,
+    TopicConfig,
+)
+from rmq.codes import ResponseCode
+from rmq.errors import ProtocolError
+from rmq.format import fastjson
+from rmq.format.remoting import Command
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+TOPICS_MAX = 10_000  # of one request 18; ours
+
+
+async def update_topic(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    topic = names.check_topic(command.require("topic"))
+    _refuse_system(broker, topic)
+    present = broker.topics.get(topic)
+    filter_type = command.text_field("topicFilterType") or FILTER_TYPES[0]
+    if filter_type not in FILTER_TYPES:
+        raise ProtocolError(f"topicFilterType is {filter_type[:50]!r}, not SINGLE_TAG or MULTI_TAG")
+    config = TopicConfig(
+        topic,
+        _limited(command, "readQueueNums", QUEUES_MAX),
+        _limited(command, "writeQueueNums", QUEUES_MAX),
+        _limited(command, "perm", PERM_MAX),
+        order=command.bool_field("order", False),
+        filter_type=filter_type,
+        sys_flag=command.int_field("topicSysFlag", 0, -(2**31), 2**31 - 1),
+        attributes=_altered(
+            broker, present, attributes.changes_of_text(command.text_field("attributes") or "")
+        ),
+    )
+    await broker.topics.update(config)
+    return command.reply()
+
+
+async def update_topics(broker: "Broker", request: Request) -> Reply:
+    items = list_member(request.json_body(), "topicConfigList")
+    if len(items) > TOPICS_MAX:
+        raise ProtocolError(f"a request for more than {TOPICS_MAX} topics")
+    topics = []
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise ProtocolError("topicConfigList of the body holds something else than topics")
+        topic = _with_attributes(broker, item)
+        _refuse_system(broker, topic.name)
+        topics.append(topic)
+    await broker.topics.update(*topics)
+    return request.command.reply()
+
+
+def _with_attributes(broker: "Broker", item: Mapping[str, Any]) -> TopicConfig:
+    """A topic of request 18: its attributes are changes ("+key": value), not the final ones."""
+    changes = item.get("attributes") or {}
+    if not isinstance(changes, Mapping):
+        raise ProtocolError("member attributes of a topic is not an object")
+    topic = TopicConfig.of({**item, "attributes": {}})
+    texts = {str(key): str(value) for key, value in changes.items()}
+    altered = _altered(broker, broker.topics.get(topic.name), texts)
+    return TopicConfig.of({**topic.members(), "attributes": altered})
+
+
+def _altered(
+    broker: "Broker", present: TopicConfig | None, changes: Mapping[str, str]
+) -> dict[str, str]:
+    if changes.get("+message.type") == "MIXED" and not broker.settings.enableMixedMessageType:
+        raise Refusal(
+            ResponseCode.INVALID_PARAMETER,
+            "MIXED message type is not supported: set enableMixedMessageType=true for it",
+        )
+    current = present.attributes if present is not None else {}
+    return attributes.altered(attributes.TOPIC, current, changes, creating=present is None)
+
+
+async def delete_topic(broker: "Broker", request: Request) -> Reply:
+    topic = names.check_topic(request.command.require("topic"))
+    _refuse_system(broker, topic)
+    for group in broker.groups.all():
+        for retry in names.pop_retry_topics(group, topic):
+            if await broker.topics.delete(retry):
+                broker.offsets.remove_topic(retry)
+    await broker.topics.delete(topic)
+    broker.offsets.remove_topic(topic)
+    await broker.offsets.save()  # a crash must not give them to a new topic of the same name
+    return request.command.reply()
+
+
+def get_all_topics(broker: "Broker", request: Request) -> Reply:
+    """All topics, or with topicSeq and maxTopicNum a slice of them in order of name."""
+    command = request.command
+    table = broker.topics.all()
+    first = command.int_field("topicSeq", 0, 0)
+    count = command.int_field("maxTopicNum", len(table), 0)
+    version = broker.topics.version
+
+    def make() -> bytes:
+        return fastjson.dumps(
+            {
+                "dataVersion": version.members(),
+                "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
+                "topicConfigTable": {
+                    name: table[name].members() for name in sorted(table)[first : first + count]
+                },
+                "topicQueueMappingDetailMap": {},
+                "topicQueueMappingInfoMap": {},
+            }
+        )
+
+    body = broker.bodies.of_version("topics", (version.key, len(table), first, count), make)
+    return command.reply(fields={"totalTopicNum": len(table)}, body=body)
+
+
+def get_topic(broker: "Broker", request: Request) -> Reply:
+    topic = broker.topics.require(request.command.require("topic"))
+    return request.command.reply(body=fastjson.dumps(topic.members()))
+
+
+def get_system_topics(broker: "Broker", request: Request) -> Reply:
+    return request.command.reply(body=fastjson.dumps({"topicList": broker.topics.system_names()}))
+
+
+def _refuse_system(broker: "Broker", topic: str) -> None:
+    if broker.settings.validateSystemTopicWhenUpdateTopic and broker.topics.is_system(topic):
+        raise Refusal(ResponseCode.INVALID_PARAMETER, f"topic {topic} belongs to the system")
+
+
+def _limited(command: Command, name: str, maximum: int) -> int:
+    """A required number from 0 to maximum; outside it the request gets 29, not 1."""
+    value = command.int_field(name)
+    if not 0 <= value <= maximum:
+        raise Refusal(ResponseCode.INVALID_PARAMETER, f"{name} is {value}: outside 0..{maximum}")
+    return int(value)

@@ -1,0 +1,166 @@
+"""Handlers that compare queues with offsets: 202 topic, 208 group, 303 time span, 317 broker.
+
+    208 body  {"consumeTps":0.0,"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:
+                 {"brokerOffset":17,"consumerOffset":12,"lastTimestamp":1763726400000,
+                  "pullOffset":12}}}
+
+brokerOffset minus consumerOffset is the lag, pullOffset minus consumerOffset what consumers have in
+their hands: up to there they have pulled since the broker's start (208; 317 does not look), never
+less than what is committed. Time stamps are store times read from the log: of the
+last message (202), of the last consumed one (208). They are read for at most TIMES_MAX queues of a
+request, the others get 0, so that a topic of thousands of queues cannot stall the control thread.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from rmq.broker import names
+from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.status.counter_history import group_counter, topic_counter
+from rmq.broker.tables.data_version import now_ms
+from rmq.broker.tables.topic_config import TopicConfig
+from rmq.codes import ResponseCode
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+TIMES_MAX = 2048
+TPS_S = 60  # rates are of the last minute, from the first question about a topic or group on
+
+
+def get_topic_stats(broker: "Broker", request: Request) -> Reply:
+    topic = broker.topics.require(request.command.require("topic"))
+    table: dict[MessageQueue, Any] = {}
+    for queue_id, (minimum, maximum) in enumerate(broker.queues.ranges(topic.name, topic.queues)):
+        last = 0
+        if maximum > minimum and queue_id < TIMES_MAX:
+            last = max(0, broker.queues.store_time_at(topic.name, queue_id, maximum - 1))
+        table[_queue(broker, topic, queue_id)] = {
+            "minOffset": minimum,
+            "maxOffset": maximum,
+            "lastUpdateTimestamp": last,
+        }
+    broker.watch_topic(topic.name)
+    tps = broker.samples.rate(topic_counter(topic.name, "puts"), TPS_S)
+    body = {"offsetTable": table, "topicPutTps": tps}
+    return request.command.reply(body=fastjson.dumps(body))
+
+
+def get_consume_stats(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    group = names.check_group(command.require("consumerGroup"))
+    listed = [each for each in (command.text_field("topicList") or "").split(";") if each]
+    if listed:
+        topics = listed
+    else:
+        topic = command.text_field("topic")
+        topics = [topic] if topic and topic.strip() else broker.offsets.topics_of(group)
+        topics = _subscribed(broker, group, topics)
+    table: dict[MessageQueue, Any] = {}
+    tps = 0.0
+    for each in topics:
+        config = broker.topics.get(each)
+        if config is not None:
+            offsets = broker.offsets.of(group, each)
+            tps += _tps(broker, each, group)
+            pulled = broker.offsets.pulled(group, each)
+            table.update(_group_offsets(broker, offsets, config, config.read_queues, pulled))
+    body = {"consumeTps": tps, "offsetTable": table}
+    return command.reply(body=fastjson.dumps(body))
+
+
+def get_broker_consume_stats(broker: "Broker", request: Request) -> Reply:
+    only_ordered = request.command.bool_field("isOrder")
+    groups = []
+    total = 0
+    by_group = broker.offsets.by_group()
+    for group in broker.groups.all():
+        stats = []
+        offsets_of = by_group.get(group, {})
+        for topic in _subscribed(broker, group, sorted(offsets_of)):
+            config = broker.topics.get(topic)
+            if config is None or (only_ordered and not config.order):
+                continue
+            table = _group_offsets(broker, offsets_of[topic], config, config.write_queues, {})
+            total += sum(row["brokerOffset"] - row["consumerOffset"] for row in table.values())
+            stats.append({"consumeTps": _tps(broker, topic, group), "offsetTable": table})
+        groups.append({group: stats})
+    body = {
+        "brokerAddr": broker.address,
+        "consumeStatsList": groups,
+        "totalDiff": total,
+        "totalInflightDiff": 0,
+    }
+    return request.command.reply(body=fastjson.dumps(body))
+
+
+def query_consume_time_span(broker: "Broker", request: Request) -> Reply:
+    command = request.command
+    topic = broker.topics.require(command.require("topic"))
+    group = names.check_group(command.require("group"))
+    if topic.write_queues > TIMES_MAX:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR, f"topic {topic.name} has more than {TIMES_MAX} queues"
+        )
+    spans = [_time_span(broker, group, topic, queue_id) for queue_id in range(topic.write_queues)]
+    return command.reply(body=fastjson.dumps({"consumeTimeSpanSet": spans}))
+
+
+def _time_span(broker: "Broker", group: str, topic: TopicConfig, queue_id: int) -> dict[str, Any]:
+    view = broker.queues.view(topic.name, queue_id)
+    first = last = consumed = -1
+    delay = 0
+    if view is not None and view.max_offset > view.min_offset:
+        offset = broker.offsets.query(group, topic.name, queue_id)
+        first = broker.queues.store_time(view, view.min_offset)
+        last = broker.queues.store_time(view, view.max_offset - 1)
+        consumed = broker.queues.store_time(view, offset - 1) if offset > 0 else first
+        if offset < view.max_offset:
+            waiting = broker.queues.store_time(view, max(offset, view.min_offset))
+            delay = max(0, now_ms() - waiting) if waiting > 0 else 0
+    return {
+        "messageQueue": _queue(broker, topic, queue_id).members(),
+        "minTimeStamp": first,
+        "maxTimeStamp": last,
+        "consumeTimeStamp": consumed,
+        "delayTime": delay,
+    }
+
+
+def _subscribed(broker: "Broker", group: str, topics: list[str]) -> list[str]:
+    """Of these topics, those a connected group still subscribes; all when it is offline."""
+    consumers = broker.consumers.get(group)
+    if consumers is None or not consumers.subscriptions:
+        return topics
+    return [topic for topic in topics if topic in consumers.subscriptions]
+
+
+def _tps(broker: "Broker", topic: str, group: str) -> float:
+    """What the group consumes a second; 0 at the first question about it."""
+    broker.watch_group(topic, group)
+    return broker.samples.rate(group_counter(topic, group), TPS_S)
+
+
+def _group_offsets(
+    broker: "Broker", offsets: dict[int, int], topic: TopicConfig, queues: int,
+    pulled: dict[int, int],
+) -> dict[MessageQueue, dict[str, int]]:  # fmt: skip
+    table = {}
+    for queue_id, (_, end) in enumerate(broker.queues.ranges(topic.name, queues)):
+        consumed = max(0, offsets.get(queue_id, 0))
+        row = {
+            "brokerOffset": end,
+            "consumerOffset": consumed,
+            "pullOffset": max(consumed, pulled.get(queue_id, -1)),
+            "lastTimestamp": 0,
+        }
+        if consumed > 0 and queue_id < TIMES_MAX:
+            stored = broker.queues.store_time_at(topic.name, queue_id, consumed - 1)
+            row["lastTimestamp"] = max(0, stored)
+        table[_queue(broker, topic, queue_id)] = row
+    return table
+
+
+def _queue(broker: "Broker", topic: TopicConfig, queue_id: int) -> MessageQueue:
+    return MessageQueue(topic.name, broker.settings.brokerName, queue_id)

@@ -1,0 +1,206 @@
+"""Sampler: makes the Sample of this shard (rmq/observe/sample.py) out of core, tables and /proc.
+
+    sample = broker.sampler.take()
+
+Asked by /metrics, by `rmq top` and `rmq broker status` (code 28 with the field rmqDetail=true), and
+by the supervisor of several shards. It reads counters where they stand; only the table of topics
+goes through the reactor, a bounded number of topics per turn. What is dearer is remembered: the
+page cache is looked at every 5 s at most, the oldest message when the log's start moves.
+
+At most metricsOtelCardinalityLimit topics, and as many lags, are in a sample; `left_out` counts the
+rest. take() never waits; take_all() looks at the ages of lags too, in a thread (consumer_lag.py).
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rmq.broker import names
+from rmq.broker.clients.consumers import ConsumerGroup
+from rmq.broker.clients.producers import Client
+from rmq.broker.status.consumer_lag import Lag, LagTimes, TopicTable, lags
+from rmq.broker.tasks.retention import disk_ratio
+from rmq.codes import VERSION_TEXT
+from rmq.observe.sample import (
+    ClientSample,
+    CreationSample,
+    HandedSample,
+    RpcSample,
+    Sample,
+    TopicSample,
+)
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+PAGE_CACHE_S = 5.0
+PAGE_CACHE_FILES = 4  # newest files of the log; a GiB takes about a millisecond
+MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
+
+
+class Sampler:
+    """Owned by the control thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._began = time.monotonic()
+        self._page_cache = (0, -1, 0)
+        self._page_cache_at = float("-inf")
+        self._times = LagTimes(broker.queues)
+        self._oldest = (-1, -1)  # (start of the log, store time of what is there)
+
+    def stop(self) -> None:
+        """No thread of it asks the core for anything any more."""
+        self._times.stop()
+
+    async def take_all(self) -> Sample:
+        """With the ages of lags."""
+        sample, rows = self._take()
+        await asyncio.to_thread(self._times.fill, rows, sample.now_ms)
+        return sample
+
+    def take(self, brief: bool = False) -> Sample:
+        """`brief` leaves the tables out: topics, lags (but for their sum) and clients."""
+        return self._take(brief)[0]
+
+    def _take(self, brief: bool = False) -> tuple[Sample, list[Lag]]:
+        broker, settings = self._broker, self._broker.settings
+        counters = broker.core.stats()
+        process = os.times()
+        sample = Sample(
+            cluster=settings.brokerClusterName,
+            broker=settings.brokerName,
+            shard=broker.siblings.index,
+            address=broker.address,
+            version=VERSION_TEXT,
+            pid=os.getpid(),
+            permission=settings.brokerPermission,
+            state="running",
+            now_ms=int(time.time() * 1000),
+            uptime_ms=int((time.monotonic() - self._began) * 1000),
+            cpu_ms=int((process.user + process.system) * 1000),
+            rss_bytes=_resident_bytes(),
+            threads=_entries("/proc/self/task"),
+            open_files=_entries("/proc/self/fd"),
+            disk_ratio=disk_ratio(broker.commit_log_directory),
+            oldest_message_ms=self._oldest_message(counters),
+            counters=counters,
+            pools=broker.core.pools(),
+            latencies=broker.core.latencies(),
+            steps=broker.core.steps(),
+            sizes=broker.core.message_sizes(),
+            half_messages=self._half_messages(counters),
+            timers_behind=self._timers_behind(counters),
+            page_cache=self._cached(),
+            groups=len(broker.groups.all()),
+        )
+        table = broker.core.topic_table()
+        rows = lags(table, broker.core.offsets(), broker.core.offsets(1))
+        sample.lag = sum(row.sample.messages for row in rows)
+        if not brief:
+            self._tables(sample, table, rows)
+        if counters.get("poisoned"):
+            sample.state = "poisoned"
+        elif not counters.get("writable", 1):
+            sample.state = "full"
+        return sample, rows
+
+    def _tables(self, sample: Sample, table: TopicTable, behind: list[Lag]) -> None:
+        broker = self._broker
+        limit: int = broker.settings.metricsOtelCardinalityLimit
+        system = broker.topics.is_system
+        rows = []
+        for key, (messages_in, bytes_in, messages_out, bytes_out, _, more) in sorted(table.items()):
+            name = key.decode(errors="replace")
+            if system(name) and messages_in == messages_out == 0:
+                continue  # a dozen of them are there from the start
+            row = TopicSample(name, messages_in, bytes_in, messages_out, bytes_out, system(name))
+            if any(more):
+                row.numbers = more
+            rows.append(row)
+        handed = [
+            HandedSample(group.decode(errors="replace"), topic.decode(errors="replace"), *counts)
+            for (group, topic), counts in sorted(broker.core.handed().items())
+        ]
+        sample.handed = handed[:limit]
+        sample.rpc = self._request_times()
+        sample.created = [
+            CreationSample(what, done, times, is_system)
+            for (what, done, is_system), times in broker.dispatcher.times.created.items()
+        ]
+        sample.left_out = sum(max(0, len(each) - limit) for each in (rows, behind, handed))
+        sample.topics = rows[:limit]
+        sample.lags = [each.sample for each in behind[:limit]]
+        sample.producers = _clients(broker.producers.groups().items())
+        sample.consumers = _consumers(broker.consumers.groups())
+
+    def _request_times(self) -> list[RpcSample]:
+        """The reactor's and the control thread's; a code may be answered by both."""
+        found = {
+            key: (list(counts), total)
+            for key, (counts, total) in self._broker.core.rpc_times().items()
+        }
+        for (code, response), (counts, total) in self._broker.dispatcher.times.rows.items():
+            before, sum_before = found.get((code, response, False), ([0] * len(counts), 0))
+            both = [a + b for a, b in zip(before, counts, strict=True)]
+            found[code, response, False] = (both, sum_before + total)
+        return [RpcSample(*key, times) for key, times in sorted(found.items())]
+
+    def _half_messages(self, counters: dict[str, int]) -> int:
+        """Transactions that are open; -1: the core does not say."""
+        if "half_messages_first" not in counters:
+            return -1
+        end = self._broker.queues.range(names.HALF_TOPIC, 0)[1]
+        ahead = counters["half_messages_ended_out_of_order"]
+        return max(0, end - counters["half_messages_first"] - ahead)
+
+    def _timers_behind(self, counters: dict[str, int]) -> int:
+        if not counters.get("timers_ready"):
+            return -1
+        return max(0, self._broker.queues.range(names.TIMER_TOPIC, 0)[1] - counters["timers_fed"])
+
+    def _oldest_message(self, counters: dict[str, int]) -> int:
+        first = self._broker.core.log_range()[0]
+        if self._oldest[0] != first or self._oldest[1] < 0:
+            self._oldest = (first, self._broker.earliest_store_time())
+        return self._oldest[1]
+
+    def _cached(self) -> tuple[int, int, int]:
+        now = time.monotonic()
+        if now - self._page_cache_at >= PAGE_CACHE_S:
+            self._page_cache_at = now
+            self._page_cache = self._broker.core.page_cache(PAGE_CACHE_FILES)
+        return self._page_cache
+
+
+def _clients(groups: Iterable[tuple[str, Iterable[Client]]], mode: str = "") -> list[ClientSample]:
+    """One row per group, language and version."""
+    counts: dict[tuple[str, str, int], int] = {}
+    for group, clients in groups:
+        for client in clients:
+            key = (group, client.language.lower(), client.version)
+            counts[key] = counts.get(key, 0) + 1
+    return [
+        ClientSample(group, language, str(version), count, mode, names.is_system_group(group))
+        for (group, language, version), count in sorted(counts.items())
+    ]
+
+
+def _consumers(groups: Iterable[ConsumerGroup]) -> list[ClientSample]:
+    rows = []
+    for group in groups:
+        mode = MODES.get(group.consume_type, "")
+        rows += _clients([(group.name, group.clients.values())], mode)
+    return rows
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
+def _entries(path: str) -> int:
+    return sum(1 for _ in Path(path).iterdir())

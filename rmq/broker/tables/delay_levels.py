@@ -1,0 +1,141 @@
+"""Delay levels: which there are, and how far each has been delivered.
+
+    messageDelayLevel=1s 5s 10s ..     level 1, 2, 3 ..; told to the reactor, which stores delayed
+                                       messages, waits and delivers (cext/flow/delay/schedule.pxd)
+    config/delayOffset.json            {"dataVersion":{..},"offsetTable":{"3":17}}
+                                       level -> offset of the first message not delivered
+
+The file is written every 10 s, with the offsets of a moment whose deliveries are on the disk by
+then: what was delivered since is delivered once more after a crash, and nothing is lost. Files and
+records are Apache's; either broker goes on where the other stopped.
+
+Example: level 3 is 10 s: a send at 12:00:00 with DELAY=3 makes an entry with tags code 12:00:10 in
+queue 2 of SCHEDULE_TOPIC_XXXX; at 12:00:10 the reactor stores the message in its topic and the
+offset of level 3 becomes 18.
+"""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from rmq.base.json_file import JsonFile
+from rmq.broker import names
+from rmq.broker.core_seam import Core
+from rmq.broker.tables.data_version import DataVersion
+from rmq.broker.tables.retry_policy import parse_levels
+from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
+from rmq.broker.tables.topics import TopicTable
+from rmq.config import Settings
+from rmq.format.message import SYS_FLAG_BORN_HOST_V6, SYS_FLAG_STORE_HOST_V6
+
+log = logging.getLogger("rmq.broker.delays")
+
+HOST_FLAGS = SYS_FLAG_BORN_HOST_V6 | SYS_FLAG_STORE_HOST_V6  # the store sets them itself
+
+
+class DelayedMessages:
+    """Owned by the control thread."""
+
+    def __init__(
+        self, settings: Settings, core: Core, topics: TopicTable, config_directory: Path
+    ) -> None:
+        self._core = core
+        self._topics = topics
+        self._file = JsonFile(
+            config_directory / "delayOffset.json",
+            tables=("offsetTable",),
+            advice="Put a copy in its place, or remove it and its .bak: then all delayed messages "
+            "that are still in the log are delivered again, also those that were.",
+        )
+        self._delays_ms = parse_levels(settings.messageDelayLevel)
+        self._version = DataVersion()
+        self._saved: list[int] = []  # what the file says
+        self._waiting: tuple[list[int], int] | None = None  # offsets, log end they need on disk
+        self._saving = asyncio.Lock()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    # ---- start and stop
+
+    def load(self) -> None:
+        """Reads the file; from here on the reactor delivers."""
+        content = self._file.load() or {}
+        self._version = DataVersion.of(content.get("dataVersion"))
+        table = {str(key): value for key, value in (content.get("offsetTable") or {}).items()}
+        offsets = []
+        for level in range(1, len(self._delays_ms) + 1):
+            offset = table.get(str(level), 0)
+            minimum, maximum = self._range(level)
+            if not isinstance(offset, int) or not minimum <= offset <= maximum:
+                log.error("%s: offset %.50r of level %d is not within %d to %d",
+                          self._file.path, offset, level, minimum, maximum)  # fmt: skip
+                offset = minimum if not isinstance(offset, int) or offset < minimum else maximum
+            offsets.append(offset)
+            if maximum > offset:
+                log.info("delay level %d: %d messages waiting", level, maximum - offset)
+        self._saved = offsets
+        self._core.set_delay_levels(self._delays_ms, offsets)
+
+    def waiting(self) -> int:
+        """Messages that are not delivered yet."""
+        return sum(end - offset for offset, end in self.progress().values())
+
+    def progress(self) -> dict[int, tuple[int, int]]:
+        """level -> offset of the first message not delivered, end of its queue."""
+        offsets, _ = self._core.delay_offsets()
+        return {level: (offset, self._range(level)[1]) for level, offset in enumerate(offsets, 1)}
+
+    def _range(self, level: int) -> tuple[int, int]:
+        return self._core.queue_range(names.SCHEDULE_TOPIC.encode(), level - 1) or (0, 0)
+
+    async def save(self) -> None:
+        """Writes delayOffset.json when offsets have moved and their deliveries are on the disk."""
+        if self._waiting is None:
+            offsets, end = self._core.delay_offsets()
+            if offsets == self._saved:
+                return
+            self._waiting = offsets, end
+        if self._core.log_range()[2] >= self._waiting[1]:
+            await self._write(self._waiting[0])
+            self._waiting = None
+
+    async def stop(self) -> None:
+        """Ends the delivery and writes the last offsets. The store is synced after this."""
+        for task in self._tasks.values():
+            task.cancel()
+        offsets, _ = self._core.delay_offsets(1)
+        if offsets != self._saved:
+            await self._write(offsets)
+        await asyncio.to_thread(self._file.settle)
+
+    async def _write(self, offsets: list[int]) -> None:
+        async with self._saving:
+            self._version.advance()
+            await asyncio.to_thread(self._file.save, self.members(offsets))
+            self._saved = offsets
+
+    def members(self, offsets: list[int]) -> dict[str, object]:
+        """The content of delayOffset.json."""
+        return {
+            "dataVersion": self._version.members(),
+            "offsetTable": {str(level): offset for level, offset in enumerate(offsets, 1)},
+        }
+
+    # ---- what the reactor leaves to control
+
+    def want_topic(self, topic: str, queues: int) -> None:
+        """A message is due whose topic was deleted: the topic comes back, the reactor waits."""
+        if topic in self._tasks:
+            return
+        if names.topic_fault(topic) or not 0 < queues <= QUEUES_MAX:
+            log.error("delayed messages for topic %.300r, queue %d: no legal place", topic,
+                      queues - 1)  # fmt: skip
+            return
+        task = asyncio.get_running_loop().create_task(self._make_topic(topic, queues))
+        self._tasks[topic] = task
+        task.add_done_callback(lambda _: self._tasks.pop(topic, None))
+
+    async def _make_topic(self, topic: str, queues: int) -> None:
+        try:
+            await self._topics.create(TopicConfig(topic, queues, queues))
+        except Exception as error:
+            log.error("topic %s of a delayed message cannot be made: %r", topic, error)

@@ -1,0 +1,188 @@
+"""Queue locks of orderly consumers (41, 42): who may consume a queue of a group right now.
+
+    body      {"clientId":"c","consumerGroup":"g","mqSet":[MQ,..]}
+    41 reply  {"lockOKMQSet":[MQ,..]}     the asked ones this client holds now
+    MQ        {"brokerName":"b","queueId":0,"topic":"t"}
+
+A lock lasts 60 s after it was taken or renewed; clients renew every 20 s. One that is held by
+another client and not expired is left out of the reply.
+
+    config/rmqLocks.json    {"locks":{"g":{"c":[["t","b",0]]}}}
+
+Who owns what, or no longer does, is in this file (ours) before a client hears of it, and counts for
+another 60 s after a restart: a client that still consumes a queue, believing in its lock, is not
+joined by another one that asks first. When it was renewed is not kept. A file that cannot be
+written is logged, the locks go on.
+
+Example: client a locks queue 0 of "t" at 0 s. Client b is refused at 59 s, gets it at 61 s.
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmq.base.json_file import JsonFile
+from rmq.broker import names
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Reply, Request, list_member, text_member
+from rmq.broker.tables.config_saver import ConfigSaver
+from rmq.errors import ProtocolError, StoreError
+from rmq.format import fastjson
+from rmq.format.fastjson import MessageQueue
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+log = logging.getLogger("rmq.broker.locks")
+
+LOCK_S = 60.0
+QUEUES_MAX = 100_000  # of one request; ours
+
+
+class LockTable:
+    """Owned by the control thread."""
+
+    def __init__(self, core: Core, config_directory: Path) -> None:
+        self._core = core
+        self._locks: dict[str, dict[MessageQueue, tuple[str, float]]] = {}
+        self._file = JsonFile(
+            config_directory / "rmqLocks.json",
+            tables=("locks",),
+            lost="queues consumed in order go to the first consumer that asks",
+        )
+        self._saver = ConfigSaver(self._file, self.members)
+
+    def load(self) -> None:
+        """Takes over the locks of the process before, as if they were renewed now."""
+        now = time.monotonic()
+        content = self._file.load() or {}
+        for group, clients in _object(content.get("locks")).items():
+            for client_id, rows in _object(clients).items():
+                for queue in _queues(rows):
+                    self._locks.setdefault(group, {})[queue] = (client_id, now)
+        for group in list(self._locks):
+            self.tell_core(group)
+
+    def members(self) -> dict[str, Any]:
+        """The content of the file."""
+        table: dict[str, dict[str, list[list[Any]]]] = {}
+        for group, locks in self._locks.items():
+            for queue, (client_id, _) in locks.items():
+                table.setdefault(group, {}).setdefault(client_id, []).append(list(queue))
+        return {"locks": table}
+
+    async def saved(self) -> None:
+        """Returns when the file holds who owns what, or cannot be written."""
+        try:
+            await self._saver.saved()
+        except StoreError as error:
+            log.error("locks are kept in memory only: %s", error)
+
+    def lock(
+        self, group: str, queues: Iterable[MessageQueue], client_id: str
+    ) -> list[MessageQueue]:
+        """Takes or renews what is free; returns what the client holds now."""
+        now = time.monotonic()
+        table = self._locks.setdefault(group, {})
+        held = []
+        changed = False
+        for queue in queues:
+            owner = table.get(queue)
+            if owner is None or owner[0] == client_id or now - owner[1] > LOCK_S:
+                table[queue] = (client_id, now)
+                held.append(queue)
+                changed |= owner is None or owner[0] != client_id
+        if changed:
+            self._saver.changed()
+        self.tell_core(group)
+        return held
+
+    def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
+        table = self._locks.get(group, {})
+        changed = False
+        for queue in queues:
+            owner = table.get(queue)
+            if owner is not None and owner[0] == client_id:
+                del table[queue]
+                changed = True
+        if changed:
+            self._saver.changed()
+        self.tell_core(group)
+
+    def held_by_anyone(self, group: str) -> bool:
+        """Whether the group has an unexpired lock: its consumers are orderly."""
+        now = time.monotonic()
+        return any(now - taken <= LOCK_S for _, taken in self._locks.get(group, {}).values())
+
+    def tell_core(self, group: str) -> None:
+        """Until when the group has a lock: what clients send to its retry topic meanwhile goes to
+        the dead letters (cext/flow/send/dead_letter.pxd)."""
+        table = self._locks.get(group)
+        if not table:
+            self._locks.pop(group, None)
+            self._core.lock_group(group.encode(), 0)
+            return
+        newest = max(taken for _, taken in table.values())
+        left_s = newest + LOCK_S - time.monotonic()
+        self._core.lock_group(group.encode(), max(0, int(left_s * 1000)))
+
+    def expire(self) -> None:
+        """Forgets expired locks; to be called now and then."""
+        now = time.monotonic()
+        for group, table in list(self._locks.items()):
+            for queue in [q for q, (_, taken) in table.items() if now - taken > LOCK_S]:
+                del table[queue]
+            if not table:
+                del self._locks[group]
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _queues(rows: Any) -> list[MessageQueue]:
+    """The queues of one client in the file; what is none is left out."""
+    found = []
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, list) and [type(each) for each in row] == [str, str, int]:
+            found.append(MessageQueue(*row))
+    return found
+
+
+async def lock_batch(broker: "Broker", request: Request) -> Reply:
+    group, queues, client_id = _read(broker, request)
+    held = broker.locks.lock(group, queues, client_id)
+    await broker.locks.saved()
+    return request.command.reply(
+        body=fastjson.dumps({"lockOKMQSet": [queue.members() for queue in held]})
+    )
+
+
+async def unlock_batch(broker: "Broker", request: Request) -> Reply:
+    group, queues, client_id = _read(broker, request)
+    broker.locks.unlock(group, queues, client_id)
+    await broker.locks.saved()
+    return request.command.reply()
+
+
+def _read(broker: "Broker", request: Request) -> tuple[str, list[MessageQueue], str]:
+    """Group, the queues that exist here, and the client of a lock request."""
+    body = request.json_body()
+    group = names.check_group(text_member(body, "consumerGroup"))
+    client_id = text_member(body, "clientId")
+    if not names.is_client_id(client_id):
+        raise ProtocolError("clientId of the lock request is empty, too long or not printable")
+    items = list_member(body, "mqSet")
+    if len(items) > QUEUES_MAX:
+        raise ProtocolError(f"a lock request for more than {QUEUES_MAX} queues")
+    queues = []
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise ProtocolError("mqSet of the lock request holds something else than queues")
+        queue = MessageQueue.of(item)
+        topic = broker.topics.get(queue.topic)
+        if topic is not None and 0 <= queue.queue_id < topic.queues:
+            queues.append(queue)
+    return group, queues, client_id

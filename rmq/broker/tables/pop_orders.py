@@ -1,0 +1,122 @@
+"""Which messages are in the hands of consumers that pop in order: kept over a restart.
+
+    config/consumerOrderInfo.json
+        {"table":{"topic@group":{"0":{"popTime":..,"i":60000,"o":[5,1,2],"ot":{"6":..},
+        "oc":{"6":1},"l":..,"cm":5,"a":"attempt"}}}}
+
+    o   offset of the first, then how far behind it the others are       i   invisible time
+    ot  those that are visible again at another time than popTime + i    cm  bits: acknowledged
+    oc  how often a message came before     l  time of the pop           a   attempt id
+
+The blocks are the reactor's (cext/flow/pop/pop_order.pxd); this file is written from a copy every
+flushConsumerOffsetInterval ms when they have changed. The form is Apache's.
+"""
+
+import asyncio
+import logging
+import struct
+from pathlib import Path
+from typing import Any
+
+from rmq.base.json_file import JsonFile
+from rmq.broker.core_seam import Core
+from rmq.broker.names import group_fault, topic_fault
+from rmq.broker.tables.topic_config import QUEUES_MAX
+from rmq.errors import StoreError
+
+log = logging.getLogger("rmq.broker.pop_orders")
+
+MESSAGES_MAX = 32
+ATTEMPT_BYTES_MAX = 64
+_BLOCK = struct.Struct("=qqqiI32q32q32iI64s4x")
+
+
+class PopOrders:
+    """Owned by the control thread; the blocks themselves by the reactor."""
+
+    def __init__(self, core: Core, config_directory: Path) -> None:
+        self._core = core
+        self._file = JsonFile(
+            config_directory / "consumerOrderInfo.json",
+            tables=("table",),
+            lost="what was popped in order and not acknowledged comes again",
+        )
+        self._written = 0  # version of the reactor's blocks that the file holds
+
+    def load(self) -> None:
+        """After topics: a block of a topic that is gone is dropped."""
+        table = (self._file.load() or {}).get("table") or {}
+        for key, queues in table.items():
+            topic, separator, group = str(key).partition("@")
+            if not separator or topic_fault(topic) or group_fault(group):
+                log.error("%s: entry %.300r is skipped", self._file.path, key)
+                continue
+            for queue, row in queues.items() if isinstance(queues, dict) else ():
+                self._load_one(topic, group, queue, row)
+        self._written = self._core.pop_orders_version
+
+    def _load_one(self, topic: str, group: str, queue: Any, row: Any) -> None:
+        try:
+            queue_id = int(queue)
+            if not 0 <= queue_id < QUEUES_MAX:
+                raise ValueError(queue_id)
+            self._core.put_pop_order(topic.encode(), group.encode(), queue_id, packed(row))
+        except (TypeError, ValueError, AttributeError, KeyError, struct.error, StoreError) as error:
+            log.warning(
+                "%s: %s of %s queue %.20r is skipped: %r",
+                self._file.path, group, topic, queue, error,
+            )  # fmt: skip
+
+    async def stop(self) -> None:
+        await self.save()
+        await asyncio.to_thread(self._file.settle)
+
+    async def save(self) -> None:
+        version = self._core.pop_orders_version  # before the copy: what comes between is newer
+        if version == self._written:
+            return
+        table: dict[str, dict[str, Any]] = {}
+        for topic, group, queue_id, block in self._core.pop_orders():
+            rows = table.setdefault(f"{topic.decode()}@{group.decode()}", {})
+            rows[str(queue_id)] = unpacked(block)
+        await asyncio.to_thread(self._file.save, {"table": table})
+        self._written = version
+
+
+def packed(row: dict[str, Any]) -> bytes:
+    """An entry of the file as the reactor's block; ValueError and its like when it is none."""
+    listed = [int(offset) for offset in row["o"]]
+    if not 1 <= len(listed) <= MESSAGES_MAX:
+        raise ValueError(f"{len(listed)} offsets")
+    offsets = [listed[0], *(listed[0] + behind for behind in listed[1:])]
+    visible = {int(offset): int(when) for offset, when in (row.get("ot") or {}).items()}
+    times = {int(offset): int(count) for offset, count in (row.get("oc") or {}).items()}
+    attempt = (row.get("a") or "").encode()
+    if len(attempt) > ATTEMPT_BYTES_MAX:
+        attempt = b""
+    fill = [0] * (MESSAGES_MAX - len(offsets))
+    return _BLOCK.pack(
+        int(row["popTime"]), int(row.get("i") or 0), int(row.get("l") or 0), len(offsets),
+        int(row.get("cm") or 0) & 0xFFFFFFFF,
+        *offsets, *fill,
+        *(visible.get(offset, 0) for offset in offsets), *fill,
+        *(times.get(offset, 0) for offset in offsets), *fill,
+        len(attempt), attempt,
+    )  # fmt: skip
+
+
+def unpacked(block: bytes) -> dict[str, Any]:
+    pop_ms, invisible_ms, touched_ms, count, acked, *rest = _BLOCK.unpack(block)
+    offsets, visible = rest[:count], rest[MESSAGES_MAX : MESSAGES_MAX + count]
+    times = rest[2 * MESSAGES_MAX : 2 * MESSAGES_MAX + count]
+    length, attempt = rest[3 * MESSAGES_MAX :]
+    row = {
+        "cm": acked, "i": invisible_ms, "l": touched_ms,
+        "o": [*offsets[:1], *(offset - offsets[0] for offset in offsets[1:])],
+        "oc": {str(at): n for at, n in zip(offsets, times, strict=True) if n},
+        "ot": {str(at): when for at, when in zip(offsets, visible, strict=True) if when},
+        "popTime": pop_ms,
+    }  # fmt: skip
+    if length:
+        row["a"] = attempt[:length].decode("utf-8", "replace")
+    return row

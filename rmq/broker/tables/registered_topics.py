@@ -1,0 +1,94 @@
+"""The topics as others know them: the reactor, and by the registrations the name servers.
+
+The table of topics (topics.py) runs ahead of its file; this one never does. A change comes here
+when the file holds it, goes to the reactor and gives the table a new version, all in one turn of
+the loop. So whoever takes version and table together tells a name server what belongs together: it
+skips a table whose version it has, and a change told under the version of the one before it would
+be skipped for good.
+
+    told.tell({"t": TopicConfig("t"), "gone": None})      version 7 -> 8
+    told.version.members(), told.all()                    8, the table with "t" and without "gone"
+
+The version starts with the counter of the file and the time of the start: no start repeats that of
+another.
+"""
+
+import logging
+from collections.abc import Mapping
+
+from rmq.broker.core_seam import Core
+from rmq.broker.tables.data_version import DataVersion
+from rmq.broker.tables.topic_config import TopicConfig
+from rmq.config import Settings
+
+log = logging.getLogger("rmq.broker.topics")
+
+
+class ToldTopics:
+    """Owned by the table of topics."""
+
+    def __init__(self, settings: Settings, core: Core) -> None:
+        self._settings = settings
+        self._core = core
+        self._topics: dict[str, TopicConfig] = {}
+        self._refused: dict[str, TopicConfig] = {}  # by the reactor
+        self.version = DataVersion()
+
+    def get(self, name: str) -> TopicConfig | None:
+        return self._topics.get(name)
+
+    def all(self) -> dict[str, TopicConfig]:
+        return dict(self._topics)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._topics
+
+    def tell(self, changes: Mapping[str, TopicConfig | None]) -> dict[str, int]:
+        """Takes over new, changed and deleted (None) topics. What the reactor does not take is
+        logged and left to tell_refused(). Where the log ended when it deleted a topic, by name."""
+        self.version.advance()
+        ends: dict[str, int] = {}
+        for name, topic in changes.items():
+            self._refused.pop(name, None)
+            if topic is None:
+                if self._topics.pop(name, None) is not None:
+                    ends[name] = self._core.remove_topic(name.encode())
+                continue
+            try:
+                self._put(topic)
+            except Exception as error:
+                self._refused[name] = topic
+                log.error("the reactor does not take topic %s: %s", name, error)
+            else:
+                self._topics[name] = topic
+        return ends
+
+    def tell_refused(self, name: str) -> bool:
+        """Tells the reactor of a topic that it did not take, with its error when it still does not.
+        False when there is none: it knows the topic."""
+        topic = self._refused.get(name)
+        if topic is None:
+            return False
+        self._put(topic)
+        self.tell({name: topic})
+        return True
+
+    def tell_again(self, *names: str) -> None:
+        """Tells the reactor of topics again, should it not know them."""
+        for name in names:
+            self._put(self._topics[name])
+
+    def permission_changed(self) -> None:
+        """brokerPermission is another one: everybody sees all topics anew."""
+        self.version.advance()
+        self.tell_again(*self._topics)
+
+    def _put(self, topic: TopicConfig) -> None:
+        """The permission is masked: the reactor hands pulls of what may not be read to control."""
+        self._core.put_topic(
+            topic.name.encode(),
+            topic.read_queues,
+            topic.write_queues,
+            topic.masked(self._settings.brokerPermission).perm,
+            int(topic.order),
+        )

@@ -1,0 +1,387 @@
+"""The topics of this broker: the table, its file, and what the reactor knows of it.
+
+    config/topics.json    {"dataVersion":{..},"topicConfigTable":{name:{..TopicConfig..}}}
+
+A change goes: table -> file -> reactor -> name servers -> answer. Reactor and name servers learn of
+it when the file holds it (registered_topics.py), so no message is acked in a topic that a crash
+would forget. What waits for an answer waits for the name servers too, as long as they answer
+promptly.
+
+At start the system topics of RocketMQ are put in with their numbers of queues and permissions, and
+what the file says of them otherwise is overruled, as Apache does it.
+
+Example: with autoCreateTopicEnable, a send to unknown topic "t" with defaultTopic TBW102 (8 queues,
+perm 7) and defaultTopicQueueNums 4 creates "t" with min(4, 8) = 4 queues and perm 6.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rmq.base.json_file import JsonFile
+from rmq.broker import names
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Refusal
+from rmq.broker.siblings import TOPIC, Siblings, Stamp
+from rmq.broker.tables import attributes
+from rmq.broker.tables.config_saver import ConfigSaver
+from rmq.broker.tables.data_version import DataVersion, now_ms
+from rmq.broker.tables.deleted_topics import DeletedTopics
+from rmq.broker.tables.registered_topics import ToldTopics
+from rmq.broker.tables.stamps import Stamps
+from rmq.broker.tables.topic_config import (
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    QUEUES_MAX,
+    TopicConfig,
+)
+from rmq.codes import ResponseCode
+from rmq.config import Settings
+from rmq.errors import ProtocolError
+
+log = logging.getLogger("rmq.broker.topics")
+
+_READ_WRITE = PERM_READ | PERM_WRITE
+_UNIT_SUB_FLAG = 2  # topicSysFlag of a retry topic of a consumer in unit mode
+SCHEDULE_QUEUES = 18
+REVIVE_QUEUES = 8
+
+
+class TopicTable:
+    """Owned by the control thread."""
+
+    def __init__(self, settings: Settings, core: Core, config_directory: Path) -> None:
+        self._settings = settings
+        self._file = JsonFile(
+            config_directory / "topics.json",
+            tables=("topicConfigTable",),
+            advice="Put a copy in its place (of another broker of the cluster, too), or remove it "
+            "and its .bak: then topics that have queues in consumequeue come back with these "
+            "queues, readable and writable, without their attributes.",
+        )
+        self._core = core
+        self._saver = ConfigSaver(self._file, self._snapshot, self._written)
+        self._topics: dict[str, TopicConfig] = {}
+        self._changes: set[str] = set()  # in no snapshot yet
+        self._saving: dict[str, TopicConfig | None] = {}  # changes of the snapshot being written
+        self._created: set[str] = set()  # made here by themselves, still being told everywhere
+        self._to_share: set[str] = set()  # the other shards hear of them when they are saved
+        self._system = set(names.SYSTEM_TOPICS)
+        self.told = ToldTopics(settings, core)
+        self._deleted = DeletedTopics(core, config_directory)
+        self.version = DataVersion()
+        self.stamps = Stamps()
+        self.siblings = Siblings()
+        self.on_change: Callable[[Iterable[str]], None] = lambda changed: None
+
+    # ---- reading
+
+    def get(self, name: str) -> TopicConfig | None:
+        return self._topics.get(name)
+
+    def require(self, name: str) -> TopicConfig:
+        """The topic, or Refusal 17."""
+        found = self._topics.get(name)
+        if found is None:
+            raise Refusal(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{name[:300]}] does not exist on this broker",
+            )
+        return found
+
+    def all(self) -> dict[str, TopicConfig]:
+        return dict(self._topics)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._topics
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def is_system(self, name: str) -> bool:
+        return name in self._system or name.startswith(names.SYSTEM_TOPIC_PREFIX)
+
+    def system_names(self) -> list[str]:
+        return sorted(self._system)
+
+    def is_told(self, name: str) -> bool:
+        """Whether file and reactor have it: not while a new one cannot be written."""
+        return name in self.told
+
+    def members(self) -> dict[str, Any]:
+        """The content of topics.json."""
+        table = {name: topic.members() for name, topic in self._topics.items()}
+        return {
+            "dataVersion": self.version.members(),
+            "topicConfigTable": table,
+            **self.stamps.members(),
+        }
+
+    # ---- start and stop
+
+    def load(self) -> None:
+        """Reads the file, adds the system topics, tells the reactor of all."""
+        self._deleted.load()
+        found = self._file.load()
+        content = found or {}
+        self.version = DataVersion.of(content.get("dataVersion"))
+        table = content.get("topicConfigTable") or {}
+        for name, members in table.items():
+            try:
+                topic = TopicConfig.of(members)
+            except (ProtocolError, Refusal, AttributeError) as error:
+                log.error("%s: topic %.300r is skipped: %s", self._file.path, name, error)
+                continue
+            self._topics[topic.name] = topic
+            for why in attributes.faults(attributes.TOPIC, topic.attributes):
+                log.error("%s: topic %s: %s", self._file.path, name, why)
+        self.stamps.load(content, self._topics, now_ms())
+        before = dict(self._topics)
+        if found is None or not self._file.is_newest:
+            self._find_by_queues()
+        self._topics.update((topic.name, topic) for topic in self._system_topics())
+        if before != self._topics:
+            self.version.advance()
+            self._saver.save_now()
+        self.told.version = DataVersion(self.version.counter)
+        self.told.tell(self._topics)
+        for name in self._topics:
+            self.told.tell_refused(name)  # ends the start with the reason
+        log.info("topics loaded: %d", len(self._topics))
+
+    def _find_by_queues(self) -> None:
+        """What was created since the .bak, or all when there is no file: messages that are in the
+        store shall be within reach, at the queues where they are."""
+        found: dict[str, int] = {}
+        for topic, queue_id in self._core.queue_names():
+            name = os.fsdecode(topic)
+            if queue_id < QUEUES_MAX and not names.topic_fault(name):
+                found[name] = max(found.get(name, 0), queue_id + 1)
+        for name, queues in found.items():
+            known = self._topics.get(name)
+            if name in self._system or (known is not None and known.read_queues >= queues):
+                continue
+            if known is None:
+                self._topics[name] = TopicConfig(name, queues, queues)
+            else:
+                self._topics[name] = replace(
+                    known, read_queues=queues, write_queues=max(queues, known.write_queues)
+                )
+            log.warning(
+                "%s: topic %s is taken from its queues: %d, readable and writable; look whether it "
+                "had other settings", self._file.path, name, queues,
+            )  # fmt: skip
+
+    async def saved(self) -> None:
+        await self._saver.saved()
+
+    async def stop(self) -> None:
+        await self._saver.stop()
+        await self._deleted.stop()
+
+    def retry_save(self) -> None:
+        self._saver.retry()
+        self._deleted.retry_save()
+
+    # ---- changing
+
+    async def create(self, topic: TopicConfig) -> TopicConfig:
+        """Makes the topic by itself unless there is one. Returns when the file holds it, reactor
+        and name servers know it, and the other shards have it too."""
+        present = self._topics.get(topic.name)
+        if present is None:
+            present = topic
+            self._put(topic)
+            self._stamp(topic.name)
+            self._created.add(topic.name)
+            log.info("topic created: %s", present)
+        if topic.name in self._created or topic.name not in self.told:
+            await self._settled(topic.name)
+            self._created.discard(topic.name)
+        return present
+
+    async def update(self, *topics: TopicConfig) -> None:
+        """Adds or replaces them on this shard alone, as someone asked it to; those that are the
+        same stay as they are."""
+        for topic in topics:
+            if self._topics.get(topic.name) != topic:
+                self._put(topic)
+                self.stamps.make_own(topic.name, self.siblings.stamp())
+                log.info("topic changed: %s", topic)
+        await self._settled(*(topic.name for topic in topics))
+
+    async def delete(self, name: str) -> bool:
+        """Takes the topic off this shard; its queues go with it. False when there is none."""
+        if self._topics.pop(name, None) is not None:
+            self._changed(name)
+            self._stamp(name)
+        elif name not in self.told:  # else the file could not be written the last time
+            await self._saver.saved()  # another shard's deletion may not be in it yet
+            await self._deleted.saved()
+            return False
+        await self._settled()
+        await self._deleted.saved()
+        log.info("topic deleted: %s", name)
+        return True
+
+    def take(self, made: dict[str, tuple[TopicConfig, Stamp]]) -> None:
+        """Other shards have made these topics by themselves. What is here stays as it is, and what
+        was deleted here since stays away. The file follows: what a crash forgets is asked for when
+        this shard joins the others again."""
+        news = {
+            name: topic
+            for name, (topic, stamp) in made.items()
+            if name not in self._topics
+            and not self.is_system(name)
+            and self.stamps.admits(name, stamp)
+        }
+        if not news:
+            return
+        for name, topic in news.items():
+            self.stamps.put(name, made[name][1])
+            self._changes.discard(name)
+            self._saving.pop(name, None)
+            self._topics[name] = topic
+        self.version.advance()
+        self._saver.changed()
+        self._tell(news)
+        log.info("topics taken over from other shards: %s", ", ".join(news)[:500])
+
+    def in_image_of(self, name: str, default_name: str, queues_asked: int) -> TopicConfig:
+        """What auto creation would make of a send to `name`; Refusal 17 when it may not."""
+        default = self._topics.get(default_name)
+        if default_name == names.AUTO_CREATE_TOPIC and not self._settings.autoCreateTopicEnable:
+            default = None
+        if default is None or not default.perm & PERM_INHERIT:
+            raise Refusal(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{name}] does not exist, and it may not be created in the image of "
+                f"{default_name[:300]!r}: create it first",
+            )
+        queues = max(0, min(queues_asked, default.write_queues, QUEUES_MAX))
+        return TopicConfig(
+            name,
+            queues,
+            queues,
+            default.perm & ~PERM_INHERIT,
+            filter_type=default.filter_type,
+        )
+
+    async def create_retry(self, group: str, queues: int, unit_mode: bool = False) -> TopicConfig:
+        flag = _UNIT_SUB_FLAG if unit_mode else 0
+        queues = max(0, min(queues, QUEUES_MAX))
+        return await self.create(
+            TopicConfig(names.retry_topic(group), queues, queues, _READ_WRITE, sys_flag=flag)
+        )
+
+    def dead_letter(self, group: str) -> TopicConfig:
+        """The topic of the group's dead letters, as it is or is to be created."""
+        name = names.dlq_topic(group)
+        return self._topics.get(name) or TopicConfig(name, 1, 1, _READ_WRITE)
+
+    async def create_dead_letter(self, group: str) -> TopicConfig:
+        return await self.create(self.dead_letter(group))
+
+    def mark_ordered(self, ordered: Iterable[str]) -> None:
+        """Takes over which topics the name server calls ordered; it never unmarks one."""
+        known = (name for name in ordered if name in self._topics)
+        changed = [name for name in known if not self._topics[name].order]
+        for name in changed:
+            self._topics[name] = replace(self._topics[name], order=True)
+            self._changes.add(name)
+        if changed:
+            self.version.advance()
+            self._saver.changed()
+            log.info("ordered by the name server: %s", ", ".join(sorted(changed))[:500])
+
+    def permission_changed(self) -> None:
+        """brokerPermission is another one: reactor and name servers see all topics anew."""
+        self.version.advance()
+        self.told.permission_changed()
+        self.on_change(())
+
+    def tell_core(self, name: str) -> None:
+        """Tells the reactor of a topic again, should it not know it. Refusal 17: not saved yet."""
+        if name not in self.told:
+            raise Refusal(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{name[:300]}] does not exist on this broker: it is being created",
+            )
+        self.told.tell_again(name)
+
+    def _put(self, topic: TopicConfig) -> None:
+        self._topics[topic.name] = topic
+        self._changed(topic.name)
+
+    def _changed(self, name: str) -> None:
+        self.version.advance()
+        self._changes.add(name)
+        self._saver.changed()
+
+    def _stamp(self, name: str) -> None:
+        """The other shards are to hear that it was made or deleted here, when that is saved."""
+        if not self.is_system(name):
+            self.stamps.put(name, self.siblings.stamp())
+            self._to_share.add(name)
+
+    async def _settled(self, *names: str) -> None:
+        """Waits until the file holds all changes so far and those are told who have to know."""
+        await self._saver.saved()
+        for name in names:
+            if self.told.tell_refused(name):
+                self.on_change((name,))
+        await self.siblings.shared()
+
+    def _snapshot(self) -> dict[str, Any]:
+        """What the file is to hold; called when a write begins."""
+        self._saving |= {name: self._topics.get(name) for name in self._changes}
+        self._changes.clear()
+        return self.members()
+
+    def _written(self) -> None:
+        """The last snapshot is in the file."""
+        changes, self._saving = self._saving, {}
+        if changes:
+            self._tell(changes)
+        for name in self._to_share & changes.keys():
+            self._to_share.discard(name)
+            self.siblings.changed(TOPIC, name)
+
+    def _tell(self, changes: Mapping[str, TopicConfig | None]) -> None:
+        """Reactor first, then the name servers."""
+        self._deleted.add(self.told.tell(changes))
+        self.on_change(() if None in changes.values() else changes)
+
+    def _system_topics(self) -> list[TopicConfig]:
+        settings = self._settings
+        cluster, broker = settings.brokerClusterName, settings.brokerName
+        defaults = settings.defaultTopicQueueNums
+        cluster_perm = PERM_INHERIT | (_READ_WRITE if settings.clusterTopicEnable else 0)
+        broker_perm = PERM_INHERIT | (_READ_WRITE if settings.brokerTopicEnable else 0)
+        reply, revive = f"{cluster}_REPLY_TOPIC", f"rmq_sys_REVIVE_LOG_{cluster}"
+        topics = [
+            TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
+            TopicConfig(names.BENCHMARK_TOPIC, 1024, 1024),
+            TopicConfig(cluster, 16, 16, cluster_perm),
+            TopicConfig(broker, 1, 1, broker_perm),
+            TopicConfig(names.OFFSET_MOVED_EVENT, 1, 1),
+            TopicConfig(names.SCHEDULE_TOPIC, SCHEDULE_QUEUES, SCHEDULE_QUEUES),
+            TopicConfig(reply, 1, 1),
+            TopicConfig(revive, REVIVE_QUEUES, REVIVE_QUEUES),
+            TopicConfig(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1, PERM_INHERIT),
+            TopicConfig(names.HALF_TOPIC, 1, 1),
+            TopicConfig(names.OP_HALF_TOPIC, 1, 1),
+        ]
+        if settings.autoCreateTopicEnable:
+            perm = _READ_WRITE | PERM_INHERIT
+            topics.append(TopicConfig(names.AUTO_CREATE_TOPIC, defaults, defaults, perm))
+        if settings.traceTopicEnable:
+            topics.append(TopicConfig(settings.msgTraceTopicName, 1, 1))
+        if settings.timerWheelEnable:
+            topics.append(TopicConfig(names.TIMER_TOPIC, 1, 1))
+        self._system.update(topic.name for topic in topics)
+        return topics

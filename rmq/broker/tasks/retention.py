@@ -1,0 +1,129 @@
+"""Deletes old segments of the commit log, and stops writes while the disk is full.
+
+    every second    look at the disk ratio of the log and of the queues (statvfs, no I/O)
+    every 10 s      (cleanResourceInterval; at once when the disk is too full) delete:
+
+    when                                          what
+    at the hours of deleteWhen ("04;16")          segments not changed for fileReservedTime hours
+    used > diskMaxUsedSpaceRatio (75 %)           the same, at any hour
+    used > diskSpaceCleanForciblyRatio (85 %)     the oldest, whatever their age, if
+                                                  cleanFileForciblyEnable
+    used > diskSpaceWarningLevelRatio (90 %)      the same, and sends are refused with 14 until the
+                                                  ratio is below the forcible one
+    request 329                                   as deleteWhen, 20 rounds
+
+At most deleteFileBatchMax segments go in a round, never the last one. RocketMQ's limits of the
+ratios hold: warning 35-90 %, forcible 30-85 %.
+
+Example: at 91 % sends are refused and the oldest segments go, 10 a round, every round; at 84 %
+sends are taken again, within a second.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from pathlib import Path
+
+from rmq.broker.core_seam import Core
+from rmq.broker.tables.data_version import now_ms
+from rmq.config import Settings
+
+log = logging.getLogger("rmq.broker.retention")
+
+LOOK_S = 1.0
+FIRST_CLEAN_S = 60.0
+MANUAL_ROUNDS = 20
+
+
+class Retention:
+    """Owned by the control thread."""
+
+    def __init__(self, settings: Settings, core: Core, directories: list[Path]) -> None:
+        self._settings = settings
+        self._core = core
+        self._directories = directories
+        self._writable = True
+        self._manual_rounds = 0
+        self._next_clean = time.monotonic() + FIRST_CLEAN_S
+
+    async def run(self) -> None:
+        while True:
+            self.look()
+            await asyncio.sleep(LOOK_S)
+
+    def delete_by_hand(self) -> None:
+        """Request 329: the next rounds delete by age, whatever the hour."""
+        self._manual_rounds = MANUAL_ROUNDS
+        self._next_clean = time.monotonic()
+
+    def look(self) -> None:
+        """One look at the disk, and a round of deletion when it is due."""
+        ratio = max(disk_ratio(directory) for directory in self._directories)
+        warning = _clamp(self._settings.diskSpaceWarningLevelRatio, 35, 90)
+        forcible = _clamp(self._settings.diskSpaceCleanForciblyRatio, 30, 85)
+        self._guard(ratio, warning, forcible)
+        now = time.monotonic()
+        if now >= self._next_clean or not self._writable:
+            self._next_clean = now + self._settings.cleanResourceInterval / 1000
+            self._clean(ratio, forcible)
+
+    def _guard(self, ratio: float, warning: float, forcible: float) -> None:
+        if self._writable and ratio > warning:
+            self._writable = False
+            reason = f"the broker's disk is full [{ratio:.1%}], writes stop above {warning:.0%}"
+            self._core.set_writable(0, f"service not available now: {reason}".encode())
+            log.error("%s; sends are refused until it is below %.0f%%", reason, forcible * 100)
+        elif not self._writable and ratio < forcible:
+            self._writable = True
+            self._core.set_writable(1, b"")
+            log.warning("the disk has room again: %.1f%% used, sends are taken", ratio * 100)
+
+    def _clean(self, ratio: float, forcible: float) -> None:
+        settings = self._settings
+        force = ratio > forcible and settings.cleanFileForciblyEnable
+        due = (
+            force
+            or ratio > settings.diskMaxUsedSpaceRatio / 100
+            or self._manual_rounds > 0
+            or is_hour(settings.deleteWhen)
+        )
+        if not due:
+            return
+        self._manual_rounds = max(0, self._manual_rounds - 1)
+        before_ms = now_ms() - settings.fileReservedTime * 3_600_000
+        count = self._core.drop_segments(before_ms, settings.deleteFileBatchMax, int(force))
+        if count:
+            log.info(
+                "%d segments of the commit log deleted (%s, disk %.1f%% used)",
+                count, "whatever their age" if force else "by age", ratio * 100,
+            )  # fmt: skip
+
+
+def is_hour(hours: str, now: time.struct_time | None = None) -> bool:
+    """Whether the local hour is one of "04;16"."""
+    current = (now or time.localtime()).tm_hour
+    return any(part.strip().isdecimal() and int(part) == current for part in hours.split(";"))
+
+
+def disk_ratio(directory: Path) -> float:
+    """Used part of the file system, 0..1; of the next directory above while this one is missing."""
+    path = directory
+    while True:
+        try:
+            space = os.statvfs(path)
+        except FileNotFoundError:
+            if path == path.parent:
+                return 0.0
+            path = path.parent
+            continue
+        except OSError as error:
+            log.warning("%s: disk usage cannot be read: %s", path, error)
+            return 0.0
+        used = space.f_blocks - space.f_bfree
+        usable = used + space.f_bavail
+        return used / usable if usable > 0 else 0.0
+
+
+def _clamp(percent: int, low: int, high: int) -> float:
+    return max(low, min(high, percent)) / 100

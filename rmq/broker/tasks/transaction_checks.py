@@ -1,0 +1,302 @@
+"""Transactions that nobody ended: producers are asked, again and again, then they are set aside.
+
+Half messages, their ends and the questions are the reactor's (cext/flow/send/transaction.pxd,
+check_backs.pxd); here is when and by what rules, and what becomes of those that are given up. Every
+transactionCheckInterval (30 s) the reactor looks at the half messages that are still open and older
+than transactionTimeOut (6 s), or than their own CHECK_IMMUNITY_TIME_IN_SECONDS:
+
+    checked fewer than transactionCheckMax (15) times
+        stored anew at the end of the half queue with TRANSACTION_CHECK_TIMES + 1, the old one
+        ended; 39 CHECK_TRANSACTION_STATE to a connected producer of its group, who answers by 37.
+        An end that was on its way meanwhile counts for the new one
+    more often, or older than fileReservedTime
+        stored in TRANS_CHECK_MAX_TIME_TOPIC, ended; a commit that comes later still counts, and 323
+        RESUME_CHECK_HALF_MESSAGE has it checked again: either stores the half message anew
+
+Progress is kept as Apache keeps it: offsets of the group CID_RMQ_SYS_TRANS in the half queue (all
+below is ended) and in the op queue (all below speaks of such). At the start the op messages from
+there on say again which half messages are ended.
+
+Example: half 17 is 10 s old and open: it is stored anew as 90 with TRANSACTION_CHECK_TIMES=1, an
+op message "17," is written, and the producer is asked about 90.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from rmq.broker import names
+from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.requests.sends import is_made
+from rmq.broker.store.durability import NOT_SYNCED, promised
+from rmq.broker.store.queue_reader import Entry
+from rmq.broker.tables.data_version import now_ms
+from rmq.broker.tables.delay_levels import HOST_FLAGS
+from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
+from rmq.codes import ResponseCode
+from rmq.errors import ProtocolError
+from rmq.format.message import (
+    StoredMessage,
+    decode_message,
+    decode_message_id,
+    encode_host,
+    encode_properties,
+)
+from rmq.format.remoting import encode
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+
+log = logging.getLogger("rmq.broker.transactions")
+
+GROUP = "CID_RMQ_SYS_TRANS"
+HALVES_AT_ONCE = 512
+OPS_AT_ONCE = 1000
+SET_ASIDE_MAX = 65_536  # given up transactions that a late commit finds; the oldest go first
+PASS_S = 60.0  # longest look at the open ones
+PATIENCE_S = 0.5  # for producers that have not read what they were asked, and for the log
+PAUSE_S = 0.002  # before the reactor is asked again
+# What hinders it, in words of cext/flow/send/check_backs.pxd.
+NOT_HINDERED, PRODUCERS_FULL, LOG_FULL, RECORDS_AWAY = range(4)
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+OFFSET_DIGITS_MAX = 19
+ASIDE_LOADED_MAX = 4096  # of TRANS_CHECK_MAX_TIME_TOPIC at the start
+_HALF_TOPICS = (names.HALF_TOPIC, names.TRANS_CHECK_MAX_TIME_TOPIC)
+
+
+class Transactions:
+    """Owned by the control thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._op_offset = 0  # op messages below it speak of nothing that may be open
+        self._aside: dict[str, None] = {}  # unique keys of what was given up, oldest first
+
+    # ---- start
+
+    def load(self) -> None:
+        """Tells the reactor which half messages are ended; from here on it takes more."""
+        core, queues = self._broker.core, self._broker.queues
+        minimum, maximum = queues.range(names.HALF_TOPIC, 0)
+        first = self._offset(names.HALF_TOPIC, minimum, maximum)
+        self._op_offset = self._offset(names.OP_HALF_TOPIC, *queues.range(names.OP_HALF_TOPIC, 0))
+        core.start_transactions(first, 0)
+        at = self._op_offset
+        while ops := self._ops(at):
+            core.end_halves([half for halves in ops for half in halves if half >= first], 0)
+            at += len(ops)
+        self._load_aside()
+        core.start_transactions(0, 1)
+        if first < maximum:
+            first, _, halves = core.open_halves(0, HALVES_AT_ONCE)
+            log.info("transactions open at the start: %d%s, from offset %d", len(halves),
+                     " or more" if len(halves) == HALVES_AT_ONCE else "", first)  # fmt: skip
+
+    def _load_aside(self) -> None:
+        """Remembers what TRANS_CHECK_MAX_TIME_TOPIC ends with; what was committed late may be
+        committed once more."""
+        queues = self._broker.queues
+        view = queues.view(names.TRANS_CHECK_MAX_TIME_TOPIC, 0)
+        if view is None:
+            return
+        first = max(view.min_offset, view.max_offset - ASIDE_LOADED_MAX)
+        for entry in queues.entries(view, first, ASIDE_LOADED_MAX):
+            record = self._broker.core.read_record(entry.physical_offset)
+            if record is not None:
+                self._remember_aside(decode_message(record)[0].properties.get("UNIQ_KEY"))
+
+    def _remember_aside(self, key: str | None) -> None:
+        if not key:
+            return
+        self._aside[key] = None
+        if len(self._aside) > SET_ASIDE_MAX:
+            del self._aside[next(iter(self._aside))]
+        self._broker.core.set_option("transactions_set_aside", len(self._aside))
+
+    def revive(self, message: StoredMessage) -> tuple[int, int] | None:
+        """Stores a half message that was given up anew; its place, None for any other."""
+        key = message.properties.get("UNIQ_KEY", "")
+        if key not in self._aside:
+            return None
+        del self._aside[key]
+        self._broker.core.set_option("transactions_set_aside", len(self._aside))
+        return self._store(names.HALF_TOPIC, message, message.properties)
+
+    def check_again(self, message: StoredMessage) -> None:
+        """323: the half message is open again and was never asked about."""
+        self._aside.pop(message.properties.get("UNIQ_KEY", ""), None)
+        self._broker.core.set_option("transactions_set_aside", len(self._aside))
+        self._store(names.HALF_TOPIC, message, {**message.properties, CHECK_TIMES: "0"})
+
+    def _offset(self, topic: str, minimum: int, maximum: int) -> int:
+        offset = self._broker.core.query_offset(GROUP.encode(), topic.encode(), 0)
+        return max(minimum, min(offset, maximum))
+
+    def _ops(self, offset: int) -> list[list[int]]:
+        """What the next op messages say: of each the offsets of ended half messages."""
+        view = self._broker.queues.view(names.OP_HALF_TOPIC, 0)
+        if view is None:
+            return []
+        return [
+            self._halves_of(entry)
+            for entry in self._broker.queues.entries(view, offset, OPS_AT_ONCE)
+        ]
+
+    def _halves_of(self, entry: Entry) -> list[int]:
+        record = self._broker.core.read_record(entry.physical_offset)
+        if record is None:
+            return []
+        try:
+            texts = decode_message(record)[0].body.decode().split(",")
+        except (ProtocolError, UnicodeDecodeError):
+            return []
+        return [int(t) for t in texts if t.isdecimal() and len(t) < OFFSET_DIGITS_MAX]
+
+    # ---- by the clock
+
+    async def check(self) -> None:
+        """Looks at every half message that is open, oldest first."""
+        settings, loop = self._broker.settings, asyncio.get_running_loop()
+        began_ms, end = now_ms(), loop.time() + PASS_S
+        at, asked, unasked, leave_full = 0, 0, 0, False
+        moved = loop.time()  # when there was progress last
+        maximum = self._broker.queues.range(names.HALF_TOPIC, 0)[1]
+        while at < maximum and loop.time() < end:
+            rules = (began_ms, settings.transactionTimeOut, settings.transactionCheckMax,
+                     settings.fileReservedTime * 3_600_000, leave_full)  # fmt: skip
+            before = at
+            at, done, lonely, hindrance, left = self._broker.core.check_halves(at, maximum, rules)
+            asked, unasked = asked + done, unasked + lonely
+            for offset in left:
+                await self._give_up(offset)
+                await asyncio.sleep(0)
+            if at != before or hindrance in (NOT_HINDERED, RECORDS_AWAY):
+                moved = loop.time()
+            elif hindrance == LOG_FULL and loop.time() - moved > PATIENCE_S:
+                break
+            elif loop.time() - moved > PATIENCE_S:
+                leave_full = True
+            await asyncio.sleep(PAUSE_S if hindrance else 0)
+        await self._save_progress()
+        if asked:
+            log.info("transactions stored anew and asked about: %d", asked)
+        if unasked:
+            log.warning("transactions stored anew that no producer could be asked about: %d",
+                        unasked)  # fmt: skip
+
+    async def _save_progress(self) -> None:
+        core = self._broker.core
+        first = core.open_halves(0, 1)[0]
+        while ops := self._ops(self._op_offset):
+            done = 0
+            while done < len(ops) and all(half < first for half in ops[done]):
+                done += 1
+            self._op_offset += done
+            if done < len(ops):
+                break
+            await asyncio.sleep(0)
+        for topic, offset in ((names.HALF_TOPIC, first), (names.OP_HALF_TOPIC, self._op_offset)):
+            if core.query_offset(GROUP.encode(), topic.encode(), 0) != offset:
+                core.commit_offset(GROUP.encode(), topic.encode(), 0, offset)
+
+    async def _give_up(self, offset: int) -> None:
+        """The half message was asked about too often, or is too old or damaged."""
+        message = self._half(offset)
+        if message is None:
+            self._broker.core.end_halves([offset], 1)
+        else:
+            await self._set_aside(offset, message)
+
+    def _half(self, offset: int) -> StoredMessage | None:
+        """The half message, or None when it cannot be read (any more)."""
+        queues = self._broker.queues
+        view = queues.view(names.HALF_TOPIC, 0)
+        entry = queues.entry(view, offset) if view is not None else None
+        record = self._broker.core.read_record(entry.physical_offset) if entry is not None else None
+        if record is None:
+            log.error("half message %d cannot be read and is given up", offset)
+            return None
+        try:
+            return decode_message(record)[0]
+        except ProtocolError as error:
+            log.error("half message %d is given up: %s", offset, error)
+            return None
+
+    def _store(
+        self, topic: str, message: StoredMessage, properties: dict[str, str]
+    ) -> tuple[int, int]:
+        return self._broker.core.append(
+            topic.encode(),
+            0,
+            message.body,
+            encode_properties(properties),
+            message.flag,
+            message.sys_flag & ~HOST_FLAGS,
+            message.born_timestamp_ms,
+            encode_host(message.born_host),
+            message.reconsume_times,
+            0,
+        )
+
+    async def _set_aside(self, offset: int, message: StoredMessage) -> None:
+        topic = TopicConfig(names.TRANS_CHECK_MAX_TIME_TOPIC, 1, 1)
+        await self._broker.topics.create(topic)
+        properties = message.properties
+        self._store(topic.name, message, properties)
+        self._broker.core.end_halves([offset], 1)
+        self._remember_aside(properties.get("UNIQ_KEY"))
+        log.error("transaction %s of group %s is set aside in %s after %s checks",
+                  properties.get("UNIQ_KEY"), properties.get("PGROUP"), topic.name,
+                  properties.get(CHECK_TIMES, "0"))  # fmt: skip
+
+
+def end_transaction(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
+    """37 that the reactor could not end: its topic is gone, or it was given up before."""
+    offset = request.command.int_field("commitLogOffset", minimum=0)
+    record = broker.core.read_record(offset)
+    if record is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+    message, _ = decode_message(record)
+    topic = message.properties.get("REAL_TOPIC", "")
+    queues = _number(message.properties.get("REAL_QID", ""), 0) + 1
+    if message.topic != names.HALF_TOPIC or names.topic_fault(topic) or queues > QUEUES_MAX:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+    if message.properties.get("PGROUP") == request.command.require("producerGroup"):
+        place = broker.transactions.revive(message)
+        if place is not None:
+            request = _moved(request, *place)
+    if not is_made(broker, topic):
+        return broker.creations.wait(broker, request, TopicConfig(topic, queues, queues))
+    broker.topics.tell_core(topic)
+    broker.core.resubmit(request.connection.number, request.frame)
+    return None
+
+
+async def resume_check(broker: "Broker", request: Request) -> Reply:
+    """323: the half message with this offset id, mostly one set aside, is checked again."""
+    command = request.command
+    _, offset = decode_message_id(command.require("msgId"))
+    record = broker.core.read_record(offset)
+    message = decode_message(record)[0] if record is not None else None
+    if message is None or message.topic not in _HALF_TOPICS:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no half message starts at offset {offset}")
+    broker.transactions.check_again(message)
+    code = await promised(broker)
+    return command.reply(code, NOT_SYNCED if code else None)
+
+
+def _moved(request: Request, physical_offset: int, queue_offset: int) -> Request:
+    """The same end of the half message's new copy."""
+    command = request.command
+    command.fields = {
+        **command.fields,
+        "commitLogOffset": str(physical_offset),
+        "tranStateTableOffset": str(queue_offset),
+    }
+    return Request(request.connection, command, encode(command)[4:])
+
+
+def _number(text: str, otherwise: int) -> int:
+    return int(text) if text.isdecimal() and len(text) < OFFSET_DIGITS_MAX else otherwise

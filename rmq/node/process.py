@@ -1,0 +1,163 @@
+"""Runs a name server, a broker, or both in this process until SIGTERM or SIGINT.
+
+Start: store lock -> recovery of the store -> name server listens -> native threads serve -> control
+side registers -> one line on standard output:
+
+    rmq 0.1.0 is ready in 0.21 s: name server 127.0.0.1:9876, broker broker-a at 127.0.0.1:10911 ...
+
+Stop, in the opposite order and in less than two seconds: the broker takes itself off the name
+servers and saves its tables, the native threads drain and flush, the name server closes, the lock
+goes. A second signal ends the process at once; the store then recovers as after a kill.
+
+One event loop in the main thread carries the control side of both; the data path has its own
+threads without the interpreter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmq import logs
+from rmq.config import Settings
+from rmq.errors import ConfigError, NotBuiltError
+from rmq.node.store_lock import StoreLock
+from rmq.system import descriptors
+
+if TYPE_CHECKING:
+    from rmq.broker.broker import Broker
+    from rmq.namesrv.server import NameServer
+
+log = logging.getLogger("rmq.node")
+
+
+def run_node(namesrv: Settings | None, broker: Settings | None) -> None:
+    """Serves until told to stop; RmqError when it cannot start."""
+    first = broker or namesrv
+    assert first is not None
+    fields = {"broker": broker.brokerName} if broker is not None else {}
+    logs.set_up(first.rmqLogFormat, first.rmqLogLinesPerSecond, fields)
+    for settings in (namesrv, broker):
+        if settings is not None and (ignored := settings.without_effect()):
+            log.warning("settings without effect in rmq: %s", ", ".join(ignored))
+    descriptors.share(namesrv, broker)
+    asyncio.run(_serve(namesrv, broker))
+
+
+async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, stop, number)
+    async with contextlib.AsyncExitStack() as stack:
+        lock = None
+        if broker is not None:
+            lock = StoreLock(Path(broker.storePathRootDir))
+            stack.callback(lock.release)
+        core = None
+        if broker is not None:
+            core = _new_core(broker)
+            report = _open(core)
+            stack.callback(core.stop)
+            log.info("store %s: %s", broker.storePathRootDir, report_text(report))
+            _tell_damage(report)
+        server: NameServer | None = None
+        if namesrv is not None:
+            from rmq.namesrv.server import NameServer
+
+            server = NameServer(namesrv)
+            await server.start()
+            stack.push_async_callback(server.stop)
+        own = f"{host_of(namesrv.bindAddress)}:{server.port}" if namesrv and server else ""
+        served: Broker | None = None
+        if broker is not None:
+            from rmq.broker.broker import Broker
+
+            if own:
+                others = f";{broker.namesrvAddr}" if broker.namesrvAddr else ""
+                broker.set("namesrvAddr", own + others)
+            assert core is not None
+            core.start()
+            served = Broker(broker, core)
+            await served.start()
+            stack.push_async_callback(served.stop)
+        shards: list[tuple[str, str]] = []
+        if broker is not None and core is not None:
+            shards = [(broker.brokerName, f"{broker.brokerIP1}:{core.port}")]
+        from rmq.node.ready_line import tell_ready
+
+        following = await tell_ready(own, broker, shards, [])
+        if following is not None:
+            stack.callback(following.cancel)
+        await stop.wait()
+        log.info("stopping")
+        began = time.monotonic()
+    log.info("stopped in %.2f s", time.monotonic() - began)
+
+
+def _new_core(settings: Settings) -> Any:
+    # The compiled ShardCore: the layers let rmq.broker.shard alone name it.
+    try:
+        from rmq.broker.shard import make_core
+    except ImportError as error:
+        raise NotBuiltError(f"{error}. In a checkout run `make build`") from None
+    return make_core(settings, _settle(settings))
+
+
+def _settle(settings: Settings) -> int:
+    """On a machine of several nodes the process keeps to one of them, before it takes memory and
+    starts threads: its number, or -1."""
+    nodes = sum(1 for _ in Path("/sys/devices/system/node").glob("node[0-9]*"))
+    if not settings.rmqPinShards or nodes < 2:
+        return -1
+    from rmq.system import affinity
+    from rmq.system.topology import read_machine
+    from shards.placement import home_node
+
+    machine = read_machine()
+    node = home_node(machine)
+    if node >= 0:
+        for failure in (
+            affinity.prefer_node(node),
+            affinity.allow(machine.cpus_of_node(node)),
+        ):
+            if failure:
+                log.warning("not in its place: %s", failure)
+    return node
+
+
+def _open(core: Any) -> dict[str, Any]:
+    """Recovers the store and takes the port; the report of the recovery."""
+    try:
+        report: dict[str, Any] = core.open()
+    except OSError as error:
+        raise ConfigError(error.strerror or str(error)) from None
+    return report
+
+
+def on_signal(stop: asyncio.Event, number: int) -> None:
+    if stop.is_set():
+        os._exit(128 + number)
+    stop.set()
+
+
+def host_of(bind: str) -> str:
+    """The address to reach a server bound to `bind` from this machine."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(bind, bind)
+    return f"[{host}]" if ":" in host else host
+
+
+def _tell_damage(report: dict[str, Any]) -> None:
+    from rmq.broker.store.damage_report import tell_damage
+
+    tell_damage(report)
+
+
+def report_text(report: dict[str, object]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in report.items()) or "empty"

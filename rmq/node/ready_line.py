@@ -1,0 +1,158 @@
+"""The line that says a server is ready, and the one that follows when that was only half true.
+
+    rmq 0.1.0 is ready in 0.21 s: name server 127.0.0.1:9876, broker broker-a at 127.0.0.1:10911 ...
+    rmq 0.1.0 is ready in 20.4 s with 1 of 2 shards (broker-a-1: given up after 10 failed starts in
+        a row; last: ...): ...
+    rmq 0.1.0 is ready in 0.24 s, but is not registered: nobody answers at 10.0.0.1:9876; that is
+        tried again every 1 to 30 s: broker broker-a at ...
+    rmq: registered at 10.0.0.1:9876: broker-a. Try: ...
+
+Whether a broker is registered is asked of the name servers and not of what registers it: that is
+what clients will find, and it is the same for one process and for shards. What only a broker needs
+is imported when there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from rmq import __version__
+from rmq.config import Settings
+
+LOOK_S = 0.5  # between two looks at the name servers while none knows us
+ANSWER_S = 1.0
+FIRST_LOOKS_S = 1.0  # for a name server that answers, but does not know us yet
+DEFAULT = "127.0.0.1:9876"
+
+Served = list[tuple[str, str]]  # (broker name, address)
+
+
+async def tell_ready(
+    own: str, broker: Settings | None, served: Served, given_up: list[tuple[str, str]]
+) -> asyncio.Task[None] | None:
+    """Prints the ready line. own: address of the name server in this process, or ""; given_up:
+    (broker name, why) of shards that do not serve. A task that prints what follows, if any."""
+    if broker is None:
+        _say(f"is ready in {_age():.2f} s: name server {own}. Try: rmq broker{_option(own)}")
+        return None
+    what = f"broker {', '.join(f'{name} at {where}' for name, where in served)}"
+    what += f", store {broker.storePathRootDir} ({broker.flushDiskType})"
+    ready = f"is ready in {_age():.2f} s"
+    if given_up:
+        reasons = "; ".join(f"{name}: {why}" for name, why in given_up)
+        ready += f" with {len(served)} of {len(served) + len(given_up)} shards ({reasons})"
+    if own:
+        _say(f"{ready}: name server {own}, {what}. {_try_sends(own)}")
+        return None
+    addresses = [part.strip() for part in broker.namesrvAddr.split(";") if part.strip()]
+    registered, trouble = await _look(addresses, served)
+    until = time.monotonic() + FIRST_LOOKS_S
+    while not registered and "nobody" not in trouble and time.monotonic() < until:
+        await asyncio.sleep(0.05)
+        registered, trouble = await _look(addresses, served)
+    if registered:
+        _say(f"{ready}: {what}. {_try_sends(broker.namesrvAddr)}")
+        return None
+    from rmq.broker.registration.registration import RETRY_FIRST_S, RETRY_LAST_S
+
+    _say(
+        f"{ready}, but is not registered: {trouble}; that is tried again every "
+        f"{RETRY_FIRST_S:.0f} to {RETRY_LAST_S:.0f} s: {what}. {_try_name_server(addresses)}"
+    )
+    return asyncio.get_running_loop().create_task(_tell_registered(broker, served))
+
+
+async def _tell_registered(broker: Settings, served: Served) -> None:
+    while True:
+        await asyncio.sleep(LOOK_S)
+        addresses = [part.strip() for part in broker.namesrvAddr.split(";") if part.strip()]
+        registered, _ = await _look(addresses, served)
+        if registered:
+            names = ", ".join(name for name, _ in served)
+            click.echo(f"rmq: registered at {registered}: {names}. {_try_sends(registered)}")
+            sys.stdout.flush()
+            return
+
+
+async def _look(addresses: list[str], served: Served) -> tuple[str, str]:
+    """(the first name server that knows all that is served, or ""; what is wrong with the rest)"""
+    answers = await asyncio.gather(*(_knows(address, served) for address in addresses))
+    troubles = []
+    for address, known in zip(addresses, answers, strict=True):
+        if known:
+            return address, ""
+        troubles.append(
+            f"nobody answers at {address}" if known is None else f"{address} does not list it"
+        )
+    return "", ", ".join(troubles) or "no name server is given (namesrvAddr)"
+
+
+async def _knows(address: str, served: Served) -> bool | None:
+    """Whether the name server lists all that is served; None: it does not answer."""
+    from rmq.broker.registration.namesrv_client import LinkError, NamesrvLink
+    from rmq.codes import RequestCode, ResponseCode
+    from rmq.errors import ProtocolError
+    from rmq.format import fastjson
+    from rmq.format.remoting import Command
+
+    link = NamesrvLink(address)
+    try:
+        reply = await link.call(Command(code=RequestCode.GET_BROKER_CLUSTER_INFO), ANSWER_S)
+        if reply.code != ResponseCode.SUCCESS:
+            return False
+        table = fastjson.loads_object(reply.body).get("brokerAddrTable")
+    except LinkError:
+        return None
+    except ProtocolError:
+        return False
+    finally:
+        link.close()
+    if not isinstance(table, dict):
+        return False
+    return all(where in _addresses(table.get(name)) for name, where in served)
+
+
+def _addresses(entry: object) -> list[object]:
+    addresses = entry.get("brokerAddrs") if isinstance(entry, dict) else None
+    return list(addresses.values()) if isinstance(addresses, dict) else []
+
+
+def _say(text: str) -> None:
+    click.echo(f"rmq {__version__} {text}")
+    sys.stdout.flush()
+
+
+def _option(address: str) -> str:
+    return "" if address == DEFAULT else f" -n {shlex.quote(address)}"
+
+
+def _try_sends(address: str) -> str:
+    option = _option(address)
+    return f"Try: rmq send greetings hello{option} && rmq consume greetings{option}"
+
+
+def _try_name_server(addresses: list[str]) -> str:
+    from rmq.broker.registration.namesrv_client import LinkError, parse_address
+
+    for address in addresses:
+        try:
+            host, port = parse_address(address)
+        except LinkError:
+            continue
+        if host in ("127.0.0.1", "localhost", "::1"):
+            return "Try: rmq namesrv" + ("" if port == 9876 else f" --port {port}")
+    return "Start a name server there, or name another with -n HOST:PORT."
+
+
+def _age() -> float:
+    """Seconds since this process was started, as the kernel counts them (in ticks of 10 ms)."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)

@@ -1,0 +1,92 @@
+"""The lock that keeps two brokers off one store directory, RocketMQ's own included.
+
+Apache RocketMQ takes an exclusive POSIX record lock on the first byte of `<store>/lock` and leaves
+the text "lock" in the file; so do we, hence neither can open a store the other holds. The kernel
+drops the lock with the process, however it dies. Who holds it is asked of the kernel (F_GETLK), and
+what that process is of /proc. Example of the refusal:
+
+    store /var/rmq is held by process 4711 (rmq broker --store /var/rmq). Stop it with `kill 4711`
+
+A record lock is also dropped when the process closes any other descriptor of the same file: nobody
+else in this process may open `lock`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+
+from rmq.base.durable_directory import make_directory
+from rmq.errors import StoreError, StoreLockedError
+
+# struct flock of Linux: type, whence, start, length, pid; native alignment.
+_FLOCK = struct.Struct("@hhqqi")
+
+
+class StoreLock:
+    """Held from the constructor until `release`."""
+
+    def __init__(self, root: Path) -> None:
+        try:
+            make_directory(root)
+            self._fd = os.open(root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreError(
+                f"store {root} cannot be opened ({(error.strerror or '').lower()}); "
+                "choose a directory this user may write: --store DIR"
+            ) from None
+        try:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except OSError:
+            holder = _holder(self._fd)
+            os.close(self._fd)
+            raise StoreLockedError(f"store {root} is held by {holder}") from None
+        if os.fstat(self._fd).st_size == 0:
+            os.write(self._fd, b"lock")
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+class StoreLook:
+    """Keeps brokers off a store while it is read, and writes nothing: a shared lock on the same
+    byte. A store without a lock file has never had a broker, or a copy was made of it."""
+
+    def __init__(self, root: Path) -> None:
+        self._fd = -1
+        try:
+            self._fd = os.open(root / "lock", os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 0)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except BlockingIOError:
+            holder = _holder(self._fd, fcntl.F_RDLCK)
+            self.release()
+            raise StoreLockedError(f"store {root} is held by {holder}") from None
+        except OSError as error:
+            self.release()
+            raise StoreError(f"store {root}: {error.strerror}") from None
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+def _holder(fd: int, wanted: int = fcntl.F_WRLCK) -> str:
+    asked = _FLOCK.pack(wanted, os.SEEK_SET, 0, 1, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    if kind == fcntl.F_UNLCK:
+        return "a process that has just let go of it; try again"
+    if pid <= 0:  # another machine's (network file system) or another container's
+        return "a process outside this container or machine"
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        command = b" ".join(words).decode(errors="replace")
+    except OSError:
+        command = "command unknown"
+    if len(command) > 200:
+        command = command[:200] + "..."
+    return f"process {pid} ({command}). Stop it with `kill {pid}`"

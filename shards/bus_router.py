@@ -1,0 +1,368 @@
+"""The supervisor's end of the bus: a ROUTER for requests, an XPUB for news.
+
+    shard                      hub                         the other shards
+    Hello(token)      ->       token right? peer known
+                      <-       Welcome(epoch, seq)
+    Sync(have)        ->       compared with the registry
+                      <-       SyncReply(newer, wanted)
+    Change(items)     ->       merged, published as News  ->  taken over
+                               waits for the prompt ones  <-  Applied(seq)
+                      <-       Changed(applied, late)
+    Beat              ->       (silent for SILENT_S: state `silent`)
+                               Pulse(seq) each second     ->  behind? Sync
+
+Requests also go the other way, ask(index, message), and commands speak to the same ROUTER. Every
+wait has an end: a shard that does not answer within CHANGE_WAIT_S is late, and changes do not wait
+for it again until it has caught up. So a stopped shard costs one change 0.1 s, and sends nothing.
+
+A frame on the ROUTER is [sort + number, message]: sort Q (request), A (answer to that number), N
+(notice, without a number). Who has not said Hello is answered with Failed and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import itertools
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import zmq
+
+from rmq.base.deadline import within
+from shards.bus_files import BusDirectory
+from shards.bus_socket import BusSocket
+from shards.messages import (
+    Answer,
+    Answers,
+    Applied,
+    Ask,
+    Beat,
+    BusError,
+    Change,
+    Changed,
+    Failed,
+    Hello,
+    HelloCommand,
+    Item,
+    Message,
+    News,
+    Pulse,
+    Ready,
+    Sync,
+    SyncReply,
+    Welcome,
+    decode,
+    encode,
+)
+from shards.registry import Registry
+
+log = logging.getLogger("rmq.bus")
+
+CHANGE_WAIT_S = 0.1
+PULSE_S = 1.0
+REQUESTS_MAX = 1000  # of one peer, under way at once
+NOT_KNOWN = "say Hello first"
+
+
+@dataclass(eq=False)
+class Peer:
+    """A process that said Hello."""
+
+    identity: bytes
+    hello: Hello | HelloCommand
+    beat_at: float  # monotonic
+    applied: int = 0
+    late: bool = True  # until it has told of its first Applied
+    under_way: int = 0
+    pid: int = field(default=0)
+
+
+class Hub:
+    """Owned by the supervisor's loop."""
+
+    def __init__(
+        self,
+        directory: BusDirectory,
+        token: str,
+        on_hello: Callable[[Hello], str],
+        on_ready: Callable[[int], None],
+        on_command: Callable[[Message], Awaitable[Message]],
+    ) -> None:
+        self._directory = directory
+        self._token = token.encode()
+        self._on_hello = on_hello  # why this shard is refused; empty: it is welcome
+        self._on_ready = on_ready
+        self._on_command = on_command
+        self.registry = Registry()
+        self.epoch = time.time_ns() // 1000
+        self.seq = 0
+        self.refused = 0  # frames of those who are not known
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._router = BusSocket(self._context, zmq.ROUTER, self._on_frames)
+        self._news = BusSocket(self._context, zmq.XPUB, self._on_subscription)
+        self._peers: dict[bytes, Peer] = {}
+        self._shards: dict[int, Peer] = {}
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, tuple[bytes, asyncio.Future[Message]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._progress = asyncio.Event()  # set and replaced when any shard has applied more
+
+    def start(self) -> None:
+        raw = self._router.raw
+        raw.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
+        raw.setsockopt(zmq.ROUTER_MANDATORY, 1)  # a peer that is gone is an error, not silence
+        raw.bind(self._directory.address("requests"))
+        self._news.raw.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
+        self._news.raw.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self._news.raw.bind(self._directory.address("news"))
+        self._router.open()
+        self._news.open()
+        self._spawn(self._pulse())
+
+    async def stop(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._router.close()
+        self._news.close()
+        self._context.term()
+
+    # ---- shards
+
+    def silent_s(self, index: int) -> float | None:
+        """Since when the shard has said nothing; None while it has not joined."""
+        peer = self._shards.get(index)
+        return time.monotonic() - peer.beat_at if peer is not None else None
+
+    def forgive(self) -> None:
+        """It was us who did not listen: what shards said meanwhile is still to be read."""
+        for peer in self._peers.values():
+            peer.beat_at = time.monotonic()
+
+    def joined(self, index: int) -> Hello | None:
+        peer = self._shards.get(index)
+        return peer.hello if peer is not None and isinstance(peer.hello, Hello) else None
+
+    def forget(self, index: int) -> None:
+        """The shard's process has ended."""
+        peer = self._shards.pop(index, None)
+        if peer is not None:
+            self._peers.pop(peer.identity, None)
+            for number, (identity, future) in list(self._waiting.items()):
+                if identity == peer.identity and not future.done():
+                    self._waiting.pop(number)
+                    future.set_exception(BusError(f"shard {index} ended"))
+        gone = self.registry.without_members(index)
+        if gone:
+            self.publish(gone)
+        self._progressed()
+
+    async def ask(self, index: int, message: Message, timeout_s: float) -> Message:
+        """A request to a shard; BusError when there is no answer."""
+        peer = self._shards.get(index)
+        if peer is None:
+            raise BusError(f"shard {index} is not on the bus")
+        number = next(self._numbers)
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = (peer.identity, future)
+        try:
+            if not self._send(peer.identity, b"Q" + number.to_bytes(8, "big"), message):
+                raise BusError(f"shard {index} cannot be reached")
+            return await within(future, timeout_s)
+        except asyncio.TimeoutError:
+            raise BusError(f"shard {index} does not answer") from None
+        finally:
+            self._waiting.pop(number, None)
+
+    def publish(self, items: list[Item]) -> int:
+        self.seq += 1
+        self._publish(News(self.epoch, self.seq, items))
+        return self.seq
+
+    # ---- what arrives
+
+    def _on_frames(self, frames: list[bytes]) -> None:
+        if len(frames) != 3 or len(frames[1]) not in (1, 9):
+            self._refuse(frames[0], "frames of another form")
+            return
+        identity, head, body = frames
+        sort, number = head[:1], head[1:]
+        try:
+            message = decode(body)
+        except BusError as error:
+            self._refuse(identity, str(error))
+            return
+        if sort == b"A" and number:
+            self._answered(identity, int.from_bytes(number, "big"), message)
+        elif sort == b"N":
+            self._notice(identity, message)
+        elif sort == b"Q" and number:
+            self._request(identity, b"A" + number, message)
+        else:
+            self._refuse(identity, "frames of another form")
+
+    def _refuse(self, identity: bytes, why: str) -> None:
+        self.refused += 1
+        log.warning("bus: a frame of %s is dropped: %s", identity.hex(), why[:300])
+
+    def _answered(self, identity: bytes, number: int, message: Message) -> None:
+        waiting = self._waiting.get(number)
+        if waiting is not None and waiting[0] == identity and not waiting[1].done():
+            waiting[1].set_result(message)
+
+    def _notice(self, identity: bytes, message: Message) -> None:
+        peer = self._peers.get(identity)
+        if peer is None:
+            return  # it sees our epoch in the next Pulse and says Hello
+        peer.beat_at = time.monotonic()
+        if isinstance(message, Applied):
+            self._applied(peer, message.seq)
+        elif isinstance(message, Ready) and isinstance(peer.hello, Hello):
+            self._on_ready(peer.hello.index)
+        elif not isinstance(message, Beat):
+            self._refuse(identity, f"{type(message).__name__} is no notice")
+
+    def _request(self, identity: bytes, head: bytes, message: Message) -> None:
+        if isinstance(message, (Hello, HelloCommand)):
+            self._send(identity, head, self._hello(identity, message))
+            return
+        peer = self._peers.get(identity)
+        if peer is None:
+            self.refused += 1
+            self._send(identity, head, Failed(NOT_KNOWN))
+        elif peer.under_way >= REQUESTS_MAX:
+            self._send(identity, head, Failed("too many requests under way"))
+        else:
+            peer.beat_at = time.monotonic()
+            self._spawn(self._serve(peer, head, message))
+
+    async def _serve(self, peer: Peer, head: bytes, message: Message) -> None:
+        peer.under_way += 1
+        try:
+            answer = await self._answer(peer, message)
+        except BusError as error:
+            answer = Failed(str(error))
+        except Exception as error:
+            log.exception("bus: %s failed", type(message).__name__)
+            answer = Failed(f"{type(error).__name__}: {error}")
+        finally:
+            peer.under_way -= 1
+        self._send(peer.identity, head, answer)
+
+    async def _answer(self, peer: Peer, message: Message) -> Message:
+        if isinstance(peer.hello, Hello):
+            if isinstance(message, Sync):
+                newer, wanted = self.registry.compare(message.have)
+                return SyncReply(self.seq, newer, wanted)
+            if isinstance(message, Change):
+                return await self._change(peer, message.items)
+        if isinstance(message, Ask):
+            own = peer.hello.index if isinstance(peer.hello, Hello) else -1
+            return await self.ask_all(message, without=own)
+        if isinstance(peer.hello, HelloCommand):
+            return await self._on_command(message)
+        raise BusError(f"{type(message).__name__} is no request of a shard")
+
+    def _hello(self, identity: bytes, hello: Hello | HelloCommand) -> Message:
+        if not hmac.compare_digest(hello.token.encode(), self._token):
+            self._refuse(identity, f"wrong token of process {hello.pid}")
+            return Failed("wrong token: this is another start of the broker")
+        if isinstance(hello, Hello):
+            why = self._on_hello(hello)
+            if why:
+                return Failed(why)
+            before = self._shards.get(hello.index)
+            if before is not None:
+                self._peers.pop(before.identity, None)
+        else:
+            commands = [p for p in self._peers.values() if isinstance(p.hello, HelloCommand)]
+            if len(commands) > REQUESTS_MAX:  # they do not say good-bye
+                self._peers.pop(commands[0].identity)
+        peer = Peer(identity, hello, time.monotonic(), pid=hello.pid)
+        self._peers[identity] = peer
+        if isinstance(hello, Hello):
+            self._shards[hello.index] = peer
+            log.info("shard %d (%s, process %d) is on the bus", hello.index, hello.name, hello.pid)
+            if hello.serving:
+                self._on_ready(hello.index)
+        return Welcome(self.epoch, self.seq, self.registry.counter)
+
+    # ---- changes
+
+    async def _change(self, origin: Peer, items: list[Item]) -> Changed:
+        accepted = self.registry.merge(items)
+        if accepted:
+            self.publish(accepted)
+        goal = self.seq
+        others = {index: peer for index, peer in self._shards.items() if peer is not origin}
+        end = time.monotonic() + CHANGE_WAIT_S
+        while True:
+            missing = [
+                peer
+                for index, peer in others.items()
+                if peer.applied < goal and not peer.late and self._shards.get(index) is peer
+            ]
+            left = end - time.monotonic()
+            if not missing or left <= 0:
+                break
+            progress = self._progress
+            try:
+                await within(progress.wait(), left)
+            except asyncio.TimeoutError:
+                continue
+        for peer in missing:
+            peer.late = True
+        applied = [index for index, peer in others.items() if peer.applied >= goal]
+        return Changed(applied, [index for index in others if index not in applied])
+
+    def _applied(self, peer: Peer, seq: int) -> None:
+        peer.applied = max(peer.applied, min(seq, self.seq))
+        if peer.applied == self.seq:
+            peer.late = False
+        self._progressed()
+
+    def _progressed(self) -> None:
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    # ---- questions to all
+
+    async def ask_all(self, message: Ask, without: int = -1) -> Answers:
+        targets = message.to or [index for index in sorted(self._shards) if index != without]
+        timeout_s = max(1, min(message.timeout_ms, 60_000)) / 1000
+        single = Ask([], message.frame, message.timeout_ms)
+        results = await asyncio.gather(
+            *(self.ask(index, single, timeout_s) for index in targets), return_exceptions=True
+        )
+        answers = [result for result in results if isinstance(result, Answer)]
+        got = {answer.index for answer in answers}
+        return Answers(answers, [index for index in targets if index not in got])
+
+    # ---- sending
+
+    def _send(self, identity: bytes, head: bytes, message: Message) -> bool:
+        return self._router.send([identity, head, encode(message)])
+
+    def _publish(self, message: Message) -> None:
+        self._news.send([self._token, encode(message)])
+
+    def _on_subscription(self, frames: list[bytes]) -> None:
+        """Someone listens from now on: it need not wait a second for its first Pulse."""
+        if frames and frames[0] == b"\x01" + self._token:
+            self._publish(Pulse(self.epoch, self.seq))
+
+    async def _pulse(self) -> None:
+        while True:
+            self._publish(Pulse(self.epoch, self.seq))
+            await asyncio.sleep(PULSE_S)
+            self.registry.forget_tombstones(time.time_ns() // 1_000_000)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

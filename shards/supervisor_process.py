@@ -1,0 +1,93 @@
+"""`rmq broker --shards N` and `rmq standalone --shards N`: the supervisor's process.
+
+    run_shards(names, settings, "4")     until SIGTERM or SIGINT; names: with a name server
+    run_shards(names, settings, None)    as many shards as the store has
+
+Start: the supervisor's lock -> name server -> shards, all at once -> the ready line when each
+serves or is given up, which it says. When all are given up, at the start or later, this process
+ends with an error: a broker that is not there is not ready.
+Stop, in less than two seconds: shards (each takes itself off the name servers, drains, flushes),
+then the name server. With one shard there is neither supervisor nor bus: rmq.cli.node runs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from pathlib import Path
+
+from rmq import logs
+from rmq.config import Settings
+from rmq.namesrv.server import NameServer
+from rmq.node.process import host_of, on_signal, run_node
+from rmq.node.ready_line import tell_ready
+from rmq.system import descriptors
+from rmq.system.topology import read_machine
+from shards.machine_file import MachineFile
+from shards.placement import Place, parse_shards, place
+from shards.shard import GIVEN_UP
+from shards.supervisor import Supervisor
+
+log = logging.getLogger("rmq.node")
+
+
+def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -> None:
+    machine = read_machine()
+    asked = None if shards is None else parse_shards(shards, machine)
+    count = MachineFile(Path(broker.storePathRootDir)).count(asked)
+    if count == 1:
+        run_node(namesrv, broker)
+        return
+    fields = {"broker": broker.brokerName}
+    logs.set_up(broker.rmqLogFormat, broker.rmqLogLinesPerSecond, fields)
+    descriptors.share(namesrv, None)  # each shard does so for itself
+    places = place(broker, count, machine, bind=broker.rmqPinShards)
+    asyncio.run(_serve(namesrv, broker, places))
+
+
+async def _serve(namesrv: Settings | None, broker: Settings, places: list[Place]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, stop, number)
+    async with contextlib.AsyncExitStack() as stack:
+        own = ""
+        if namesrv is not None:
+            server = NameServer(namesrv)
+            await server.start()
+            stack.push_async_callback(server.stop)
+            own = f"{host_of(namesrv.bindAddress)}:{server.port}"
+            others = f";{broker.namesrvAddr}" if broker.namesrvAddr else ""
+            broker.set("namesrvAddr", own + others)
+        supervisor = Supervisor(broker, places)
+        stack.push_async_callback(supervisor.stop)
+        serving = loop.create_task(_run(supervisor, own, broker))
+        stopped = loop.create_task(stop.wait())
+        await asyncio.wait({serving, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()  # it only ends with an error
+        serving.cancel()
+        log.info("stopping")
+        began = time.monotonic()
+    log.info("stopped in %.2f s", time.monotonic() - began)
+
+
+async def _run(supervisor: Supervisor, own: str, broker: Settings) -> None:
+    """RmqError when a shard refuses to start, or when no shard is left. own: address of the name
+    server in this process, or ""."""
+    await supervisor.start()
+    served, given_up = [], []
+    for _, shard in sorted(supervisor.shards.items()):
+        if shard.state == GIVEN_UP:
+            given_up.append((shard.place.name, shard.reason))
+        elif shard.address:
+            served.append((shard.place.name, shard.address))
+    following = await tell_ready(own, broker, served, given_up)
+    try:
+        await supervisor.none_left()
+    finally:
+        if following is not None:
+            following.cancel()
