@@ -57,37 +57,20 @@ cdef void tell_poison(ShardState s) noexcept nogil:
     tell_event(s, NULL, line)
 
 
-cdef void tell_preparer(ShardState s) noexcept nogil:
-    cdef int32_t status = load_acquire_i32(&s.log.link.prepare_status)
+cdef void tell_preparer(ShardState s, int32_t status, int32_t* told, int error, const char* well,
+                        const char* wrong) noexcept nogil:
+    """A line when a status of the segment preparer has changed: `well` as it is, `wrong` with the
+    log's directory, the system's reason and its number."""
     cdef char line[1000]
     cdef char reason[REASON_MAX]
-    if status == s.prepare_status_told:
+    if status == told[0]:
         return
-    s.prepare_status_told = status
+    told[0] = status
     if status == OK:
-        tell_event(s, NULL, b"the next commit log file is ready: sends are taken again")
+        tell_event(s, NULL, well)
         return
-    snprintf(line, sizeof(line), b"the next commit log file in %.600s cannot be made: %s "
-             b"(errno %d); sends are refused at the end of the present one, until it can",
-             s.log.link.directory,
-             strerror_r(s.log.link.prepare_error, reason, sizeof(reason)),
-             s.log.link.prepare_error)
-    tell_event(s, NULL, line)
-
-
-cdef void tell_room(ShardState s) noexcept nogil:
-    cdef int32_t status = load_acquire_i32(&s.log.link.room_status)
-    cdef char line[1000]
-    cdef char reason[REASON_MAX]
-    if status == s.room_status_told:
-        return
-    s.room_status_told = status
-    if status == OK:
-        tell_event(s, NULL, b"the commit log file has room again: sends are taken again")
-        return
-    snprintf(line, sizeof(line), b"the commit log file in %.600s gets no more room: %s (errno %d); "
-             b"sends are refused when what it has is used up, until it can", s.log.link.directory,
-             strerror_r(s.log.link.room_error, reason, sizeof(reason)), s.log.link.room_error)
+    snprintf(line, sizeof(line), wrong, s.log.link.directory,
+             strerror_r(error, reason, sizeof(reason)), error)
     tell_event(s, NULL, line)
 
 
@@ -113,6 +96,14 @@ cdef void tell_queue_files(ShardState s) noexcept nogil:
 
 
 cdef void tell_troubles(ShardState s) noexcept nogil:
-    tell_preparer(s)
-    tell_room(s)
+    tell_preparer(s, load_acquire_i32(&s.log.link.prepare_status), &s.prepare_status_told,
+                  s.log.link.prepare_error,
+                  b"the next commit log file is ready: sends are taken again",
+                  b"the next commit log file in %.600s cannot be made: %s (errno %d); sends are "
+                  b"refused at the end of the present one, until it can")
+    tell_preparer(s, load_acquire_i32(&s.log.link.room_status), &s.room_status_told,
+                  s.log.link.room_error,
+                  b"the commit log file has room again: sends are taken again",
+                  b"the commit log file in %.600s gets no more room: %s (errno %d); sends are "
+                  b"refused when what it has is used up, until it can")
     tell_queue_files(s)
