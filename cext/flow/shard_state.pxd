@@ -49,6 +49,7 @@ cdef enum:
     SCAN_UNITS = 1024               # queue entries that a pull reads at once, at most
     SIZE_BUCKETS = 32
     BATCH_IDS_BYTES = 8388608       # room for the message ids of the largest batch
+    REPORTS = 5                     # counters that the log hears of when they grow
 
 cdef struct Dispatch:               # one appended record on its way to its consume queue
     Topic* topic
@@ -151,8 +152,4 @@ cdef class ShardState:
     cdef int64_t last_second            # of now_ms; once-a-second work
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
     cdef uint64_t events_dropped
-    cdef uint64_t accept_failures_told
-    cdef uint64_t closed_slow_told
-    cdef uint64_t closed_deaf_told
-    cdef uint64_t full_told
-    cdef uint64_t displaced_told
+    cdef uint64_t reported[REPORTS]     # counters as the log has heard of them (housekeeping.pyx)

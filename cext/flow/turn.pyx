@@ -1,7 +1,6 @@
 """One turn of the reactor, and the loop of turns. See turn.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.stdio cimport snprintf
 from libc.string cimport memset
 
 from cext.base.atomics cimport load_acquire_i32
@@ -31,6 +30,7 @@ from cext.flow.control.control_link cimport (
     link_wake_control,
     sem_post,
 )
+from cext.flow.housekeeping cimport keep_house
 from cext.flow.log.dispatch cimport handle_poison, write_and_dispatch
 from cext.flow.pull.mended cimport mended_turn
 from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred, wake_expired
@@ -50,7 +50,6 @@ from cext.flow.pull.pull cimport accept_pull, answer_pulls, collect_reads
 from cext.flow.send.reply_push cimport (
     is_push_answer,
     push_answered,
-    push_expire,
     push_forget,
     push_reply,
 )
@@ -69,10 +68,9 @@ from cext.flow.delay.recall cimport recall
 from cext.flow.delay.schedule cimport deliver_due, schedule_clock, schedule_wait
 from cext.flow.send.room_wait cimport room_turn
 from cext.flow.send.send_back cimport send_back
-from cext.flow.send.sends_away cimport forget_late_sends, give_send_away, send_is_back
+from cext.flow.send.sends_away cimport give_send_away, send_is_back
 from cext.flow.delay.timer_turn cimport timer_deliver, timer_wait, timer_written
 from cext.flow.send.transaction cimport end_transaction, write_ops
-from cext.flow.trouble cimport tell_troubles
 from cext.memory.spsc_ring cimport spsc_is_empty, spsc_pop
 from cext.net.connection cimport ON_HEAP, OWNER_BLOCK_WORDS, Connection
 from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
@@ -375,52 +373,6 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
     return revive_wait(s, timer_wait(s, schedule_wait(s, 500)))
 
 
-cdef void once_a_second(ShardState s) noexcept nogil:
-    cdef char line[320]
-    s.net.close_idle()
-    s.net.resume_accepting()
-    s.net.trim()
-    if s.net.is_short():
-        s.net.close_deaf()
-    forget_late_sends(s)
-    push_expire(s)
-    if s.net.counters.accept_failures != s.accept_failures_told:
-        s.accept_failures_told = s.net.counters.accept_failures
-        snprintf(line, sizeof(line), b"no file descriptors: %u clients are connected, others wait; "
-                 b"raise the limit (ulimit -n)", s.net.connection_count)
-        tell_event(s, NULL, line)
-    if s.net.counters.closed_slow != s.closed_slow_told:
-        snprintf(line, sizeof(line), b"large requests that did not get on held what they may: %llu "
-                 b"clients have been closed for others", <unsigned long long> (
-                     s.net.counters.closed_slow - s.closed_slow_told))
-        s.closed_slow_told = s.net.counters.closed_slow
-        tell_event(s, NULL, line)
-    if s.net.counters.closed_deaf != s.closed_deaf_told:
-        snprintf(line, sizeof(line), b"buffers for answers ran out: %llu clients that did not take "
-                 b"theirs have been closed; raise rmqReplyBuffers", <unsigned long long> (
-                     s.net.counters.closed_deaf - s.closed_deaf_told))
-        s.closed_deaf_told = s.net.counters.closed_deaf
-        tell_event(s, NULL, line)
-    if (s.net.counters.refused_full + s.net.counters.displaced) != s.full_told:
-        snprintf(line, sizeof(line), b"%u clients are connected, which is the limit: %llu have "
-                 b"been closed, %llu that asked for nothing among them; raise rmqMaxConnections or "
-                 b"the limit of open files (ulimit -n)", s.net.connection_count,
-                 <unsigned long long> (s.net.counters.refused_full + s.net.counters.displaced
-                                       - s.full_told),
-                 <unsigned long long> (s.net.counters.displaced - s.displaced_told))
-        s.full_told = s.net.counters.refused_full + s.net.counters.displaced
-        s.displaced_told = s.net.counters.displaced
-        tell_event(s, NULL, line)
-    tell_troubles(s)
-    if s.events_dropped > 0:
-        s.events_this_second = 0
-        snprintf(line, sizeof(line), b"%llu more lines of this second were not logged",
-                 <unsigned long long> s.events_dropped)
-        s.events_dropped = 0
-        tell_event(s, NULL, line)
-    s.events_this_second = 0
-
-
 cdef bint gather(ShardState s) noexcept nogil:
     """Before a sync in this thread: takes all that has arrived. Whether the loop was woken."""
     cdef bint woken = s.net.woken
@@ -503,7 +455,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     mended_turn(s)
     if s.now_ms // 1000 != s.last_second:
         s.last_second = s.now_ms // 1000
-        once_a_second(s)
+        keep_house(s)
     s.net.flush()
     link_wake_control(&s.link)
 

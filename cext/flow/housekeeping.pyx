@@ -1,0 +1,72 @@
+"""Housekeeping. See housekeeping.pxd."""
+from libc.stdint cimport uint64_t
+from libc.stdio cimport snprintf
+
+from cext.flow.replying cimport tell_event
+from cext.flow.send.reply_push cimport push_expire
+from cext.flow.send.sends_away cimport forget_late_sends
+from cext.flow.shard_state cimport REPORTS
+from cext.flow.trouble cimport tell_troubles
+from cext.net.reactor cimport NetCounters
+
+cdef struct Report:
+    size_t counter              # its place in NetCounters
+    const char* line            # of the clients that are connected now, and of the counter's growth
+
+cdef NetCounters FIELDS         # nothing is counted in it: it is here for the places of its fields
+
+cdef Report[REPORTS] reports = [
+    Report(<char*> &FIELDS.accept_failures - <char*> &FIELDS,
+           b"no file descriptors: %u clients are connected, others wait; raise the limit "
+           b"(ulimit -n)"),
+    Report(<char*> &FIELDS.closed_slow - <char*> &FIELDS,
+           b"%u clients are connected; large requests that did not get on held what they may: "
+           b"%llu clients have been closed for others"),
+    Report(<char*> &FIELDS.closed_deaf - <char*> &FIELDS,
+           b"%u clients are connected; buffers for answers ran out: %llu clients that did not take "
+           b"theirs have been closed; raise rmqReplyBuffers"),
+    Report(<char*> &FIELDS.refused_full - <char*> &FIELDS,
+           b"%u clients are connected, which is the limit: %llu have been closed; raise "
+           b"rmqMaxConnections or the limit of open files (ulimit -n)"),
+    Report(<char*> &FIELDS.displaced - <char*> &FIELDS,
+           b"%u clients are connected, which is the limit: %llu that asked for nothing have been "
+           b"closed for others; raise rmqMaxConnections or the limit of open files (ulimit -n)"),
+]
+
+
+cdef void report_counters(ShardState s) noexcept nogil:
+    """A line of the log for each counter that has grown."""
+    cdef char line[320]
+    cdef uint64_t count
+    cdef int i
+    for i in range(REPORTS):
+        count = (<uint64_t*> (<char*> &s.net.counters + reports[i].counter))[0]
+        if count != s.reported[i]:
+            snprintf(line, sizeof(line), reports[i].line, s.net.connection_count,
+                     <unsigned long long> (count - s.reported[i]))
+            s.reported[i] = count
+            tell_event(s, NULL, line)
+
+
+cdef void report_dropped_lines(ShardState s) noexcept nogil:
+    cdef char line[80]
+    s.events_this_second = 0
+    if s.events_dropped > 0:
+        snprintf(line, sizeof(line), b"%llu more lines of this second were not logged",
+                 <unsigned long long> s.events_dropped)
+        s.events_dropped = 0
+        tell_event(s, NULL, line)
+        s.events_this_second = 0
+
+
+cdef void keep_house(ShardState s) noexcept nogil:
+    s.net.close_idle()
+    s.net.resume_accepting()
+    s.net.trim()
+    if s.net.is_short():
+        s.net.close_deaf()
+    forget_late_sends(s)
+    push_expire(s)
+    report_counters(s)
+    tell_troubles(s)
+    report_dropped_lines(s)
