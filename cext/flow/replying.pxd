@@ -1,6 +1,7 @@
-"""Small replies and hand-overs that every step of the turn uses."""
+"""Small replies: answers without a body, frames for the control thread, lines for the log."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.flow.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
@@ -29,17 +30,17 @@ cdef enum HeaderFlag:
     FLAG_RESPONSE = 1
     FLAG_ONE_WAY = 2
 
-# Queues an error reply unless the request is one-way. The text is a zero-terminated string.
-# Returns 0, or -1 when the connection has to be closed for want of buffers.
-cdef int reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
-                     const char* remark) noexcept nogil
-cdef int reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
-                        int32_t code, const char* remark) noexcept nogil
+# Answers a request by a code and a zero-terminated text, unless it is one-way. SYSTEM_BUSY is
+# counted in either case. DONE, or CLOSE_CONNECTION when no buffer is left.
+cdef Outcome reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
+                         const char* remark) noexcept nogil
+# The same for who is answered later. False: no buffer is left, the connection has to be closed.
+cdef bint reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
+                         int32_t code, const char* remark) noexcept nogil
 # Control has heard of the connection, before the first message about it. False: the link is full.
 cdef bint introduce(ShardState s, Connection* c) noexcept nogil
-# Gives a frame to the control thread; SYSTEM_BUSY when too much waits there already.
-cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
-                         const Frame* f) noexcept nogil
+# Gives a frame to the control thread. False: too much waits there already.
+cdef bint hand_to_control(ShardState s, Connection* c, const Frame* f) noexcept nogil
 # A line for the log; at most 64 a second are passed on.
 cdef void tell_event(ShardState s, Connection* c, const char* text) noexcept nogil
 cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noexcept nogil

@@ -1,4 +1,4 @@
-"""Small replies and hand-overs. See replying.pxd."""
+"""Small replies. See replying.pxd."""
 from libc.stdio cimport snprintf
 from libc.string cimport strlen
 
@@ -6,6 +6,7 @@ from cext.base.clock cimport monotonic_us
 from cext.flow.client_state cimport UNREAD_SHARE, ClientState, client_state
 from cext.flow.control.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_tell
 from cext.flow.control.rpc_times cimport rpc_record
+from cext.flow.outcome cimport CLOSE_CONNECTION, DONE
 from cext.memory.spsc_ring cimport spsc_is_empty
 from cext.net.connection cimport SLOW_RECEIVE_BYTES
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
@@ -16,23 +17,26 @@ cdef extern from "<arpa/inet.h>" nogil:
     enum: AF_INET, AF_INET6
 
 
-cdef int reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
-                        int32_t code, const char* remark) noexcept nogil:
+cdef bint reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
+                         int32_t code, const char* remark) noexcept nogil:
     cdef Text text = text_of(<const uint8_t*> remark, <uint32_t> strlen(remark))
     cdef uint8_t* at = s.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX)
     cdef uint32_t length
     if at == NULL:
-        return -1
+        return False
     length = write_error_reply(at, opaque, serialize_type, code, &text)
-    return 0 if s.net.commit_reply(c, length) else -1
+    return s.net.commit_reply(c, length)
 
 
-cdef int reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
-                     const char* remark) noexcept nogil:
+cdef Outcome reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
+                         const char* remark) noexcept nogil:
+    s.counters.busy_replies += code == SYSTEM_BUSY
     if h.flag & FLAG_ONE_WAY:
-        return 0
+        return DONE
     rpc_record(&s.rpc, h.code, code, False, (monotonic_us() - s.net.now_us) // 1000, 1)
-    return reply_error_to(s, c, h.opaque, h.serialize_type, code, remark)
+    if reply_error_to(s, c, h.opaque, h.serialize_type, code, remark):
+        return DONE
+    return CLOSE_CONNECTION
 
 
 cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noexcept nogil:
@@ -104,18 +108,10 @@ cdef bint introduce(ShardState s, Connection* c) noexcept nogil:
     return client.introduced
 
 
-cdef int hand_to_control(ShardState s, Connection* c, const Header* h,
-                         const Frame* f) noexcept nogil:
+cdef bint hand_to_control(ShardState s, Connection* c, const Frame* f) noexcept nogil:
     cdef bint passed = not takes_too_much(s, c, f.total_bytes) and introduce(s, c)
     c.receive_bytes = SLOW_RECEIVE_BYTES
     # The frame without its four length bytes: they lie 8 bytes before the header.
     passed = passed and link_tell(&s.link, REQUEST, c.id, f.header - 4, f.total_bytes - 4)
-    if passed:
-        s.counters.control_requests += 1
-        return 0
-    s.counters.busy_replies += 1
-    if h.flag & FLAG_RESPONSE:
-        return 0
-    return reply_error(s, c, h, SYSTEM_BUSY,
-                       b"[OVERLOAD]system busy, start flow control for a while: more requests wait "
-                       b"for the control thread than it may hold")
+    s.counters.control_requests += passed
+    return passed

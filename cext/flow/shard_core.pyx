@@ -25,6 +25,7 @@ from cext.base.native_thread cimport (
     NativeBody, NativeThread, native_thread_join, native_thread_start,
 )
 from cext.base.status cimport OK
+from cext.flow.connection_events cimport connect_callbacks
 from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.observe cimport counters_of, latencies_of, pools_of, steps_of
 from cext.flow.options cimport options_read
@@ -34,7 +35,7 @@ from cext.flow.shard_calls cimport ShardCalls
 from cext.flow.shard_memory cimport free_memory, seal_memory, take_memory
 from cext.flow.shard_state cimport SIZE_BUCKETS, ShardState
 from cext.flow.delay.timer_open cimport timers_close, timers_open, timers_start, timers_stop
-from cext.flow.turn cimport connect_callbacks, run_turns
+from cext.flow.turn cimport run_turns
 from cext.net.reactor cimport Reactor
 from cext.store.commit_log cimport CommitLog
 from cext.store.committer cimport Committer

@@ -1,6 +1,6 @@
 """One turn of the reactor, and the loop of turns.
 
-    poll      wait; accept; receive; every whole frame -> produce | pull | control thread
+    poll      wait; accept; receive; every whole frame -> its handler (request_router.pxd)
     gather    SYNC_FLUSH: once more for what has arrived meanwhile, as one sync is to serve all
     control   frames and calls that came from the control thread; postponed requests
     delayed   messages that are due are appended to their topics, a bounded number
@@ -16,7 +16,5 @@ take less than a millisecond (cext/store/flusher.pxd): to hand over and back wou
 """
 from cext.flow.shard_state cimport ShardState
 
-# Callbacks of the network half (cext/net/reactor.pxd).
-cdef void connect_callbacks(ShardState s) noexcept nogil
 # Turns until `stopping` is set and what is under way has been answered.
 cdef void run_turns(ShardState s) noexcept nogil

@@ -11,8 +11,8 @@ from support.source_tree import ROOT
 from rmq.broker.requests.handlers import HANDLERS
 from rmq.codes import RequestCode
 
-# Codes that the reactor answers: those its turn compares with, by their names in the source.
-TURN = ROOT / "cext" / "flow" / "turn.pyx"
+# Codes that the reactor answers: those its router has rows for, by their names in the source.
+ROUTER = ROOT / "cext" / "flow" / "request_router.pyx"
 POPS = ROOT / "cext" / "wire" / "pop_request.pxd"
 NUMBERED = re.compile(r"^    ([A-Z][A-Z_0-9]+) = (\d+)", re.MULTILINE)
 
@@ -29,7 +29,7 @@ def test_what_the_reactor_answers_has_a_row_too() -> None:
     names = {code.name for code in RequestCode}
     reactor = {
         int(number)
-        for path in (TURN, POPS)
+        for path in (ROUTER, POPS)
         for name, number in NUMBERED.findall(path.read_text())
         if name in names
     }

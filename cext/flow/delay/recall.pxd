@@ -13,9 +13,11 @@ handle is refused here, in RocketMQ's words.
 Example: handle of "v1 t broker-a 1763726410001 0A..": a message with TIMER_OUT_MS 1763726410000 and
 TIMER_DEL_UNIQKEY "t+0A.." is stored; the answer's msgId is "0A..".
 """
+from cext.flow.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
+from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-# 0: taken or refused; 1: the control thread has to help; -1: close the connection.
-cdef int recall(ShardState s, Connection* c, const Header* h, bint resubmitted) noexcept nogil
+cdef Outcome recall(ShardState s, Connection* c, const Header* h, const Frame* f,
+                    bint resubmitted) noexcept nogil

@@ -12,6 +12,7 @@ from cext.flow.log.ack_queue cimport ANSWER_RECALL, UNIQ_KEY_MAX, AckReply, Pend
 from cext.flow.log.acknowledge cimport reply_to
 from cext.flow.log.append cimport Appended, Message
 from cext.flow.log.promise cimport promise, promise_room
+from cext.flow.outcome cimport DONE, TO_CONTROL
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     ILLEGAL_OPERATION,
@@ -79,8 +80,8 @@ cdef void promise_recall(ShardState s, const AckReply* to, const Text* key,
         ack.uniq_key_bytes = <uint8_t> key.length
 
 
-cdef int store_recall(ShardState s, Connection* c, const Header* h, const RecallRequest* r,
-                      Topic* topic, const RecallHandle* handle) noexcept nogil:
+cdef Outcome store_recall(ShardState s, Connection* c, const Header* h, const RecallRequest* r,
+                          Topic* topic, const RecallHandle* handle) noexcept nogil:
     cdef Message m
     cdef Appended appended
     cdef AckReply to
@@ -116,10 +117,11 @@ cdef int store_recall(ShardState s, Connection* c, const Header* h, const Recall
         return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
     if not h.flag & FLAG_ONE_WAY:
         promise_recall(s, &to, &handle.key, early)
-    return 0
+    return DONE
 
 
-cdef int recall(ShardState s, Connection* c, const Header* h, bint resubmitted) noexcept nogil:
+cdef Outcome recall(ShardState s, Connection* c, const Header* h, const Frame* f,
+                    bint resubmitted) noexcept nogil:
     cdef RecallRequest r
     cdef RecallHandle handle
     cdef Topic* topic
@@ -132,7 +134,7 @@ cdef int recall(ShardState s, Connection* c, const Header* h, bint resubmitted) 
     if not resubmitted and (topic == NULL or not s.options.recalls
                             or not s.options.broker_permission & PERM_WRITE
                             or wall_ms() < s.options.sends_from_ms):
-        return 1
+        return TO_CONTROL
     if topic == NULL:
         return reply_error(s, c, h, TOPIC_NOT_EXIST, b"recall failed, the topic was deleted while "
                            b"the request was on its way")

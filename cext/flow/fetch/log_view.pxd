@@ -3,17 +3,13 @@
 Used by what makes a new message of an old one: a committed half message, one that a consumer sent
 back. The view is valid until the end of the turn, appends included.
 
-A record that is not in memory is ABSENT: the handler answers NEED_RECORD, and the request comes
-again with the record (parked_requests.pxd). So the second try finds it whatever the page cache
-holds by then.
+A record that is not in memory is ABSENT: the handler returns NEEDS_RECORD, and the request comes
+again with the record (parked_requests.pxd). So the second try finds it whatever the page cache holds by then.
 """
 from libc.stdint cimport int64_t
 
 from cext.flow.shard_state cimport ShardState
 from cext.store.record cimport RecordView
-
-cdef enum:
-    NEED_RECORD = 3                 # what a request's handler returns after ABSENT
 
 # The checked record at this log offset. OK, ABSENT (not in memory), NOT_READY (cannot be had now)
 # or CORRUPT (none starts here).

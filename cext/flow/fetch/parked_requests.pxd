@@ -1,6 +1,6 @@
 """Requests that speak of a stored record which is not in memory: kept until a disk reader has it.
 
-    handler says NEED_RECORD (log_view.pxd) -> the frame is copied, a disk reader fetches the record
+    handler says NEEDS_RECORD (outcome.pxd) -> the frame is copied, a disk reader fetches the record
                                             -> the frame is handled again and finds it
 
 So the end of an old transaction and what a consumer sends back late wait for the disk as pulls of
@@ -22,7 +22,7 @@ from cext.net.connection cimport Connection
 from cext.store.disk_reader cimport ReadJob
 from cext.wire.frame cimport Frame
 
-# Keeps a frame whose handler has just said NEED_RECORD. False: not now.
+# Keeps a frame whose handler has just said NEEDS_RECORD. False: not now.
 cdef bint park_request(ShardState s, Connection* c, const Frame* f, bint resubmitted) noexcept nogil
 # A disk reader is done with the job of one.
 cdef void parked_read(ShardState s, ReadJob* job) noexcept nogil

@@ -26,7 +26,7 @@ cdef struct ParkedRequests:
     uint64_t held_bytes             # of all of them
     uint64_t records                # ever asked for
     # What a handler finds (log_view.pxd).
-    int64_t wanted                  # NEED_RECORD: where the record begins
+    int64_t wanted                  # NEEDS_RECORD: where the record begins
     int64_t given                   # the record that has been read for this request, or -1
     int given_status                # OK, CORRUPT: there is none, NOT_READY: no memory for it
     const uint8_t* bytes            # of it

@@ -87,7 +87,7 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
     if ack.answer == ANSWER_CODE or (code != SUCCESS and ack.answer != ANSWER_SEND):
         if remark == NULL:
             remark = b""
-        if reply_error_to(s, c, ack.to.opaque, ack.to.serialize_type, code, remark) < 0:
+        if not reply_error_to(s, c, ack.to.opaque, ack.to.serialize_type, code, remark):
             s.net.close_connection(c)
         return
     if ack.answer == ANSWER_RECALL:
@@ -152,9 +152,9 @@ cdef void refuse_all(ShardState s, AckQueue* queue, const char* remark) noexcept
         rpc_record(&s.rpc, ack.to.request_code, SERVICE_NOT_AVAILABLE, False,
                    s.now_ms - arrived_ms(s, ack), 1)
         drop_early_reply(s, ack)
-        if ack.to.connection.id == ack.to.connection_id and reply_error_to(
+        if ack.to.connection.id == ack.to.connection_id and not reply_error_to(
                 s, ack.to.connection, ack.to.opaque, ack.to.serialize_type, SERVICE_NOT_AVAILABLE,
-                remark) < 0:
+                remark):
             s.net.close_connection(ack.to.connection)
         ack_queue_pop(queue)
         ack = ack_queue_first(queue)

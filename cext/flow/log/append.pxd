@@ -17,9 +17,6 @@ cdef enum:
     # a separator; and to any message's: the record's checksum and a separator.
     ADDED_PROPERTIES_MAX = 1024 + 66 + 1
     CHECKSUM_BYTES_MAX = 20 + 1
-    # append_message(): properties or sys flag ask for a delay, a timer or a transaction. Such a
-    # message is stored under another topic first (redirect.pxd). Nothing was appended.
-    SPECIAL = -100
     TRANSACTION_BITS = 0xC      # of the sys flag
 
 cdef struct Message:
@@ -51,7 +48,8 @@ cdef struct Appended:
 # Makes room for `bytes` more bytes in the log and `records` more units in the queue, writing out
 # when a buffer is full. OK | NO_SPACE | NOT_READY | POISONED | TOO_LARGE | IO_ERROR.
 cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
-# After make_room(). OK | MALFORMED | TOO_LARGE (properties) | SPECIAL; appended only when OK.
+# After make_room(). OK | MALFORMED | TOO_LARGE (properties) | SPECIAL (append_status.pxd);
+# appended only when OK.
 # Properties that are the broker's own (property_edit.pxd) are left out.
 cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil

@@ -4,6 +4,7 @@ from libc.string cimport memcpy
 
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
+from cext.flow.log.append_status cimport SPECIAL
 from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.shard_state cimport DISPATCH_MAX, SIZE_BUCKETS, Dispatch
 from cext.flow.tables.topic_table cimport KIND_DELAY, KIND_FIFO, KIND_TRANSACTION, KINDS

@@ -8,11 +8,11 @@
 
 As with pulls, what is not known here (topic, group, SQL92 expression) is control's work first.
 """
+from cext.flow.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-# 0: taken or refused; 1: the control thread has to decide; -1: close the connection.
-cdef int accept_pop(ShardState s, Connection* c, const Header* h, const Frame* f,
-                    bint resubmitted) noexcept nogil
+cdef Outcome accept_pop(ShardState s, Connection* c, const Header* h, const Frame* f,
+                        bint resubmitted) noexcept nogil

@@ -8,6 +8,7 @@ from cext.flow.control.handed cimport handed_of
 from cext.flow.pull.held_pulls cimport free_job, make_ready
 from cext.flow.pop.pop_table cimport pair_obtain
 from cext.flow.pull.pull_job cimport NOTIFY, PEEK, POP, PopPair, PullJob
+from cext.flow.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TO_CONTROL
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,
@@ -42,8 +43,8 @@ cdef enum:
     LATE_MS = 500               # a pop that comes so long after its time is not looked at
 
 
-cdef int find_filter(ShardState s, const PopRequest* r, PullJob* job) noexcept nogil:
-    """Fills the job's filter; 0, or 1 for the control thread."""
+cdef Outcome find_filter(ShardState s, const PopRequest* r, PullJob* job) noexcept nogil:
+    """Fills the job's filter; GO_ON or TO_CONTROL."""
     cdef uint8_t text[EXPRESSION_BYTES_MAX]
     cdef int32_t codes[CODES_MAX]
     cdef const Text* kind = &r.expression_type
@@ -53,24 +54,24 @@ cdef int find_filter(ShardState s, const PopRequest* r, PullJob* job) noexcept n
     job.tags.count = 0
     job.sql = NULL
     if r.expression.bytes == NULL or r.expression.length == 0:
-        return 0
+        return GO_ON
     if kind.bytes != NULL and kind.length > 0 and not text_equals(kind, b"TAG", 3):
         if not s.options.property_filter or not text_equals(kind, b"SQL92", 5):
-            return 1
+            return TO_CONTROL
         length = text_copy(&r.expression, text, EXPRESSION_BYTES_MAX)
         if length < 0:
-            return 1
+            return TO_CONTROL
         job.sql = sql_filter_share(expression_find(&s.expressions, text, length))
         # A function of the broker's owner decides about pulls only.
-        return 0 if job.sql != NULL and job.sql.function == 0 else 1
+        return GO_ON if job.sql != NULL and job.sql.function == 0 else TO_CONTROL
     length = parse_tag_subscription(&r.expression, codes, CODES_MAX, &all_tags)
     if length < 0:
-        return 0                    # more tags than are filtered here: the client filters
+        return GO_ON                # more tags than are filtered here: the client filters
     job.tags.all = all_tags
     job.tags.count = length
     for i in range(length):
         job.tags.codes[i] = codes[i]
-    return 0
+    return GO_ON
 
 
 cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRequest* r,
@@ -119,26 +120,27 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRe
     return job
 
 
-cdef int count_waiting(ShardState s, Connection* c, const Header* h, const PopRequest* r,
-                       PopPair* pair) noexcept nogil:
+cdef Outcome count_waiting(ShardState s, Connection* c, const Header* h, const PopRequest* r,
+                           PopPair* pair) noexcept nogil:
     cdef ChainEntry* entry = pair.first
     cdef PullJob* job
     cdef uint8_t* at = s.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX)
     cdef int64_t count = 0
     if at == NULL:
-        return -1
+        return CLOSE_CONNECTION
     while entry != NULL:
         job = <PullJob*> entry.owner
         entry = entry.next
         count += job.pop.kind == POP and job.pop.queue_id == (r.queue_id if r.queue_id >= 0
                                                               else -1)
-    return 0 if s.net.commit_reply(c, write_polling_reply(at, h.opaque, h.serialize_type,
-                                                          count)) else -1
+    if s.net.commit_reply(c, write_polling_reply(at, h.opaque, h.serialize_type, count)):
+        return DONE
+    return CLOSE_CONNECTION
 
 
-cdef int refuse(ShardState s, Connection* c, const Header* h, const PopRequest* r,
-                int32_t code) noexcept nogil:
-    """1: nothing is wrong with the request by itself; else what reply_error() says."""
+cdef Outcome check_pop(ShardState s, Connection* c, const Header* h, const PopRequest* r,
+                       int32_t code) noexcept nogil:
+    """GO_ON: nothing is wrong with the request by itself."""
     cdef char remark[256]
     if code == POP_MESSAGE and r.born_ms > 0 and s.wall_ms - r.born_ms - r.poll_ms > LATE_MS:
         return reply_error(s, c, h, POLLING_TIMEOUT, b"the pop comes later than it would have "
@@ -151,11 +153,11 @@ cdef int refuse(ShardState s, Connection* c, const Header* h, const PopRequest* 
         snprintf(remark, sizeof(remark), b"an invisible time of %lld ms is longer than "
                  b"timerMaxDelaySec", <long long> r.invisible_ms)
         return reply_error(s, c, h, INVALID_PARAMETER, remark)
-    return 1
+    return GO_ON
 
 
-cdef int accept_pop(ShardState s, Connection* c, const Header* h, const Frame* f,
-                    bint resubmitted) noexcept nogil:
+cdef Outcome accept_pop(ShardState s, Connection* c, const Header* h, const Frame* f,
+                        bint resubmitted) noexcept nogil:
     cdef PopRequest r
     cdef int32_t code = pop_code(h)
     cdef Topic* topic
@@ -163,22 +165,22 @@ cdef int accept_pop(ShardState s, Connection* c, const Header* h, const Frame* f
     cdef PopPair* pair
     cdef PullJob* job
     cdef char remark[256]
-    cdef int result
+    cdef Outcome checked
     if read_pop_request(h, code, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
         return reply_error(s, c, h, SYSTEM_ERROR, remark)
     if h.flag & FLAG_ONE_WAY:
-        return 0
-    result = refuse(s, c, h, &r, code)
-    if result != 1:
-        return result
+        return DONE
+    checked = check_pop(s, c, h, &r, code)
+    if checked != GO_ON:
+        return checked
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
     group = group_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length)
     if (topic == NULL or group == NULL or not group.consume_enable or r.topic.escaped
             or r.consumer_group.escaped or not topic.permission & PERM_READ
             or not s.options.broker_permission & PERM_READ):
         if not resubmitted:
-            return 1
+            return TO_CONTROL
         return reply_error(s, c, h, SYSTEM_ERROR, b"the topic or the group changed while the "
                            b"request was looked at; ask again")
     if r.queue_id >= topic.read_queues:
@@ -194,12 +196,12 @@ cdef int accept_pop(ShardState s, Connection* c, const Header* h, const Frame* f
     if job == NULL:
         s.counters.busy_replies += 1
         return reply_error(s, c, h, POLLING_FULL, b"too many pulls and pops are waiting")
-    if find_filter(s, &r, job) != 0:
+    if find_filter(s, &r, job) != GO_ON:
         free_job(s, job)
         if not resubmitted:
-            return 1
+            return TO_CONTROL
         return reply_error(s, c, h, SYSTEM_ERROR, b"the expression changed while the request was "
                            b"looked at; ask again")
     s.pops.pops += job.pop.kind == POP
     make_ready(s, job)
-    return 0
+    return DONE

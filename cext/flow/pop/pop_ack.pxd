@@ -14,13 +14,15 @@ answered at once.
 Example: extraInfo "100 1700000000000 60000 3 0 b 1 102" with offset 102: the ack is due at
 1700000060000 in queue 3 of the revive log.
 """
+from cext.flow.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-# Each: 0: taken or refused; -1: close the connection.
-cdef int accept_ack(ShardState s, Connection* c, const Header* h) noexcept nogil
-cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
-                          const Frame* f) noexcept nogil
-cdef int accept_change(ShardState s, Connection* c, const Header* h) noexcept nogil
+cdef Outcome accept_ack(ShardState s, Connection* c, const Header* h, const Frame* f,
+                        bint resubmitted) noexcept nogil
+cdef Outcome accept_batch_ack(ShardState s, Connection* c, const Header* h, const Frame* f,
+                              bint resubmitted) noexcept nogil
+cdef Outcome accept_change(ShardState s, Connection* c, const Header* h, const Frame* f,
+                           bint resubmitted) noexcept nogil

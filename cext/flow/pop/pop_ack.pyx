@@ -20,7 +20,8 @@ from cext.flow.pop.pop_flight cimport flight_end
 from cext.flow.pop.pop_merge cimport merge_ack, refuse_record
 from cext.flow.pop.pop_table cimport pair_find
 from cext.flow.pull.pull_job cimport PopPair
-from cext.flow.send.redirect cimport TIMER_ILLEGAL
+from cext.flow.log.append_status cimport TIMER_ILLEGAL
+from cext.flow.outcome cimport CLOSE_CONNECTION, DONE, GO_ON
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     MESSAGE_ILLEGAL,
@@ -55,16 +56,15 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
-    GO_ON = 1                   # look_up(): the request is good
     NAME_MAX = 768
     NAME_BYTES_MAX = 255        # of a group
 
 
 # ------------------------------------------------------------------- the request
 
-cdef int look_up(ShardState s, Connection* c, const Header* h, PopRequest* r, ExtraInfo* info,
-                 Topic** topic) noexcept nogil:
-    """GO_ON, or what the refusal's reply_error() said."""
+cdef Outcome look_up(ShardState s, Connection* c, const Header* h, PopRequest* r, ExtraInfo* info,
+                     Topic** topic) noexcept nogil:
+    """Reads the request. GO_ON: it is good."""
     cdef char remark[256]
     cdef Queue* queue
     if read_pop_request(h, pop_code(h), r) != OK:
@@ -101,11 +101,11 @@ cdef void fill_entry(ReviveEntry* e, const PopRequest* r, const ExtraInfo* info)
     e.queue_id = r.queue_id
 
 
-cdef int refuse(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+cdef Outcome refuse(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
     cdef AckReply r
     reply_to(&r, c, h)
     refuse_record(s, &r, status)
-    return 0
+    return DONE
 
 
 # ------------------------------------------------------------------- in order
@@ -134,16 +134,16 @@ cdef bint ack_in_order(ShardState s, Topic* topic, const uint8_t* group, uint32_
     return True
 
 
-cdef int answer_in_order(ShardState s, Connection* c, const Header* h, int64_t pop_ms,
-                         int64_t invisible_ms, int32_t revive_queue) noexcept nogil:
+cdef Outcome answer_in_order(ShardState s, Connection* c, const Header* h, int64_t pop_ms,
+                             int64_t invisible_ms, int32_t revive_queue) noexcept nogil:
     """At once: there is no record to wait for."""
     cdef PopReply reply
     cdef uint8_t* at
     if h.flag & FLAG_ONE_WAY:
-        return 0
+        return DONE
     at = s.net.reserve_reply(c, POP_REPLY_BYTES_MAX)
     if at == NULL:
-        return -1
+        return CLOSE_CONNECTION
     memset(&reply, 0, sizeof(reply))
     reply.opaque = h.opaque
     reply.serialize_type = h.serialize_type
@@ -151,11 +151,13 @@ cdef int answer_in_order(ShardState s, Connection* c, const Header* h, int64_t p
     reply.invisible_ms = invisible_ms
     reply.revive_queue = revive_queue
     reply.rest = -1
-    return 0 if s.net.commit_reply(c, write_pop_reply_header(at, &reply)) else -1
+    if s.net.commit_reply(c, write_pop_reply_header(at, &reply)):
+        return DONE
+    return CLOSE_CONNECTION
 
 
-cdef int change_in_order(ShardState s, Connection* c, const Header* h, Topic* topic,
-                         const PopRequest* r, const ExtraInfo* info) noexcept nogil:
+cdef Outcome change_in_order(ShardState s, Connection* c, const Header* h, Topic* topic,
+                             const PopRequest* r, const ExtraInfo* info) noexcept nogil:
     cdef PopPair* pair = pair_find(&s.pops, topic, r.consumer_group.bytes, r.consumer_group.length)
     cdef OrderBlock* block = order_find(pair, r.queue_id) if pair != NULL else NULL
     cdef int64_t visible_ms = s.wall_ms + r.invisible_ms
@@ -173,19 +175,20 @@ cdef int change_in_order(ShardState s, Connection* c, const Header* h, Topic* to
 
 # ------------------------------------------------------------------- acks
 
-cdef int refuse_in_order(ShardState s, Connection* c, const Header* h) noexcept nogil:
+cdef Outcome refuse_in_order(ShardState s, Connection* c, const Header* h) noexcept nogil:
     return reply_error(s, c, h, MESSAGE_ILLEGAL, b"the offset is not of the batch that is out")
 
 
-cdef int accept_ack(ShardState s, Connection* c, const Header* h) noexcept nogil:
+cdef Outcome accept_ack(ShardState s, Connection* c, const Header* h, const Frame* f,
+                        bint resubmitted) noexcept nogil:
     cdef PopRequest r
     cdef ExtraInfo info
     cdef ReviveEntry e
     cdef AckReply to
     cdef Topic* topic = NULL
-    cdef int status = look_up(s, c, h, &r, &info, &topic)
-    if status != GO_ON:
-        return status
+    cdef Outcome checked = look_up(s, c, h, &r, &info, &topic)
+    if checked != GO_ON:
+        return checked
     if info.revive_queue == REVIVE_IN_ORDER:
         if ack_in_order(s, topic, r.consumer_group.bytes, r.consumer_group.length, r.queue_id,
                         r.offset, info.pop_ms):
@@ -196,7 +199,7 @@ cdef int accept_ack(ShardState s, Connection* c, const Header* h) noexcept nogil
     e.revive_queue = info.revive_queue
     reply_to(&to, c, h)
     merge_ack(s, &e, &to)
-    return 0
+    return DONE
 
 
 cdef Topic* batch_topic(ShardState s, const ReviveEntry* e, uint8_t* name,
@@ -251,8 +254,8 @@ cdef int append_batch(ShardState s, const ReviveEntry* given, bint* illegal) noe
     return append_ack(s, &e, e.revive_queue, e.pop_ms + e.invisible_ms)
 
 
-cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
-                          const Frame* f) noexcept nogil:
+cdef Outcome accept_batch_ack(ShardState s, Connection* c, const Header* h, const Frame* f,
+                              bint resubmitted) noexcept nogil:
     cdef ReviveEntry e
     cdef AckReply to
     cdef uint32_t at = 0
@@ -283,21 +286,23 @@ cdef int accept_batch_ack(ShardState s, Connection* c, const Header* h,
     if status != OK:
         return refuse(s, c, h, status)
     promise(s, &to, ANSWER_CODE)
-    return 0
+    return DONE
 
 
 # ------------------------------------------------------------------- invisible times
 
-cdef int accept_change(ShardState s, Connection* c, const Header* h) noexcept nogil:
+cdef Outcome accept_change(ShardState s, Connection* c, const Header* h, const Frame* f,
+                           bint resubmitted) noexcept nogil:
     cdef PopRequest r
     cdef ExtraInfo info
     cdef ReviveEntry e
     cdef AckReply to
     cdef PendingAck* ack
     cdef Topic* topic = NULL
-    cdef int status = look_up(s, c, h, &r, &info, &topic)
-    if status != GO_ON:
-        return status
+    cdef int status
+    cdef Outcome checked = look_up(s, c, h, &r, &info, &topic)
+    if checked != GO_ON:
+        return checked
     if r.offset >= topic_queue(topic, s.queues, r.queue_id).max_offset:
         return reply_error(s, c, h, NO_MESSAGE, b"there is no message at this offset")
     if r.invisible_ms < 0 or r.invisible_ms > s.timers.max_delay_ms:
@@ -325,4 +330,4 @@ cdef int accept_change(ShardState s, Connection* c, const Header* h) noexcept no
         ack.changed.pop_ms = s.wall_ms
         ack.changed.invisible_ms = r.invisible_ms
         ack.changed.revive_queue = info.revive_queue
-    return 0
+    return DONE

@@ -533,7 +533,7 @@ cdef void answer_notification(ShardState s, PullJob* job, bint has_message,
 cdef void refuse_pop(ShardState s, PullJob* job, int32_t code, const char* remark) noexcept nogil:
     s.counters.busy_replies += code == SYSTEM_BUSY
     time_answer(s, job, code)
-    if reply_error_to(s, job.connection, job.opaque, job.serialize_type, code, remark) < 0:
+    if not reply_error_to(s, job.connection, job.opaque, job.serialize_type, code, remark):
         s.net.close_connection(job.connection)
     free_job(s, job)
 

@@ -8,7 +8,8 @@ from cext.flow.log.ack_queue cimport ANSWER_CODE
 from cext.flow.log.promise cimport promise, promise_room_to
 from cext.flow.pop.pop_flight cimport flight_end
 from cext.flow.pop.pop_table cimport MERGED_ACKS, MERGED_NAMES_BYTES, MERGED_PLACES, MergedAck
-from cext.flow.send.redirect cimport TIMER_ILLEGAL, TIMER_OFF
+from cext.flow.refusal cimport OTHERWISE, Refusal, refusal_of
+from cext.flow.log.append_status cimport TIMER_ILLEGAL, TIMER_OFF
 from cext.flow.replying cimport (
     SERVICE_NOT_AVAILABLE,
     SYSTEM_BUSY,
@@ -25,9 +26,23 @@ from cext.wire.text cimport Text, text_of
 
 # ------------------------------------------------------------------- replies
 
+cdef const char* TOO_LONG = b"the invisible time is longer than timerMaxDelaySec, or " \
+                            b"timerWheelEnable=false"
+
+cdef Refusal[4] refusals = [
+    Refusal(TIMER_OFF, SYSTEM_ERROR, TOO_LONG),
+    Refusal(TIMER_ILLEGAL, SYSTEM_ERROR, TOO_LONG),
+    Refusal(NOT_FOUND, SYSTEM_ERROR, b"extraInfo names no queue of the revive log"),
+    Refusal(OTHERWISE, SYSTEM_BUSY,
+            b"[OVERLOAD]system busy, start flow control for a while: the log takes no ack at "
+            b"present"),
+]
+
+
 cdef void refuse_record(ShardState s, const AckReply* r, int status) noexcept nogil:
-    cdef int32_t code = SYSTEM_ERROR
-    cdef const char* remark = b"extraInfo names no queue of the revive log"
+    cdef const Refusal* refusal = refusal_of(refusals, status)
+    cdef int32_t code = refusal.code
+    cdef const char* remark = refusal.text
     if not s.writable:
         s.refuse_reason[s.refuse_reason_bytes] = 0
         code = SERVICE_NOT_AVAILABLE
@@ -35,17 +50,11 @@ cdef void refuse_record(ShardState s, const AckReply* r, int status) noexcept no
     elif status == POISONED:
         code = SERVICE_NOT_AVAILABLE
         remark = poison_remark(s)
-    elif status == TIMER_OFF or status == TIMER_ILLEGAL:
-        remark = b"the invisible time is longer than timerMaxDelaySec, or timerWheelEnable=false"
-    elif status != NOT_FOUND:
-        s.counters.busy_replies += 1
-        code = SYSTEM_BUSY
-        remark = b"[OVERLOAD]system busy, start flow control for a while: the log takes no ack " \
-                 b"at present"
+    s.counters.busy_replies += code == SYSTEM_BUSY
     if r.connection == NULL or r.connection.id != r.connection_id:
         return
     rpc_record(&s.rpc, r.request_code, code, False, 0, 1)
-    if reply_error_to(s, r.connection, r.opaque, r.serialize_type, code, remark) < 0:
+    if not reply_error_to(s, r.connection, r.opaque, r.serialize_type, code, remark):
         s.net.close_connection(r.connection)
 
 

@@ -10,15 +10,15 @@
 """
 from libc.stdint cimport int32_t, int64_t
 
+from cext.flow.outcome cimport Outcome
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-# 0: taken; 1: the control thread has to decide; -1: close the connection.
-cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* f,
-                     bint resubmitted) noexcept nogil
+cdef Outcome accept_pull(ShardState s, Connection* c, const Header* h, const Frame* f,
+                         bint resubmitted) noexcept nogil
 # Answers, holds or hands to a disk reader every job of the turn's list.
 cdef void answer_pulls(ShardState s) noexcept nogil
 # Takes back what the disk readers have fetched.

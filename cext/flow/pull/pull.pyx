@@ -26,6 +26,7 @@ from cext.flow.pull.queue_entry_scan cimport (
 )
 from cext.flow.tables.offset_table cimport offset_commit, offset_take_reset
 from cext.flow.pop.pop_answer cimport answer_pop, pop_read_done
+from cext.flow.outcome cimport DONE, GO_ON, TO_CONTROL, Outcome
 from cext.flow.pull.pull_job cimport JOB_READING, NO_POP, PATH_BYTES
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
@@ -78,8 +79,8 @@ cdef extern from "<stdio.h>" nogil:
 
 # ------------------------------------------------------------------- the request
 
-cdef int brought_filter(ShardState s, const PullRequest* r, PullJob* job) noexcept nogil:
-    """The filter of a pull that brings its subscription along; 0, or 1 for the control thread."""
+cdef Outcome brought_filter(ShardState s, const PullRequest* r, PullJob* job) noexcept nogil:
+    """The filter of a pull that brings its subscription along; GO_ON or TO_CONTROL."""
     cdef uint8_t text[EXPRESSION_BYTES_MAX]
     cdef const Text* kind = &r.expression_type
     cdef int32_t length
@@ -88,46 +89,46 @@ cdef int brought_filter(ShardState s, const PullRequest* r, PullJob* job) noexce
     cdef int32_t i
     if kind.bytes != NULL and kind.length > 0 and not text_equals(kind, b"TAG", 3):
         if not s.options.property_filter or not text_equals(kind, b"SQL92", 5):
-            return 1
+            return TO_CONTROL
         if r.subscription.bytes == NULL:
-            return 1
+            return TO_CONTROL
         length = text_copy(&r.subscription, text, EXPRESSION_BYTES_MAX)
         if length < 0:
-            return 1
+            return TO_CONTROL
         job.sql = sql_filter_share(expression_find(&s.expressions, text, length))
-        return 0 if job.sql != NULL else 1
+        return GO_ON if job.sql != NULL else TO_CONTROL
     length = parse_tag_subscription(&r.subscription, codes, CODES_MAX, &all_tags)
     if length < 0:
-        return 0                    # more tags than are filtered here: the client filters
+        return GO_ON                # more tags than are filtered here: the client filters
     job.tags.all = all_tags
     job.tags.count = length
     for i in range(length):
         job.tags.codes[i] = codes[i]
-    return 0
+    return GO_ON
 
 
-cdef int find_filter(ShardState s, const PullRequest* r, Group* group,
-                     PullJob* job) noexcept nogil:
-    """Fills the job's filter; 0, or 1 for the control thread."""
+cdef Outcome find_filter(ShardState s, const PullRequest* r, Group* group,
+                         PullJob* job) noexcept nogil:
+    """Fills the job's filter; GO_ON or TO_CONTROL."""
     cdef Subscription* known
     job.tags.all = True
     job.tags.count = 0
     job.sql = NULL
     if r.sys_flag & SYS_CLASS_FILTER:
-        return 1                    # control refuses it
+        return TO_CONTROL           # which refuses it
     if r.sys_flag & SYS_SUBSCRIPTION:
         return brought_filter(s, r, job)
     known = subscription_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length,
                               r.topic.bytes, r.topic.length)
     if known == NULL or known.version < r.sub_version or (
             known.broadcasting and not group.broadcast_enable):
-        return 1
+        return TO_CONTROL
     if known.sql == NULL:
         job.tags = known.filter
     elif not s.options.property_filter:
-        return 1
+        return TO_CONTROL
     job.sql = sql_filter_share(known.sql)
-    return 0
+    return GO_ON
 
 
 cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullRequest* r,
@@ -165,21 +166,21 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullR
     return job
 
 
-cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* f,
-                     bint resubmitted) noexcept nogil:
+cdef Outcome accept_pull(ShardState s, Connection* c, const Header* h, const Frame* f,
+                         bint resubmitted) noexcept nogil:
     cdef PullRequest r
     cdef Topic* topic
     cdef Group* group
     cdef PullJob* job = NULL
     cdef int64_t moved_to = -1
-    cdef int status = 1
+    cdef Outcome known = TO_CONTROL
     cdef char remark[256]
     if read_pull_request(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the pull's field %s is missing or not a number",
                  r.bad_field)
         return reply_error(s, c, h, SYSTEM_ERROR, remark)
     if h.flag & FLAG_ONE_WAY:
-        return 0
+        return DONE
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
     group = group_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length)
     if (topic != NULL and group != NULL and group.consume_enable
@@ -191,17 +192,16 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
             return reply_error(s, c, h, INVALID_PARAMETER, remark)
         job = make_job(s, c, h, &r, topic, group)
         if job == NULL:
-            s.counters.busy_replies += 1
             return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control "
                                b"for a while: too many pulls are waiting")
-        status = find_filter(s, &r, group, job)
-    if status == 1:
+        known = find_filter(s, &r, group, job)
+    if known == TO_CONTROL:
         if job != NULL:
             free_job(s, job)
         if resubmitted:
             return reply_error(s, c, h, SYSTEM_ERROR, b"the pull's topic, group or subscription "
                                b"changed while the request was looked at; pull again")
-        return 1
+        return TO_CONTROL
     s.counters.pulls += 1
     if s.offsets.reset_count > 0:
         moved_to = offset_take_reset(&s.offsets, r.topic.bytes, r.topic.length,
@@ -215,7 +215,7 @@ cdef int accept_pull(ShardState s, Connection* c, const Header* h, const Frame* 
         job.offset = moved_to
         job.moved = True
     make_ready(s, job)
-    return 0
+    return DONE
 
 
 # ------------------------------------------------------------------- the answer
@@ -225,19 +225,20 @@ cdef inline void time_answer(ShardState s, const PullJob* job, int32_t code) noe
                monotonic_us() // 1000 - job.arrived_ms, 1)
 
 
-cdef int refuse_job(ShardState s, PullJob* job, int32_t code, const char* remark) noexcept nogil:
+cdef bint refuse_job(ShardState s, PullJob* job, int32_t code, const char* remark) noexcept nogil:
+    """False: no buffer is left, the connection has to be closed. write_header() likewise."""
     time_answer(s, job, code)
     return reply_error_to(s, job.connection, job.opaque, job.serialize_type, code, remark)
 
 
-cdef int write_header(ShardState s, PullJob* job, int32_t code, const char* remark,
-                      int64_t next_offset, uint64_t body_bytes) noexcept nogil:
+cdef bint write_header(ShardState s, PullJob* job, int32_t code, const char* remark,
+                       int64_t next_offset, uint64_t body_bytes) noexcept nogil:
     cdef PullReply reply
     cdef Queue* queue = NULL if job.topic.removed else topic_queue(job.topic, s.queues,
                                                                    job.queue_id)
     cdef uint8_t* at = s.net.reserve_reply(job.connection, PULL_REPLY_BYTES_MAX)
     if at == NULL:
-        return -1
+        return False
     reply.opaque = job.opaque
     reply.serialize_type = job.serialize_type
     reply.code = code
@@ -249,15 +250,13 @@ cdef int write_header(ShardState s, PullJob* job, int32_t code, const char* rema
     reply.body_bytes = <uint32_t> body_bytes
     time_answer(s, job, code)
     handed_pull(job.handed, job.queue_id, next_offset)
-    if not s.net.commit_reply(job.connection, write_pull_reply_header(at, &reply)):
-        return -1
-    return 0
+    return s.net.commit_reply(job.connection, write_pull_reply_header(at, &reply))
 
 
 cdef void answer_nothing(ShardState s, PullJob* job, int32_t code, const char* remark,
                          int64_t next_offset) noexcept nogil:
     s.counters.pulls_empty += 1
-    if write_header(s, job, code, remark, next_offset, 0) < 0:
+    if not write_header(s, job, code, remark, next_offset, 0):
         s.net.close_connection(job.connection)
     free_job(s, job)
 
@@ -275,7 +274,7 @@ cdef void ask_function(ShardState s, PullJob* job, int64_t next_offset, const ui
 
 cdef void refuse_busy(ShardState s, PullJob* job, const char* remark) noexcept nogil:
     s.counters.busy_replies += 1
-    if refuse_job(s, job, SYSTEM_BUSY, remark) < 0:
+    if not refuse_job(s, job, SYSTEM_BUSY, remark):
         s.net.close_connection(job.connection)
     free_job(s, job)
 
@@ -286,7 +285,7 @@ cdef void answer_found(ShardState s, PullJob* job, Found* found) noexcept nogil:
     if job.sql != NULL and job.sql.function != 0:
         ask_function(s, job, found.next_offset, found.at, found.sizes, found.count)
         return
-    good = write_header(s, job, SUCCESS, b"FOUND", found.next_offset, found.bytes) == 0
+    good = write_header(s, job, SUCCESS, b"FOUND", found.next_offset, found.bytes)
     for i in range(found.count):
         good = good and s.net.add_borrowed(job.connection, found.at[i], found.sizes[i])
     if not good:
@@ -332,7 +331,7 @@ cdef void answer_damage(ShardState s, PullJob* job, Found* found) noexcept nogil
                  <long long> found.corrupt_physical, job.topic.name, job.queue_id,
                  <long long> found.corrupt_offset)
     tell_event(s, job.connection, remark)
-    if refuse_job(s, job, SYSTEM_ERROR, remark) < 0:
+    if not refuse_job(s, job, SYSTEM_ERROR, remark):
         s.net.close_connection(job.connection)
     free_job(s, job)
 
@@ -451,7 +450,7 @@ cdef void answer(ShardState s, PullJob* job) noexcept nogil:
         answer_pop(s, job)
         return
     if job.topic.removed:
-        if refuse_job(s, job, TOPIC_NOT_EXIST, b"the topic was deleted") < 0:
+        if not refuse_job(s, job, TOPIC_NOT_EXIST, b"the topic was deleted"):
             s.net.close_connection(job.connection)
         free_job(s, job)
         return
@@ -611,8 +610,8 @@ cdef void give_read(ShardState s, PullJob* job, uint64_t bytes) noexcept nogil:
             at += job.read.sizes[i]
         ask_function(s, job, job.next_offset, records, job.read.sizes, job.read.done_count)
         return
-    if write_header(s, job, SUCCESS, b"FOUND", job.next_offset, bytes) < 0 or not s.net.add_owned(
-            job.connection, job.read_buffer, bytes, job.read_buffer, IN_JUMBO):
+    if not (write_header(s, job, SUCCESS, b"FOUND", job.next_offset, bytes) and s.net.add_owned(
+            job.connection, job.read_buffer, bytes, job.read_buffer, IN_JUMBO)):
         s.net.close_connection(job.connection)
     else:
         job.read_buffer = NULL              # the output piece owns it now

@@ -7,12 +7,11 @@
 Nothing is copied twice: the body goes from the receive buffer into the log's tail, the properties
 are unescaped from JSON straight into their place in the record.
 """
+from cext.flow.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
-from cext.flow.tables.topic_table cimport Topic
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-# 0: taken or refused; 1: the control thread has to decide; -1: close the connection.
-cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
-                 bint resubmitted) noexcept nogil
+cdef Outcome produce(ShardState s, Connection* c, const Header* h, const Frame* f,
+                     bint resubmitted) noexcept nogil

@@ -17,7 +17,6 @@ from cext.flow.log.ack_queue cimport (
 from cext.flow.log.acknowledge cimport reply_to
 from cext.flow.log.append cimport (
     CHECKSUM_BYTES_MAX,
-    SPECIAL,
     TRANSACTION_BITS,
     Appended,
     Message,
@@ -27,17 +26,21 @@ from cext.flow.log.append cimport (
     make_room,
     record_bytes_max,
 )
-from cext.flow.log.promise cimport promise_queue, promise_room
-from cext.flow.delay.recall_handle cimport has_recall_handle
-from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
-from cext.flow.send.redirect cimport (
+from cext.flow.log.append_status cimport (
     NO_TRANSACTION,
     NOT_STARTED,
+    SPECIAL,
+    STORE_POOL_FULL,
     TIMER_ILLEGAL,
     TIMER_OFF,
     TOO_MANY_OPEN,
-    append_redirected,
 )
+from cext.flow.log.promise cimport promise_queue, promise_room
+from cext.flow.delay.recall_handle cimport has_recall_handle
+from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
+from cext.flow.send.redirect cimport append_redirected
+from cext.flow.outcome cimport DONE, GO_ON, TO_CONTROL_IN_ORDER
+from cext.flow.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,
@@ -79,15 +82,8 @@ cdef extern from *:
 cdef enum:
     SEND_BATCH_MESSAGE = 320
     SYS_FLAGS_KNOWN = 0x7FF     # of a message (wire.md 3.3); any other bit on disk is a damaged one
-    STORE_POOL_FULL = -200      # NOT_READY with a store pool
-    REFUSALS = 11
 
-cdef struct Refusal:            # what a send is told for a status of append or redirect
-    int status
-    int32_t code
-    const char* remark
-
-cdef Refusal[REFUSALS] refusals = [
+cdef Refusal[11] refusals = [
     Refusal(NO_SPACE, SERVICE_NOT_AVAILABLE,
             b"service not available now: the broker's disk is full, no space for more of the "
             b"commit log; sends go on by themselves when space is freed"),
@@ -114,27 +110,18 @@ cdef Refusal[REFUSALS] refusals = [
     Refusal(NO_TRANSACTION, NO_PERMISSION,
             b"the broker takes no such transaction message: it rejects all of them, or TRAN_MSG "
             b"or PGROUP is missing"),
-    # The last row is that of all other statuses too.
-    Refusal(MALFORMED, MESSAGE_ILLEGAL,
+    Refusal(OTHERWISE, MESSAGE_ILLEGAL,     # MALFORMED
             b"the message is illegal: its properties or its batch body are malformed"),
 ]
 
 
-cdef int refuse(ShardState s, Connection* c, const Header* h, int32_t code,
-                const char* remark) noexcept nogil:
+cdef Outcome refuse(ShardState s, Connection* c, const Header* h, int32_t code,
+                    const char* remark) noexcept nogil:
     s.counters.sends_refused += 1
     return reply_error(s, c, h, code, remark)
 
 
-cdef const Refusal* refusal_of(int status) noexcept nogil:
-    """The row of the status; of one that has none, the last row."""
-    cdef int i = 0
-    while i < REFUSALS - 1 and refusals[i].status != status:
-        i += 1
-    return &refusals[i]
-
-
-cdef int refuse_timer(ShardState s, Connection* c, const Header* h) noexcept nogil:
+cdef Outcome refuse_timer(ShardState s, Connection* c, const Header* h) noexcept nogil:
     cdef char remark[256]
     snprintf(remark, sizeof(remark), b"timer message illegal, the delay time should not be "
              b"bigger than the max delay %lldms; or if set del msg, the delay time should be "
@@ -142,9 +129,10 @@ cdef int refuse_timer(ShardState s, Connection* c, const Header* h) noexcept nog
     return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
 
 
-cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+cdef Outcome refuse_status(ShardState s, Connection* c, const Header* h,
+                           int status) noexcept nogil:
     """The log did not take the record: say why in RocketMQ's codes (wire.md 3.5)."""
-    cdef const Refusal* row
+    cdef const Refusal* refusal
     if status == POISONED:
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s))
     if status == TIMER_ILLEGAL:
@@ -153,17 +141,15 @@ cdef int refuse_status(ShardState s, Connection* c, const Header* h, int status)
         tell_troubles(s)                # it may be over before the next look by the clock
     if status == NOT_READY and s.log.pooled:
         status = STORE_POOL_FULL
-    row = refusal_of(status)
-    s.counters.busy_replies += row.code == SYSTEM_BUSY
-    return refuse(s, c, h, row.code, row.remark)
+    refusal = refusal_of(refusals, status)
+    return refuse(s, c, h, refusal.code, refusal.text)
 
 
-cdef int refuse_late(ShardState s, Connection* c, const Header* h) noexcept nogil:
+cdef Outcome refuse_late(ShardState s, Connection* c, const Header* h) noexcept nogil:
     """It came while the last write-out stood still: the client had better try another broker."""
     cdef char remark[160]
     cdef const char* why = b"PCBUSY_CLEAN_QUEUE" \
         if s.stalled_ms >= s.options.page_cache_busy_ms else b"TIMEOUT_CLEAN_QUEUE"
-    s.counters.busy_replies += 1
     snprintf(remark, sizeof(remark), b"[%s]broker busy, start flow control for a while, period in "
              b"queue: %lldms, size of queue: %d", why, <long long> s.stalled_ms, s.net.event_count)
     return refuse(s, c, h, SYSTEM_BUSY, remark)
@@ -193,9 +179,9 @@ cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h
         ack.uniq_key_bytes = <uint8_t> n
 
 
-cdef int produce_single(ShardState s, Connection* c, const Header* h, const Frame* f,
-                        const SendRequest* r, Topic* topic, Queue* queue,
-                        bint dead) noexcept nogil:
+cdef Outcome produce_single(ShardState s, Connection* c, const Header* h, const Frame* f,
+                            const SendRequest* r, Topic* topic, Queue* queue,
+                            bint dead) noexcept nogil:
     cdef Message m
     cdef Appended a
     cdef AckQueue* acks
@@ -224,7 +210,6 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
         return refuse_status(s, c, h, status)
     # Room for the ack first: what is appended must be answerable.
     if not one_way and promise_room(s) != OK:
-        s.counters.busy_replies += 1
         return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
                       b"while: too many sends wait for the disk")
     status = append_message(s, topic, queue, &m, &a)
@@ -234,13 +219,13 @@ cdef int produce_single(ShardState s, Connection* c, const Header* h, const Fram
         return refuse_status(s, c, h, status)
     s.counters.dead_letters += dead
     if one_way:
-        return 0
+        return DONE
     acks = promise_queue(s, a.properties.wait_store_ok)
     ack = ack_queue_reserve(acks)
     fill_ack(s, ack, c, h, &a, queue.queue_id)
     ack.end = s.log.marks.appended
     ack_queue_push(acks)
-    return 0
+    return DONE
 
 
 # ------------------------------------------------------------------- batches
@@ -333,8 +318,8 @@ cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept
     out.spare = 0
 
 
-cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame* f,
-                       const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
+cdef Outcome produce_batch(ShardState s, Connection* c, const Header* h, const Frame* f,
+                           const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
     cdef const uint8_t* at = f.body
     cdef BatchMessage entry
     cdef Message m
@@ -361,7 +346,6 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
         if early == NULL or promise_room(s) != OK:
             if early != NULL:
                 buffer_pool_release(&s.net.jumbo_pool, early)
-            s.counters.busy_replies += 1
             return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
                           b"while: too many batches wait for the disk")
     fill_batch(r, c, &m)
@@ -392,21 +376,21 @@ cdef int produce_batch(ShardState s, Connection* c, const Header* h, const Frame
         done += 1
     check(done == records, b"a batch: as many records as were measured", done, records)
     if one_way:
-        return 0
+        return DONE
     ack = ack_queue_reserve(acks)
     fill_ack(s, ack, c, h, &first, queue.queue_id)
     ack.end = s.log.marks.appended
     ack.early_reply = early
     ack.early_reply_bytes = write_batch_reply(s, h, early, queue.queue_id, first.queue_offset, ids)
     ack_queue_push(acks)
-    return 0
+    return DONE
 
 
 # ------------------------------------------------------------------- any send
 
-cdef int check_send(ShardState s, Connection* c, const Header* h, const Frame* f,
-                    const SendRequest* r, Topic* topic) noexcept nogil:
-    """The checks of a known topic in RocketMQ's order: 1 when all pass, else what refusing gave."""
+cdef Outcome check_send(ShardState s, Connection* c, const Header* h, const Frame* f,
+                        const SendRequest* r, Topic* topic) noexcept nogil:
+    """The checks of a known topic in RocketMQ's order: GO_ON when all pass."""
     cdef char remark[256]
     if topic.refuses_sends:
         snprintf(remark, sizeof(remark), b"Sending message to topic[%.128s] is forbidden.",
@@ -433,18 +417,19 @@ cdef int check_send(ShardState s, Connection* c, const Header* h, const Frame* f
         return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
     if r.sys_flag & TRANSACTION_BITS and (r.batch or h.code == SEND_BATCH_MESSAGE):
         return refuse(s, c, h, NO_PERMISSION, b"a batch may not be transactional")
-    return 1
+    return GO_ON
 
 
-cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
-                 bint resubmitted) noexcept nogil:
+cdef Outcome produce(ShardState s, Connection* c, const Header* h, const Frame* f,
+                     bint resubmitted) noexcept nogil:
     cdef SendRequest r
     cdef Topic* topic
     cdef Topic* dead = NULL             # where a send to a retry topic goes instead
     cdef Queue* queue
     cdef char remark[256]
     cdef bint batch, known
-    cdef int checked
+    cdef Outcome checked
+    cdef int status
     if read_send_request(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the send's field %s is missing or not a number",
                  r.bad_field)
@@ -458,10 +443,10 @@ cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
         if resubmitted:
             return refuse(s, c, h, SYSTEM_ERROR, b"the topic or its group was deleted or changed "
                           b"while the message was on its way; send again")
-        return 1
+        return TO_CONTROL_IN_ORDER
     if not resubmitted and (s.wall_ms < s.options.sends_from_ms or
                             (topic.order and not s.options.broker_permission & PERM_WRITE)):
-        return 1                                # control says why
+        return TO_CONTROL_IN_ORDER              # control says why
     if s.options.fast_failure and s.stalled_ms >= s.options.send_wait_ms and not resubmitted:
         return refuse_late(s, c, h)
     if s.room_holds:
@@ -470,11 +455,11 @@ cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
     if 0 <= r.queue_id < topic.queue_slots:
         prefetch(topic.queues[r.queue_id])
     checked = check_send(s, c, h, f, &r, topic)
-    if checked == 1 and dead != NULL:
+    if checked == GO_ON and dead != NULL:
         topic = dead
         r.queue_id = 0
         checked = check_send(s, c, h, f, &r, topic)
-    if checked != 1:
+    if checked != GO_ON:
         return checked
     queue = topic_queue(topic, s.queues,
                         r.queue_id if r.queue_id >= 0 else choose_queue(s, topic))
@@ -483,7 +468,7 @@ cdef int produce(ShardState s, Connection* c, const Header* h, const Frame* f,
     if batch:
         return produce_batch(s, c, h, f, &r, topic, queue)
     if dead != NULL:
-        checked = leave_delay_out(s, &r.properties)
-        if checked != OK:
-            return refuse_status(s, c, h, checked)
+        status = leave_delay_out(s, &r.properties)
+        if status != OK:
+            return refuse_status(s, c, h, status)
     return produce_single(s, c, h, f, &r, topic, queue, dead != NULL)

@@ -21,20 +21,8 @@ from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic
 from cext.store.consume_queue cimport Queue
 
-cdef enum:
-    # The sys flag says "transaction", the properties do not, or transactions are rejected.
-    NO_TRANSACTION = -101
-    # Delay levels are not known yet: the broker is starting.
-    NOT_STARTED = -102
-    # More half messages than are kept account of lie behind the oldest open one.
-    TOO_MANY_OPEN = -103
-    # The delay is no number, or longer than timerMaxDelaySec; or a deletion comes too late.
-    TIMER_ILLEGAL = -104
-    # timerWheelEnable=false
-    TIMER_OFF = -105
-
 # After append_message() said SPECIAL. Stores the message where it has to wait. What make_room and
-# append_message return, or one of the above.
+# append_message return, or an AppendStatus (append_status.pxd).
 # `committed`: a half message on its way to its topic; it is delayed or timed, never half again.
 cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
                            Appended* out) noexcept nogil

@@ -5,6 +5,13 @@ from cext.base.clock cimport wall_ms
 from cext.base.status cimport OK
 from cext.base.steps cimport steps_record
 from cext.flow.log.append cimport TRANSACTION_BITS, append_message, make_room, record_bytes_max
+from cext.flow.log.append_status cimport (
+    NO_TRANSACTION,
+    NOT_STARTED,
+    TIMER_ILLEGAL,
+    TIMER_OFF,
+    TOO_MANY_OPEN,
+)
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.send.open_halves cimport half_fits
 from cext.flow.tables.topic_table cimport topic_queue

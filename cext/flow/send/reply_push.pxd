@@ -18,14 +18,15 @@ request to be refused.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.control.calls cimport Arguments
+from cext.flow.outcome cimport Outcome
 from cext.flow.send.reply_table cimport PUSH_OPAQUE
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-# 0: taken or refused; 1: the control thread has to help; -1: close the connection.
-cdef int push_reply(ShardState s, Connection* c, const Header* h, const Frame* f) noexcept nogil
+cdef Outcome push_reply(ShardState s, Connection* c, const Header* h, const Frame* f,
+                        bint resubmitted) noexcept nogil
 # A client's answer to a 326.
 cdef void push_answered(ShardState s, Connection* c, const Header* h) noexcept nogil
 # The connection closes: who waits for its answer is told.

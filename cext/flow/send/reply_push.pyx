@@ -9,6 +9,7 @@ from cext.flow.log.ack_queue cimport ANSWER_SEND, AckReply, PendingAck
 from cext.flow.log.append cimport Appended, Message, append_message, make_room, record_bytes_max
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.log.promise cimport promise, promise_room
+from cext.flow.outcome cimport DONE, TO_CONTROL
 from cext.flow.pushing cimport push_out, push_room
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
@@ -241,7 +242,8 @@ cdef bint is_ordinary(ShardState s, const Header* h, const Frame* f, const SendR
         or r.producer_group.escaped or r.topic.escaped or r.default_topic.escaped)
 
 
-cdef int push_reply(ShardState s, Connection* c, const Header* h, const Frame* f) noexcept nogil:
+cdef Outcome push_reply(ShardState s, Connection* c, const Header* h, const Frame* f,
+                        bint resubmitted) noexcept nogil:
     cdef SendRequest r
     cdef Text client
     cdef PushedReplyFields fields
@@ -255,22 +257,21 @@ cdef int push_reply(ShardState s, Connection* c, const Header* h, const Frame* f
     cdef uint64_t to_id
     cdef int32_t length
     if read_send_request(h, &r) != OK:
-        return 1
+        return TO_CONTROL
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
     if not is_ordinary(s, h, f, &r, topic):
-        return 1
+        return TO_CONTROL
     length = text_copy(&r.properties, properties, REDIRECT_BYTES - ADDED_MAX)
     if length < 0 or length > PROPERTIES_BYTES_MAX or not find_property(
             properties, length, b"REPLY_TO_CLIENT", &client):
-        return 1
+        return TO_CONTROL
     to_id = <uint64_t> name_map_find(&s.replies.clients, client.bytes, client.length)
     to = s.net.find(to_id) if to_id != 0 else NULL
     queue = topic_queue(topic, s.queues, max(r.queue_id, 0))
     if to == NULL or to.closing or queue == NULL:
-        return 1
+        return TO_CONTROL
     p = reply_table_next(&s.replies)
     if p == NULL or (to.unread & UNREAD_UNSENT and to.unsent_bytes > PUSH_UNSENT_MAX):
-        s.counters.busy_replies += 1
         return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
                            b"while: too many replies wait for their producers")
     p.from_id = c.id
@@ -289,7 +290,7 @@ cdef int push_reply(ShardState s, Connection* c, const Header* h, const Frame* f
     if s.options.store_replies:
         store(s, h, f, &r, c, topic, queue, length, p)
     if p.to_id != to_id:
-        return 0                            # making room closed it, and its consumer was told
+        return DONE                         # making room closed it, and its consumer was told
     if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
         properties[length] = PROPERTY_SEPARATOR
         length += 1
@@ -297,7 +298,7 @@ cdef int push_reply(ShardState s, Connection* c, const Header* h, const Frame* f
     fields.properties = text_of(properties, length)
     if not send_push(s, to, &fields, f):
         fail_push(s, p, b"no buffer is free")
-    return 0
+    return DONE
 
 
 cdef void call_put_client(ShardState s, Arguments* x) noexcept nogil:

@@ -16,9 +16,11 @@ there: the frame goes to control, which makes it and gives the frame back.
 Example: the first failure in group g gives reconsume times 1, level 3: 10 s later the consumer gets
 the message from %RETRY%g.
 """
+from cext.flow.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
+from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-# 0: taken or refused; 1: the control thread has to help; NEED_RECORD; -1: close the connection.
-cdef int send_back(ShardState s, Connection* c, const Header* h, bint resubmitted) noexcept nogil
+cdef Outcome send_back(ShardState s, Connection* c, const Header* h, const Frame* f,
+                       bint resubmitted) noexcept nogil

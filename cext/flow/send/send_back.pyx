@@ -12,9 +12,11 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.fetch.log_view cimport NEED_RECORD, view_record
+from cext.flow.fetch.log_view cimport view_record
 from cext.flow.log.promise cimport promise, promise_room_to
 from cext.flow.tables.group_table cimport Group, group_find
+from cext.flow.outcome cimport DONE, NEEDS_RECORD, TO_CONTROL
+from cext.flow.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.replying cimport (
     NO_PERMISSION,
     SERVICE_NOT_AVAILABLE,
@@ -50,6 +52,19 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     FIRST_LEVEL = 3
+
+cdef const char* BUSY = b"[PC_SYNCHRONIZED]broker busy, start flow control for a while: the " \
+                        b"message did not go back"
+cdef const char* NO_LOG = b"service not available now: the log takes no message"
+
+cdef Refusal[5] refusals = [
+    Refusal(NOT_READY, SYSTEM_BUSY, BUSY),
+    Refusal(RING_FULL, SYSTEM_BUSY, BUSY),
+    Refusal(POISONED, SERVICE_NOT_AVAILABLE, NO_LOG),
+    Refusal(NO_SPACE, SERVICE_NOT_AVAILABLE, NO_LOG),
+    Refusal(OTHERWISE, SYSTEM_ERROR,
+            b"the message cannot be copied: its properties are malformed or too long"),
+]
 
 # What a copy does not keep of its source's properties; a dead letter from the sixth on.
 cdef const char* LEFT_OUT[7]
@@ -126,20 +141,13 @@ cdef int append_copy(ShardState s, const RecordView* view, Topic* topic, int32_t
     return status
 
 
-cdef int refuse_back(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
-    if status == NOT_READY or status == RING_FULL:
-        s.counters.busy_replies += 1
-        return reply_error(s, c, h, SYSTEM_BUSY, b"[PC_SYNCHRONIZED]broker busy, start flow "
-                           b"control for a while: the message did not go back")
-    if status == POISONED or status == NO_SPACE:
-        return reply_error(s, c, h, SERVICE_NOT_AVAILABLE,
-                           b"service not available now: the log takes no message")
-    return reply_error(s, c, h, SYSTEM_ERROR, b"the message cannot be copied: its properties are "
-                       b"malformed or too long")
+cdef Outcome refuse_back(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+    cdef const Refusal* refusal = refusal_of(refusals, status)
+    return reply_error(s, c, h, refusal.code, refusal.text)
 
 
-cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack* r,
-                   const Group* group, Topic* retry, bint resubmitted) noexcept nogil:
+cdef Outcome copy_back(ShardState s, Connection* c, const Header* h, const SendBack* r,
+                       const Group* group, Topic* retry, bint resubmitted) noexcept nogil:
     cdef RecordView view
     cdef AckReply to
     cdef char remark[128]
@@ -147,7 +155,7 @@ cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack*
     cdef int32_t queue_id = 0, level = 0
     cdef int bytes, status = view_record(s, r.log_offset, &view)
     if status == ABSENT:
-        return NEED_RECORD
+        return NEEDS_RECORD
     if status == NOT_READY:
         return refuse_back(s, c, h, NOT_READY)
     if status != OK:
@@ -158,7 +166,7 @@ cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack*
             or view.reconsume_times >= retries_max(group, h, r.has_max_times, r.max_times)):
         target = topic_of_group(s, b"%DLQ%", DEAD_PREFIX_BYTES, r.group.bytes, r.group.length)
         if target == NULL:
-            return refuse_back(s, c, h, NOT_READY) if resubmitted else 1
+            return refuse_back(s, c, h, NOT_READY) if resubmitted else TO_CONTROL
     else:
         target = <Topic*> name_map_find(&s.topics, <const uint8_t*> b"SCHEDULE_TOPIC_XXXX", 19)
         if target == NULL or s.schedule.count == 0:
@@ -185,10 +193,11 @@ cdef int copy_back(ShardState s, Connection* c, const Header* h, const SendBack*
     else:
         s.counters.dead_letters += 1
     promise(s, &to, ANSWER_CODE)
-    return 0
+    return DONE
 
 
-cdef int send_back(ShardState s, Connection* c, const Header* h, bint resubmitted) noexcept nogil:
+cdef Outcome send_back(ShardState s, Connection* c, const Header* h, const Frame* f,
+                       bint resubmitted) noexcept nogil:
     cdef SendBack r
     cdef Group* group
     cdef Topic* retry
@@ -202,7 +211,7 @@ cdef int send_back(ShardState s, Connection* c, const Header* h, bint resubmitte
             or not s.options.broker_permission & PERM_WRITE
             or (retry == NULL and group.retry_queues > 0)):
         if not resubmitted:
-            return 1
+            return TO_CONTROL
         return reply_error(s, c, h, SYSTEM_ERROR, b"the group or its retry topic changed while the "
                            b"request was looked at; send back again")
     if group.retry_queues <= 0:

@@ -14,14 +14,12 @@ from libc.stdint cimport int32_t
 
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
-from cext.wire.frame cimport Frame
-from cext.wire.header cimport Header
 
 cdef enum:
     AWAY_MS = 3000
 
-# Gives a send to the control thread; as hand_to_control().
-cdef int give_send_away(ShardState s, Connection* c, const Header* h, const Frame* f) noexcept nogil
+# Control has been given a send of this connection.
+cdef void send_is_away(ShardState s, Connection* c) noexcept nogil
 # Control is done with a send of this connection.
 cdef void send_is_back(ShardState s, Connection* c) noexcept nogil
 # About once a second.

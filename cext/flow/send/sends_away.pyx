@@ -1,19 +1,13 @@
 """Sends that the control thread has. See sends_away.pxd."""
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t
 
 from cext.flow.client_state cimport UNREAD_AWAY, ClientState, client_state
-from cext.flow.replying cimport hand_to_control
 
 
-cdef int give_send_away(ShardState s, Connection* c, const Header* h,
-                        const Frame* f) noexcept nogil:
-    cdef uint64_t before = s.counters.control_requests
-    cdef int result = hand_to_control(s, c, h, f)
-    if s.counters.control_requests != before:
-        client_state(c).sends_away += 1
-        client_state(c).away_ms = s.now_ms
-        s.net.stop_reading(c, UNREAD_AWAY)
-    return result
+cdef void send_is_away(ShardState s, Connection* c) noexcept nogil:
+    client_state(c).sends_away += 1
+    client_state(c).away_ms = s.now_ms
+    s.net.stop_reading(c, UNREAD_AWAY)
 
 
 cdef void send_is_back(ShardState s, Connection* c) noexcept nogil:

@@ -24,18 +24,19 @@ moment is tried again (postponed.pxd).
 """
 from libc.stdint cimport int64_t
 
+from cext.flow.outcome cimport Outcome
 from cext.flow.send.open_halves cimport HalfMove
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
+from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-# 0: done or refused; 1: the control thread has to help; 2: not now, and nobody would hear of it;
-# NEED_RECORD; -1: close the connection.
-cdef int end_transaction(ShardState s, Connection* c, const Header* h,
-                         bint resubmitted) noexcept nogil
+cdef Outcome end_transaction(ShardState s, Connection* c, const Header* h, const Frame* f,
+                             bint resubmitted) noexcept nogil
 # Before the turn's write: the turn's ops become op messages.
 cdef void write_ops(ShardState s) noexcept nogil
-# The half is ended without a request: control stored it elsewhere. An op entry says so.
+# The half is ended without a request: control stored it elsewhere. An op entry says so. OK, or
+# NOT_READY when too many entries wait for the log.
 cdef int end_half(ShardState s, int64_t offset) noexcept nogil
 # An open one was stored anew as another half message: a late end of it counts for that one.
 cdef void move_half(ShardState s, const HalfMove* move) noexcept nogil

@@ -15,7 +15,7 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.fetch.log_view cimport NEED_RECORD, view_record
+from cext.flow.fetch.log_view cimport view_record
 from cext.flow.log.promise cimport promise, promise_room_to
 from cext.flow.send.open_halves cimport (
     OP_BODY_BYTES,
@@ -26,6 +26,8 @@ from cext.flow.send.open_halves cimport (
     half_note_move,
 )
 from cext.flow.send.redirect cimport append_redirected
+from cext.flow.outcome cimport DONE, NEEDS_RECORD, NOT_NOW, TO_CONTROL
+from cext.flow.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     SERVICE_NOT_AVAILABLE,
@@ -55,6 +57,17 @@ cdef enum:
     OP_PROPERTIES_BYTES = 17
     SECONDS_MAX = 1000000000        # of an immunity time
     FINISH_BOUNDS = 6
+
+cdef const char* BUSY = b"[PC_SYNCHRONIZED]broker busy, start flow control for a while: end the " \
+                        b"transaction again"
+
+cdef Refusal[4] refusals = [
+    Refusal(NOT_READY, SYSTEM_BUSY, BUSY),
+    Refusal(RING_FULL, SYSTEM_BUSY, BUSY),
+    Refusal(CORRUPT, SYSTEM_ERROR, b"the half message names no place to go"),
+    Refusal(OTHERWISE, SERVICE_NOT_AVAILABLE,
+            b"service not available now: the log takes no message; the transaction is still open"),
+]
 
 cdef int64_t[FINISH_BOUNDS] FINISH_BOUNDS_S = [5, 60, 600, 3600, 43200, 86400]
 
@@ -212,55 +225,51 @@ cdef int commit(ShardState s, const EndTransaction* e, const RecordView* view,
     return status
 
 
-cdef int refuse_end(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
-    if h.flag & FLAG_ONE_WAY and (status == NOT_READY or status == RING_FULL):
-        return 2
-    if status == NOT_READY or status == RING_FULL:
-        return reply_error(s, c, h, SYSTEM_BUSY, b"[PC_SYNCHRONIZED]broker busy, start flow "
-                           b"control for a while: end the transaction again")
-    if status == CORRUPT:
-        return reply_error(s, c, h, SYSTEM_ERROR, b"the half message names no place to go")
-    return reply_error(s, c, h, SERVICE_NOT_AVAILABLE, b"service not available now: the log takes "
-                       b"no message; the transaction is still open")
+cdef Outcome refuse_end(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+    cdef const Refusal* refusal = refusal_of(refusals, status)
+    if h.flag & FLAG_ONE_WAY and refusal.code == SYSTEM_BUSY:
+        return NOT_NOW
+    return reply_error(s, c, h, refusal.code, refusal.text)
 
 
-cdef int promise_end(ShardState s, Connection* c, const Header* h,
-                     const AckReply* to) noexcept nogil:
+cdef Outcome promise_end(ShardState s, Connection* c, const Header* h,
+                         const AckReply* to) noexcept nogil:
     """What was ended, now or before, is in the log with its op entry; told when that is safe."""
     if to.connection == NULL:
-        return 0
+        return DONE
     write_ops(s)
     if s.halves.op_bytes > 0:
         return refuse_end(s, c, h, NOT_READY)
     promise(s, to, ANSWER_CODE)
-    return 0
+    return DONE
 
 
-cdef int end_transaction(ShardState s, Connection* c, const Header* h,
-                         bint resubmitted) noexcept nogil:
+cdef Outcome end_transaction(ShardState s, Connection* c, const Header* h, const Frame* f,
+                             bint resubmitted) noexcept nogil:
     cdef EndTransaction e
     cdef char remark[128]
     cdef int64_t pinned = s.log.pinned_low
-    cdef int result
+    cdef Outcome outcome
     if read_end_transaction(h, &e) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", e.bad_field)
         return reply_error(s, c, h, SYSTEM_ERROR, remark)
     if e.decision != TRANSACTION_COMMIT and e.decision != TRANSACTION_ROLLBACK:
-        return 0
+        return DONE
     if not s.halves.started:
         return refuse_end(s, c, h, NOT_READY)
     if not s.writable:
-        return min(refuse_end(s, c, h, NOT_READY), 0)       # that lasts: it stays open
+        # That lasts: a one-way end is not kept, its transaction stays open.
+        return DONE if h.flag & FLAG_ONE_WAY else refuse_end(s, c, h, NOT_READY)
     if half_follow(&s.halves, &e.queue_offset, &e.log_offset):
         s.halves.moved += 1
-    result = end_half_message(s, c, h, &e, resubmitted)
+    outcome = end_half_message(s, c, h, &e, resubmitted)
     # Whatever number of ends a turn brings, their half records do not keep the ring from going on.
     s.log.unpin(pinned)
-    return result
+    return outcome
 
 
-cdef int end_half_message(ShardState s, Connection* c, const Header* h, const EndTransaction* e,
-                          bint resubmitted) noexcept nogil:
+cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
+                              const EndTransaction* e, bint resubmitted) noexcept nogil:
     cdef RecordView view
     cdef SendProperties found
     cdef AckReply to
@@ -273,7 +282,7 @@ cdef int end_half_message(ShardState s, Connection* c, const Header* h, const En
         return refuse_end(s, c, h, status)
     status = view_record(s, e.log_offset, &view)
     if status == ABSENT:
-        return NEED_RECORD
+        return NEEDS_RECORD
     if status == NOT_READY:
         return refuse_end(s, c, h, NOT_READY)
     fault = b"Find prepared transaction message failed"
@@ -286,7 +295,7 @@ cdef int end_half_message(ShardState s, Connection* c, const Header* h, const En
                            b"CHECK_IMMUNITY_TIME_IN_SECONDS has passed: wait for the check")
     if half_is_ended(&s.halves, e.queue_offset):
         if s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT and not resubmitted:
-            return 1                        # control knows which were given up
+            return TO_CONTROL               # control knows which were given up
         s.halves.repeated += 1
         return promise_end(s, c, h, &to)
     if e.decision == TRANSACTION_COMMIT:
@@ -294,7 +303,7 @@ cdef int end_half_message(ShardState s, Connection* c, const Header* h, const En
             return refuse_end(s, c, h, CORRUPT)
         topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes, found.real_topic.length)
         if topic == NULL:
-            return refuse_end(s, c, h, NOT_READY) if resubmitted else 1
+            return refuse_end(s, c, h, NOT_READY) if resubmitted else TO_CONTROL
         status = commit(s, e, &view, &found, topic)
         if status != OK:
             return refuse_end(s, c, h, status)

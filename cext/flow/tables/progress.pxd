@@ -8,9 +8,11 @@ is missing: control decides, and says what is wrong.
 
 Example: group g, topic t, queue 3, offset 128: "t@g" holds offsets[3] = 128.
 """
+from cext.flow.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
+from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-# 0: done; 1: the control thread has to decide; -1: close the connection.
-cdef int commit_progress(ShardState s, Connection* c, const Header* h) noexcept nogil
+cdef Outcome commit_progress(ShardState s, Connection* c, const Header* h, const Frame* f,
+                             bint resubmitted) noexcept nogil

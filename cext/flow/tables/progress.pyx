@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t
 
 from cext.base.status cimport OK
+from cext.flow.outcome cimport TO_CONTROL
 from cext.flow.replying cimport SUCCESS, reply_error
 from cext.flow.tables.group_table cimport group_find
 from cext.flow.tables.offset_table cimport offset_commit
@@ -10,21 +11,22 @@ from cext.memory.name_map cimport name_map_find
 from cext.wire.offset_commit cimport OffsetCommit, read_offset_commit
 
 
-cdef int commit_progress(ShardState s, Connection* c, const Header* h) noexcept nogil:
+cdef Outcome commit_progress(ShardState s, Connection* c, const Header* h, const Frame* f,
+                             bint resubmitted) noexcept nogil:
     cdef OffsetCommit r
     cdef Topic* topic
     cdef int32_t queues
     if s.schedule.count == 0 or read_offset_commit(h, &r) != OK:
-        return 1                        # without levels: the broker is starting
+        return TO_CONTROL                        # without levels: the broker is starting
     if r.topic.escaped or r.consumer_group.escaped:
-        return 1
+        return TO_CONTROL
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
     if topic == NULL or group_find(&s.groups, r.consumer_group.bytes,
                                    r.consumer_group.length) == NULL:
-        return 1
+        return TO_CONTROL
     queues = topic.write_queues if topic.write_queues > topic.read_queues else topic.read_queues
     if r.queue_id < 0 or r.queue_id >= queues or offset_commit(
             &s.offsets, topic.name, topic.name_length, r.consumer_group.bytes,
             r.consumer_group.length, r.queue_id, r.offset) != OK:
-        return 1
+        return TO_CONTROL
     return reply_error(s, c, h, SUCCESS, b"")

@@ -1,0 +1,13 @@
+"""Connection events: what the network half (cext/net) reports of a connection, and what flow does.
+
+    bytes       every whole frame among them goes to the request router
+    no buffer   for a frame of its size: SYSTEM_BUSY, by its header
+    closed      pulls, replies and the control thread that wait for the client forget it
+    drained     all output is sent: deferred pulls go on, control is told when it asked for it
+
+Reactor only.
+"""
+from cext.flow.shard_state cimport ShardState
+
+# Before the reactor opens: these are its callbacks (cext/net/reactor.pxd).
+cdef void connect_callbacks(ShardState s) noexcept nogil

@@ -1,0 +1,91 @@
+"""Connection events. See connection_events.pxd."""
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.base.check cimport check
+from cext.base.status cimport NOT_READY, OK, TOO_LARGE
+from cext.flow.client_state cimport ClientState, client_state
+from cext.flow.control.control_link cimport CLOSED_CONNECTION, DRAINED, link_tell
+from cext.flow.outcome cimport CLOSE_CONNECTION
+from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred
+from cext.flow.replying cimport FLAG_RESPONSE, SYSTEM_BUSY, reply_error, tell_event
+from cext.flow.request_router cimport route_frame
+from cext.flow.send.reply_push cimport push_forget
+from cext.net.connection cimport OWNER_BLOCK_WORDS, Connection
+from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
+from cext.wire.frame cimport Frame, find_frame
+from cext.wire.header cimport Header, parse_header
+
+
+cdef int64_t take_bytes(ShardState s, Connection* c, const uint8_t* bytes, uint64_t available,
+                        uint64_t* needed) noexcept nogil:
+    """The bytes of whole frames; -1: close the connection, here and below (reactor.pxd)."""
+    cdef Frame frame
+    cdef uint64_t used = 0
+    cdef uint64_t id = c.id
+    cdef int status
+    while used < available and c.id == id:      # a reply that found no buffer closes at once
+        status = find_frame(bytes + used, available - used, <uint32_t> s.options.frame_max_bytes,
+                            &frame)
+        if status == NOT_READY:
+            needed[0] = frame.needed
+            break
+        if status != OK:
+            s.counters.malformed_frames += 1
+            if available - used > 0 and bytes[used] == 0x16:
+                tell_event(s, c, b"closed: the client speaks TLS, this port does not")
+            elif status == TOO_LARGE:
+                tell_event(s, c, b"closed: frame longer than the limit of 16 MiB")
+            else:
+                tell_event(s, c, b"closed: malformed frame")
+            return -1
+        if route_frame(s, c, &frame, False) == CLOSE_CONNECTION:
+            return -1
+        used += frame.total_bytes
+    return used
+
+
+cdef int refuse_frame(ShardState s, Connection* c, const uint8_t* bytes, uint64_t available,
+                      uint64_t needed) noexcept nogil:
+    """No buffer for a large frame: answer SYSTEM_BUSY from its header, drop its bytes."""
+    cdef Header header
+    cdef uint32_t header_bytes = 0
+    if available >= 8:
+        header_bytes = (<uint32_t> bytes[5] << 16) | (<uint32_t> bytes[6] << 8) | bytes[7]
+    if available < 8 + <uint64_t> header_bytes:
+        s.counters.busy_replies += 1
+        tell_event(s, c, b"closed: no buffer for a large request whose header has not come yet")
+        return -1
+    if parse_header(bytes + 8, header_bytes, bytes[4], &header) != OK:
+        s.counters.malformed_frames += 1
+        tell_event(s, c, b"closed: malformed command header")
+        return -1
+    if header.flag & FLAG_RESPONSE:
+        return 0
+    if reply_error(s, c, &header, SYSTEM_BUSY, b"[REJECTREQUEST]system busy, start flow control "
+                   b"for a while: no buffer for another large request") == CLOSE_CONNECTION:
+        return -1
+    return 0
+
+
+cdef void connection_closed(ShardState s, Connection* c) noexcept nogil:
+    forget_connection(s, c)
+    push_forget(s, c)
+    if client_state(c).introduced:
+        link_tell(&s.link, CLOSED_CONNECTION, c.id, NULL, 0)
+
+
+cdef void output_drained(ShardState s, Connection* c) noexcept nogil:
+    resume_deferred(s, c)
+    if c.notify_drained:
+        c.notify_drained = not link_tell(&s.link, DRAINED, c.id, NULL, 0)
+        if c.notify_drained:
+            s.net.mark_dirty(c)         # no memory: told in the next turn
+
+
+cdef void connect_callbacks(ShardState s) noexcept nogil:
+    # The owner is passed through the network half as a pointer; each callback's first argument is
+    # that same object, so the casts change the type of a pointer and nothing else.
+    check(sizeof(ClientState) <= 8 * OWNER_BLOCK_WORDS, b"a client's state fits its connection",
+          sizeof(ClientState), 8 * OWNER_BLOCK_WORDS)
+    s.net.set_callbacks(<void*> s, <OnBytes> take_bytes, <OnRefused> refuse_frame,
+                        <OnClosed> connection_closed, <OnDrained> output_drained)

@@ -1,0 +1,27 @@
+"""Refusal: what a client is told when its request fails: a response code and a text.
+
+A step says by its status why it failed; each handler has one table of what its client hears then.
+The last row has the status OTHERWISE and stands for every status without a row of its own. Texts
+with numbers in them are the handler's own: it answers by reply_error() before it asks the table.
+
+Example:
+    cdef Refusal[2] refusals = [
+        Refusal(NOT_READY, SYSTEM_BUSY, b"busy, try again"),
+        Refusal(OTHERWISE, SYSTEM_ERROR, b"the message is damaged"),
+    ]
+    refusal_of(refusals, CORRUPT).code == SYSTEM_ERROR
+"""
+from libc.stdint cimport int32_t
+
+cdef enum:
+    OTHERWISE = 0               # OK of Status, with which nothing fails
+
+cdef struct Refusal:
+    int status                  # a Status or an AppendStatus
+    int32_t code                # a ResponseCode
+    const char* text            # zero-terminated, static
+
+cdef inline const Refusal* refusal_of(const Refusal* table, int status) noexcept nogil:
+    while table.status != status and table.status != OTHERWISE:
+        table += 1
+    return table

@@ -1,0 +1,54 @@
+"""Request router: from a whole frame to the handler of its request code, and what follows.
+
+    frame -> header -> row of the handler table -> handler -> Outcome (outcome.pxd)
+        DONE                    that was it
+        TO_CONTROL..            the frame goes to the control thread, as that of every code without
+                                a row
+        NEEDS_RECORD            the frame waits for a disk reader (asked.pxd)
+        NOT_NOW                 the frame is kept for the next turns (postponed.pxd)
+        CLOSE_CONNECTION        said to the caller
+    The control thread or the disk readers are too busy: SYSTEM_BUSY.
+
+What comes again (given back by control, with its record from the disk, or postponed) takes the same
+way. A new request code is one row of the table in request_router.pyx, and one of docs/promises.md.
+
+Example: 11 PULL_MESSAGE of an unknown topic: accept_pull() says TO_CONTROL; the frame comes back
+from control by route_again(), resubmitted; accept_pull() puts the pull into the turn's list: DONE.
+
+Reactor only.
+"""
+from libc.stdint cimport int32_t, uint8_t, uint64_t
+
+from cext.flow.outcome cimport Outcome
+from cext.flow.shard_state cimport ShardState
+from cext.net.connection cimport Connection
+from cext.wire.frame cimport Frame
+from cext.wire.header cimport Header
+
+# `resubmitted`: the control thread has had the frame and gave it back: what is still missing now is
+# refused, not asked for again.
+ctypedef Outcome (*RunHandler)(ShardState s, Connection* c, const Header* h, const Frame* f,
+                               bint resubmitted) noexcept nogil
+
+cdef enum HandlerTrait:
+    # While the broker starts control gets it: groups and offsets are not loaded yet.
+    AFTER_START = 1
+    # What it asks for counts though its client is gone, and one-way it is kept when it cannot be
+    # done at the moment. Others are dropped then: their clients ask again.
+    OUTLIVES_CLIENT = 2
+
+cdef struct RequestHandler:
+    int32_t code
+    int32_t traits              # HandlerTrait bits
+    RunHandler run
+
+# One request, or a client's answer to one of ours. DONE or CLOSE_CONNECTION.
+cdef Outcome route_frame(ShardState s, Connection* c, const Frame* f,
+                         bint resubmitted) noexcept nogil
+# A whole frame with its length bytes, once more. Its client may be gone, or is closed.
+cdef void route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
+                      bint resubmitted) noexcept nogil
+# Requests whose record has come from the disk.
+cdef void route_fetched(ShardState s) noexcept nogil
+# Some of those that could not be done before; the rest waits for the next turn.
+cdef void route_postponed(ShardState s) noexcept nogil

@@ -1,0 +1,223 @@
+"""Request router. See request_router.pxd."""
+from libc.stdint cimport uint32_t
+from libc.string cimport memset
+
+from cext.base.status cimport OK, TOO_LARGE
+from cext.flow.delay.recall cimport recall
+from cext.flow.fetch.parked_requests cimport park_request, parked_begin, parked_end
+from cext.flow.fetch.parked_state cimport PARKED_RECORD_BYTES, ParkedRequest
+from cext.flow.outcome cimport (
+    CLOSE_CONNECTION,
+    DONE,
+    NEEDS_RECORD,
+    NOT_NOW,
+    TO_CONTROL,
+    TO_CONTROL_IN_ORDER,
+)
+from cext.flow.pop.pop cimport accept_pop
+from cext.flow.pop.pop_ack cimport accept_ack, accept_batch_ack, accept_change
+from cext.flow.pull.pull cimport accept_pull
+from cext.flow.replying cimport (
+    FLAG_ONE_WAY,
+    FLAG_RESPONSE,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
+    hand_to_control,
+    reply_error,
+    tell_event,
+)
+from cext.flow.send.postponed cimport (
+    REFUSALS_MAX,
+    TRIES_MAX,
+    PostponedFrame,
+    postpone,
+    postponed_next,
+    postponed_tried,
+)
+from cext.flow.send.produce cimport produce
+from cext.flow.send.reply_push cimport is_push_answer, push_answered, push_reply
+from cext.flow.send.send_back cimport send_back
+from cext.flow.send.sends_away cimport send_is_away
+from cext.flow.send.transaction cimport end_transaction
+from cext.flow.tables.progress cimport commit_progress
+from cext.wire.frame cimport find_frame
+from cext.wire.header cimport parse_header
+from cext.wire.header_shapes cimport parse_header_like
+from cext.wire.pop_request cimport (
+    ACK_MESSAGE,
+    BATCH_ACK_MESSAGE,
+    CHANGE_INVISIBLE_TIME,
+    NOTIFICATION,
+    PEEK_MESSAGE,
+    POLLING_INFO,
+    POP_MESSAGE,
+    pop_code,
+)
+
+cdef enum:
+    SEND_MESSAGE = 10
+    SEND_MESSAGE_V2 = 310
+    SEND_BATCH_MESSAGE = 320
+    PULL_MESSAGE = 11
+    UPDATE_CONSUMER_OFFSET = 15
+    LITE_PULL_MESSAGE = 361
+    END_TRANSACTION = 37
+    CONSUMER_SEND_MSG_BACK = 36
+    SEND_REPLY_MESSAGE = 324
+    SEND_REPLY_MESSAGE_V2 = 325
+    RECALL_MESSAGE = 370
+
+cdef enum:
+    HANDLERS = 18
+
+# Looked through from the top: what comes for every message stands first.
+cdef RequestHandler[HANDLERS] handlers = [
+    RequestHandler(SEND_MESSAGE_V2, 0, produce),
+    RequestHandler(PULL_MESSAGE, 0, accept_pull),
+    RequestHandler(SEND_MESSAGE, 0, produce),
+    RequestHandler(SEND_BATCH_MESSAGE, 0, produce),
+    RequestHandler(LITE_PULL_MESSAGE, 0, accept_pull),
+    RequestHandler(POP_MESSAGE, AFTER_START, accept_pop),
+    RequestHandler(ACK_MESSAGE, AFTER_START, accept_ack),
+    RequestHandler(BATCH_ACK_MESSAGE, AFTER_START, accept_batch_ack),
+    RequestHandler(END_TRANSACTION, OUTLIVES_CLIENT, end_transaction),
+    RequestHandler(UPDATE_CONSUMER_OFFSET, 0, commit_progress),
+    RequestHandler(CONSUMER_SEND_MSG_BACK, 0, send_back),
+    RequestHandler(CHANGE_INVISIBLE_TIME, AFTER_START, accept_change),
+    RequestHandler(NOTIFICATION, AFTER_START, accept_pop),
+    RequestHandler(PEEK_MESSAGE, AFTER_START, accept_pop),
+    RequestHandler(POLLING_INFO, AFTER_START, accept_pop),
+    RequestHandler(SEND_REPLY_MESSAGE, 0, push_reply),
+    RequestHandler(SEND_REPLY_MESSAGE_V2, 0, push_reply),
+    RequestHandler(RECALL_MESSAGE, 0, recall),
+]
+
+
+cdef inline const RequestHandler* handler_of(const Header* h) noexcept nogil:
+    """NULL: no handler here, the code is control's."""
+    cdef int32_t code = pop_code(h)
+    cdef int i
+    for i in range(HANDLERS):
+        if handlers[i].code == code:
+            return &handlers[i]
+    return NULL
+
+
+# ------------------------------------------------------------------- outcomes
+
+cdef Outcome conclude(ShardState s, Connection* c, const Header* h, const Frame* f,
+                      bint resubmitted, int32_t traits, Outcome outcome) noexcept nogil:
+    """Does what an outcome asks for. DONE or CLOSE_CONNECTION. A connection whose id is 0 stands
+    for a client that is gone: control, which would answer it, does not hear of its request."""
+    cdef const char* busy = NULL
+    if outcome == NEEDS_RECORD:
+        if park_request(s, c, f, resubmitted):
+            return DONE
+        busy = b"[OVERLOAD]system busy, start flow control for a while: too many requests wait " \
+               b"for messages from the disk"
+    elif outcome == TO_CONTROL or outcome == TO_CONTROL_IN_ORDER:
+        if c.id == 0:
+            return DONE
+        if hand_to_control(s, c, f):
+            if outcome == TO_CONTROL_IN_ORDER:
+                send_is_away(s, c)
+            return DONE
+        busy = b"[OVERLOAD]system busy, start flow control for a while: more requests wait for " \
+               b"the control thread than it may hold"
+    if busy != NULL:
+        if h.flag & FLAG_RESPONSE:
+            s.counters.busy_replies += 1
+            return DONE                         # nobody answers an answer
+        outcome = reply_error(s, c, h, SYSTEM_BUSY, busy)
+        if h.flag & FLAG_ONE_WAY:
+            outcome = NOT_NOW
+    if outcome == NOT_NOW:
+        if traits & OUTLIVES_CLIENT:
+            postpone(&s.postponed, s.net, c, f, resubmitted)
+        return DONE
+    return outcome
+
+
+cdef Outcome route_frame(ShardState s, Connection* c, const Frame* f,
+                         bint resubmitted) noexcept nogil:
+    cdef Header header
+    cdef const RequestHandler* handler
+    cdef Outcome outcome
+    cdef int status = parse_header_like(&s.shapes, f.header, f.header_bytes, f.serialize_type,
+                                        &header)
+    if status == TOO_LARGE and resubmitted:
+        return reply_error(s, c, &header, SYSTEM_ERROR,
+                           b"the request has more header fields than sends and pulls may have")
+    if status == TOO_LARGE:
+        return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
+    if status != OK:
+        s.counters.malformed_frames += 1
+        tell_event(s, c, b"closed: malformed command header")
+        return CLOSE_CONNECTION
+    c.frames_in += 1
+    if header.flag & FLAG_RESPONSE:
+        if is_push_answer(&header):
+            push_answered(s, c, &header)
+            return DONE
+        return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
+    handler = handler_of(&header)
+    if handler == NULL or (handler.traits & AFTER_START and s.schedule.count == 0
+                           and not resubmitted):
+        return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
+    outcome = handler.run(s, c, &header, f, resubmitted)
+    if outcome == DONE:
+        return DONE
+    return conclude(s, c, &header, f, resubmitted, handler.traits, outcome)
+
+
+# ------------------------------------------------------------------- what comes again
+
+cdef void route_orphan(ShardState s, const Frame* f) noexcept nogil:
+    """Its client is gone; some requests count all the same."""
+    cdef Connection nobody
+    cdef Header header
+    cdef const RequestHandler* handler
+    if parse_header(f.header, f.header_bytes, f.serialize_type, &header) != OK:
+        return
+    handler = handler_of(&header)
+    if handler == NULL or not handler.traits & OUTLIVES_CLIENT or header.flag & FLAG_RESPONSE:
+        return
+    memset(&nobody, 0, sizeof(nobody))
+    header.flag |= FLAG_ONE_WAY
+    conclude(s, &nobody, &header, f, True, handler.traits,
+             handler.run(s, &nobody, &header, f, True))
+
+
+cdef void route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
+                      bint resubmitted) noexcept nogil:
+    cdef Connection* c = s.net.find(connection_id)
+    cdef Frame frame
+    if find_frame(bytes, length, <uint32_t> s.options.frame_max_bytes, &frame) != OK:
+        if c != NULL:
+            s.net.close_connection(c)
+        return
+    if c == NULL:
+        route_orphan(s, &frame)
+    elif route_frame(s, c, &frame, resubmitted) == CLOSE_CONNECTION:
+        s.net.close_connection(c)
+
+
+cdef void route_fetched(ShardState s) noexcept nogil:
+    cdef ParkedRequest* frame = parked_begin(s)
+    while frame != NULL:
+        route_again(s, frame.connection_id, frame.data + PARKED_RECORD_BYTES, frame.frame_bytes,
+                    frame.resubmitted)
+        parked_end(s, frame)
+        frame = parked_begin(s)
+
+
+cdef void route_postponed(ShardState s) noexcept nogil:
+    cdef PostponedFrame* frame
+    cdef int refusals = 0, tries = 0
+    while tries < TRIES_MAX and refusals < REFUSALS_MAX:
+        frame = postponed_next(&s.postponed)
+        if frame == NULL:
+            return
+        route_again(s, frame.connection_id, frame.data, frame.frame_bytes, frame.resubmitted)
+        refusals += postponed_tried(&s.postponed, s.net)
+        tries += 1
