@@ -1,0 +1,47 @@
+"""Which requests the reactor handles itself, and what becomes of the others, over real sockets."""
+
+from __future__ import annotations
+
+import pytest
+from support.shard import REQUEST, Shard, request
+
+from rmq.format.remoting import JSON, ROCKETMQ
+
+# Without fields and body each is refused by its own handler, which says what is missing.
+HANDLED = (10, 310, 320, 11, 361, 36, 37, 370)
+POPS = (200050, 200051, 200052, 200053, 200054, 200055, 200151)
+# Heartbeat, a code that nobody knows; 3442 and 3543, which stand for pops in binary headers only.
+CONTROLS = (34, 31999, 3442, 3543)
+MISSING = 1
+
+
+@pytest.mark.parametrize("kind", [JSON, ROCKETMQ])
+def test_what_has_a_handler_is_answered_without_control(shard: Shard, kind: int) -> None:
+    shard.core.set_delay_levels([1000], [0])  # the broker has started
+    client = shard.connect()
+    for code in (*HANDLED, *POPS):
+        wire_code = code & 0xFFFF if kind == ROCKETMQ else code
+        assert client.ask(request(wire_code, kind=kind)).code == MISSING, code
+    assert shard.kept(REQUEST) == []
+
+
+def test_what_has_none_goes_to_control_as_it_came_each_time(shard: Shard) -> None:
+    shard.core.set_delay_levels([1000], [0])
+    client = shard.connect()
+    for code in CONTROLS:
+        frame = request(code, body=b"body")
+        client.put(frame)
+        ((number, handed),) = shard.reports(REQUEST)
+        assert handed == frame[4:]
+        shard.core.resubmit(number, handed)
+        assert shard.reports(REQUEST) == [(number, handed)]
+
+
+def test_pops_are_controls_until_the_broker_has_started(shard: Shard) -> None:
+    client = shard.connect()
+    for code in POPS:
+        client.put(request(code))
+        ((number, handed),) = shard.reports(REQUEST)
+        shard.core.resubmit(number, handed)
+        assert client.reply().code == MISSING, code
+    assert shard.kept(REQUEST) == []
