@@ -4,7 +4,7 @@
         DONE                    that was it
         TO_CONTROL..            the frame goes to the control thread, as that of every code without
                                 a row
-        NEEDS_RECORD            the frame waits for a disk reader (asked.pxd)
+        NEEDS_RECORD            the frame waits for a disk reader (parked_requests.pxd)
         NOT_NOW                 the frame is kept for the next turns (postponed.pxd)
         CLOSE_CONNECTION        said to the caller
     The control thread or the disk readers are too busy: SYSTEM_BUSY.
