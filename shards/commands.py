@@ -16,9 +16,10 @@ import asyncio
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from shards import shard as states
+from shards.bus_router import Hub
 from shards.messages import (
     AllStats,
     AllStatsReply,
@@ -35,12 +36,28 @@ from shards.messages import (
 )
 from shards.shard import Shard
 
-if TYPE_CHECKING:
-    from shards.supervisor import Supervisor
-
 STATS_S = 1.0
 RESTART_S = 60.0
 SHOWN_MAX = 5  # queues named in a refusal
+
+
+class Supervisor(Protocol):
+    """What commands use of the supervisor."""
+
+    hub: Hub
+    shards: dict[int, Shard]
+    started_ms: int
+    version: str
+
+    async def changed(self, timeout_s: float = ...) -> None: ...
+
+    async def drain(self, shard: Shard, on: bool, refuse: bool = False) -> None: ...
+
+    async def remove(self, shard: Shard) -> None: ...
+
+    def restart(self, shard: Shard) -> None: ...
+
+    async def unconsumed(self, shard: Shard) -> dict[str, int]: ...
 
 
 async def answer(supervisor: Supervisor, message: Message) -> Message:

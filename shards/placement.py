@@ -129,14 +129,6 @@ def _deal_nodes(machine: Machine, count: int) -> list[int]:
     return [nodes[index % len(nodes)] for index in range(count)] if len(nodes) > 1 else []
 
 
-def home_node(machine: Machine) -> int:
-    """Where a broker of one shard goes: the node with most processors for it; -1: there is one."""
-    nodes = machine.nodes()
-    if len(nodes) == 1:
-        return -1
-    return max(nodes, key=lambda node: (len(machine.cpus_of_node(node)), -node))
-
-
 def shard_values(settings: Settings, where: Place) -> dict[str, str]:
     """The settings of one shard in their text form: those given, and its own place."""
     values = {key: text for key, text in settings.items() if settings.given(key)}

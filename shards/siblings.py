@@ -44,8 +44,8 @@ import msgspec
 from rmq.base.deadline import within
 from rmq.broker import siblings as seam
 from rmq.broker.broker import Broker
-from rmq.broker.dispatch.request import Refusal
 from rmq.broker.names import PRESET_GROUPS
+from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable

@@ -31,10 +31,11 @@ from rmq.broker.clients.subscription_filters import compiled
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.body_cache import CachedBodies
 from rmq.broker.dispatch.dispatcher import Dispatcher
+from rmq.broker.dispatch.response_times import RequestTimes
+from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.registration.registration import Registration
 from rmq.broker.registration.routes import Routes
 from rmq.broker.requests.handlers import HANDLERS
-from rmq.broker.requests.sends import TopicCreations
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.counter_history import (
     SAMPLE_S,
@@ -128,7 +129,7 @@ class Broker:
         self.delays = DelayedMessages(settings, core, self.topics, config)
         self.transactions = Transactions(self)
         self.index_queries = IndexQueries(core)
-        self.creations = TopicCreations()
+        self.creations = TopicCreations(self.topics, core)
         self.samples = Samples()
         self.sampler = Sampler(self)
         self.status: StatusServer | None = None
@@ -136,6 +137,7 @@ class Broker:
             settings, core, [self.commit_log_directory, self.consume_queue_directory]
         )
         self.registration = Registration(settings, self.topics, self._addresses)
+        self.request_times = RequestTimes(self.topics.is_system)
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.join(Siblings(self.registration))
         self._watched: set[str] = set()  # topics that someone asked the rates of

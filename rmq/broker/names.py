@@ -10,7 +10,7 @@ Example: check_topic("a/b") raises Refusal 29; retry_topic("g") is "%RETRY%g".
 
 import re
 
-from rmq.broker.dispatch.request import Refusal
+from rmq.broker.refusal import Refusal
 from rmq.codes import ResponseCode
 
 TOPIC_CHARACTERS_MAX = 127

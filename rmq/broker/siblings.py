@@ -14,16 +14,19 @@ nothing.
                                   one is not waited for
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rmq.format.remoting import Command
-
-if TYPE_CHECKING:
-    from rmq.broker.registration.registration import Registration
 
 TOPIC, GROUP = "topic", "group"
 TOLD_WAIT_S = 0.5  # for name servers, so that a route asked for next is right
 Stamp = tuple[int, int]  # (clock in ms that never stands still, shard): the larger one wins
+
+
+class NameServers(Protocol):
+    """The registration, as far as siblings wait for it."""
+
+    async def settled(self, timeout_s: float) -> None: ...
 
 
 class Siblings:
@@ -31,7 +34,7 @@ class Siblings:
 
     index = 0  # of this shard
 
-    def __init__(self, registration: "Registration | None" = None) -> None:
+    def __init__(self, registration: NameServers | None = None) -> None:
         self._registration = registration  # None: no name server hears of this broker
 
     async def start(self) -> None:

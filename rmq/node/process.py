@@ -117,8 +117,7 @@ def _settle(settings: Settings) -> int:
     if not settings.rmqPinShards or nodes < 2:
         return -1
     from rmq.system import affinity
-    from rmq.system.topology import read_machine
-    from shards.placement import home_node
+    from rmq.system.topology import home_node, read_machine
 
     machine = read_machine()
     node = home_node(machine)

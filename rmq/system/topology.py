@@ -76,6 +76,14 @@ def read_machine(root: Path = Path("/"), affinity: set[int] | None = None) -> Ma
     return Machine(tuple(found), _quota(groups))
 
 
+def home_node(machine: Machine) -> int:
+    """Where a broker of one shard goes: the node with most processors for it; -1: there is one."""
+    nodes = machine.nodes()
+    if len(nodes) == 1:
+        return -1
+    return max(nodes, key=lambda node: (len(machine.cpus_of_node(node)), -node))
+
+
 def _text(path: Path) -> str | None:
     try:
         return path.read_text().strip()

@@ -27,14 +27,8 @@ def row_of(table: dict[str, list[str]], module: str) -> tuple[str, list[str]]:
 def refusals(path: Path, module: str | None = None) -> list[str]:
     module = module or name_of(path)
     prefix, allowed = row_of(TABLE["layers"], module)
-    inside_allowed = [
-        each
-        for row, more in TABLE["inside_functions"].items()
-        if covers(row, module)
-        for each in more
-    ]
     found = []
-    for used, inside in imports(path):
+    for used, _ in imports(path):
         if used.startswith("."):
             found.append(f"{module}: relative import {used}; write it in full")
             continue
@@ -45,7 +39,7 @@ def refusals(path: Path, module: str | None = None) -> list[str]:
             else covers(each, used)
             for each in allowed
         ) or covers(prefix, used)  # fmt: skip
-        if not fits and not (inside and any(covers(each, used) for each in inside_allowed)):
+        if not fits:
             found.append(f"{module} uses {used}; its row {prefix!r} allows {allowed}")
     return found
 

@@ -21,12 +21,12 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from rmq.base.clock import now_ms
 from rmq.base.rate_limited_log import QuietLog
 from rmq.broker.clients.connections import Connection
 from rmq.broker.clients.producers import Client
 from rmq.broker.clients.subscription import Subscription
 from rmq.broker.core_seam import Core
-from rmq.broker.tables.data_version import now_ms
 
 log = logging.getLogger("rmq.broker.consumers")
 quiet = QuietLog(log)

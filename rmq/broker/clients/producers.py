@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
+from rmq.base.clock import now_ms
 from rmq.broker.clients.connections import Connection
-from rmq.broker.tables.data_version import now_ms
 
 IDS_MAX = 64  # client ids that one connection may call itself; ours
 

@@ -13,15 +13,14 @@ SQL92 is on here unless enablePropertyFilter=false is given. Codes of refusals, 
 Example: "a LIKE 'x'" in a pull is refused with 23 and "character 3: RocketMQ has no LIKE; ..".
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from rmq.broker.clients.filter_processes import FunctionFilters
 from rmq.broker.clients.subscription import TAG, Subscription
-from rmq.broker.dispatch.request import Refusal
+from rmq.broker.refusal import Refusal
 from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.filters.sql92 import SQL92, compile_expression
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 NO_CLASS_FILTERS = (
     "class filters and filter servers are not supported: this broker runs no code that comes from "
@@ -30,27 +29,34 @@ NO_CLASS_FILTERS = (
 )
 
 
-def compiled(broker: "Broker", kind: str, expression: str) -> tuple[bytes, int]:
+class FilterContext(Protocol):
+    """What filters are checked against."""
+
+    functions: FunctionFilters
+    settings: Settings
+
+
+def compiled(context: FilterContext, kind: str, expression: str) -> tuple[bytes, int]:
     """Program and function number; ValueError says what is wrong."""
     if kind != SQL92:
         raise ValueError(f"filters of type {kind[:50]!r} are not known, only TAG and SQL92")
     expression.encode()  # half of a surrogate pair is no text: ValueError
     found = compile_expression(expression)
-    return found.program, broker.functions.number(found.function)
+    return found.program, context.functions.number(found.function)
 
 
 def check(
-    broker: "Broker",
+    context: FilterContext,
     kind: str,
     expression: str,
     code: ResponseCode = ResponseCode.SUBSCRIPTION_PARSE_FAILED,
 ) -> tuple[bytes, int]:
     """As compiled(), for an answer to a client: Refusal."""
     try:
-        found = compiled(broker, kind, expression)
+        found = compiled(context, kind, expression)
     except ValueError as error:
         raise Refusal(code, f"{kind[:50]} filter {expression[:300]!r}: {error}") from None
-    if not broker.settings.enablePropertyFilter:
+    if not context.settings.enablePropertyFilter:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
             f"The broker does not support consumer to filter message by {kind}: "
@@ -63,13 +69,13 @@ def refuse_class_filter() -> Refusal:
     return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, NO_CLASS_FILTERS)
 
 
-def fault(broker: "Broker", subscription: Subscription) -> str | None:
+def fault(context: FilterContext, subscription: Subscription) -> str | None:
     """Why the subscription's pulls will be refused, for the log; None: they will not."""
     if subscription.class_filter:
         return NO_CLASS_FILTERS
     try:
         if subscription.kind != TAG:
-            compiled(broker, subscription.kind, subscription.expression)
+            compiled(context, subscription.kind, subscription.expression)
     except ValueError as error:
         return f"{subscription.kind[:50]} filter {subscription.expression[:300]!r}: {error}"
     return None

@@ -26,20 +26,22 @@ import time
 import traceback
 from collections.abc import Awaitable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from rmq.base.rate_limited_log import QuietLog
 from rmq.broker import core_seam
-from rmq.broker.clients.connections import Connection
+from rmq.broker.clients.broker_to_client import ClientCalls
+from rmq.broker.clients.connections import Connection, Connections
+from rmq.broker.clients.filter_processes import FunctionFilters
+from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.fair_queue import Turns
-from rmq.broker.dispatch.request import Handler, Refusal, Reply, Request
+from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.response_times import RequestTimes
+from rmq.broker.refusal import Refusal
+from rmq.broker.tables.delay_levels import DelayedMessages
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 log = logging.getLogger("rmq.broker.requests")
 quiet = QuietLog(log)
@@ -49,17 +51,33 @@ POLL_S = 0.010
 WAITING_MAX = 8192  # requests whose handlers wait for something; more are told to come back later
 
 
-class Dispatcher:
+class DispatchContext(Protocol):
+    """What the dispatcher itself uses of the broker."""
+
+    client_calls: ClientCalls
+    connections: Connections
+    core: Core
+    delays: DelayedMessages
+    functions: FunctionFilters
+    request_times: RequestTimes
+
+    def connection_closed(self, connection: Connection) -> None: ...
+
+
+C = TypeVar("C", bound=DispatchContext)
+
+
+class Dispatcher(Generic[C]):
     """Owned by the control thread."""
 
-    def __init__(self, broker: "Broker", handlers: Mapping[int, Handler]) -> None:
-        self._broker = broker
+    def __init__(self, context: C, handlers: Mapping[int, Handler[C]]) -> None:
+        self._context = context
         self._handlers = handlers
         self._waiting: set[asyncio.Task[None]] = set()
-        self._turns = Turns(broker.core, _expects_answer)
+        self._turns = Turns(context.core, _expects_answer)
         self._comes_again = False  # poll() is to be called by the loop
         self._stopped = False
-        self.times = RequestTimes(lambda topic: broker.topics.is_system(topic))
+        self._times = context.request_times
 
     def poll(self) -> None:
         """Takes what the core has to report, and serves for POLL_S; then the loop comes again."""
@@ -69,7 +87,7 @@ class Dispatcher:
             self._take()
         if turns.is_full and (number := turns.close_greediest()) is not None:
             quiet.warning("deaf", "closed: a client that asks on and does not read its answers")
-            self._broker.core.close_connection(number)
+            self._context.core.close_connection(number)
         while (item := turns.take()) is not None:
             self._serve(*item)
             if time.monotonic() - began >= POLL_S:
@@ -90,24 +108,24 @@ class Dispatcher:
         if kind == core_seam.REQUEST:
             self._frame(connection, payload)
         elif kind == core_seam.FUNCTION_PULL:
-            self._broker.functions.pull(connection.number, payload)
-        elif self._broker.connections.closed(connection.number) is not None:
-            self._broker.connection_closed(connection)
+            self._context.functions.pull(connection.number, payload)
+        elif self._context.connections.closed(connection.number) is not None:
+            self._context.connection_closed(connection)
 
     def _take(self) -> None:
-        broker, turns = self._broker, self._turns
-        for kind, number, payload in broker.core.poll():
+        context, turns = self._context, self._turns
+        for kind, number, payload in context.core.poll():
             if kind in (core_seam.REQUEST, core_seam.FUNCTION_PULL):
-                turns.add(broker.connections.get(number), kind, payload)
+                turns.add(context.connections.get(number), kind, payload)
             elif kind == core_seam.OPENED:
-                broker.connections.opened(number, payload.decode("utf-8", "replace"))
+                context.connections.opened(number, payload.decode("utf-8", "replace"))
             elif kind == core_seam.CLOSED:
-                if (connection := broker.connections.find(number)) is not None:
+                if (connection := context.connections.find(number)) is not None:
                     turns.gone(connection)
             elif kind == core_seam.DRAINED:
-                turns.drained(broker.connections.get(number))
+                turns.drained(context.connections.get(number))
             elif kind == core_seam.WANT_TOPIC:
-                broker.delays.want_topic(payload.decode("utf-8", "replace"), number)
+                context.delays.want_topic(payload.decode("utf-8", "replace"), number)
             else:
                 text = payload.decode("utf-8", "replace")
                 quiet.warning(f"core {text}", "core: %s", text)
@@ -120,7 +138,7 @@ class Dispatcher:
         try:
             if handler is None:
                 raise ProtocolError(f"request type {command.code} not supported")
-            result = handler(self._broker, request)
+            result = handler(self._context, request)
             reply = result if result is None or isinstance(result, Command) else await result
         except Exception as error:
             reply = self._failure(request, error)
@@ -140,10 +158,10 @@ class Dispatcher:
             command = decode(frame)
         except ProtocolError as error:
             quiet.warning("frame", "%s is closed: malformed frame: %s", connection.address, error)
-            self._broker.core.close_connection(connection.number)
+            self._context.core.close_connection(connection.number)
             return
         if command.is_response:
-            self._broker.client_calls.answered(connection, command)
+            self._context.client_calls.answered(connection, command)
             return
         connection.language, connection.version = command.language, command.version
         self._request(Request(connection, command, frame))
@@ -161,7 +179,7 @@ class Dispatcher:
             )
             return
         try:
-            result = handler(self._broker, request)
+            result = handler(self._context, request)
         except Exception as error:
             self._answer(request, self._failure(request, error))
             return
@@ -217,14 +235,14 @@ class Dispatcher:
         return command.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
     def _answer(self, request: Request, reply: Reply) -> None:
-        core, number = self._broker.core, request.connection.number
+        core, number = self._context.core, request.connection.number
         if reply is not None and not request.command.is_oneway and not request.connection.closed:
             try:
                 frame = encode(reply)
             except ProtocolError as error:
                 reply = request.command.reply(ResponseCode.SYSTEM_ERROR, str(error))
                 frame = encode(reply)
-            self.times.answered(request, reply.code)
+            self._times.answered(request, reply.code)
             core.send(number, frame)
             self._turns.answered(request.connection, len(frame))
         if request.command.code in SENDS:

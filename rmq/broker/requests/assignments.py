@@ -13,41 +13,57 @@ those of the n members behind it; more members than queues: from one queue each.
 """
 
 import logging
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rmq.broker import names
-from rmq.broker.dispatch.request import Refusal, Reply, Request, text_member
-from rmq.broker.tables.request_modes import POP, PULL
+from rmq.broker.clients.consumers import ConsumerTable
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.json_members import text_member
+from rmq.broker.refusal import Refusal
+from rmq.broker.registration.routes import Routes
+from rmq.broker.tables.groups import GroupTable
+from rmq.broker.tables.request_modes import POP, PULL, RequestModes
 from rmq.broker.tables.topic_config import PERM_READ
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 log = logging.getLogger("rmq.broker.assignments")
 
 ALL_QUEUES = -1  # the queue id of a pop that takes from any
 
 
-async def query_assignment(broker: "Broker", request: Request) -> Reply:
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    consumers: ConsumerTable
+    groups: GroupTable
+    request_modes: RequestModes
+    routes: Routes
+    settings: Settings
+    topics: TopicTable
+
+
+async def query_assignment(context: Context, request: Request) -> Reply:
     body = request.json_body()
     topic_name = names.check_topic(text_member(body, "topic"))
     group = names.check_group(text_member(body, "consumerGroup"))
     client_id = text_member(body, "clientId")
     broadcasting = text_member(body, "messageModel", "CLUSTERING") == "BROADCASTING"
     strategy = text_member(body, "strategyName", "AVG")
-    mode = broker.request_modes.of(topic_name, group)
-    topic = broker.topics.get(topic_name)
+    mode = context.request_modes.of(topic_name, group)
+    topic = context.topics.get(topic_name)
     if topic is None or not topic.perm & PERM_READ:
         return request.command.reply(body=b"{}")  # null: the client keeps what it has
-    queues = await broker.routes.queues(topic_name) or [
-        MessageQueue(topic_name, broker.settings.brokerName, queue_id)
+    queues = await context.routes.queues(topic_name) or [
+        MessageQueue(topic_name, context.settings.brokerName, queue_id)
         for queue_id in range(topic.read_queues)
     ]
     if not broadcasting:
-        members = broker.consumers.get(group)
+        members = context.consumers.get(group)
         if members is None or strategy not in ("AVG", "AVG_BY_CIRCLE"):
             return request.command.reply(body=b"{}")
         ids = sorted({client.client_id for client in members.clients.values()})
@@ -92,14 +108,14 @@ def share_popping(
     return [queue for owner in owners for queue in share(queues, ids, owner, strategy)]
 
 
-async def set_request_mode(broker: "Broker", request: Request) -> Reply:
+async def set_request_mode(context: Context, request: Request) -> Reply:
     body = request.json_body()
     topic = names.check_topic(text_member(body, "topic"))
     if topic.startswith(names.RETRY_PREFIX):
         raise Refusal(ResponseCode.NO_PERMISSION, "retry topics are always pulled")
-    broker.topics.require(topic)
+    context.topics.require(topic)
     group = names.check_group(text_member(body, "consumerGroup"))
-    broker.groups.require(group)
+    context.groups.require(group)
     mode = text_member(body, "mode", PULL)
     if mode not in (PULL, POP):
         raise Refusal(
@@ -108,9 +124,16 @@ async def set_request_mode(broker: "Broker", request: Request) -> Reply:
     neighbours = body.get("popShareQueueNum", 0)
     if not isinstance(neighbours, int) or not -(2**31) <= neighbours < 2**31:
         raise Refusal(ResponseCode.INVALID_PARAMETER, "popShareQueueNum is no whole number")
-    await broker.request_modes.set(topic, group, mode, neighbours)
+    await context.request_modes.set(topic, group, mode, neighbours)
     return request.command.reply()
 
 
-def get_request_modes(broker: "Broker", request: Request) -> Reply:
-    return request.command.reply(body=fastjson.dumps(broker.request_modes.members()))
+def get_request_modes(context: Context, request: Request) -> Reply:
+    return request.command.reply(body=fastjson.dumps(context.request_modes.members()))
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.QUERY_ASSIGNMENT: query_assignment,
+    Code.SET_MESSAGE_REQUEST_MODE: set_request_mode,
+    Code.GET_ALL_MESSAGE_REQUEST_MODE: get_request_modes,
+}

@@ -20,18 +20,20 @@ Example: body "flushDiskType=SYNC_FLUSH" is answered with 16 and the key's name,
 """
 
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from rmq import properties
-from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.dispatch.body_cache import CachedBodies
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.siblings import Siblings
+from rmq.broker.tables.data_version import DataVersion
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
-from rmq.config import ForbiddenError
+from rmq.config import ForbiddenError, Settings
 from rmq.errors import ConfigError, ProtocolError
 from rmq.format import fastjson
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 KEYS_MAX = 1000
 REMARK_MAX = 500
@@ -39,17 +41,28 @@ REMARK_MAX = 500
 log = logging.getLogger("rmq.broker.config")
 
 
-def get_config(broker: "Broker", request: Request) -> Reply:
-    body = broker.bodies.of_version(
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    bodies: CachedBodies
+    settings: Settings
+    settings_version: DataVersion
+    siblings: Siblings
+
+    def settings_changed(self, changes: Iterable[str]) -> None: ...
+
+
+def get_config(context: Context, request: Request) -> Reply:
+    body = context.bodies.of_version(
         "config",
-        broker.settings_version.key,
-        lambda: properties.format(broker.settings.items()).encode(),
+        context.settings_version.key,
+        lambda: properties.format(context.settings.items()).encode(),
     )
-    version = fastjson.dumps(broker.settings_version.members()).decode()
+    version = fastjson.dumps(context.settings_version.members()).decode()
     return request.command.reply(fields={"version": version}, body=body)
 
 
-def update_config(broker: "Broker", request: Request) -> Reply:
+def update_config(context: Context, request: Request) -> Reply:
     command = request.command
     try:
         changes = properties.parse(command.body.decode("utf-8"), "request body")
@@ -57,27 +70,33 @@ def update_config(broker: "Broker", request: Request) -> Reply:
         raise ProtocolError(f"the body is not property text: {error}") from None
     if len(changes) > KEYS_MAX:
         raise ProtocolError(f"a change of more than {KEYS_MAX} settings")
-    _refuse_unknown(broker, changes)
+    _refuse_unknown(context, changes)
     try:
-        ignored = broker.settings.change(changes)
+        ignored = context.settings.change(changes)
     except ForbiddenError as error:
         raise Refusal(ResponseCode.NO_PERMISSION, f"{error}; nothing was changed") from None
     except ConfigError as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"{error}; nothing was changed") from None
     # The rest is as it was, and other shards may have other values of it (listenPort).
-    changed = {key: text for key, text in changes.items() if broker.settings.can_change(key)}
-    broker.settings_changed(changed)
-    broker.siblings.settings_changed(changed)
+    changed = {key: text for key, text in changes.items() if context.settings.can_change(key)}
+    context.settings_changed(changed)
+    context.siblings.settings_changed(changed)
     if not ignored:
         return command.reply()
     log.warning("settings without effect in rmq: %s", ", ".join(ignored))
     return command.reply(remark=f"without effect in rmq: {', '.join(ignored)}"[:REMARK_MAX])
 
 
-def _refuse_unknown(broker: "Broker", changes: Mapping[str, str]) -> None:
-    unknown = sorted(key for key in changes if key not in broker.settings)
+def _refuse_unknown(context: Context, changes: Mapping[str, str]) -> None:
+    unknown = sorted(key for key in changes if key not in context.settings)
     if unknown:
         raise Refusal(
             ResponseCode.NO_PERMISSION,
             f"{', '.join(unknown)[:REMARK_MAX]}: no such settings; nothing was changed",
         )
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.GET_BROKER_CONFIG: get_config,
+    Code.UPDATE_BROKER_CONFIG: update_config,
+}

@@ -9,20 +9,25 @@ Example: 307 for a client that is not connected is answered with 1, one that sta
 import asyncio
 import logging
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from rmq.broker.clients.broker_to_client import CallTimeout, ClientGone
+from rmq.broker.clients.broker_to_client import CallTimeout, ClientCalls, ClientGone
+from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.producers import Client
-from rmq.broker.dispatch.request import Refusal, Reply, Request
-from rmq.codes import RequestCode, ResponseCode
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.siblings import Siblings
+from rmq.broker.tables.groups import GroupTable
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
+from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id
 from rmq.format.remoting import Command
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 log = logging.getLogger("rmq.broker.client_calls")
 
@@ -33,38 +38,50 @@ VERSION_TOLD_MIN = 28  # V3_0_7_SNAPSHOT
 MEMBERS_MAX = 1000  # asked by one 223
 
 
-def get_running_info(broker: "Broker", request: Request) -> Awaitable[Reply]:
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    client_calls: ClientCalls
+    consumers: ConsumerTable
+    core: Core
+    groups: GroupTable
+    settings: Settings
+    siblings: Siblings
+    topics: TopicTable
+
+
+def get_running_info(context: Context, request: Request) -> Awaitable[Reply]:
     command = request.command
-    return _forward(broker, request, command.fields, command.body)
+    return _forward(context, request, command.fields, command.body)
 
 
-def consume_directly(broker: "Broker", request: Request) -> Awaitable[Reply]:
+def consume_directly(context: Context, request: Request) -> Awaitable[Reply]:
     command = request.command
     if request.of_sibling:  # it found the message already
-        return _forward(broker, request, command.fields, command.body)
-    fields = {**command.fields, "brokerName": broker.settings.brokerName}
-    topic = broker.topics.get(command.text_field("topic") or "")
+        return _forward(context, request, command.fields, command.body)
+    fields = {**command.fields, "brokerName": context.settings.brokerName}
+    topic = context.topics.get(command.text_field("topic") or "")
     if topic is not None:
         fields["topicSysFlag"] = str(topic.sys_flag)
-    group = broker.groups.get(command.require("consumerGroup"))
+    group = context.groups.get(command.require("consumerGroup"))
     if group is not None:
         fields["groupSysFlag"] = str(group.sys_flag)
     _, offset = decode_message_id(command.require("msgId"))
-    record = broker.core.read_record(offset)
+    record = context.core.read_record(offset)
     if record is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no message starts at offset {offset}")
-    return _forward(broker, request, fields, record)
+    return _forward(context, request, fields, record)
 
 
 async def _forward(
-    broker: "Broker", request: Request, fields: dict[str, str], body: bytes
+    context: Context, request: Request, fields: dict[str, str], body: bytes
 ) -> Reply:
     command = request.command
     group, client_id = command.require("consumerGroup"), command.require("clientId")
-    members = broker.consumers.get(group)
+    members = context.consumers.get(group)
     client = members.find(client_id) if members is not None else None
     if client is None:
-        found = await _from_sibling(broker, request, fields, body)
+        found = await _from_sibling(context, request, fields, body)
         if found is not None:
             return found
         raise Refusal(
@@ -78,7 +95,7 @@ async def _forward(
         )
     call = Command(code=command.code, fields=dict(fields), body=body)
     try:
-        answer = await broker.client_calls.call(client.connection, call, FORWARD_TIMEOUT_S)
+        answer = await context.client_calls.call(client.connection, call, FORWARD_TIMEOUT_S)
     except CallTimeout as error:
         raise Refusal(ResponseCode.CONSUME_MSG_TIMEOUT, f"timeout: {error}") from None
     except ClientGone as error:
@@ -89,7 +106,7 @@ async def _forward(
 
 
 async def _from_sibling(
-    broker: "Broker", request: Request, fields: dict[str, str], body: bytes
+    context: Context, request: Request, fields: dict[str, str], body: bytes
 ) -> Command | None:
     """The reply of the shard that the client is connected to; None when there is none."""
     command = request.command
@@ -99,23 +116,23 @@ async def _from_sibling(
         code=command.code, opaque=command.opaque, fields=dict(fields), body=body,
         serialize_type=command.serialize_type,
     )  # fmt: skip
-    for reply in await broker.siblings.ask(call):
+    for reply in await context.siblings.ask(call):
         if reply.code != ResponseCode.SYSTEM_ERROR:
             return reply
     return None
 
 
-async def get_consumer_status(broker: "Broker", request: Request) -> Reply:
+async def get_consumer_status(context: Context, request: Request) -> Reply:
     command = request.command
     topic, group = command.require("topic"), command.require("group")
     wanted = (command.text_field("clientAddr") or "").strip()
-    members = broker.consumers.get(group)
+    members = context.consumers.get(group)
     if members is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer of group {group[:300]} is online")
     clients = [c for c in members.clients.values() if wanted in ("", c.client_id)][:MEMBERS_MAX]
     for client in clients:
         refuse_old(client)
-    answers = await asyncio.gather(*(_status(broker, client, topic, group) for client in clients))
+    answers = await asyncio.gather(*(_status(context, client, topic, group) for client in clients))
     table = {
         client.client_id: offsets
         for client, offsets in zip(clients, answers, strict=True)
@@ -125,13 +142,13 @@ async def get_consumer_status(broker: "Broker", request: Request) -> Reply:
 
 
 async def _status(
-    broker: "Broker", client: Client, topic: str, group: str
+    context: Context, client: Client, topic: str, group: str
 ) -> dict[MessageQueue, int] | None:
     call = Command(
-        code=RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, fields={"topic": topic, "group": group}
+        code=Code.GET_CONSUMER_STATUS_FROM_CLIENT, fields={"topic": topic, "group": group}
     )
     try:
-        answer = await broker.client_calls.call(client.connection, call, STATUS_TIMEOUT_S)
+        answer = await context.client_calls.call(client.connection, call, STATUS_TIMEOUT_S)
         if answer.code != ResponseCode.SUCCESS or not answer.body:
             return None
         table = fastjson.loads_object(answer.body).get("messageQueueTable") or {}
@@ -153,3 +170,10 @@ def refuse_old(client: Client) -> None:
             ResponseCode.SYSTEM_ERROR,
             f"the client {client.client_id[:300]} of version {client.version} is too old for this",
         )
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.GET_CONSUMER_RUNNING_INFO: get_running_info,
+    Code.CONSUME_MESSAGE_DIRECTLY: consume_directly,
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: get_consumer_status,
+}

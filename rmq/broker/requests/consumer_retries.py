@@ -15,32 +15,44 @@ Example: the first failed message of group g makes %RETRY%g; one that failed too
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rmq.broker import names
-from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.topic_config import PERM_WRITE
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format.message import decode_message
 from rmq.format.remoting import encode
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
 _I32 = (-(2**31), 2**31 - 1)
 
 
-async def send_back(broker: "Broker", request: Request) -> Reply:
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    core: Core
+    groups: GroupTable
+    settings: Settings
+    topics: TopicTable
+
+
+async def send_back(context: Context, request: Request) -> Reply:
     command = request.command
     offset = command.int_field("offset", minimum=0)
     delay_level = command.int_field("delayLevel", minimum=_I32[0], maximum=_I32[1])
-    group = broker.groups.require(names.check_group(command.require("group")))
-    if not broker.settings.brokerPermission & PERM_WRITE:
+    group = context.groups.require(names.check_group(command.require("group")))
+    if not context.settings.brokerPermission & PERM_WRITE:
         raise Refusal(
             ResponseCode.NO_PERMISSION,
-            f"the broker[{broker.settings.brokerIP1}] does not take sends at present",
+            f"the broker[{context.settings.brokerIP1}] does not take sends at present",
         )
     if group.retry_queues <= 0:
         return command.reply()
@@ -48,19 +60,19 @@ async def send_back(broker: "Broker", request: Request) -> Reply:
     if command.version >= VERSION_RECONSUME:
         times_max = command.int_field("maxReconsumeTimes", times_max, *_I32)
     unit_mode = command.bool_field("unitMode", False)
-    await broker.topics.create_retry(group.name, group.retry_queues, unit_mode)
+    await context.topics.create_retry(group.name, group.retry_queues, unit_mode)
     # Off the loop: the record may have to come from the disk.
-    record = await asyncio.to_thread(broker.core.read_record, offset)
+    record = await asyncio.to_thread(context.core.read_record, offset)
     if record is None:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"no message starts at offset {offset} of the commit log"
         )
     if delay_level < 0 or _times(record) >= times_max:
-        await broker.topics.create_dead_letter(group.name)
-    broker.groups.tell_core(group.name)
+        await context.topics.create_dead_letter(group.name)
+    context.groups.tell_core(group.name)
     # The group's name as it is, should the client have escaped it.
     command.fields = {**command.fields, "group": group.name}
-    broker.core.resubmit(request.connection.number, encode(command)[4:])
+    context.core.resubmit(request.connection.number, encode(command)[4:])
     return None
 
 
@@ -70,3 +82,8 @@ def _times(record: bytes) -> int:
         return decode_message(record)[0].reconsume_times
     except ProtocolError as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"the message is damaged: {error}") from None
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.CONSUMER_SEND_MSG_BACK: send_back,
+}

@@ -6,27 +6,34 @@ is called again with readable=true; the reply repeats {"group":"g","readable":fa
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from rmq.broker import names
-from rmq.broker.dispatch.request import Reply, Request, list_member
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.json_members import list_member
 from rmq.broker.tables import attributes
-from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.tables.groups import GroupConfig, GroupTable
+from rmq.broker.tables.offsets import OffsetTable
+from rmq.codes import RequestCode as Code
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 GROUPS_MAX = 10_000  # of one request 225; ours
 
 
-async def update_group(broker: "Broker", request: Request) -> Reply:
-    await broker.groups.update(_changed(broker, request.json_body()))
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    groups: GroupTable
+    offsets: OffsetTable
+
+
+async def update_group(context: Context, request: Request) -> Reply:
+    await context.groups.update(_changed(context, request.json_body()))
     return request.command.reply()
 
 
-async def update_groups(broker: "Broker", request: Request) -> Reply:
+async def update_groups(context: Context, request: Request) -> Reply:
     items = list_member(request.json_body(), "groupConfigList")
     if len(items) > GROUPS_MAX:
         raise ProtocolError(f"a request for more than {GROUPS_MAX} groups")
@@ -34,15 +41,15 @@ async def update_groups(broker: "Broker", request: Request) -> Reply:
     for item in items:
         if not isinstance(item, Mapping):
             raise ProtocolError("groupConfigList of the body holds something else than groups")
-        groups.append(_changed(broker, item))
-    await broker.groups.update(*groups)
+        groups.append(_changed(context, item))
+    await context.groups.update(*groups)
     return request.command.reply()
 
 
-def _changed(broker: "Broker", members: Mapping[str, Any]) -> GroupConfig:
+def _changed(context: Context, members: Mapping[str, Any]) -> GroupConfig:
     """A group of a request: its attributes are changes, not the final ones."""
     group = GroupConfig.of(members)
-    present = broker.groups.get(group.name)
+    present = context.groups.get(group.name)
     current = present.attributes if present is not None else {}
     altered = attributes.altered(
         attributes.GROUP, current, group.attributes, creating=present is None
@@ -50,10 +57,10 @@ def _changed(broker: "Broker", members: Mapping[str, Any]) -> GroupConfig:
     return replace(group, attributes=altered)
 
 
-def get_all_groups(broker: "Broker", request: Request) -> Reply:
+def get_all_groups(context: Context, request: Request) -> Reply:
     """All groups, or with groupSeq and maxGroupNum a slice of them in order of name."""
     command = request.command
-    content = broker.groups.members()
+    content = context.groups.members()
     table = content["subscriptionGroupTable"]
     first = command.int_field("groupSeq", 0, 0)
     count = command.int_field("maxGroupNum", len(table), 0)
@@ -62,28 +69,38 @@ def get_all_groups(broker: "Broker", request: Request) -> Reply:
     return command.reply(fields={"totalGroupNum": len(table)}, body=fastjson.dumps(content))
 
 
-def get_group(broker: "Broker", request: Request) -> Reply:
-    group = broker.groups.require(request.command.require("group"))
+def get_group(context: Context, request: Request) -> Reply:
+    group = context.groups.require(request.command.require("group"))
     return request.command.reply(body=fastjson.dumps(group.members()))
 
 
-async def delete_group(broker: "Broker", request: Request) -> Reply:
+async def delete_group(context: Context, request: Request) -> Reply:
     command = request.command
     group = names.check_group(command.require("groupName"))
     clean = command.bool_field("cleanOffset", False) or command.bool_field("removeOffset", False)
-    await broker.groups.delete(group)
+    await context.groups.delete(group)
     if clean:
-        broker.offsets.remove_group(group)
-        await broker.offsets.save()
+        context.offsets.remove_group(group)
+        await context.offsets.save()
     return command.reply()
 
 
-async def forbid_reading(broker: "Broker", request: Request) -> Reply:
+async def forbid_reading(context: Context, request: Request) -> Reply:
     command = request.command
     group = names.check_group(command.require("group"))
     topic = names.check_topic(command.require("topic"))
     readable = command.bool_field("readable", None)
     if readable is not None:
-        await broker.groups.forbid_reading(group, topic, not readable)
-    body = {"group": group, "readable": broker.groups.may_read(group, topic), "topic": topic}
+        await context.groups.forbid_reading(group, topic, not readable)
+    body = {"group": group, "readable": context.groups.may_read(group, topic), "topic": topic}
     return command.reply(body=fastjson.dumps(body))
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: update_group,
+    Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: update_groups,
+    Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: get_all_groups,
+    Code.GET_SUBSCRIPTIONGROUP_CONFIG: get_group,
+    Code.DELETE_SUBSCRIPTIONGROUP: delete_group,
+    Code.UPDATE_AND_GET_GROUP_FORBIDDEN: forbid_reading,
+}

@@ -17,38 +17,48 @@ One group of a heartbeat that is illegal or unknown is skipped with a log line; 
 
 import logging
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from rmq.base.clock import now_ms
 from rmq.base.rate_limited_log import QuietLog
 from rmq.broker import names
 from rmq.broker.clients import subscription_filters
-from rmq.broker.clients.consumers import BROADCASTING, CLUSTERING, CONSUME_TYPES, START_POINTS
-from rmq.broker.clients.producers import Client
-from rmq.broker.clients.subscription import TAG, Subscription, tag_codes
-from rmq.broker.dispatch.request import (
-    Refusal,
-    Reply,
-    Request,
-    bool_member,
-    int_member,
-    list_member,
-    text_member,
+from rmq.broker.clients.consumers import (
+    BROADCASTING,
+    CLUSTERING,
+    CONSUME_TYPES,
+    START_POINTS,
+    ConsumerTable,
 )
-from rmq.broker.tables.data_version import now_ms
-from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.clients.producers import Client, ProducerTable
+from rmq.broker.clients.subscription import TAG, Subscription, tag_codes
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.json_members import bool_member, int_member, list_member, text_member
+from rmq.broker.refusal import Refusal
+from rmq.broker.siblings import Siblings
+from rmq.broker.tables.groups import GroupConfig, GroupTable
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 quiet = QuietLog(logging.getLogger("rmq.broker.heartbeat"))
 
 GROUPS_MAX = 4096  # of one heartbeat; ours
 
 
-def heart_beat(broker: "Broker", request: Request) -> Awaitable[Reply]:
+class Context(subscription_filters.FilterContext, Protocol):
+    """What these handlers use of the broker."""
+
+    consumers: ConsumerTable
+    groups: GroupTable
+    producers: ProducerTable
+    siblings: Siblings
+    topics: TopicTable
+
+
+def heart_beat(context: Context, request: Request) -> Awaitable[Reply]:
     body = request.json_body()
     command = request.command
     client_id = text_member(body, "clientID")
@@ -64,22 +74,22 @@ def heart_beat(broker: "Broker", request: Request) -> Awaitable[Reply]:
     stale = fingerprint == 0
     retry_topics: list[tuple[GroupConfig, bool]] = []
     for data in consumers:
-        stale |= _consumer(broker, client, data, fingerprint, without_subscriptions, retry_topics)
+        stale |= _consumer(context, client, data, fingerprint, without_subscriptions, retry_topics)
     for data in producers:
-        _producer(broker, client, data)
-    return _finish(broker, request, retry_topics, stale)
+        _producer(context, client, data)
+    return _finish(context, request, retry_topics, stale)
 
 
 async def _finish(
-    broker: "Broker", request: Request, retry_topics: list[tuple[GroupConfig, bool]], stale: bool
+    context: Context, request: Request, retry_topics: list[tuple[GroupConfig, bool]], stale: bool
 ) -> Reply:
     for group, unit_mode in retry_topics:
-        await broker.topics.create_retry(group.name, group.retry_queues, unit_mode)
+        await context.topics.create_retry(group.name, group.retry_queues, unit_mode)
     return request.command.reply(fields={"IS_SUPPORT_HEART_BEAT_V2": True, "IS_SUB_CHANGE": stale})
 
 
 def _consumer(
-    broker: "Broker",
+    context: Context,
     client: Client,
     data: Any,
     fingerprint: int,
@@ -90,7 +100,7 @@ def _consumer(
     if not isinstance(data, Mapping):
         raise ProtocolError("consumerDataSet of the heartbeat holds something else than objects")
     name = text_member(data, "groupName")
-    config = broker.groups.find_or_create(name)
+    config = context.groups.find_or_create(name)
     if config is None:
         quiet.warning(
             "unknown group",
@@ -101,7 +111,7 @@ def _consumer(
         )
         return False
     if names.topic_fault(names.retry_topic(name)) is None and (
-        names.retry_topic(name) not in broker.topics
+        names.retry_topic(name) not in context.topics
     ):
         retry_topics.append((config, bool_member(data, "unitMode", False)))
     how = (
@@ -112,19 +122,19 @@ def _consumer(
     subscriptions = None
     if not without_subscriptions:
         items = list_member(data, "subscriptionDataSet")
-        subscriptions = _subscriptions(broker, client, name, items)
-    known = broker.consumers.get(name)
+        subscriptions = _subscriptions(context, client, name, items)
+    known = context.consumers.get(name)
     stale = known is None and without_subscriptions
     stale |= known is not None and known.fingerprint not in (0, fingerprint)
-    broker.consumers.register(name, client, how, subscriptions)
-    known = broker.consumers.get(name)
+    context.consumers.register(name, client, how, subscriptions)
+    known = context.consumers.get(name)
     if known is not None:
         known.fingerprint = fingerprint
     return stale
 
 
 def _subscriptions(
-    broker: "Broker", client: Client, group: str, items: list[Any]
+    context: Context, client: Client, group: str, items: list[Any]
 ) -> list[Subscription]:
     """Those that are legal; the others are logged and left out. A filter that is wrong is logged
     and kept, so that pulls are told what is wrong with it."""
@@ -141,7 +151,7 @@ def _subscriptions(
                 fault = str(error)
         if fault is None:
             found.append(subscription)
-            fault = subscription_filters.fault(broker, subscription)
+            fault = subscription_filters.fault(context, subscription)
             if fault is not None:
                 quiet.warning(
                     f"filter {group} {subscription.topic}",
@@ -162,7 +172,7 @@ def _one_of(known: tuple[str, ...], text: str, default: str) -> str:
     return text if text in known else default
 
 
-def _producer(broker: "Broker", client: Client, data: Any) -> None:
+def _producer(context: Context, client: Client, data: Any) -> None:
     if not isinstance(data, Mapping):
         raise ProtocolError("producerDataSet of the heartbeat holds something else than objects")
     name = text_member(data, "groupName")
@@ -170,32 +180,32 @@ def _producer(broker: "Broker", client: Client, data: Any) -> None:
     if fault is not None:
         quiet.warning("producer", "heartbeat of %s: %s", client.connection.address, fault)
         return
-    broker.producers.register(name, client)
+    context.producers.register(name, client)
 
 
-def unregister_client(broker: "Broker", request: Request) -> Reply:
+def unregister_client(context: Context, request: Request) -> Reply:
     command = request.command
     command.require("clientID")
     producer_group = command.text_field("producerGroup")
     consumer_group = command.text_field("consumerGroup")
     if producer_group:
-        broker.producers.unregister(producer_group, request.connection)
+        context.producers.unregister(producer_group, request.connection)
     if consumer_group:
-        broker.consumers.unregister(consumer_group, request.connection)
+        context.consumers.unregister(consumer_group, request.connection)
     return command.reply()
 
 
-def get_consumer_list(broker: "Broker", request: Request) -> Reply:
+def get_consumer_list(context: Context, request: Request) -> Reply:
     name = request.command.require("consumerGroup")
-    group = broker.consumers.get(name)
+    group = context.consumers.get(name)
     own = [client.client_id for client in group.clients.values()] if group is not None else []
-    ids = list(dict.fromkeys([*own, *broker.siblings.client_ids(name)]))
+    ids = list(dict.fromkeys([*own, *context.siblings.client_ids(name)]))
     if not ids:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {name[:300]}")
     return request.command.reply(body=fastjson.dumps({"consumerIdList": ids}))
 
 
-def check_client_config(broker: "Broker", request: Request) -> Reply:
+def check_client_config(context: Context, request: Request) -> Reply:
     data = request.json_body().get("subscriptionData")
     if not isinstance(data, Mapping):
         return request.command.reply()
@@ -203,5 +213,13 @@ def check_client_config(broker: "Broker", request: Request) -> Reply:
     if subscription.class_filter:
         raise subscription_filters.refuse_class_filter()
     if subscription.kind != TAG:
-        subscription_filters.check(broker, subscription.kind, subscription.expression)
+        subscription_filters.check(context, subscription.kind, subscription.expression)
     return request.command.reply()
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.HEART_BEAT: heart_beat,
+    Code.UNREGISTER_CLIENT: unregister_client,
+    Code.GET_CONSUMER_LIST_BY_GROUP: get_consumer_list,
+    Code.CHECK_CLIENT_CONFIG: check_client_config,
+}

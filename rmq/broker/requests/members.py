@@ -10,23 +10,38 @@ and without a connected consumer 206. On a machine of several shards 203 and 204
 of all shards: most are connected to each, but who has just come may not be yet.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from rmq.broker import names
-from rmq.broker.clients.consumers import ConsumerGroup
-from rmq.broker.dispatch.request import Refusal, Reply, Request, list_member, text_member
+from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
+from rmq.broker.clients.producers import ProducerTable
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.json_members import list_member, text_member
+from rmq.broker.refusal import Refusal
+from rmq.broker.siblings import Siblings
+from rmq.broker.tables.offsets import OffsetTable
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
 
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
+
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    consumers: ConsumerTable
+    offsets: OffsetTable
+    producers: ProducerTable
+    siblings: Siblings
+
+    @property
+    def address(self) -> str: ...
 
 
-async def get_consumer_connections(broker: "Broker", request: Request) -> Reply:
+async def get_consumer_connections(context: Context, request: Request) -> Reply:
     name = request.command.require("consumerGroup")
-    group = broker.consumers.get(name)
+    group = context.consumers.get(name)
     bodies = [] if group is None else [_online(group)]
-    bodies += await _of_siblings(broker, request)
+    bodies += await _of_siblings(context, request)
     if not bodies:
         raise Refusal(
             ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name[:300]}] is not online"
@@ -47,12 +62,12 @@ def _online(group: ConsumerGroup) -> dict[str, Any]:
     }
 
 
-async def _of_siblings(broker: "Broker", request: Request) -> list[dict[str, Any]]:
+async def _of_siblings(context: Context, request: Request) -> list[dict[str, Any]]:
     """The bodies with which the other shards answer the same request; those that cannot, none."""
     if request.of_sibling:
         return []
     bodies = []
-    for reply in await broker.siblings.ask(request.command):
+    for reply in await context.siblings.ask(request.command):
         if reply.code == ResponseCode.SUCCESS and reply.body:
             bodies.append(fastjson.loads_object(reply.body))
     return bodies
@@ -67,16 +82,16 @@ def _connections(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-async def get_producer_connections(broker: "Broker", request: Request) -> Reply:
+async def get_producer_connections(context: Context, request: Request) -> Reply:
     name = request.command.require("producerGroup")
-    own = [client.members() for client in broker.producers.clients(name)]
-    connections = _connections([{"connectionSet": own}, *await _of_siblings(broker, request)])
+    own = [client.members() for client in context.producers.clients(name)]
+    connections = _connections([{"connectionSet": own}, *await _of_siblings(context, request)])
     if not connections:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name[:300]}] is not online")
     return request.command.reply(body=fastjson.dumps({"connectionSet": connections}))
 
 
-def get_all_producers(broker: "Broker", request: Request) -> Reply:
+def get_all_producers(context: Context, request: Request) -> Reply:
     data = {
         group: [
             {
@@ -88,32 +103,42 @@ def get_all_producers(broker: "Broker", request: Request) -> Reply:
             }
             for client in clients
         ]
-        for group, clients in broker.producers.groups().items()
+        for group, clients in context.producers.groups().items()
     }
     return request.command.reply(body=fastjson.dumps({"data": data}))
 
 
-def query_groups_of_topic(broker: "Broker", request: Request) -> Reply:
+def query_groups_of_topic(context: Context, request: Request) -> Reply:
     topic = names.check_topic(request.command.require("topic"))
-    groups = set(broker.consumers.groups_subscribing(topic))
-    groups.update(broker.offsets.groups_of(topic))
+    groups = set(context.consumers.groups_subscribing(topic))
+    groups.update(context.offsets.groups_of(topic))
     return request.command.reply(body=fastjson.dumps({"groupList": groups}))
 
 
-def query_topics_of_group(broker: "Broker", request: Request) -> Reply:
+def query_topics_of_group(context: Context, request: Request) -> Reply:
     group = names.check_group(request.command.require("group"))
-    body = {"brokerAddr": broker.address, "topicList": broker.offsets.topics_of(group)}
+    body = {"brokerAddr": context.address, "topicList": context.offsets.topics_of(group)}
     return request.command.reply(body=fastjson.dumps(body))
 
 
-def query_subscription(broker: "Broker", request: Request) -> Reply:
+def query_subscription(context: Context, request: Request) -> Reply:
     command = request.command
     group = names.check_group(command.require("group"))
     topic = command.require("topic")
-    subscription = broker.consumers.subscription(group, topic)
+    subscription = context.consumers.subscription(group, topic)
     body = {
         "group": group,
         "topic": topic,
         "subscriptionData": subscription.members() if subscription is not None else None,
     }
     return command.reply(body=fastjson.dumps(body))
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.GET_CONSUMER_CONNECTION_LIST: get_consumer_connections,
+    Code.GET_PRODUCER_CONNECTION_LIST: get_producer_connections,
+    Code.GET_ALL_PRODUCER_INFO: get_all_producers,
+    Code.QUERY_TOPIC_CONSUME_BY_WHO: query_groups_of_topic,
+    Code.QUERY_TOPICS_BY_CONSUMER: query_topics_of_group,
+    Code.QUERY_SUBSCRIPTION_BY_CONSUMER: query_subscription,
+}

@@ -17,56 +17,74 @@ answer is {"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:5}}.
 """
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from rmq.broker import names
+from rmq.broker.clients.broker_to_client import ClientCalls
+from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.producers import Client
-from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
 from rmq.broker.requests.consumer_diagnosis import refuse_old
+from rmq.broker.store.queue_reader import QueueReader
+from rmq.broker.tables.groups import GroupTable
+from rmq.broker.tables.offsets import OffsetTable
 from rmq.broker.tables.topic_config import TopicConfig
-from rmq.codes import RequestCode, ResponseCode
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
+from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 log = logging.getLogger("rmq.broker.offset_resets")
 
 NOT_GIVEN = -1
 
 
-async def reset_offset(broker: "Broker", request: Request) -> Reply:
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    client_calls: ClientCalls
+    consumers: ConsumerTable
+    groups: GroupTable
+    offsets: OffsetTable
+    queues: QueueReader
+    settings: Settings
+    topics: TopicTable
+
+
+async def reset_offset(context: Context, request: Request) -> Reply:
     command = request.command
-    topic = broker.topics.require(command.require("topic"))
+    topic = context.topics.require(command.require("topic"))
     group = names.check_group(command.require("group"))
-    broker.groups.require_present(group)
+    context.groups.require_present(group)
     time_ms = command.int_field("timestamp")
     force = command.bool_field("isForce")
-    if broker.settings.useServerSideResetOffset:
-        table = _wanted(broker, command, topic, time_ms)
-        await broker.offsets.reset(group, topic.name, table)
+    if context.settings.useServerSideResetOffset:
+        table = _wanted(context, command, topic, time_ms)
+        await context.offsets.reset(group, topic.name, table)
     else:
-        table = _by_clients(broker, topic, group, time_ms, force)
+        table = _by_clients(context, topic, group, time_ms, force)
     log.info("offsets of group %s on topic %s are reset: %s", group, topic.name, table)
-    return command.reply(body=fastjson.dumps({"offsetTable": _queues(broker, topic, table)}))
+    return command.reply(body=fastjson.dumps({"offsetTable": _queues(context, topic, table)}))
 
 
 def _by_clients(
-    broker: "Broker", topic: TopicConfig, group: str, time_ms: int, force: bool
+    context: Context, topic: TopicConfig, group: str, time_ms: int, force: bool
 ) -> dict[int, int]:
     """Tells the group's consumers where to go on; what they are told."""
     table = {}
     for queue_id in range(topic.write_queues):
-        known = broker.offsets.query(group, topic.name, queue_id)
+        known = context.offsets.query(group, topic.name, queue_id)
         if known < 0:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR, f"the consumer group <{group}> has no offset to reset"
             )
-        wanted = _offset_at(broker, topic.name, queue_id, time_ms)
+        wanted = _offset_at(context, topic.name, queue_id, time_ms)
         table[queue_id] = wanted if force or wanted < known else known
-    members = broker.consumers.get(group)
+    members = context.consumers.get(group)
     clients = list(members.clients.values()) if members is not None else []
     if not clients:
         raise Refusal(
@@ -76,24 +94,24 @@ def _by_clients(
         )
     for client in clients:
         refuse_old(client)
-    queues = _queues(broker, topic, table)
+    queues = _queues(context, topic, table)
     fields = {"topic": topic.name, "group": group, "timestamp": str(time_ms), "isForce": "true"}
     for client in clients:
         call = Command(
-            code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+            code=Code.RESET_CONSUMER_CLIENT_OFFSET,
             fields=dict(fields),
             body=_reset_body(client, queues),
         )
-        broker.client_calls.one_way(client.connection, call)
+        context.client_calls.one_way(client.connection, call)
     return table
 
 
-def _queues(broker: "Broker", topic: TopicConfig, table: dict[int, int]) -> dict[MessageQueue, int]:
-    name = broker.settings.brokerName
+def _queues(context: Context, topic: TopicConfig, table: dict[int, int]) -> dict[MessageQueue, int]:
+    name = context.settings.brokerName
     return {MessageQueue(topic.name, name, queue): offset for queue, offset in table.items()}
 
 
-def _wanted(broker: "Broker", command: Command, topic: TopicConfig, time_ms: int) -> dict[int, int]:
+def _wanted(context: Context, command: Command, topic: TopicConfig, time_ms: int) -> dict[int, int]:
     """queue id -> new offset: as asked for one queue, by time for one or all."""
     queue_id = command.int_field("queueId", NOT_GIVEN)
     asked = command.int_field("offset", NOT_GIVEN)
@@ -103,7 +121,7 @@ def _wanted(broker: "Broker", command: Command, topic: TopicConfig, time_ms: int
             f"queueId {queue_id}: topic {topic.name} has {topic.queues} queues",
         )
     if queue_id >= 0 and asked != NOT_GIVEN:
-        minimum, maximum = broker.queues.range(topic.name, queue_id)
+        minimum, maximum = context.queues.range(topic.name, queue_id)
         if not minimum <= asked <= maximum + 1:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
@@ -113,13 +131,13 @@ def _wanted(broker: "Broker", command: Command, topic: TopicConfig, time_ms: int
     chosen = [queue_id] if queue_id >= 0 else range(topic.read_queues)
     if not chosen:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"topic {topic.name} has no queue to reset")
-    return {each: _offset_at(broker, topic.name, each, time_ms) for each in chosen}
+    return {each: _offset_at(context, topic.name, each, time_ms) for each in chosen}
 
 
-def _offset_at(broker: "Broker", topic: str, queue_id: int, time_ms: int) -> int:
+def _offset_at(context: Context, topic: str, queue_id: int, time_ms: int) -> int:
     if time_ms < 0:
-        return broker.queues.range(topic, queue_id)[1]
-    return broker.queues.search(topic, queue_id, time_ms)
+        return context.queues.range(topic, queue_id)[1]
+    return context.queues.search(topic, queue_id, time_ms)
 
 
 def _reset_body(client: Client, queues: dict[MessageQueue, int]) -> bytes:
@@ -130,3 +148,8 @@ def _reset_body(client: Client, queues: dict[MessageQueue, int]) -> bytes:
         {**queue.members(), "offset": offset} for queue, offset in queues.items()
     ]
     return fastjson.dumps({"offsetTable": rows})
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: reset_offset,
+}

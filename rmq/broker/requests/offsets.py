@@ -11,30 +11,45 @@ judge: an unknown group or topic, a queue or number that is none.
 Example: 15 with commitOffset 5 where 9 was stored is taken (5), as RocketMQ does.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rmq.broker import names
-from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.clients.consumers import ConsumerTable
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
 from rmq.broker.requests.queries import queue_of
-from rmq.broker.tables.offsets import OFFSET_MAX
+from rmq.broker.store.queue_reader import QueueReader
+from rmq.broker.tables.groups import GroupTable
+from rmq.broker.tables.offsets import OFFSET_MAX, OffsetTable
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
 from rmq.format import fastjson
 
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
+
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    consumers: ConsumerTable
+    core: Core
+    groups: GroupTable
+    offsets: OffsetTable
+    queues: QueueReader
+    topics: TopicTable
 
 
-def query_consumer_offset(broker: "Broker", request: Request) -> Reply:
+def query_consumer_offset(context: Context, request: Request) -> Reply:
     command = request.command
     group = names.check_group(command.require("consumerGroup"))
     topic, queue_id = queue_of(command)
-    offset = broker.offsets.query(group, topic, queue_id)
+    offset = context.offsets.query(group, topic, queue_id)
     if offset < 0:
         if command.bool_field("setZeroIfNotFound", True) is False:
             raise Refusal(
                 ResponseCode.QUERY_NOT_FOUND, "the group has no offset on this queue, as asked"
             )
-        if not _starts_in_memory(broker, topic, queue_id):
+        if not _starts_in_memory(context, topic, queue_id):
             raise Refusal(
                 ResponseCode.QUERY_NOT_FOUND,
                 "the group has no offset on this queue: it probably starts for the first time",
@@ -43,46 +58,46 @@ def query_consumer_offset(broker: "Broker", request: Request) -> Reply:
     return command.reply(fields={"offset": offset})
 
 
-def _starts_in_memory(broker: "Broker", topic: str, queue_id: int) -> bool:
-    view = broker.queues.view(topic, queue_id)
+def _starts_in_memory(context: Context, topic: str, queue_id: int) -> bool:
+    view = context.queues.view(topic, queue_id)
     if view is None or view.min_offset > 0:
         return False
-    entry = broker.queues.entry(view, 0)
-    return entry is not None and broker.core.is_in_memory(entry.physical_offset)
+    entry = context.queues.entry(view, 0)
+    return entry is not None and context.core.is_in_memory(entry.physical_offset)
 
 
-def update_consumer_offset(broker: "Broker", request: Request) -> Reply:
+def update_consumer_offset(context: Context, request: Request) -> Reply:
     command = request.command
     group = names.check_group(command.require("consumerGroup"))
     topic, queue_id = queue_of(command)
     offset = command.int_field("commitOffset", minimum=0, maximum=OFFSET_MAX)
-    broker.groups.require_present(group)
-    config = broker.topics.require(topic)
+    context.groups.require_present(group)
+    config = context.topics.require(topic)
     if queue_id >= max(config.queues, 1):
         raise Refusal(
             ResponseCode.INVALID_PARAMETER,
             f"queueId {queue_id}: topic {topic} has {config.queues} queues",
         )
-    broker.offsets.commit(group, topic, queue_id, offset)
+    context.offsets.commit(group, topic, queue_id, offset)
     return command.reply()
 
 
-def get_all_consumer_offset(broker: "Broker", request: Request) -> Reply:
-    return request.command.reply(body=fastjson.dumps(broker.offsets.members()))
+def get_all_consumer_offset(context: Context, request: Request) -> Reply:
+    return request.command.reply(body=fastjson.dumps(context.offsets.members()))
 
 
-def query_correction_offset(broker: "Broker", request: Request) -> Reply:
+def query_correction_offset(context: Context, request: Request) -> Reply:
     """Per queue the lowest offset of all groups but the filtered ones; where the compared group
     is behind that, the largest number there is."""
     command = request.command
     topic = names.check_topic(command.require("topic"))
-    compared = broker.offsets.of(command.require("compareGroup"), topic)
+    compared = context.offsets.of(command.require("compareGroup"), topic)
     left_out = set((command.text_field("filterGroups") or "").split(","))
     lowest: dict[int, int] = {}
-    for group in broker.offsets.groups_of(topic):
+    for group in context.offsets.groups_of(topic):
         if group in left_out:
             continue
-        for queue_id, offset in broker.offsets.of(group, topic).items():
+        for queue_id, offset in context.offsets.of(group, topic).items():
             lowest[queue_id] = min(offset, lowest.get(queue_id, OFFSET_MAX))
     for queue_id, offset in compared.items():
         if lowest.get(queue_id, OFFSET_MAX) > offset:
@@ -90,17 +105,26 @@ def query_correction_offset(broker: "Broker", request: Request) -> Reply:
     return command.reply(body=fastjson.dumps({"correctionOffsets": lowest}))
 
 
-async def clone_group_offset(broker: "Broker", request: Request) -> Reply:
+async def clone_group_offset(context: Context, request: Request) -> Reply:
     command = request.command
     source = names.check_group(command.require("srcGroup"))
     target = names.check_group(command.require("destGroup"))
     topic = command.text_field("topic")
     offline = command.bool_field("offline", False)
-    topics = [names.check_topic(topic)] if topic else broker.offsets.topics_of(source)
-    group = broker.consumers.get(source)
+    topics = [names.check_topic(topic)] if topic else context.offsets.topics_of(source)
+    group = context.consumers.get(source)
     for each in topics:
         subscribed = group is None or not group.subscriptions or each in group.subscriptions
-        if each in broker.topics and (offline or subscribed):
-            broker.offsets.copy(source, target, each)
-    await broker.offsets.save()  # an operator's word, as a reset is
+        if each in context.topics and (offline or subscribed):
+            context.offsets.copy(source, target, each)
+    await context.offsets.save()  # an operator's word, as a reset is
     return command.reply()
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.QUERY_CONSUMER_OFFSET: query_consumer_offset,
+    Code.UPDATE_CONSUMER_OFFSET: update_consumer_offset,
+    Code.GET_ALL_CONSUMER_OFFSET: get_all_consumer_offset,
+    Code.QUERY_CORRECTION_OFFSET: query_correction_offset,
+    Code.CLONE_GROUP_OFFSET: clone_group_offset,
+}

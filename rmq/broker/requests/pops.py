@@ -20,32 +20,44 @@ reactor never hands the same frame over twice. A binary header has no room for t
 Example: the first pop of a group that nobody made: the group is made and the pop served.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rmq.broker.clients import subscription_filters
 from rmq.broker.clients.subscription import TAG, tag_codes
-from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.topic_config import PERM_READ
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
+from rmq.config import Settings
 
 EXPRESSION_BYTES_MAX = 10_000
 _I32 = (-(2**31), 2**31 - 1)
 
 
-def pop(broker: "Broker", request: Request) -> Reply:
+class Context(subscription_filters.FilterContext, Protocol):
+    """What these handlers use of the broker."""
+
+    core: Core
+    groups: GroupTable
+    settings: Settings
+    topics: TopicTable
+
+
+def pop(context: Context, request: Request) -> Reply:
     command = request.command
     group_name, topic_name = command.require("consumerGroup"), command.require("topic")
     queue_id = command.int_field("queueId", minimum=_I32[0], maximum=_I32[1])
-    settings = broker.settings
+    settings = context.settings
     if not settings.brokerPermission & PERM_READ:
         raise Refusal(
             ResponseCode.NO_PERMISSION,
             f"the broker[{settings.brokerIP1}] does not serve pops at present",
         )
-    topic = broker.topics.require(topic_name)
+    topic = context.topics.require(topic_name)
     if not topic.perm & PERM_READ:
         raise Refusal(ResponseCode.NO_PERMISSION, f"topic[{topic_name}] may not be read")
     if queue_id >= topic.read_queues:
@@ -54,25 +66,25 @@ def pop(broker: "Broker", request: Request) -> Reply:
             f"queueId[{queue_id}] is illegal: topic[{topic_name}] has "
             f"{topic.read_queues} read queues",
         )
-    group = broker.groups.require(group_name)
+    group = context.groups.require(group_name)
     if not group.consume_enable:
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"subscription group {group_name} may not consume"
         )
-    _check_expression(broker, request)
-    broker.topics.tell_core(topic_name)
-    broker.groups.tell_core(group_name)
-    broker.core.resubmit(request.connection.number, request.frame)
+    _check_expression(context, request)
+    context.topics.tell_core(topic_name)
+    context.groups.tell_core(group_name)
+    context.core.resubmit(request.connection.number, request.frame)
     return None
 
 
-def again(broker: "Broker", request: Request) -> Reply:
+def again(context: Context, request: Request) -> Reply:
     """What came before topics and offsets were loaded, which they are now."""
-    broker.core.resubmit(request.connection.number, request.frame)
+    context.core.resubmit(request.connection.number, request.frame)
     return None
 
 
-def _check_expression(broker: "Broker", request: Request) -> None:
+def _check_expression(context: Context, request: Request) -> None:
     kind = request.command.text_field("expType") or TAG
     text = request.command.text_field("exp") or ""
     if not text:
@@ -83,7 +95,7 @@ def _check_expression(broker: "Broker", request: Request) -> None:
         except ValueError as error:
             raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"exp: {error}") from None
         return
-    program, function = subscription_filters.check(broker, kind, text)
+    program, function = subscription_filters.check(context, kind, text)
     plain = text.encode()
     if function or len(plain) > EXPRESSION_BYTES_MAX:
         raise Refusal(
@@ -92,4 +104,15 @@ def _check_expression(broker: "Broker", request: Request) -> None:
             f"a pop may bring an expression of {EXPRESSION_BYTES_MAX} bytes, this one has "
             f"{len(plain)}",
         )  # fmt: skip
-    broker.core.put_expression(plain, program, function)
+    context.core.put_expression(plain, program, function)
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.POP_MESSAGE: pop,
+    Code.PEEK_MESSAGE: pop,
+    Code.NOTIFICATION: pop,
+    Code.POLLING_INFO: pop,
+    Code.ACK_MESSAGE: again,
+    Code.BATCH_ACK_MESSAGE: again,
+    Code.CHANGE_MESSAGE_INVISIBLETIME: again,
+}

@@ -28,17 +28,20 @@ reactor never hands the same frame over twice.
 Example: a pull before the group's first heartbeat gets 24; the Java client asks again in 3 s.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rmq.broker.clients import subscription_filters
+from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.subscription import TAG, tag_codes
-from rmq.broker.dispatch.request import Refusal, Reply, Request
-from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.topic_config import PERM_READ
-from rmq.codes import RequestCode, ResponseCode
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
+from rmq.codes import ResponseCode
+from rmq.config import Settings
 
 FLAG_SUBSCRIPTION, FLAG_CLASS_FILTER = 0x4, 0x8
 EXPRESSION_BYTES_MAX = 10_000  # of one that a pull brings; heartbeats may bring longer ones
@@ -46,7 +49,17 @@ _I32 = (-(2**31), 2**31 - 1)
 _REQUIRED = ("queueOffset", "maxMsgNums", "commitOffset", "suspendTimeoutMillis")
 
 
-def pull(broker: "Broker", request: Request) -> Reply:
+class Context(subscription_filters.FilterContext, Protocol):
+    """What these handlers use of the broker."""
+
+    consumers: ConsumerTable
+    core: Core
+    groups: GroupTable
+    settings: Settings
+    topics: TopicTable
+
+
+def pull(context: Context, request: Request) -> Reply:
     command = request.command
     group_name, topic_name = command.require("consumerGroup"), command.require("topic")
     queue_id = command.int_field("queueId", minimum=_I32[0], maximum=_I32[1])
@@ -54,42 +67,42 @@ def pull(broker: "Broker", request: Request) -> Reply:
     version = command.int_field("subVersion")
     for name in _REQUIRED:
         command.int_field(name)
-    _check_broker(broker, request)
-    group = broker.groups.require(group_name)
+    _check_broker(context, request)
+    group = context.groups.require(group_name)
     if not group.consume_enable:
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"subscription group {group_name} may not consume"
         )
-    _check_queue(broker, topic_name, queue_id)
+    _check_queue(context, topic_name, queue_id)
     if sys_flag & FLAG_CLASS_FILTER:
         raise subscription_filters.refuse_class_filter()
     if sys_flag & FLAG_SUBSCRIPTION:
-        _check_text(broker, request)
+        _check_text(context, request)
     else:
-        _check_registered(broker, group, topic_name, version)
-    broker.topics.tell_core(topic_name)
-    broker.groups.tell_core(group_name)
-    broker.consumers.push_again(group_name)
-    broker.core.resubmit(request.connection.number, request.frame)
+        _check_registered(context, group, topic_name, version)
+    context.topics.tell_core(topic_name)
+    context.groups.tell_core(group_name)
+    context.consumers.push_again(group_name)
+    context.core.resubmit(request.connection.number, request.frame)
     return None
 
 
-def _check_broker(broker: "Broker", request: Request) -> None:
-    settings = broker.settings
+def _check_broker(context: Context, request: Request) -> None:
+    settings = context.settings
     if not settings.brokerPermission & PERM_READ:
         raise Refusal(
             ResponseCode.NO_PERMISSION,
             f"the broker[{settings.brokerIP1}] does not serve pulls at present",
         )
-    lite = request.command.code == RequestCode.LITE_PULL_MESSAGE
+    lite = request.command.code == Code.LITE_PULL_MESSAGE
     if lite and not settings.litePullMessageEnable:
         raise Refusal(
             ResponseCode.NO_PERMISSION, "lite pull consumers are switched off on this broker"
         )
 
 
-def _check_queue(broker: "Broker", topic_name: str, queue_id: int) -> None:
-    topic = broker.topics.require(topic_name)
+def _check_queue(context: Context, topic_name: str, queue_id: int) -> None:
+    topic = context.topics.require(topic_name)
     if not topic.perm & PERM_READ:
         raise Refusal(ResponseCode.NO_PERMISSION, f"topic[{topic_name}] may not be read")
     if not 0 <= queue_id < topic.read_queues:
@@ -100,12 +113,12 @@ def _check_queue(broker: "Broker", topic_name: str, queue_id: int) -> None:
         )
 
 
-def _check_text(broker: "Broker", request: Request) -> None:
+def _check_text(context: Context, request: Request) -> None:
     command = request.command
     kind = command.text_field("expressionType") or TAG
     text = command.text_field("subscription") or ""
     if kind != TAG:
-        program, function = subscription_filters.check(broker, kind, text)
+        program, function = subscription_filters.check(context, kind, text)
         plain = text.encode()
         if len(plain) > EXPRESSION_BYTES_MAX:
             raise Refusal(
@@ -113,7 +126,7 @@ def _check_text(broker: "Broker", request: Request) -> None:
                 f"a pull may bring an expression of {EXPRESSION_BYTES_MAX} bytes, this one has "
                 f"{len(plain)}; subscribe to it",
             )
-        broker.core.put_expression(plain, program, function)
+        context.core.put_expression(plain, program, function)
         return
     try:
         tag_codes(text)
@@ -121,8 +134,8 @@ def _check_text(broker: "Broker", request: Request) -> None:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"subscription: {error}") from None
 
 
-def _check_registered(broker: "Broker", group: GroupConfig, topic_name: str, version: int) -> None:
-    members = broker.consumers.get(group.name)
+def _check_registered(context: Context, group: GroupConfig, topic_name: str, version: int) -> None:
+    members = context.consumers.get(group.name)
     if members is None:
         raise Refusal(
             ResponseCode.SUBSCRIPTION_NOT_EXIST,
@@ -132,7 +145,7 @@ def _check_registered(broker: "Broker", group: GroupConfig, topic_name: str, ver
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"group {group.name} may not consume by broadcasting"
         )
-    if not broker.groups.may_read(group.name, topic_name):
+    if not context.groups.may_read(group.name, topic_name):
         raise Refusal(
             ResponseCode.NO_PERMISSION,
             f"group {group.name} is forbidden to read topic[{topic_name}]",
@@ -153,5 +166,11 @@ def _check_registered(broker: "Broker", group: GroupConfig, topic_name: str, ver
         raise subscription_filters.refuse_class_filter()
     if not subscription.is_tag:
         subscription_filters.check(
-            broker, subscription.kind, subscription.expression, ResponseCode.FILTER_DATA_NOT_EXIST
+            context, subscription.kind, subscription.expression, ResponseCode.FILTER_DATA_NOT_EXIST
         )
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.PULL_MESSAGE: pull,
+    Code.LITE_PULL_MESSAGE: pull,
+}

@@ -4,22 +4,35 @@ Example: SEARCH_OFFSET_BY_TIMESTAMP (29) with topic t, queueId 0, timestamp 20 i
 field offset: the first message stored at or after ms 20. A queue that holds nothing answers 0.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from rmq.broker import names
-from rmq.broker.dispatch.request import Refusal, Reply, Request
-from rmq.broker.store.key_index import Found
+from rmq.broker.clients.consumers import ConsumerTable
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.store.key_index import Found, IndexQueries
+from rmq.broker.store.queue_reader import QueueReader
 from rmq.broker.tables.topic_config import QUEUES_MAX
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.remoting import Command
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 ENTRIES_MAX = 10_000  # of one answer to 321; ours
 ANY_KEY, TAG_KEY = 0, 1  # kinds of keys in the index (cext/store/index_key)
 _I64_MAX = 2**63 - 1
+
+
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    consumers: ConsumerTable
+    core: Core
+    index_queries: IndexQueries
+    queues: QueueReader
+    settings: Settings
 
 
 def queue_of(command: Command) -> tuple[str, int]:
@@ -33,36 +46,36 @@ def queue_of(command: Command) -> tuple[str, int]:
     return topic, queue_id
 
 
-def search_offset(broker: "Broker", request: Request) -> Reply:
+def search_offset(context: Context, request: Request) -> Reply:
     command = request.command
     topic, queue_id = queue_of(command)
     time_ms = command.int_field("timestamp")
     upper = (command.text_field("boundaryType") or "").lower() == "upper"
-    return command.reply(fields={"offset": broker.queues.search(topic, queue_id, time_ms, upper)})
+    return command.reply(fields={"offset": context.queues.search(topic, queue_id, time_ms, upper)})
 
 
-def get_max_offset(broker: "Broker", request: Request) -> Reply:
+def get_max_offset(context: Context, request: Request) -> Reply:
     topic, queue_id = queue_of(request.command)
-    return request.command.reply(fields={"offset": broker.queues.range(topic, queue_id)[1]})
+    return request.command.reply(fields={"offset": context.queues.range(topic, queue_id)[1]})
 
 
-def get_min_offset(broker: "Broker", request: Request) -> Reply:
+def get_min_offset(context: Context, request: Request) -> Reply:
     topic, queue_id = queue_of(request.command)
-    return request.command.reply(fields={"offset": broker.queues.range(topic, queue_id)[0]})
+    return request.command.reply(fields={"offset": context.queues.range(topic, queue_id)[0]})
 
 
-def get_earliest_store_time(broker: "Broker", request: Request) -> Reply:
+def get_earliest_store_time(context: Context, request: Request) -> Reply:
     topic, queue_id = queue_of(request.command)
-    minimum, maximum = broker.queues.range(topic, queue_id)
+    minimum, maximum = context.queues.range(topic, queue_id)
     time_ms = -1
     if minimum < maximum:
-        time_ms = broker.queues.store_time_at(topic, queue_id, minimum)
+        time_ms = context.queues.store_time_at(topic, queue_id, minimum)
     return request.command.reply(fields={"timestamp": time_ms})
 
 
-def view_message(broker: "Broker", request: Request) -> Reply:
+def view_message(context: Context, request: Request) -> Reply:
     offset = request.command.int_field("offset", minimum=0, maximum=_I64_MAX)
-    record = broker.core.read_record(offset)
+    record = context.core.read_record(offset)
     if record is None:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"no message starts at offset {offset} of the commit log"
@@ -70,7 +83,7 @@ def view_message(broker: "Broker", request: Request) -> Reply:
     return request.command.reply(body=record)
 
 
-async def query_message(broker: "Broker", request: Request) -> Reply:
+async def query_message(context: Context, request: Request) -> Reply:
     """By unique key or key, or by tag (indexType T); the messages in the order of the log.
 
     The index says where, the record itself whether: a message that only has the same hash is not
@@ -83,12 +96,12 @@ async def query_message(broker: "Broker", request: Request) -> Reply:
     end_ms = command.int_field("endTimestamp", minimum=-_I64_MAX - 1, maximum=_I64_MAX)
     count = command.int_field("maxNum")
     if (command.text_field("_UNIQUE_KEY_QUERY") or "").lower() == "true":
-        count = broker.settings.defaultQueryMaxNum
+        count = context.settings.defaultQueryMaxNum
     kind = TAG_KEY if command.text_field("indexType") == "T" else ANY_KEY
-    count = min(count, broker.settings.maxMsgsNumBatch)
+    count = min(count, context.settings.maxMsgsNumBatch)
     found: Found | None = ([], 0, 0)
     if count > 0:
-        found = await broker.index_queries.find(topic, key, kind, count, begin_ms, end_ms)
+        found = await context.index_queries.find(topic, key, kind, count, begin_ms, end_ms)
     if found is None:
         raise Refusal(ResponseCode.QUERY_NOT_FOUND, "messageIndexEnable=false: there is no index")
     records, last_ms, last_offset = found
@@ -102,20 +115,20 @@ async def query_message(broker: "Broker", request: Request) -> Reply:
     return command.reply(fields=fields, body=b"".join(reversed(records)))
 
 
-def query_consume_queue(broker: "Broker", request: Request) -> Reply:
+def query_consume_queue(context: Context, request: Request) -> Reply:
     command = request.command
     topic, queue_id = queue_of(command)
     index = command.int_field("index", minimum=0, maximum=_I64_MAX)
     count = command.int_field("count", minimum=0, maximum=_I64_MAX)
     group = command.text_field("consumerGroup")
-    view = broker.queues.view(topic, queue_id)
+    view = context.queues.view(topic, queue_id)
     if view is None:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"queue {queue_id} of topic {topic} does not exist"
         )
     body: dict[str, Any] = {"maxQueueIndex": view.max_offset, "minQueueIndex": view.min_offset}
     if group:
-        subscription = broker.consumers.subscription(group, topic)
+        subscription = context.consumers.subscription(group, topic)
         if subscription is None:
             body["filterData"] = f"{group}@{topic} is not online!"
         else:
@@ -133,6 +146,17 @@ def query_consume_queue(broker: "Broker", request: Request) -> Reply:
             "tagsCode": entry.tags_code,
             "eval": False,
         }
-        for entry in broker.queues.entries(view, index, min(count, ENTRIES_MAX))
+        for entry in context.queues.entries(view, index, min(count, ENTRIES_MAX))
     ]
     return command.reply(body=fastjson.dumps(body))
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.QUERY_MESSAGE: query_message,
+    Code.SEARCH_OFFSET_BY_TIMESTAMP: search_offset,
+    Code.GET_MAX_OFFSET: get_max_offset,
+    Code.GET_MIN_OFFSET: get_min_offset,
+    Code.GET_EARLIEST_MSG_STORETIME: get_earliest_store_time,
+    Code.VIEW_MESSAGE_BY_ID: view_message,
+    Code.QUERY_CONSUME_QUEUE: query_consume_queue,
+}

@@ -13,18 +13,28 @@ the handle.
 """
 
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
 from rmq.broker.tables.topic_config import PERM_WRITE
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
+from rmq.config import Settings
 
 
-def recall(broker: "Broker", request: Request) -> Reply:
-    command, settings = request.command, broker.settings
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    core: Core
+    settings: Settings
+    topics: TopicTable
+
+
+def recall(context: Context, request: Request) -> Reply:
+    command, settings = request.command, context.settings
     topic = command.require("topic")
     if not settings.recallMessageEnable:
         raise Refusal(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
@@ -33,10 +43,15 @@ def recall(broker: "Broker", request: Request) -> Reply:
         raise Refusal(
             ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed, broker service not available"
         )
-    if broker.topics.get(topic) is None:
+    if context.topics.get(topic) is None:
         raise Refusal(
             ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic:.255}] not exist"
         )
-    broker.topics.tell_core(topic)
-    broker.core.resubmit(request.connection.number, request.frame)
+    context.topics.tell_core(topic)
+    context.core.resubmit(request.connection.number, request.frame)
     return None
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.RECALL_MESSAGE: recall,
+}

@@ -16,23 +16,27 @@ several shards the producer may be connected to another one, which is asked then
 Example: a reply to a client that left meanwhile is stored and answered with 1.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from rmq.base.clock import now_ms
 from rmq.broker import names
-from rmq.broker.clients.broker_to_client import CallTimeout, ClientGone
-from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.clients.broker_to_client import CallTimeout, ClientCalls, ClientGone
+from rmq.broker.clients.producers import ProducerTable
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
 from rmq.broker.requests.sends import SendHeader, check_broker, check_sizes, spelling
-from rmq.broker.store.durability import NOT_SYNCED, promised
-from rmq.broker.tables.data_version import now_ms
+from rmq.broker.siblings import Siblings
+from rmq.broker.store.durability import NOT_SYNCED, durable
 from rmq.broker.tables.delay_levels import HOST_FLAGS
 from rmq.broker.tables.topic_config import TopicConfig
-from rmq.codes import RequestCode, ResponseCode
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
+from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.errors import StoreError
 from rmq.format.message import Host, encode_host, encode_message_id, encode_properties
 from rmq.format.remoting import Command
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 PUSH_TIMEOUT_S = 10.0
 _FORWARDED = (
@@ -50,48 +54,64 @@ _FORWARDED = (
 _I32 = (-(2**31), 2**31 - 1)
 
 
-async def send_reply(broker: "Broker", request: Request) -> Reply:
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    client_calls: ClientCalls
+    core: Core
+    producers: ProducerTable
+    settings: Settings
+    siblings: Siblings
+    topics: TopicTable
+
+    @property
+    def address(self) -> str: ...
+
+
+async def send_reply(context: Context, request: Request) -> Reply:
     command = request.command
     header = SendHeader.of(command)
-    check_broker(broker, header)
-    topic = broker.topics.require(names.check_topic(header.topic))
+    check_broker(context, header)
+    topic = context.topics.require(names.check_topic(header.topic))
     if header.queue_id >= topic.queues:
         raise Refusal(
             ResponseCode.INVALID_PARAMETER,
             f"queueId {header.queue_id} is illegal: topic[{topic.name}] has {topic.queues} queues",
         )
-    check_sizes(broker, command, header)
-    failure = await _push(broker, request, header)
+    check_sizes(context, command, header)
+    failure = await _push(context, request, header)
     if request.of_sibling:
         return command.reply(ResponseCode.SYSTEM_ERROR if failure else 0, failure)
     queue_id = max(0, header.queue_id)
     fields: dict[str, Any] = {"msgId": "0", "queueId": queue_id, "queueOffset": 0}
-    if broker.settings.storeReplyMessageEnable:
-        fields.update(_store(broker, request, header, topic, queue_id))
-    fields["MSG_REGION"] = broker.settings.regionId
-    fields["TRACE_ON"] = broker.settings.traceOn
+    if context.settings.storeReplyMessageEnable:
+        fields.update(_store(context, request, header, topic, queue_id))
+    fields["MSG_REGION"] = context.settings.regionId
+    fields["TRACE_ON"] = context.settings.traceOn
     if failure:
         return command.reply(ResponseCode.SYSTEM_ERROR, failure, fields)
-    code = await promised(broker) if fields["msgId"] != "0" else ResponseCode.SUCCESS
+    code = ResponseCode.SUCCESS
+    if fields["msgId"] != "0":
+        code = await durable(context.settings, context.core)
     return command.reply(code, NOT_SYNCED if code else None, fields)
 
 
-async def _push(broker: "Broker", request: Request, header: SendHeader) -> str | None:
+async def _push(context: Context, request: Request, header: SendHeader) -> str | None:
     """Why the producer did not get the reply; None: it has it."""
     properties = header.found()
     client_id = properties.get("REPLY_TO_CLIENT")
     if not client_id:
         return "the reply's property REPLY_TO_CLIENT is missing: nobody to push it to"
-    client = broker.producers.find(client_id)
+    client = context.producers.find(client_id)
     if client is None:
         if not request.of_sibling:
-            for reply in await broker.siblings.ask(_copy(request.command)):
+            for reply in await context.siblings.ask(_copy(request.command)):
                 if reply.code == ResponseCode.SUCCESS:
                     return None
         return f"push reply message fail, channel of <{client_id[:300]}> not found."
-    call = _call(broker, request, {**properties, "PUSH_REPLY_TIME": str(now_ms())})
+    call = _call(context, request, {**properties, "PUSH_REPLY_TIME": str(now_ms())})
     try:
-        answer = await broker.client_calls.call(client.connection, call, PUSH_TIMEOUT_S)
+        answer = await context.client_calls.call(client.connection, call, PUSH_TIMEOUT_S)
     except (CallTimeout, ClientGone) as error:
         return f"push reply message to {client_id[:300]} fail: {error}"
     if answer.code != ResponseCode.SUCCESS:
@@ -99,7 +119,7 @@ async def _push(broker: "Broker", request: Request, header: SendHeader) -> str |
     return None
 
 
-def _call(broker: "Broker", request: Request, properties: dict[str, str]) -> Command:
+def _call(context: Context, request: Request, properties: dict[str, str]) -> Command:
     command = request.command
     fields = {
         name: value
@@ -108,9 +128,9 @@ def _call(broker: "Broker", request: Request, properties: dict[str, str]) -> Com
     }
     fields["properties"] = encode_properties(properties).decode("utf-8", "replace")
     fields["bornHost"] = request.connection.address
-    fields["storeHost"] = broker.address
+    fields["storeHost"] = context.address
     fields["storeTimestamp"] = str(now_ms())
-    return Command(code=RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields=fields, body=command.body)
+    return Command(code=Code.PUSH_REPLY_MESSAGE_TO_CLIENT, fields=fields, body=command.body)
 
 
 def _copy(command: Command) -> Command:
@@ -121,7 +141,7 @@ def _copy(command: Command) -> Command:
 
 
 def _store(
-    broker: "Broker", request: Request, header: SendHeader, topic: TopicConfig, queue_id: int
+    context: Context, request: Request, header: SendHeader, topic: TopicConfig, queue_id: int
 ) -> dict[str, Any]:
     """Where the reply is stored; nothing when the log does not take it: it was pushed or not
     regardless of that."""
@@ -130,7 +150,7 @@ def _store(
         name: command.int_field(spelling(command, name), 0, *_I32) for name in ("flag", "sysFlag")
     }
     try:
-        physical, offset = broker.core.append(
+        physical, offset = context.core.append(
             topic.name.encode(),
             queue_id,
             command.body,
@@ -144,7 +164,7 @@ def _store(
         )
     except StoreError:
         return {}
-    store_host = Host(broker.settings.brokerIP1, broker.core.port)
+    store_host = Host(context.settings.brokerIP1, context.core.port)
     return {
         "msgId": encode_message_id(store_host, physical),
         "queueId": queue_id,
@@ -155,3 +175,9 @@ def _store(
 def _host(address: str) -> Host:
     ip, _, port = address.rpartition(":")
     return Host(ip.strip("[]"), int(port))
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.SEND_REPLY_MESSAGE: send_reply,
+    Code.SEND_REPLY_MESSAGE_V2: send_reply,
+}

@@ -25,28 +25,31 @@ Example: 310 {b: "new", c: "TBW102", d: "4", e: "3", ..} creates "new" with 4 qu
 with e "4" it is answered with 29, and the topic is not created.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rmq.broker import names
-from rmq.broker.dispatch.request import Refusal, Reply, Request
-from rmq.broker.tables.groups import GroupConfig
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.dispatch.topic_creations import TopicCreations
+from rmq.broker.refusal import Refusal
+from rmq.broker.tables.groups import GroupConfig, GroupTable
+from rmq.broker.tables.locks import LockTable
 from rmq.broker.tables.topic_config import PERM_READ, PERM_WRITE, TopicConfig
-from rmq.codes import RequestCode, ResponseCode
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
+from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.format.message import decode_properties
 from rmq.format.remoting import Command
 from rmq.format.store_files import SYS_FLAGS_KNOWN
 
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
-
 PROPERTIES_BYTES_MAX = 32767
 VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
 _I32 = (-(2**31), 2**31 - 1)
-_LONG_NAMES = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
+_LONG_NAMES = (Code.SEND_MESSAGE, Code.SEND_REPLY_MESSAGE)
 # long name -> short name of requests 310, 320 and 325
 _SHORT = {
     "producerGroup": "a",
@@ -63,6 +66,22 @@ _SHORT = {
     "maxReconsumeTimes": "l",
     "batch": "m",
 }
+
+
+class LimitsContext(Protocol):
+    """What a send is checked against."""
+
+    settings: Settings
+    topics: TopicTable
+
+
+class Context(LimitsContext, Protocol):
+    """What these handlers use of the broker."""
+
+    core: Core
+    creations: TopicCreations
+    groups: GroupTable
+    locks: LockTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +124,7 @@ class SendHeader:
             reconsume_times_max=command.int_field(
                 spelling(command, "maxReconsumeTimes"), None, *_I32
             ),
-            batch=command.code == RequestCode.SEND_BATCH_MESSAGE
+            batch=command.code == Code.SEND_BATCH_MESSAGE
             or command.bool_field(spelling(command, "batch"), False),
         )
 
@@ -115,68 +134,10 @@ def spelling(command: Command, name: str) -> str:
     return name if command.code in _LONG_NAMES else _SHORT[name]
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    request: Request
-    done: asyncio.Future[Reply]
-    rest: tuple[TopicConfig, ...]  # to be created afterwards
-
-
-class TopicCreations:
-    """Sends that wait for their topics. Owned by the control thread."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, list[_Waiting]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def __contains__(self, topic: str) -> bool:
-        return topic in self._waiting
-
-    def wait(
-        self, broker: "Broker", request: Request, config: TopicConfig, *rest: TopicConfig
-    ) -> Awaitable[Reply]:
-        """Queues the send behind the creation of its topic, which starts when it is the first; and
-        then behind that of the others."""
-        done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._queue(broker, config, _Waiting(request, done, rest))
-        return done
-
-    def _queue(self, broker: "Broker", config: TopicConfig, send: _Waiting) -> None:
-        waiting = self._waiting.get(config.name)
-        if waiting is not None:
-            waiting.append(send)
-            return
-        self._waiting[config.name] = [send]
-        task = asyncio.get_running_loop().create_task(self._create(broker, config))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _create(self, broker: "Broker", config: TopicConfig) -> None:
-        failure: Exception | None = None
-        try:
-            await broker.topics.create(config)
-        except Exception as error:
-            failure = error
-        for send in self._waiting.pop(config.name):
-            if send.done.done():  # answered already: too many were waiting
-                continue
-            try:
-                if failure is not None:
-                    raise failure
-                if send.rest:
-                    following = _Waiting(send.request, send.done, send.rest[1:])
-                    self._queue(broker, send.rest[0], following)
-                    continue
-                broker.core.resubmit(send.request.connection.number, send.request.frame)
-                send.done.set_result(None)
-            except Exception as error:
-                send.done.set_exception(error)
-
-
-def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
+def send(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     command = request.command
     header = SendHeader.of(command)
-    check_broker(broker, header)
+    check_broker(context, header)
     names.check_topic(header.topic)
     if header.topic in names.CLOSED_TO_CLIENTS:
         raise Refusal(
@@ -185,13 +146,13 @@ def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
     retry = header.topic.startswith(names.RETRY_PREFIX)
     group = None
     if retry:
-        group = broker.groups.require(header.topic.removeprefix(names.RETRY_PREFIX))
-    config = broker.topics.get(header.topic)
+        group = context.groups.require(header.topic.removeprefix(names.RETRY_PREFIX))
+    config = context.topics.get(header.topic)
     if config is None:
         config = (
             TopicConfig(header.topic, group.retry_queues, group.retry_queues)
             if group is not None
-            else broker.topics.in_image_of(
+            else context.topics.in_image_of(
                 header.topic, header.default_topic, header.default_queues
             )
         )
@@ -201,37 +162,31 @@ def send(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
             f"queueId {header.queue_id} is illegal: topic[{header.topic}] has "
             f"{config.read_queues} read and {config.write_queues} write queues",
         )
-    _check_message(broker, command, header)
+    _check_message(context, command, header)
     topics = [config]
     if group is not None:
-        if _is_dead(broker, command, header, group):
-            topics.append(_dead_letters(broker, group.name))
-        broker.groups.tell_core(group.name)
-        broker.locks.tell_core(group.name)
-    missing = [each for each in topics if not is_made(broker, each.name)]
+        if _is_dead(context, command, header, group):
+            topics.append(_dead_letters(context, group.name))
+        context.groups.tell_core(group.name)
+        context.locks.tell_core(group.name)
+    missing = [each for each in topics if not context.creations.is_made(each.name)]
     for each in topics:
         if each not in missing:
-            broker.topics.tell_core(each.name)
+            context.topics.tell_core(each.name)
     if missing:
-        return broker.creations.wait(broker, request, *missing)
-    broker.core.resubmit(request.connection.number, request.frame)
+        return context.creations.wait(request, *missing)
+    context.core.resubmit(request.connection.number, request.frame)
     return None
 
 
-def is_made(broker: "Broker", topic: str) -> bool:
-    """Whether topics.json has it, too: after a failed write it has not, and that is waited for."""
-    topics = broker.topics
-    return topic in topics and topic not in broker.creations and topics.is_told(topic)
-
-
-def check_broker(broker: "Broker", header: SendHeader) -> None:
-    settings = broker.settings
+def check_broker(context: LimitsContext, header: SendHeader) -> None:
+    settings = context.settings
     if time.time() * 1000 < settings.startAcceptSendRequestTimeStamp:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
             "this broker takes sends only from its startAcceptSendRequestTimeStamp on",
         )
-    topic = broker.topics.get(header.topic)
+    topic = context.topics.get(header.topic)
     if not settings.brokerPermission & PERM_WRITE and topic is not None and topic.order:
         raise Refusal(
             ResponseCode.NO_PERMISSION,
@@ -239,14 +194,14 @@ def check_broker(broker: "Broker", header: SendHeader) -> None:
         )
 
 
-def check_sizes(broker: "Broker", command: Command, header: SendHeader) -> None:
+def check_sizes(context: LimitsContext, command: Command, header: SendHeader) -> None:
     """Step 9, and that nothing is asked that this broker does not know."""
     unknown_flags = command.int_field(spelling(command, "sysFlag"), 0, *_I32) & ~SYS_FLAGS_KNOWN
     if unknown_flags:
         raise Refusal(
             ResponseCode.MESSAGE_ILLEGAL, f"unknown system flags {unknown_flags & 0xFFFFFFFF:#x}"
         )
-    limit = broker.settings.maxMessageSize
+    limit = context.settings.maxMessageSize
     if not command.body:
         raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
     if len(command.body) > limit:
@@ -261,9 +216,9 @@ def check_sizes(broker: "Broker", command: Command, header: SendHeader) -> None:
         )
 
 
-def _check_message(broker: "Broker", command: Command, header: SendHeader) -> None:
+def _check_message(context: Context, command: Command, header: SendHeader) -> None:
     """Steps 8 to 10."""
-    check_sizes(broker, command, header)
+    check_sizes(context, command, header)
     found = header.found()
     delayed = header.delay_level() > 0
     retry = header.topic.startswith(names.RETRY_PREFIX)
@@ -272,24 +227,31 @@ def _check_message(broker: "Broker", command: Command, header: SendHeader) -> No
             ResponseCode.MESSAGE_ILLEGAL,
             "a batch may not be delayed nor go to a retry topic or one of a long name",
         )
-    if found.get("TRAN_MSG", "").lower() == "true" and broker.settings.rejectTransactionMessage:
+    if found.get("TRAN_MSG", "").lower() == "true" and context.settings.rejectTransactionMessage:
         raise Refusal(
             ResponseCode.NO_PERMISSION,
-            f"the broker[{broker.settings.brokerIP1}] takes no transaction messages",
+            f"the broker[{context.settings.brokerIP1}] takes no transaction messages",
         )
 
 
-def _is_dead(broker: "Broker", command: Command, header: SendHeader, group: GroupConfig) -> bool:
+def _is_dead(context: Context, command: Command, header: SendHeader, group: GroupConfig) -> bool:
     """Whether a send to %RETRY%group belongs to the dead letters."""
     times_max = group.retry_times_max
     if command.version >= VERSION_RECONSUME and header.reconsume_times_max is not None:
         times_max = header.reconsume_times_max
-    return header.reconsume_times > times_max or broker.locks.held_by_anyone(group.name)
+    return header.reconsume_times > times_max or context.locks.held_by_anyone(group.name)
 
 
-def _dead_letters(broker: "Broker", group: str) -> TopicConfig:
+def _dead_letters(context: Context, group: str) -> TopicConfig:
     """The group's %DLQ% topic, as it is or is to be."""
-    topic = broker.topics.dead_letter(group)
+    topic = context.topics.dead_letter(group)
     if not topic.perm & (PERM_READ | PERM_WRITE):
         raise Refusal(ResponseCode.NO_PERMISSION, f"topic[{topic.name}] takes no messages")
     return topic
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.SEND_MESSAGE: send,
+    Code.SEND_MESSAGE_V2: send,
+    Code.SEND_BATCH_MESSAGE: send,
+}

@@ -9,33 +9,48 @@ Example: 17 with topic "a b" is answered with code 29 and
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from rmq.broker import names
-from rmq.broker.dispatch.request import Refusal, Reply, Request, list_member
+from rmq.broker.dispatch.body_cache import CachedBodies
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.json_members import list_member
+from rmq.broker.refusal import Refusal
 from rmq.broker.tables import attributes
+from rmq.broker.tables.groups import GroupTable
+from rmq.broker.tables.offsets import OffsetTable
 from rmq.broker.tables.topic_config import (
     FILTER_TYPES,
     PERM_MAX,
     QUEUES_MAX,
     TopicConfig,
 )
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
-
 TOPICS_MAX = 10_000  # of one request 18; ours
 
 
-async def update_topic(broker: "Broker", request: Request) -> Reply:
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    bodies: CachedBodies
+    groups: GroupTable
+    offsets: OffsetTable
+    settings: Settings
+    topics: TopicTable
+
+
+async def update_topic(context: Context, request: Request) -> Reply:
     command = request.command
     topic = names.check_topic(command.require("topic"))
-    _refuse_system(broker, topic)
-    present = broker.topics.get(topic)
+    _refuse_system(context, topic)
+    present = context.topics.get(topic)
     filter_type = command.text_field("topicFilterType") or FILTER_TYPES[0]
     if filter_type not in FILTER_TYPES:
         raise ProtocolError(f"topicFilterType is {filter_type[:50]!r}, not SINGLE_TAG or MULTI_TAG")
@@ -48,14 +63,14 @@ async def update_topic(broker: "Broker", request: Request) -> Reply:
         filter_type=filter_type,
         sys_flag=command.int_field("topicSysFlag", 0, -(2**31), 2**31 - 1),
         attributes=_altered(
-            broker, present, attributes.changes_of_text(command.text_field("attributes") or "")
+            context, present, attributes.changes_of_text(command.text_field("attributes") or "")
         ),
     )
-    await broker.topics.update(config)
+    await context.topics.update(config)
     return command.reply()
 
 
-async def update_topics(broker: "Broker", request: Request) -> Reply:
+async def update_topics(context: Context, request: Request) -> Reply:
     items = list_member(request.json_body(), "topicConfigList")
     if len(items) > TOPICS_MAX:
         raise ProtocolError(f"a request for more than {TOPICS_MAX} topics")
@@ -63,28 +78,28 @@ async def update_topics(broker: "Broker", request: Request) -> Reply:
     for item in items:
         if not isinstance(item, Mapping):
             raise ProtocolError("topicConfigList of the body holds something else than topics")
-        topic = _with_attributes(broker, item)
-        _refuse_system(broker, topic.name)
+        topic = _with_attributes(context, item)
+        _refuse_system(context, topic.name)
         topics.append(topic)
-    await broker.topics.update(*topics)
+    await context.topics.update(*topics)
     return request.command.reply()
 
 
-def _with_attributes(broker: "Broker", item: Mapping[str, Any]) -> TopicConfig:
+def _with_attributes(context: Context, item: Mapping[str, Any]) -> TopicConfig:
     """A topic of request 18: its attributes are changes ("+key": value), not the final ones."""
     changes = item.get("attributes") or {}
     if not isinstance(changes, Mapping):
         raise ProtocolError("member attributes of a topic is not an object")
     topic = TopicConfig.of({**item, "attributes": {}})
     texts = {str(key): str(value) for key, value in changes.items()}
-    altered = _altered(broker, broker.topics.get(topic.name), texts)
+    altered = _altered(context, context.topics.get(topic.name), texts)
     return TopicConfig.of({**topic.members(), "attributes": altered})
 
 
 def _altered(
-    broker: "Broker", present: TopicConfig | None, changes: Mapping[str, str]
+    context: Context, present: TopicConfig | None, changes: Mapping[str, str]
 ) -> dict[str, str]:
-    if changes.get("+message.type") == "MIXED" and not broker.settings.enableMixedMessageType:
+    if changes.get("+message.type") == "MIXED" and not context.settings.enableMixedMessageType:
         raise Refusal(
             ResponseCode.INVALID_PARAMETER,
             "MIXED message type is not supported: set enableMixedMessageType=true for it",
@@ -93,26 +108,26 @@ def _altered(
     return attributes.altered(attributes.TOPIC, current, changes, creating=present is None)
 
 
-async def delete_topic(broker: "Broker", request: Request) -> Reply:
+async def delete_topic(context: Context, request: Request) -> Reply:
     topic = names.check_topic(request.command.require("topic"))
-    _refuse_system(broker, topic)
-    for group in broker.groups.all():
+    _refuse_system(context, topic)
+    for group in context.groups.all():
         for retry in names.pop_retry_topics(group, topic):
-            if await broker.topics.delete(retry):
-                broker.offsets.remove_topic(retry)
-    await broker.topics.delete(topic)
-    broker.offsets.remove_topic(topic)
-    await broker.offsets.save()  # a crash must not give them to a new topic of the same name
+            if await context.topics.delete(retry):
+                context.offsets.remove_topic(retry)
+    await context.topics.delete(topic)
+    context.offsets.remove_topic(topic)
+    await context.offsets.save()  # a crash must not give them to a new topic of the same name
     return request.command.reply()
 
 
-def get_all_topics(broker: "Broker", request: Request) -> Reply:
+def get_all_topics(context: Context, request: Request) -> Reply:
     """All topics, or with topicSeq and maxTopicNum a slice of them in order of name."""
     command = request.command
-    table = broker.topics.all()
+    table = context.topics.all()
     first = command.int_field("topicSeq", 0, 0)
     count = command.int_field("maxTopicNum", len(table), 0)
-    version = broker.topics.version
+    version = context.topics.version
 
     def make() -> bytes:
         return fastjson.dumps(
@@ -127,21 +142,21 @@ def get_all_topics(broker: "Broker", request: Request) -> Reply:
             }
         )
 
-    body = broker.bodies.of_version("topics", (version.key, len(table), first, count), make)
+    body = context.bodies.of_version("topics", (version.key, len(table), first, count), make)
     return command.reply(fields={"totalTopicNum": len(table)}, body=body)
 
 
-def get_topic(broker: "Broker", request: Request) -> Reply:
-    topic = broker.topics.require(request.command.require("topic"))
+def get_topic(context: Context, request: Request) -> Reply:
+    topic = context.topics.require(request.command.require("topic"))
     return request.command.reply(body=fastjson.dumps(topic.members()))
 
 
-def get_system_topics(broker: "Broker", request: Request) -> Reply:
-    return request.command.reply(body=fastjson.dumps({"topicList": broker.topics.system_names()}))
+def get_system_topics(context: Context, request: Request) -> Reply:
+    return request.command.reply(body=fastjson.dumps({"topicList": context.topics.system_names()}))
 
 
-def _refuse_system(broker: "Broker", topic: str) -> None:
-    if broker.settings.validateSystemTopicWhenUpdateTopic and broker.topics.is_system(topic):
+def _refuse_system(context: Context, topic: str) -> None:
+    if context.settings.validateSystemTopicWhenUpdateTopic and context.topics.is_system(topic):
         raise Refusal(ResponseCode.INVALID_PARAMETER, f"topic {topic} belongs to the system")
 
 
@@ -151,3 +166,13 @@ def _limited(command: Command, name: str, maximum: int) -> int:
     if not 0 <= value <= maximum:
         raise Refusal(ResponseCode.INVALID_PARAMETER, f"{name} is {value}: outside 0..{maximum}")
     return int(value)
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.UPDATE_AND_CREATE_TOPIC: update_topic,
+    Code.UPDATE_AND_CREATE_TOPIC_LIST: update_topics,
+    Code.DELETE_TOPIC_IN_BROKER: delete_topic,
+    Code.GET_ALL_TOPIC_CONFIG: get_all_topics,
+    Code.GET_TOPIC_CONFIG: get_topic,
+    Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: get_system_topics,
+}

@@ -11,43 +11,67 @@ last message (202), of the last consumed one (208). They are read for at most TI
 request, the others get 0, so that a topic of thousands of queues cannot stall the control thread.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from rmq.base.clock import now_ms
 from rmq.broker import names
-from rmq.broker.dispatch.request import Refusal, Reply, Request
-from rmq.broker.status.counter_history import group_counter, topic_counter
-from rmq.broker.tables.data_version import now_ms
+from rmq.broker.clients.consumers import ConsumerTable
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.status.counter_history import Samples, group_counter, topic_counter
+from rmq.broker.store.queue_reader import QueueReader
+from rmq.broker.tables.groups import GroupTable
+from rmq.broker.tables.offsets import OffsetTable
 from rmq.broker.tables.topic_config import TopicConfig
+from rmq.broker.tables.topics import TopicTable
+from rmq.codes import RequestCode as Code
 from rmq.codes import ResponseCode
+from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 TIMES_MAX = 2048
 TPS_S = 60  # rates are of the last minute, from the first question about a topic or group on
 
 
-def get_topic_stats(broker: "Broker", request: Request) -> Reply:
-    topic = broker.topics.require(request.command.require("topic"))
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    consumers: ConsumerTable
+    groups: GroupTable
+    offsets: OffsetTable
+    queues: QueueReader
+    samples: Samples
+    settings: Settings
+    topics: TopicTable
+
+    @property
+    def address(self) -> str: ...
+
+    def watch_group(self, topic: str, group: str) -> None: ...
+
+    def watch_topic(self, topic: str) -> None: ...
+
+
+def get_topic_stats(context: Context, request: Request) -> Reply:
+    topic = context.topics.require(request.command.require("topic"))
     table: dict[MessageQueue, Any] = {}
-    for queue_id, (minimum, maximum) in enumerate(broker.queues.ranges(topic.name, topic.queues)):
+    for queue_id, (minimum, maximum) in enumerate(context.queues.ranges(topic.name, topic.queues)):
         last = 0
         if maximum > minimum and queue_id < TIMES_MAX:
-            last = max(0, broker.queues.store_time_at(topic.name, queue_id, maximum - 1))
-        table[_queue(broker, topic, queue_id)] = {
+            last = max(0, context.queues.store_time_at(topic.name, queue_id, maximum - 1))
+        table[_queue(context, topic, queue_id)] = {
             "minOffset": minimum,
             "maxOffset": maximum,
             "lastUpdateTimestamp": last,
         }
-    broker.watch_topic(topic.name)
-    tps = broker.samples.rate(topic_counter(topic.name, "puts"), TPS_S)
+    context.watch_topic(topic.name)
+    tps = context.samples.rate(topic_counter(topic.name, "puts"), TPS_S)
     body = {"offsetTable": table, "topicPutTps": tps}
     return request.command.reply(body=fastjson.dumps(body))
 
 
-def get_consume_stats(broker: "Broker", request: Request) -> Reply:
+def get_consume_stats(context: Context, request: Request) -> Reply:
     command = request.command
     group = names.check_group(command.require("consumerGroup"))
     listed = [each for each in (command.text_field("topicList") or "").split(";") if each]
@@ -55,39 +79,39 @@ def get_consume_stats(broker: "Broker", request: Request) -> Reply:
         topics = listed
     else:
         topic = command.text_field("topic")
-        topics = [topic] if topic and topic.strip() else broker.offsets.topics_of(group)
-        topics = _subscribed(broker, group, topics)
+        topics = [topic] if topic and topic.strip() else context.offsets.topics_of(group)
+        topics = _subscribed(context, group, topics)
     table: dict[MessageQueue, Any] = {}
     tps = 0.0
     for each in topics:
-        config = broker.topics.get(each)
+        config = context.topics.get(each)
         if config is not None:
-            offsets = broker.offsets.of(group, each)
-            tps += _tps(broker, each, group)
-            pulled = broker.offsets.pulled(group, each)
-            table.update(_group_offsets(broker, offsets, config, config.read_queues, pulled))
+            offsets = context.offsets.of(group, each)
+            tps += _tps(context, each, group)
+            pulled = context.offsets.pulled(group, each)
+            table.update(_group_offsets(context, offsets, config, config.read_queues, pulled))
     body = {"consumeTps": tps, "offsetTable": table}
     return command.reply(body=fastjson.dumps(body))
 
 
-def get_broker_consume_stats(broker: "Broker", request: Request) -> Reply:
+def get_broker_consume_stats(context: Context, request: Request) -> Reply:
     only_ordered = request.command.bool_field("isOrder")
     groups = []
     total = 0
-    by_group = broker.offsets.by_group()
-    for group in broker.groups.all():
+    by_group = context.offsets.by_group()
+    for group in context.groups.all():
         stats = []
         offsets_of = by_group.get(group, {})
-        for topic in _subscribed(broker, group, sorted(offsets_of)):
-            config = broker.topics.get(topic)
+        for topic in _subscribed(context, group, sorted(offsets_of)):
+            config = context.topics.get(topic)
             if config is None or (only_ordered and not config.order):
                 continue
-            table = _group_offsets(broker, offsets_of[topic], config, config.write_queues, {})
+            table = _group_offsets(context, offsets_of[topic], config, config.write_queues, {})
             total += sum(row["brokerOffset"] - row["consumerOffset"] for row in table.values())
-            stats.append({"consumeTps": _tps(broker, topic, group), "offsetTable": table})
+            stats.append({"consumeTps": _tps(context, topic, group), "offsetTable": table})
         groups.append({group: stats})
     body = {
-        "brokerAddr": broker.address,
+        "brokerAddr": context.address,
         "consumeStatsList": groups,
         "totalDiff": total,
         "totalInflightDiff": 0,
@@ -95,32 +119,32 @@ def get_broker_consume_stats(broker: "Broker", request: Request) -> Reply:
     return request.command.reply(body=fastjson.dumps(body))
 
 
-def query_consume_time_span(broker: "Broker", request: Request) -> Reply:
+def query_consume_time_span(context: Context, request: Request) -> Reply:
     command = request.command
-    topic = broker.topics.require(command.require("topic"))
+    topic = context.topics.require(command.require("topic"))
     group = names.check_group(command.require("group"))
     if topic.write_queues > TIMES_MAX:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"topic {topic.name} has more than {TIMES_MAX} queues"
         )
-    spans = [_time_span(broker, group, topic, queue_id) for queue_id in range(topic.write_queues)]
+    spans = [_time_span(context, group, topic, queue_id) for queue_id in range(topic.write_queues)]
     return command.reply(body=fastjson.dumps({"consumeTimeSpanSet": spans}))
 
 
-def _time_span(broker: "Broker", group: str, topic: TopicConfig, queue_id: int) -> dict[str, Any]:
-    view = broker.queues.view(topic.name, queue_id)
+def _time_span(context: Context, group: str, topic: TopicConfig, queue_id: int) -> dict[str, Any]:
+    view = context.queues.view(topic.name, queue_id)
     first = last = consumed = -1
     delay = 0
     if view is not None and view.max_offset > view.min_offset:
-        offset = broker.offsets.query(group, topic.name, queue_id)
-        first = broker.queues.store_time(view, view.min_offset)
-        last = broker.queues.store_time(view, view.max_offset - 1)
-        consumed = broker.queues.store_time(view, offset - 1) if offset > 0 else first
+        offset = context.offsets.query(group, topic.name, queue_id)
+        first = context.queues.store_time(view, view.min_offset)
+        last = context.queues.store_time(view, view.max_offset - 1)
+        consumed = context.queues.store_time(view, offset - 1) if offset > 0 else first
         if offset < view.max_offset:
-            waiting = broker.queues.store_time(view, max(offset, view.min_offset))
+            waiting = context.queues.store_time(view, max(offset, view.min_offset))
             delay = max(0, now_ms() - waiting) if waiting > 0 else 0
     return {
-        "messageQueue": _queue(broker, topic, queue_id).members(),
+        "messageQueue": _queue(context, topic, queue_id).members(),
         "minTimeStamp": first,
         "maxTimeStamp": last,
         "consumeTimeStamp": consumed,
@@ -128,26 +152,26 @@ def _time_span(broker: "Broker", group: str, topic: TopicConfig, queue_id: int) 
     }
 
 
-def _subscribed(broker: "Broker", group: str, topics: list[str]) -> list[str]:
+def _subscribed(context: Context, group: str, topics: list[str]) -> list[str]:
     """Of these topics, those a connected group still subscribes; all when it is offline."""
-    consumers = broker.consumers.get(group)
+    consumers = context.consumers.get(group)
     if consumers is None or not consumers.subscriptions:
         return topics
     return [topic for topic in topics if topic in consumers.subscriptions]
 
 
-def _tps(broker: "Broker", topic: str, group: str) -> float:
+def _tps(context: Context, topic: str, group: str) -> float:
     """What the group consumes a second; 0 at the first question about it."""
-    broker.watch_group(topic, group)
-    return broker.samples.rate(group_counter(topic, group), TPS_S)
+    context.watch_group(topic, group)
+    return context.samples.rate(group_counter(topic, group), TPS_S)
 
 
 def _group_offsets(
-    broker: "Broker", offsets: dict[int, int], topic: TopicConfig, queues: int,
+    context: Context, offsets: dict[int, int], topic: TopicConfig, queues: int,
     pulled: dict[int, int],
 ) -> dict[MessageQueue, dict[str, int]]:  # fmt: skip
     table = {}
-    for queue_id, (_, end) in enumerate(broker.queues.ranges(topic.name, queues)):
+    for queue_id, (_, end) in enumerate(context.queues.ranges(topic.name, queues)):
         consumed = max(0, offsets.get(queue_id, 0))
         row = {
             "brokerOffset": end,
@@ -156,11 +180,19 @@ def _group_offsets(
             "lastTimestamp": 0,
         }
         if consumed > 0 and queue_id < TIMES_MAX:
-            stored = broker.queues.store_time_at(topic.name, queue_id, consumed - 1)
+            stored = context.queues.store_time_at(topic.name, queue_id, consumed - 1)
             row["lastTimestamp"] = max(0, stored)
-        table[_queue(broker, topic, queue_id)] = row
+        table[_queue(context, topic, queue_id)] = row
     return table
 
 
-def _queue(broker: "Broker", topic: TopicConfig, queue_id: int) -> MessageQueue:
-    return MessageQueue(topic.name, broker.settings.brokerName, queue_id)
+def _queue(context: Context, topic: TopicConfig, queue_id: int) -> MessageQueue:
+    return MessageQueue(topic.name, context.settings.brokerName, queue_id)
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.GET_TOPIC_STATS_INFO: get_topic_stats,
+    Code.GET_CONSUME_STATS: get_consume_stats,
+    Code.GET_BROKER_CONSUME_STATS: get_broker_consume_stats,
+    Code.QUERY_CONSUME_TIME_SPAN: query_consume_time_span,
+}

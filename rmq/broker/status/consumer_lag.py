@@ -19,17 +19,14 @@ Example: queue 0 holds offsets 0 to 99, "g" committed 90 and pulled at 95: 10 me
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from rmq.broker.store.queue_reader import QueueReader
 from rmq.observe.sample import LagSample
-
-if TYPE_CHECKING:
-    from rmq.broker.store.queue_reader import QueueReader
 
 TIMES_MAX = 1000  # records one fill() looks at
 TIMES_S = 0.5  # and how long
 
-TopicTable = dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None], list[int]]]
+CoreTopics = dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None], list[int]]]
 Offsets = dict[bytes, dict[int, int]]
 Place = tuple[str, int, int]  # topic, queue id, offset of a queue
 
@@ -43,7 +40,7 @@ class Lag:
     unpulled: list[Place] = field(default_factory=list)
 
 
-def lags(table: TopicTable, committed: Offsets, pulled: Offsets) -> list[Lag]:
+def lags(table: CoreTopics, committed: Offsets, pulled: Offsets) -> list[Lag]:
     """Groups and topics in order; only topics that are there."""
     found = []
     for key, offsets in sorted(committed.items()):
@@ -77,7 +74,7 @@ def _add(lag: Lag, queue_id: int, span: tuple[int, int], committed: int, pulled:
 class LagTimes:
     """Store times of messages that lags begin with. Any thread."""
 
-    def __init__(self, queues: "QueueReader") -> None:
+    def __init__(self, queues: QueueReader) -> None:
         self._queues = queues
         self._known: dict[Place, int] = {}
         self._one = threading.Lock()

@@ -16,17 +16,19 @@ none for STUCK_S is stuck.
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from rmq.broker.core_seam import Core
+from rmq.broker.registration.registration import Registration
+from rmq.broker.siblings import Siblings
+from rmq.broker.status.sampler import Sampler
 from rmq.codes import RequestCode
+from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.remoting import Command
 from rmq.observe.http import Answer, HttpServer
 from rmq.observe.sample import Sample, decode
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 log = logging.getLogger("rmq.broker.status")
 
@@ -34,12 +36,22 @@ STUCK_S = 5.0
 LOOK_S = 1.0
 
 
+class StatusContext(Protocol):
+    """What health and metrics are read from."""
+
+    core: Core
+    registration: Registration
+    sampler: Sampler
+    settings: Settings
+    siblings: Siblings
+
+
 class StatusServer:
     """Owned by the control thread."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        settings = broker.settings
+    def __init__(self, context: StatusContext) -> None:
+        self._context = context
+        settings = context.settings
         self._server = HttpServer(
             settings.metricsPromExporterHost or "127.0.0.1",
             settings.metricsPromExporterPort,
@@ -56,11 +68,11 @@ class StatusServer:
 
     async def start(self) -> None:
         """Listens; a taken address is logged and changes nothing else: messages come first."""
-        host = self._broker.settings.metricsPromExporterHost or "127.0.0.1"
+        host = self._context.settings.metricsPromExporterHost or "127.0.0.1"
         try:
             await self._server.start()
         except OSError as error:
-            port = self._broker.settings.metricsPromExporterPort
+            port = self._context.settings.metricsPromExporterPort
             log.error(
                 "no metrics: cannot listen on %s:%d: %s; set metricsPromExporterPort",
                 host, port, error.strerror or error,
@@ -82,7 +94,7 @@ class StatusServer:
         from rmq.observe.exposition import CONTENT_TYPE
         from rmq.observe.metrics import render
 
-        own, others = await asyncio.gather(self._broker.sampler.take_all(), self._others())
+        own, others = await asyncio.gather(self._context.sampler.take_all(), self._others())
         samples = [own, *others]
         return Answer(200, render(sorted(samples, key=lambda each: each.shard)), CONTENT_TYPE)
 
@@ -90,13 +102,13 @@ class StatusServer:
         from rmq.observe.exposition import CONTENT_TYPE
         from rmq.observe.metrics import render
 
-        return Answer(200, render([await self._broker.sampler.take_all()]), CONTENT_TYPE)
+        return Answer(200, render([await self._context.sampler.take_all()]), CONTENT_TYPE)
 
     async def _others(self) -> list[Sample]:
         """Samples of the other shards of this machine that answer in time."""
         question = Command(code=RequestCode.GET_BROKER_RUNTIME_INFO, fields={"rmqDetail": "true"})
         found = []
-        for reply in await self._broker.siblings.ask(question):
+        for reply in await self._context.siblings.ask(question):
             try:
                 table = fastjson.loads_object(reply.body).get("table") or {}
                 found.append(decode(str(table["rmqSample"])))
@@ -112,7 +124,7 @@ class StatusServer:
 
     def illness(self) -> str | None:
         """Why this process is beyond help; None while it is well."""
-        if self._broker.core.stats().get("poisoned"):
+        if self._context.core.stats().get("poisoned"):
             return "the log is poisoned by a failed write or sync"
         silent = time.monotonic() - self._moved_at
         if silent > STUCK_S:
@@ -121,16 +133,16 @@ class StatusServer:
 
     def hindrance(self) -> str | None:
         """Why clients are not to come now; None while they are."""
-        if not self._broker.core.stats().get("writable", 1):
+        if not self._context.core.stats().get("writable", 1):
             return "the disk is too full for writes"
-        registration = self._broker.registration
+        registration = self._context.registration
         if registration.wanted() and not registration.registered():
             return "not registered at any name server"
         return None
 
     async def _watch_turns(self) -> None:
         while True:
-            turns = self._broker.core.stats().get("turns", 0)
+            turns = self._context.core.stats().get("turns", 0)
             if turns != self._turns:
                 self._turns, self._moved_at = turns, time.monotonic()
             await asyncio.sleep(LOOK_S)

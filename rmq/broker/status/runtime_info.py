@@ -21,18 +21,26 @@ answered with code 1, which mqadmin takes.
 import os
 import time
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
-from rmq.broker.dispatch.request import Refusal, Reply, Request
-from rmq.broker.status.counter_history import group_counter, topic_counter
+from rmq.broker.clients.connections import Connections
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.body_cache import CachedBodies
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.status.counter_history import Samples, group_counter, topic_counter
 from rmq.broker.status.put_times import put_times
+from rmq.broker.status.sampler import Sampler
+from rmq.broker.tables.delay_levels import DelayedMessages
+from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks.retention import disk_ratio
 from rmq.codes import VERSION, VERSION_TEXT, ResponseCode
+from rmq.codes import RequestCode as Code
+from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.observe.sample import encode
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 # What this module calls a counter -> the core's name of it.
 COUNTERS = {
@@ -46,50 +54,79 @@ COUNTERS = {
 _QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache; none here
 
 
-def get_runtime_info(broker: "Broker", request: Request) -> "Reply | Awaitable[Reply]":
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    bodies: CachedBodies
+    commit_log_directory: Path
+    consume_queue_directory: Path
+    connections: Connections
+    core: Core
+    delays: DelayedMessages
+    offsets: OffsetTable
+    sampler: Sampler
+    samples: Samples
+    settings: Settings
+    started_at: float
+    topics: TopicTable
+
+    def earliest_store_time(self) -> int: ...
+
+    def watch_group(self, topic: str, group: str) -> None: ...
+
+    def watch_topic(self, topic: str) -> None: ...
+
+
+def get_runtime_info(context: Context, request: Request) -> "Reply | Awaitable[Reply]":
     """The table of a moment is the same for all who ask within it."""
     detail = request.command.fields.get("rmqDetail")
     if detail == "brief":
-        sample = encode(broker.sampler.take(brief=True)).decode()
-        return request.command.reply(body=fastjson.dumps({"table": _table(broker, sample)}))
+        sample = encode(context.sampler.take(brief=True)).decode()
+        return request.command.reply(body=fastjson.dumps({"table": _table(context, sample)}))
     if detail == "true":
-        return _with_all(broker, request)
-    body = broker.bodies.of_moment("runtime", lambda: fastjson.dumps({"table": _table(broker)}))
+        return _with_all(context, request)
+    body = context.bodies.of_moment("runtime", lambda: fastjson.dumps({"table": _table(context)}))
     return request.command.reply(body=body)
 
 
-async def _with_all(broker: "Broker", request: Request) -> Reply:
-    sample = encode(await broker.sampler.take_all()).decode()
-    return request.command.reply(body=fastjson.dumps({"table": _table(broker, sample)}))
+async def _with_all(context: Context, request: Request) -> Reply:
+    sample = encode(await context.sampler.take_all()).decode()
+    return request.command.reply(body=fastjson.dumps({"table": _table(context, sample)}))
 
 
-def _table(broker: "Broker", sample: str | None = None) -> dict[str, str]:
-    table = {**_identity(broker), **_rates(broker), **_log(broker), **_pools(), **_later(broker)}
+def _table(context: Context, sample: str | None = None) -> dict[str, str]:
+    table = {
+        **_identity(context),
+        **_rates(context),
+        **_log(context),
+        **_pools(),
+        **_later(context),
+    }
     if sample is not None:
         table["rmqSample"] = sample
     return table
 
 
-def view_broker_stats(broker: "Broker", request: Request) -> Reply:
+def view_broker_stats(context: Context, request: Request) -> Reply:
     command = request.command
     name, key = command.require("statsName"), command.require("statsKey")
-    counter = _counter(broker, name, key)
+    counter = _counter(context, name, key)
     if counter is None:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"no stats are kept under {name[:100]!r} {key[:300]!r}"
         )
     body = {
-        part: _stats_item(broker, counter, seconds)
+        part: _stats_item(context, counter, seconds)
         for part, seconds in (("statsMinute", 60), ("statsHour", 3600), ("statsDay", 86400))
     }
     return command.reply(body=fastjson.dumps(body))
 
 
-def get_ha_status(broker: "Broker", request: Request) -> Reply:
+def get_ha_status(context: Context, request: Request) -> Reply:
     """907: a master without slaves."""
     body = {
         "master": True,
-        "masterCommitLogMaxOffset": broker.core.log_range()[1],
+        "masterCommitLogMaxOffset": context.core.log_range()[1],
         "inSyncSlaveNums": 0,
         "haConnectionInfo": [],
         "haClientRuntimeInfo": {
@@ -104,29 +141,29 @@ def get_ha_status(broker: "Broker", request: Request) -> Reply:
     return request.command.reply(body=fastjson.dumps(body))
 
 
-def _counter(broker: "Broker", name: str, key: str) -> str | None:
+def _counter(context: Context, name: str, key: str) -> str | None:
     """What samples call the counter of this name and key; None when nothing is counted there."""
     whole = {"BROKER_PUT_NUMS": "puts", "BROKER_GET_NUMS": "gets"}.get(name)
-    if whole is not None and key == broker.settings.brokerClusterName:
+    if whole is not None and key == context.settings.brokerClusterName:
         return COUNTERS[whole]
-    if name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE") and key in broker.topics:
-        broker.watch_topic(key)
+    if name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE") and key in context.topics:
+        context.watch_topic(key)
         return topic_counter(key, "puts" if name == "TOPIC_PUT_NUMS" else "bytes")
     topic, separator, group = key.partition("@")
-    if name == "GROUP_GET_NUMS" and separator and broker.offsets.of(group, topic):
-        broker.watch_group(topic, group)
+    if name == "GROUP_GET_NUMS" and separator and context.offsets.of(group, topic):
+        context.watch_group(topic, group)
         return group_counter(topic, group)
     return None
 
 
-def _stats_item(broker: "Broker", counter: str, seconds: int) -> dict[str, float]:
-    growth, took = broker.samples.over(counter, seconds)
+def _stats_item(context: Context, counter: str, seconds: int) -> dict[str, float]:
+    growth, took = context.samples.over(counter, seconds)
     return {"sum": growth, "tps": growth / took if took else 0.0, "avgpt": 0.0}
 
 
-def _identity(broker: "Broker") -> dict[str, str]:
-    settings = broker.settings
-    seconds = int(time.time() - broker.started_at)
+def _identity(context: Context) -> dict[str, str]:
+    settings = context.settings
+    seconds = int(time.time() - context.started_at)
     days, seconds = divmod(seconds, 86400)
     hours, seconds = divmod(seconds, 3600)
     minutes, seconds = divmod(seconds, 60)
@@ -135,17 +172,17 @@ def _identity(broker: "Broker") -> dict[str, str]:
         "brokerName": settings.brokerName,
         "brokerVersion": str(VERSION),
         "brokerVersionDesc": VERSION_TEXT,
-        "bootTimestamp": str(int(broker.started_at * 1000)),
+        "bootTimestamp": str(int(context.started_at * 1000)),
         "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]",
         "startAcceptSendRequestTimeStamp": str(settings.startAcceptSendRequestTimeStamp),
-        "connections": str(len(broker.connections)),
+        "connections": str(len(context.connections)),
     }
 
 
-def _rates(broker: "Broker") -> dict[str, str]:
-    counters = broker.core.stats()
+def _rates(context: Context) -> dict[str, str]:
+    counters = context.core.stats()
     now = {ours: counters.get(theirs, 0) for ours, theirs in COUNTERS.items()}
-    samples = broker.samples
+    samples = context.samples
     rates = {ours: samples.three_rates(theirs) for ours, theirs in COUNTERS.items()}
     midnight = {o: samples.at_midnight.get(t, 0) for o, t in COUNTERS.items()}
     before = {o: samples.at_midnight_before.get(t, 0) for o, t in COUNTERS.items()}
@@ -160,7 +197,7 @@ def _rates(broker: "Broker") -> dict[str, str]:
         "getFoundTps": rates["found"],
         "getMissTps": rates["missed"],
         "getTotalTps": " ".join(f"{rate:.3f}" for rate in total_gets),
-        **put_times(broker.core.latencies()["append"][0]),
+        **put_times(context.core.latencies()["append"][0]),
         "putMessageTimesTotal": str(now["puts"]),
         "putMessageFailedTimes": str(now["put_failures"]),
         "putMessageSizeTotal": str(now["put_bytes"]),
@@ -174,11 +211,11 @@ def _rates(broker: "Broker") -> dict[str, str]:
     }
 
 
-def _log(broker: "Broker") -> dict[str, str]:
-    minimum, maximum, durable = broker.core.log_range()
-    counters = broker.core.stats()
+def _log(context: Context) -> dict[str, str]:
+    minimum, maximum, durable = context.core.log_range()
+    counters = context.core.stats()
     waiting = max(0, counters.get("log_appended", 0) - counters.get("log_written", 0))
-    directory = broker.commit_log_directory
+    directory = context.commit_log_directory
     ratio = disk_ratio(directory)
     try:
         space = os.statvfs(directory)
@@ -190,24 +227,24 @@ def _log(broker: "Broker") -> dict[str, str]:
         "commitLogMaxOffset": str(maximum),
         "remainHowManyDataToFlush": _readable(maximum - durable),
         "remainHowManyDataToCommit": _readable(waiting),
-        "remainTransientStoreBufferNumbs": str(_pool_files_left(broker, counters, waiting)),
+        "remainTransientStoreBufferNumbs": str(_pool_files_left(context, counters, waiting)),
         "dispatchBehindBytes": "0",
         "dispatchMaxBuffer": "0",  # consumers see a message in the turn that wrote it
         "pageCacheLockTimeMills": "0",
         "commitLogDiskRatio": f"{ratio:.4f}",
         f"commitLogDiskRatio_{directory}": f"{ratio:.4f}",
-        "consumeQueueDiskRatio": f"{disk_ratio(broker.consume_queue_directory):.4f}",
+        "consumeQueueDiskRatio": f"{disk_ratio(context.consume_queue_directory):.4f}",
         "commitLogDirCapacity": f"Total : {_readable(total)}, Free : {_readable(free)}.",
-        "earliestMessageTimeStamp": str(broker.earliest_store_time()),
+        "earliestMessageTimeStamp": str(context.earliest_store_time()),
     }
 
 
-def _pool_files_left(broker: "Broker", counters: dict[str, int], waiting: int) -> int:
+def _pool_files_left(context: Context, counters: dict[str, int], waiting: int) -> int:
     """Log files' worth of free store pool; Java's largest int where it refuses nobody."""
-    if not counters.get("log_pooled") or not broker.settings.fastFailIfNoBufferInStorePool:
+    if not counters.get("log_pooled") or not context.settings.fastFailIfNoBufferInStorePool:
         return 2**31 - 1
     left = counters["log_ring_bytes"] - waiting
-    return max(0, left) // int(broker.settings.mappedFileSizeCommitLog)
+    return max(0, left) // int(context.settings.mappedFileSizeCommitLog)
 
 
 def _pools() -> dict[str, str]:
@@ -220,9 +257,9 @@ def _pools() -> dict[str, str]:
     return table
 
 
-def _later(broker: "Broker") -> dict[str, str]:
+def _later(context: Context) -> dict[str, str]:
     """What waits for its time: timed messages, and how far each delay level has been delivered."""
-    counters, samples = broker.core.stats(), broker.samples
+    counters, samples = context.core.stats(), context.samples
     table = {
         "timerReadBehind": str(counters.get("timers_late_ms", 0) // 1000),  # seconds
         "timerOffsetBehind": str(counters.get("timers_behind", 0)),
@@ -230,7 +267,7 @@ def _later(broker: "Broker") -> dict[str, str]:
         "timerEnqueueTps": f"{samples.rate('timers_fed', 10):.1f}",
         "timerDequeueTps": f"{samples.rate('timers_delivered', 10):.1f}",
     }
-    for level, (offset, end) in broker.delays.progress().items():
+    for level, (offset, end) in context.delays.progress().items():
         table[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
     return table
 
@@ -242,3 +279,10 @@ def _readable(count: int) -> str:
             break
         amount, unit = amount / 1024, larger
     return f"{int(amount)} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.GET_BROKER_RUNTIME_INFO: get_runtime_info,
+    Code.VIEW_BROKER_STATS_DATA: view_broker_stats,
+    Code.GET_BROKER_HA_STATUS: get_ha_status,
+}

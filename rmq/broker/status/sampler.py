@@ -16,14 +16,21 @@ import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from rmq.broker import names
-from rmq.broker.clients.consumers import ConsumerGroup
-from rmq.broker.clients.producers import Client
-from rmq.broker.status.consumer_lag import Lag, LagTimes, TopicTable, lags
+from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
+from rmq.broker.clients.producers import Client, ProducerTable
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.response_times import RequestTimes
+from rmq.broker.siblings import Siblings
+from rmq.broker.status.consumer_lag import CoreTopics, Lag, LagTimes, lags
+from rmq.broker.store.queue_reader import QueueReader
+from rmq.broker.tables.groups import GroupTable
+from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks.retention import disk_ratio
 from rmq.codes import VERSION_TEXT
+from rmq.config import Settings
 from rmq.observe.sample import (
     ClientSample,
     CreationSample,
@@ -33,23 +40,40 @@ from rmq.observe.sample import (
     TopicSample,
 )
 
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
-
 PAGE_CACHE_S = 5.0
 PAGE_CACHE_FILES = 4  # newest files of the log; a GiB takes about a millisecond
 MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
 
 
+class SamplerContext(Protocol):
+    """What a sample is made of."""
+
+    commit_log_directory: Path
+    consumers: ConsumerTable
+    core: Core
+    groups: GroupTable
+    producers: ProducerTable
+    queues: QueueReader
+    request_times: RequestTimes
+    settings: Settings
+    siblings: Siblings
+    topics: TopicTable
+
+    @property
+    def address(self) -> str: ...
+
+    def earliest_store_time(self) -> int: ...
+
+
 class Sampler:
     """Owned by the control thread."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, context: SamplerContext) -> None:
+        self._context = context
         self._began = time.monotonic()
         self._page_cache = (0, -1, 0)
         self._page_cache_at = float("-inf")
-        self._times = LagTimes(broker.queues)
+        self._times = LagTimes(context.queues)
         self._oldest = (-1, -1)  # (start of the log, store time of what is there)
 
     def stop(self) -> None:
@@ -67,14 +91,14 @@ class Sampler:
         return self._take(brief)[0]
 
     def _take(self, brief: bool = False) -> tuple[Sample, list[Lag]]:
-        broker, settings = self._broker, self._broker.settings
-        counters = broker.core.stats()
+        context, settings = self._context, self._context.settings
+        counters = context.core.stats()
         process = os.times()
         sample = Sample(
             cluster=settings.brokerClusterName,
             broker=settings.brokerName,
-            shard=broker.siblings.index,
-            address=broker.address,
+            shard=context.siblings.index,
+            address=context.address,
             version=VERSION_TEXT,
             pid=os.getpid(),
             permission=settings.brokerPermission,
@@ -85,20 +109,20 @@ class Sampler:
             rss_bytes=_resident_bytes(),
             threads=_entries("/proc/self/task"),
             open_files=_entries("/proc/self/fd"),
-            disk_ratio=disk_ratio(broker.commit_log_directory),
+            disk_ratio=disk_ratio(context.commit_log_directory),
             oldest_message_ms=self._oldest_message(counters),
             counters=counters,
-            pools=broker.core.pools(),
-            latencies=broker.core.latencies(),
-            steps=broker.core.steps(),
-            sizes=broker.core.message_sizes(),
+            pools=context.core.pools(),
+            latencies=context.core.latencies(),
+            steps=context.core.steps(),
+            sizes=context.core.message_sizes(),
             half_messages=self._half_messages(counters),
             timers_behind=self._timers_behind(counters),
             page_cache=self._cached(),
-            groups=len(broker.groups.all()),
+            groups=len(context.groups.all()),
         )
-        table = broker.core.topic_table()
-        rows = lags(table, broker.core.offsets(), broker.core.offsets(1))
+        table = context.core.topic_table()
+        rows = lags(table, context.core.offsets(), context.core.offsets(1))
         sample.lag = sum(row.sample.messages for row in rows)
         if not brief:
             self._tables(sample, table, rows)
@@ -108,10 +132,10 @@ class Sampler:
             sample.state = "full"
         return sample, rows
 
-    def _tables(self, sample: Sample, table: TopicTable, behind: list[Lag]) -> None:
-        broker = self._broker
-        limit: int = broker.settings.metricsOtelCardinalityLimit
-        system = broker.topics.is_system
+    def _tables(self, sample: Sample, table: CoreTopics, behind: list[Lag]) -> None:
+        context = self._context
+        limit: int = context.settings.metricsOtelCardinalityLimit
+        system = context.topics.is_system
         rows = []
         for key, (messages_in, bytes_in, messages_out, bytes_out, _, more) in sorted(table.items()):
             name = key.decode(errors="replace")
@@ -123,27 +147,27 @@ class Sampler:
             rows.append(row)
         handed = [
             HandedSample(group.decode(errors="replace"), topic.decode(errors="replace"), *counts)
-            for (group, topic), counts in sorted(broker.core.handed().items())
+            for (group, topic), counts in sorted(context.core.handed().items())
         ]
         sample.handed = handed[:limit]
-        sample.rpc = self._request_times()
+        sample.rpc = self._merged_times()
         sample.created = [
             CreationSample(what, done, times, is_system)
-            for (what, done, is_system), times in broker.dispatcher.times.created.items()
+            for (what, done, is_system), times in context.request_times.created.items()
         ]
         sample.left_out = sum(max(0, len(each) - limit) for each in (rows, behind, handed))
         sample.topics = rows[:limit]
         sample.lags = [each.sample for each in behind[:limit]]
-        sample.producers = _clients(broker.producers.groups().items())
-        sample.consumers = _consumers(broker.consumers.groups())
+        sample.producers = _clients(context.producers.groups().items())
+        sample.consumers = _consumers(context.consumers.groups())
 
-    def _request_times(self) -> list[RpcSample]:
+    def _merged_times(self) -> list[RpcSample]:
         """The reactor's and the control thread's; a code may be answered by both."""
         found = {
             key: (list(counts), total)
-            for key, (counts, total) in self._broker.core.rpc_times().items()
+            for key, (counts, total) in self._context.core.rpc_times().items()
         }
-        for (code, response), (counts, total) in self._broker.dispatcher.times.rows.items():
+        for (code, response), (counts, total) in self._context.request_times.rows.items():
             before, sum_before = found.get((code, response, False), ([0] * len(counts), 0))
             both = [a + b for a, b in zip(before, counts, strict=True)]
             found[code, response, False] = (both, sum_before + total)
@@ -153,26 +177,26 @@ class Sampler:
         """Transactions that are open; -1: the core does not say."""
         if "half_messages_first" not in counters:
             return -1
-        end = self._broker.queues.range(names.HALF_TOPIC, 0)[1]
+        end = self._context.queues.range(names.HALF_TOPIC, 0)[1]
         ahead = counters["half_messages_ended_out_of_order"]
         return max(0, end - counters["half_messages_first"] - ahead)
 
     def _timers_behind(self, counters: dict[str, int]) -> int:
         if not counters.get("timers_ready"):
             return -1
-        return max(0, self._broker.queues.range(names.TIMER_TOPIC, 0)[1] - counters["timers_fed"])
+        return max(0, self._context.queues.range(names.TIMER_TOPIC, 0)[1] - counters["timers_fed"])
 
     def _oldest_message(self, counters: dict[str, int]) -> int:
-        first = self._broker.core.log_range()[0]
+        first = self._context.core.log_range()[0]
         if self._oldest[0] != first or self._oldest[1] < 0:
-            self._oldest = (first, self._broker.earliest_store_time())
+            self._oldest = (first, self._context.earliest_store_time())
         return self._oldest[1]
 
     def _cached(self) -> tuple[int, int, int]:
         now = time.monotonic()
         if now - self._page_cache_at >= PAGE_CACHE_S:
             self._page_cache_at = now
-            self._page_cache = self._broker.core.page_cache(PAGE_CACHE_FILES)
+            self._page_cache = self._context.core.page_cache(PAGE_CACHE_FILES)
         return self._page_cache
 
 

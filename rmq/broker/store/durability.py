@@ -1,4 +1,4 @@
-"""What control stores in the log is as safe as flushDiskType says before it is answered.
+"""Durability: what control stores in the log is as safe as flushDiskType says when it is answered.
 
 The reactor does this for its own answers (cext/flow/log/promise.pxd); docs/promises.md has a row
 for each request code. core.append() returns when the record is written, which is what ASYNC_FLUSH
@@ -9,20 +9,17 @@ Example: 323 stores a half message anew and is answered 0 when it is on the disk
 """
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from rmq.broker.core_seam import Core
 from rmq.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
+from rmq.config import Settings
 
 LOOK_S = 0.001  # between two looks at the mark
 NOT_SYNCED = "stored, but not synced to disk within syncFlushTimeout"
 
 
-async def promised(broker: "Broker") -> ResponseCode:
+async def durable(settings: Settings, core: Core) -> ResponseCode:
     """SUCCESS when all that was appended before the call is safe, else FLUSH_DISK_TIMEOUT."""
-    settings, core = broker.settings, broker.core
     if settings.flushDiskType != "SYNC_FLUSH":
         return ResponseCode.SUCCESS
     end = core.log_range()[1]

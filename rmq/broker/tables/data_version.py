@@ -7,9 +7,10 @@ Example: a broker registers with counter 7, a topic is created, it registers aga
 the name server compares the two objects and takes the new table.
 """
 
-import time
 from collections.abc import Mapping
 from typing import Any
+
+from rmq.base.clock import now_ms
 
 
 class DataVersion:
@@ -50,10 +51,6 @@ class DataVersion:
             _whole(members.get("timestamp"), now_ms()),
             _whole(members.get("stateVersion"), 0),
         )
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _whole(value: Any, default: int) -> int:

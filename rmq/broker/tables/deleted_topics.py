@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import Core
 from rmq.broker.tables.config_saver import ConfigSaver
-from rmq.broker.tables.data_version import now_ms
 
 MEMBER = "deletedTopics"
 TOPICS_MAX = 100_000  # the oldest go first: their messages are the first to leave the log

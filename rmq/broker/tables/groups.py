@@ -16,14 +16,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
 from rmq.broker import names
 from rmq.broker.core_seam import Core
-from rmq.broker.dispatch.request import Refusal, bool_member, int_member, text_member
+from rmq.broker.json_members import bool_member, int_member, text_member
+from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import GROUP, Siblings, Stamp
 from rmq.broker.tables import attributes as attribute_table
 from rmq.broker.tables.config_saver import ConfigSaver
-from rmq.broker.tables.data_version import DataVersion, now_ms
+from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.retry_policy import parse_levels, retry_levels
 from rmq.broker.tables.stamps import Stamps
 from rmq.codes import ResponseCode

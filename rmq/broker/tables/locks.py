@@ -1,8 +1,4 @@
-"""Queue locks of orderly consumers (41, 42): who may consume a queue of a group right now.
-
-    body      {"clientId":"c","consumerGroup":"g","mqSet":[MQ,..]}
-    41 reply  {"lockOKMQSet":[MQ,..]}     the asked ones this client holds now
-    MQ        {"brokerName":"b","queueId":0,"topic":"t"}
+"""Queue locks of orderly consumers: who may consume a queue of a group right now.
 
 A lock lasts 60 s after it was taken or renewed; clients renew every 20 s. One that is held by
 another client and not expired is left out of the reply.
@@ -21,24 +17,17 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmq.base.json_file import JsonFile
-from rmq.broker import names
 from rmq.broker.core_seam import Core
-from rmq.broker.dispatch.request import Reply, Request, list_member, text_member
 from rmq.broker.tables.config_saver import ConfigSaver
-from rmq.errors import ProtocolError, StoreError
-from rmq.format import fastjson
+from rmq.errors import StoreError
 from rmq.format.fastjson import MessageQueue
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 log = logging.getLogger("rmq.broker.locks")
 
 LOCK_S = 60.0
-QUEUES_MAX = 100_000  # of one request; ours
 
 
 class LockTable:
@@ -149,40 +138,3 @@ def _queues(rows: Any) -> list[MessageQueue]:
         if isinstance(row, list) and [type(each) for each in row] == [str, str, int]:
             found.append(MessageQueue(*row))
     return found
-
-
-async def lock_batch(broker: "Broker", request: Request) -> Reply:
-    group, queues, client_id = _read(broker, request)
-    held = broker.locks.lock(group, queues, client_id)
-    await broker.locks.saved()
-    return request.command.reply(
-        body=fastjson.dumps({"lockOKMQSet": [queue.members() for queue in held]})
-    )
-
-
-async def unlock_batch(broker: "Broker", request: Request) -> Reply:
-    group, queues, client_id = _read(broker, request)
-    broker.locks.unlock(group, queues, client_id)
-    await broker.locks.saved()
-    return request.command.reply()
-
-
-def _read(broker: "Broker", request: Request) -> tuple[str, list[MessageQueue], str]:
-    """Group, the queues that exist here, and the client of a lock request."""
-    body = request.json_body()
-    group = names.check_group(text_member(body, "consumerGroup"))
-    client_id = text_member(body, "clientId")
-    if not names.is_client_id(client_id):
-        raise ProtocolError("clientId of the lock request is empty, too long or not printable")
-    items = list_member(body, "mqSet")
-    if len(items) > QUEUES_MAX:
-        raise ProtocolError(f"a lock request for more than {QUEUES_MAX} queues")
-    queues = []
-    for item in items:
-        if not isinstance(item, Mapping):
-            raise ProtocolError("mqSet of the lock request holds something else than queues")
-        queue = MessageQueue.of(item)
-        topic = broker.topics.get(queue.topic)
-        if topic is not None and 0 <= queue.queue_id < topic.queues:
-            queues.append(queue)
-    return group, queues, client_id

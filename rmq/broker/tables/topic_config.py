@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rmq.broker.dispatch.request import bool_member, int_member, text_member
+from rmq.broker.json_members import bool_member, int_member, text_member
 from rmq.broker.names import check_topic
 from rmq.errors import ProtocolError
 

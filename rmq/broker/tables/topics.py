@@ -21,14 +21,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
 from rmq.broker import names
 from rmq.broker.core_seam import Core
-from rmq.broker.dispatch.request import Refusal
+from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import TOPIC, Siblings, Stamp
 from rmq.broker.tables import attributes
 from rmq.broker.tables.config_saver import ConfigSaver
-from rmq.broker.tables.data_version import DataVersion, now_ms
+from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.deleted_topics import DeletedTopics
 from rmq.broker.tables.registered_topics import ToldTopics
 from rmq.broker.tables.stamps import Stamps

@@ -12,69 +12,81 @@ Example: mark 5,000, the timed messages' queue has an entry at 7,200: the log is
 """
 
 import logging
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from rmq.broker.core_seam import Core
+from rmq.broker.store.queue_reader import QueueReader
+from rmq.broker.tables.offsets import OffsetTable
+from rmq.broker.tables.topics import TopicTable
+from rmq.config import Settings
 from rmq.errors import StoreError
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 
 log = logging.getLogger("rmq.broker.pop_journal")
 
 
-def recover(broker: "Broker") -> int:
+class Context(Protocol):
+    """What the recovery reads and moves."""
+
+    core: Core
+    offsets: OffsetTable
+    queues: QueueReader
+    settings: Settings
+    topics: TopicTable
+
+
+def recover(context: Context) -> int:
     """Gives the reactor what was popped since the mark; how many offsets moved."""
-    mark = broker.offsets.mark
+    mark = context.offsets.mark
     if mark is None:
         return 0
-    start = first_timed(broker, mark)
+    start = first_timed(context, mark)
     if start is None:
         return 0
     try:
-        found = broker.core.popped_since(max(start, broker.core.log_range()[0]))
+        found = context.core.popped_since(max(start, context.core.log_range()[0]))
     except StoreError as error:
         log.error("what was popped before the last end comes again: %s", error)
         return 0
     moved = 0
     for (topic, group, queue_id), offset in found.items():
         names = topic.decode(errors="replace"), group.decode(errors="replace")
-        if names[0] not in broker.topics:
+        if names[0] not in context.topics:
             continue
-        end = (broker.core.queue_range(topic, queue_id) or (0, 0))[1]
-        if broker.core.query_offset(group, topic, queue_id) < offset <= end:
-            broker.core.commit_offset(group, topic, queue_id, offset)
+        end = (context.core.queue_range(topic, queue_id) or (0, 0))[1]
+        if context.core.query_offset(group, topic, queue_id) < offset <= end:
+            context.core.commit_offset(group, topic, queue_id, offset)
             moved += 1
     if moved:
         log.info("pops before the last end: %d offsets are read from the log", moved)
     return moved
 
 
-def first_timed(broker: "Broker", mark: int) -> int | None:
+def first_timed(context: Context, mark: int) -> int | None:
     """Where the first message behind the mark is that may be a check point."""
-    revive = f"rmq_sys_REVIVE_LOG_{broker.settings.brokerClusterName}"
+    revive = f"rmq_sys_REVIVE_LOG_{context.settings.brokerClusterName}"
     places = [(TIMER_TOPIC, 0)]
-    config = broker.topics.get(revive)
+    config = context.topics.get(revive)
     places += [(revive, i) for i in range(config.read_queues if config is not None else 0)]
-    found = [first_behind(broker, topic, queue_id, mark) for topic, queue_id in places]
+    found = [first_behind(context, topic, queue_id, mark) for topic, queue_id in places]
     return min((offset for offset in found if offset is not None), default=None)
 
 
-def first_behind(broker: "Broker", topic: str, queue_id: int, mark: int) -> int | None:
+def first_behind(context: Context, topic: str, queue_id: int, mark: int) -> int | None:
     """The log offset of the queue's first message behind the mark."""
-    view = broker.queues.view(topic, queue_id)
+    view = context.queues.view(topic, queue_id)
     if view is None:
         return None
     low, high = view.min_offset, view.max_offset
     while low < high:
         middle = (low + high) // 2
-        entry = broker.queues.entry(view, middle)
+        entry = context.queues.entry(view, middle)
         if entry is None:
             return mark  # a gap: nothing is known of what is behind it
         if entry.physical_offset < mark:
             low = middle + 1
         else:
             high = middle
-    entry = broker.queues.entry(view, low) if low < view.max_offset else None
+    entry = context.queues.entry(view, low) if low < view.max_offset else None
     return entry.physical_offset if entry is not None else None

@@ -25,8 +25,8 @@ import os
 import time
 from pathlib import Path
 
+from rmq.base.clock import now_ms
 from rmq.broker.core_seam import Core
-from rmq.broker.tables.data_version import now_ms
 from rmq.config import Settings
 
 log = logging.getLogger("rmq.broker.retention")

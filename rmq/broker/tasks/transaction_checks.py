@@ -23,30 +23,23 @@ op message "17," is written, and the producer is asked about 90.
 
 import asyncio
 import logging
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from rmq.base.clock import now_ms
 from rmq.broker import names
-from rmq.broker.dispatch.request import Refusal, Reply, Request
-from rmq.broker.requests.sends import is_made
-from rmq.broker.store.durability import NOT_SYNCED, promised
-from rmq.broker.store.queue_reader import Entry
-from rmq.broker.tables.data_version import now_ms
+from rmq.broker.core_seam import Core
+from rmq.broker.store.queue_reader import Entry, QueueReader
 from rmq.broker.tables.delay_levels import HOST_FLAGS
-from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
-from rmq.codes import ResponseCode
+from rmq.broker.tables.topic_config import TopicConfig
+from rmq.broker.tables.topics import TopicTable
+from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format.message import (
     StoredMessage,
     decode_message,
-    decode_message_id,
     encode_host,
     encode_properties,
 )
-from rmq.format.remoting import encode
-
-if TYPE_CHECKING:
-    from rmq.broker.broker import Broker
 
 log = logging.getLogger("rmq.broker.transactions")
 
@@ -63,14 +56,22 @@ CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 OFFSET_DIGITS_MAX = 19
 ASIDE_LOADED_MAX = 4096  # of TRANS_CHECK_MAX_TIME_TOPIC at the start
-_HALF_TOPICS = (names.HALF_TOPIC, names.TRANS_CHECK_MAX_TIME_TOPIC)
+
+
+class ChecksContext(Protocol):
+    """What the checks use of the broker."""
+
+    core: Core
+    queues: QueueReader
+    settings: Settings
+    topics: TopicTable
 
 
 class Transactions:
     """Owned by the control thread."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, context: ChecksContext) -> None:
+        self._context = context
         self._op_offset = 0  # op messages below it speak of nothing that may be open
         self._aside: dict[str, None] = {}  # unique keys of what was given up, oldest first
 
@@ -78,7 +79,7 @@ class Transactions:
 
     def load(self) -> None:
         """Tells the reactor which half messages are ended; from here on it takes more."""
-        core, queues = self._broker.core, self._broker.queues
+        core, queues = self._context.core, self._context.queues
         minimum, maximum = queues.range(names.HALF_TOPIC, 0)
         first = self._offset(names.HALF_TOPIC, minimum, maximum)
         self._op_offset = self._offset(names.OP_HALF_TOPIC, *queues.range(names.OP_HALF_TOPIC, 0))
@@ -97,13 +98,13 @@ class Transactions:
     def _load_aside(self) -> None:
         """Remembers what TRANS_CHECK_MAX_TIME_TOPIC ends with; what was committed late may be
         committed once more."""
-        queues = self._broker.queues
+        queues = self._context.queues
         view = queues.view(names.TRANS_CHECK_MAX_TIME_TOPIC, 0)
         if view is None:
             return
         first = max(view.min_offset, view.max_offset - ASIDE_LOADED_MAX)
         for entry in queues.entries(view, first, ASIDE_LOADED_MAX):
-            record = self._broker.core.read_record(entry.physical_offset)
+            record = self._context.core.read_record(entry.physical_offset)
             if record is not None:
                 self._remember_aside(decode_message(record)[0].properties.get("UNIQ_KEY"))
 
@@ -113,7 +114,7 @@ class Transactions:
         self._aside[key] = None
         if len(self._aside) > SET_ASIDE_MAX:
             del self._aside[next(iter(self._aside))]
-        self._broker.core.set_option("transactions_set_aside", len(self._aside))
+        self._context.core.set_option("transactions_set_aside", len(self._aside))
 
     def revive(self, message: StoredMessage) -> tuple[int, int] | None:
         """Stores a half message that was given up anew; its place, None for any other."""
@@ -121,31 +122,31 @@ class Transactions:
         if key not in self._aside:
             return None
         del self._aside[key]
-        self._broker.core.set_option("transactions_set_aside", len(self._aside))
+        self._context.core.set_option("transactions_set_aside", len(self._aside))
         return self._store(names.HALF_TOPIC, message, message.properties)
 
     def check_again(self, message: StoredMessage) -> None:
         """323: the half message is open again and was never asked about."""
         self._aside.pop(message.properties.get("UNIQ_KEY", ""), None)
-        self._broker.core.set_option("transactions_set_aside", len(self._aside))
+        self._context.core.set_option("transactions_set_aside", len(self._aside))
         self._store(names.HALF_TOPIC, message, {**message.properties, CHECK_TIMES: "0"})
 
     def _offset(self, topic: str, minimum: int, maximum: int) -> int:
-        offset = self._broker.core.query_offset(GROUP.encode(), topic.encode(), 0)
+        offset = self._context.core.query_offset(GROUP.encode(), topic.encode(), 0)
         return max(minimum, min(offset, maximum))
 
     def _ops(self, offset: int) -> list[list[int]]:
         """What the next op messages say: of each the offsets of ended half messages."""
-        view = self._broker.queues.view(names.OP_HALF_TOPIC, 0)
+        view = self._context.queues.view(names.OP_HALF_TOPIC, 0)
         if view is None:
             return []
         return [
             self._halves_of(entry)
-            for entry in self._broker.queues.entries(view, offset, OPS_AT_ONCE)
+            for entry in self._context.queues.entries(view, offset, OPS_AT_ONCE)
         ]
 
     def _halves_of(self, entry: Entry) -> list[int]:
-        record = self._broker.core.read_record(entry.physical_offset)
+        record = self._context.core.read_record(entry.physical_offset)
         if record is None:
             return []
         try:
@@ -158,16 +159,16 @@ class Transactions:
 
     async def check(self) -> None:
         """Looks at every half message that is open, oldest first."""
-        settings, loop = self._broker.settings, asyncio.get_running_loop()
+        settings, loop = self._context.settings, asyncio.get_running_loop()
         began_ms, end = now_ms(), loop.time() + PASS_S
         at, asked, unasked, leave_full = 0, 0, 0, False
         moved = loop.time()  # when there was progress last
-        maximum = self._broker.queues.range(names.HALF_TOPIC, 0)[1]
+        maximum = self._context.queues.range(names.HALF_TOPIC, 0)[1]
         while at < maximum and loop.time() < end:
             rules = (began_ms, settings.transactionTimeOut, settings.transactionCheckMax,
                      settings.fileReservedTime * 3_600_000, leave_full)  # fmt: skip
             before = at
-            at, done, lonely, hindrance, left = self._broker.core.check_halves(at, maximum, rules)
+            at, done, lonely, hindrance, left = self._context.core.check_halves(at, maximum, rules)
             asked, unasked = asked + done, unasked + lonely
             for offset in left:
                 await self._give_up(offset)
@@ -187,7 +188,7 @@ class Transactions:
                         unasked)  # fmt: skip
 
     async def _save_progress(self) -> None:
-        core = self._broker.core
+        core = self._context.core
         first = core.open_halves(0, 1)[0]
         while ops := self._ops(self._op_offset):
             done = 0
@@ -205,16 +206,17 @@ class Transactions:
         """The half message was asked about too often, or is too old or damaged."""
         message = self._half(offset)
         if message is None:
-            self._broker.core.end_halves([offset], 1)
+            self._context.core.end_halves([offset], 1)
         else:
             await self._set_aside(offset, message)
 
     def _half(self, offset: int) -> StoredMessage | None:
         """The half message, or None when it cannot be read (any more)."""
-        queues = self._broker.queues
+        queues = self._context.queues
         view = queues.view(names.HALF_TOPIC, 0)
         entry = queues.entry(view, offset) if view is not None else None
-        record = self._broker.core.read_record(entry.physical_offset) if entry is not None else None
+        core = self._context.core
+        record = core.read_record(entry.physical_offset) if entry is not None else None
         if record is None:
             log.error("half message %d cannot be read and is given up", offset)
             return None
@@ -227,7 +229,7 @@ class Transactions:
     def _store(
         self, topic: str, message: StoredMessage, properties: dict[str, str]
     ) -> tuple[int, int]:
-        return self._broker.core.append(
+        return self._context.core.append(
             topic.encode(),
             0,
             message.body,
@@ -242,61 +244,11 @@ class Transactions:
 
     async def _set_aside(self, offset: int, message: StoredMessage) -> None:
         topic = TopicConfig(names.TRANS_CHECK_MAX_TIME_TOPIC, 1, 1)
-        await self._broker.topics.create(topic)
+        await self._context.topics.create(topic)
         properties = message.properties
         self._store(topic.name, message, properties)
-        self._broker.core.end_halves([offset], 1)
+        self._context.core.end_halves([offset], 1)
         self._remember_aside(properties.get("UNIQ_KEY"))
         log.error("transaction %s of group %s is set aside in %s after %s checks",
                   properties.get("UNIQ_KEY"), properties.get("PGROUP"), topic.name,
                   properties.get(CHECK_TIMES, "0"))  # fmt: skip
-
-
-def end_transaction(broker: "Broker", request: Request) -> Reply | Awaitable[Reply]:
-    """37 that the reactor could not end: its topic is gone, or it was given up before."""
-    offset = request.command.int_field("commitLogOffset", minimum=0)
-    record = broker.core.read_record(offset)
-    if record is None:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
-    message, _ = decode_message(record)
-    topic = message.properties.get("REAL_TOPIC", "")
-    queues = _number(message.properties.get("REAL_QID", ""), 0) + 1
-    if message.topic != names.HALF_TOPIC or names.topic_fault(topic) or queues > QUEUES_MAX:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
-    if message.properties.get("PGROUP") == request.command.require("producerGroup"):
-        place = broker.transactions.revive(message)
-        if place is not None:
-            request = _moved(request, *place)
-    if not is_made(broker, topic):
-        return broker.creations.wait(broker, request, TopicConfig(topic, queues, queues))
-    broker.topics.tell_core(topic)
-    broker.core.resubmit(request.connection.number, request.frame)
-    return None
-
-
-async def resume_check(broker: "Broker", request: Request) -> Reply:
-    """323: the half message with this offset id, mostly one set aside, is checked again."""
-    command = request.command
-    _, offset = decode_message_id(command.require("msgId"))
-    record = broker.core.read_record(offset)
-    message = decode_message(record)[0] if record is not None else None
-    if message is None or message.topic not in _HALF_TOPICS:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no half message starts at offset {offset}")
-    broker.transactions.check_again(message)
-    code = await promised(broker)
-    return command.reply(code, NOT_SYNCED if code else None)
-
-
-def _moved(request: Request, physical_offset: int, queue_offset: int) -> Request:
-    """The same end of the half message's new copy."""
-    command = request.command
-    command.fields = {
-        **command.fields,
-        "commitLogOffset": str(physical_offset),
-        "tranStateTableOffset": str(queue_offset),
-    }
-    return Request(request.connection, command, encode(command)[4:])
-
-
-def _number(text: str, otherwise: int) -> int:
-    return int(text) if text.isdecimal() and len(text) < OFFSET_DIGITS_MAX else otherwise

@@ -10,7 +10,9 @@ from support.name_server import in_loop
 
 from rmq.broker.dispatch import dispatcher
 from rmq.broker.dispatch.dispatcher import Dispatcher
-from rmq.broker.dispatch.request import Refusal, Reply, Request
+from rmq.broker.dispatch.request import Reply, Request
+from rmq.broker.refusal import Refusal
+from rmq.broker.requests.handlers import handler_table
 from rmq.codes import ResponseCode
 from rmq.format.remoting import Command
 
@@ -128,3 +130,11 @@ async def test_requests_of_a_connection_never_announced_are_served(tmp_path: Pat
         client = broker.core.client()
         broker.core.reports.clear()
         assert (await client.call(30, topic="t", queueId=0)).code == 0
+
+
+def test_a_code_with_two_handlers_is_refused() -> None:
+    async def answer(context: object, request: Request) -> None: ...
+
+    with pytest.raises(ValueError, match="request code 5 has two handlers"):
+        handler_table({5: answer}, {5: answer})
+    assert set(handler_table({5: answer, 200050: answer})) == {5, 200050, 200050 & 0xFFFF}

@@ -7,10 +7,10 @@ import pytest
 from support.waiting import wait_until
 
 from rmq.broker.status import consumer_lag as module
-from rmq.broker.status.consumer_lag import LagTimes, TopicTable, lags
+from rmq.broker.status.consumer_lag import CoreTopics, LagTimes, lags
 
 NOW = 10_000
-TABLE: TopicTable = {b"t": (0, 0, 0, 0, [(0, 100), (10, 20), None])}
+TABLE: CoreTopics = {b"t": (0, 0, 0, 0, [(0, 100), (10, 20), None])}
 
 
 class Queues:

@@ -3,7 +3,7 @@
 import pytest
 
 from rmq.broker import names
-from rmq.broker.dispatch.request import Refusal
+from rmq.broker.refusal import Refusal
 
 
 @pytest.mark.parametrize("topic", ["t", "%RETRY%g", "a|b-c_D9", "x" * 127, "%DLQ%" + "g" * 250])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rmq.broker.dispatch.request import Refusal
+from rmq.broker.refusal import Refusal
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import ProtocolError
 

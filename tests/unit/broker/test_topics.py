@@ -8,7 +8,7 @@ from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 from support.unwritable import not_saved
 
-from rmq.broker.dispatch.request import Refusal
+from rmq.broker.refusal import Refusal
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StoreError
 from rmq.format import fastjson

@@ -14,8 +14,8 @@ from support.fake_machine import fake_machine
 from rmq.config import load_properties
 from rmq.errors import ConfigError
 from rmq.system import affinity
-from rmq.system.topology import Machine, parse_cpu_list, read_machine
-from shards.placement import auto_count, home_node, parse_shards, place, shard_values
+from rmq.system.topology import Machine, home_node, parse_cpu_list, read_machine
+from shards.placement import auto_count, parse_shards, place, shard_values
 
 
 def machine_of(root: Path, **shape: object) -> Machine:

@@ -1,0 +1,91 @@
+"""Handlers of transactions: 37 end that the reactor could not do, 323 check again.
+
+Example: 37 commits a half message whose topic was deleted meanwhile: the topic is made anew, and
+the frame goes back to the reactor.
+"""
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from rmq.broker import names
+from rmq.broker.core_seam import Core
+from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.dispatch.topic_creations import TopicCreations
+from rmq.broker.refusal import Refusal
+from rmq.broker.store.durability import NOT_SYNCED, durable
+from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
+from rmq.broker.tables.topics import TopicTable
+from rmq.broker.tasks.transaction_checks import OFFSET_DIGITS_MAX, Transactions
+from rmq.codes import RequestCode as Code
+from rmq.codes import ResponseCode
+from rmq.config import Settings
+from rmq.format.message import decode_message, decode_message_id
+from rmq.format.remoting import encode
+
+_HALF_TOPICS = (names.HALF_TOPIC, names.TRANS_CHECK_MAX_TIME_TOPIC)
+
+
+class Context(Protocol):
+    """What these handlers use of the broker."""
+
+    core: Core
+    creations: TopicCreations
+    settings: Settings
+    topics: TopicTable
+    transactions: Transactions
+
+
+def end_transaction(context: Context, request: Request) -> Reply | Awaitable[Reply]:
+    """37 that the reactor could not end: its topic is gone, or it was given up before."""
+    offset = request.command.int_field("commitLogOffset", minimum=0)
+    record = context.core.read_record(offset)
+    if record is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+    message, _ = decode_message(record)
+    topic = message.properties.get("REAL_TOPIC", "")
+    queues = _number(message.properties.get("REAL_QID", ""), 0) + 1
+    if message.topic != names.HALF_TOPIC or names.topic_fault(topic) or queues > QUEUES_MAX:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+    if message.properties.get("PGROUP") == request.command.require("producerGroup"):
+        place = context.transactions.revive(message)
+        if place is not None:
+            request = _moved(request, *place)
+    if not context.creations.is_made(topic):
+        return context.creations.wait(request, TopicConfig(topic, queues, queues))
+    context.topics.tell_core(topic)
+    context.core.resubmit(request.connection.number, request.frame)
+    return None
+
+
+async def resume_check(context: Context, request: Request) -> Reply:
+    """323: the half message with this offset id, mostly one set aside, is checked again."""
+    command = request.command
+    _, offset = decode_message_id(command.require("msgId"))
+    record = context.core.read_record(offset)
+    message = decode_message(record)[0] if record is not None else None
+    if message is None or message.topic not in _HALF_TOPICS:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no half message starts at offset {offset}")
+    context.transactions.check_again(message)
+    code = await durable(context.settings, context.core)
+    return command.reply(code, NOT_SYNCED if code else None)
+
+
+def _moved(request: Request, physical_offset: int, queue_offset: int) -> Request:
+    """The same end of the half message's new copy."""
+    command = request.command
+    command.fields = {
+        **command.fields,
+        "commitLogOffset": str(physical_offset),
+        "tranStateTableOffset": str(queue_offset),
+    }
+    return Request(request.connection, command, encode(command)[4:])
+
+
+def _number(text: str, otherwise: int) -> int:
+    return int(text) if text.isdecimal() and len(text) < OFFSET_DIGITS_MAX else otherwise
+
+
+HANDLERS: dict[int, Handler[Context]] = {
+    Code.END_TRANSACTION: end_transaction,
+    Code.RESUME_CHECK_HALF_MESSAGE: resume_check,
+}
