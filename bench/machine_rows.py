@@ -30,7 +30,7 @@ from rmq.format import remoting
 from rmq.load.cpu import CpuMeter, resident_bytes, tick_seconds
 from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.run import measure, open_producer
-from shards.command_client import BusClient
+from shards.command_client import CommandClient
 from shards.messages import AllStats, AllStatsReply, ShardStatus, Status, StatusReply
 
 SPREAD, NARROW = (32, 16), (2, 64)  # connections, window
@@ -103,7 +103,7 @@ def bus(bench: Bench) -> list[Outcome]:
 
 def question_cost(server: Ours, count: int) -> float:
     """Microseconds of CPU of one bus message: all shards' numbers, asked for again and again."""
-    with BusClient(server.store) as client:
+    with CommandClient(server.store) as client:
         meter = CpuMeter(server.pids())
         for _ in range(count):
             client.ask(AllStats(), AllStatsReply)
@@ -130,7 +130,7 @@ def change_topics(server: Ours, count: int) -> None:
 
 def bus_messages_of_changes(server: Ours, count: int) -> float:
     """Messages at the shards' ends of the bus for each change, when changes do not coincide."""
-    with BusClient(server.store) as client:
+    with CommandClient(server.store) as client:
         before = bus_messages(client)
         change_topics(server, count)
         return (bus_messages(client) - before) / count
@@ -141,7 +141,7 @@ def bus_messages_of_sends(
 ) -> float:
     """How many more bus messages a second there are while both shards are loaded."""
     frames = send_frames(queues, SendShape(bench.body_bytes))
-    with BusClient(server.store) as client:
+    with CommandClient(server.store) as client:
         before = bus_messages(client)
         time.sleep(bench.seconds)
         rest = (bus_messages(client) - before) / bench.seconds
@@ -155,7 +155,7 @@ def bus_messages_of_sends(
     return loaded - rest
 
 
-def bus_messages(client: BusClient) -> float:
+def bus_messages(client: CommandClient) -> float:
     names = ("bus_messages_sent", "bus_messages_received")
     stats = client.ask(AllStats(), AllStatsReply).stats
     return sum(each.gauges[name] for each in stats for name in names)
@@ -293,7 +293,7 @@ def stopped_shard(server: Ours, index: int) -> Iterator[None]:
 
 
 def shard_status(server: Ours) -> list[ShardStatus]:
-    with BusClient(server.store) as client:
+    with CommandClient(server.store) as client:
         return client.ask(Status(), StatusReply).shards
 
 

@@ -1,4 +1,4 @@
-"""A shard's end of the bus: a DEALER for requests both ways, a SUB for news.
+"""Bus client: a shard's end of the bus, a DEALER for requests both ways, a SUB for news.
 
     join: Hello -> Welcome; wait for the first Pulse (the subscription works); Sync
     News   seq is the next: taken over; repeated: dropped; later than the next: something was lost
@@ -10,7 +10,7 @@ to serve its clients: without a supervisor it goes on alone, tries again, and is
 missed when one is back.
 
 What the items mean is known to its owner (siblings.py) alone, through four calls: known(), items(),
-take() and told().
+take() and registered().
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Owner(Protocol):
     def known(self) -> list[Known]: ...
     def items(self, wanted: list[Known]) -> list[Item]: ...
     def take(self, items: list[Item]) -> None: ...
-    async def told(self) -> None: ...
-    async def asked(self, message: Message) -> Message: ...
+    async def registered(self) -> None: ...
+    async def answer(self, message: Message) -> Message: ...
 
 
-class Link:
+class BusClient:
     """Owned by the control thread's loop."""
 
     def __init__(self, directory: BusDirectory, owner: Owner, index: int) -> None:
@@ -247,7 +247,7 @@ class Link:
 
     async def _serve(self, head: bytes, message: Message) -> None:
         try:
-            answer = await self._owner.asked(message)
+            answer = await self._owner.answer(message)
         except BusError as error:
             answer = Failed(str(error))
         except Exception as error:
@@ -269,7 +269,7 @@ class Link:
         told = -1
         while told < self._applied_goal:
             told = self._applied_goal
-            await self._owner.told()
+            await self._owner.registered()
             self._send(b"N", Applied(told))
         self._applied_goal = 0
 

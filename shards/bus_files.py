@@ -1,4 +1,4 @@
-"""The directory of the bus: where its sockets and its secret are, and who may come near.
+"""Bus directory: where the bus has its sockets and its secret, and who may come near.
 
     <store>/bus/            mode 0700, ours; somebody else's is refused, a wider one is narrowed
         requests            ipc socket, ROUTER of the supervisor

@@ -1,6 +1,6 @@
-"""The supervisor's end of the bus: a ROUTER for requests, an XPUB for news.
+"""Bus router: the supervisor's end of the bus, a ROUTER for requests, an XPUB for news.
 
-    shard                      hub                         the other shards
+    shard                      router                         the other shards
     Hello(token)      ->       token right? peer known
                       <-       Welcome(epoch, seq)
     Sync(have)        ->       compared with the registry
@@ -82,7 +82,7 @@ class Peer:
     pid: int = field(default=0)
 
 
-class Hub:
+class BusRouter:
     """Owned by the supervisor's loop."""
 
     def __init__(

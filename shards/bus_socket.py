@@ -1,4 +1,4 @@
-"""A ZeroMQ socket on an asyncio loop, by callback: no task and no future per frame.
+"""Bus socket: a ZeroMQ socket on an asyncio loop, by callback, without a task for each frame.
 
     socket = BusSocket(context, zmq.DEALER, on_frames)
     socket.raw.connect("ipc://..")

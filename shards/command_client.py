@@ -1,6 +1,6 @@
-"""A command's end of the bus: asks the supervisor of a store, synchronously.
+"""Command client: a command's end of the bus; asks the supervisor of a store, synchronously.
 
-    with BusClient(Path("/var/rmq")) as bus:
+    with CommandClient(Path("/var/rmq")) as bus:
         for shard in bus.ask(Status(), StatusReply).shards:
             print(shard.name, shard.state)
 
@@ -32,7 +32,7 @@ from shards.messages import (
 CONNECT_S = 2.0
 
 
-class BusClient:
+class CommandClient:
     """One thread's; a context manager."""
 
     def __init__(self, store: Path) -> None:
@@ -50,7 +50,7 @@ class BusClient:
             self.close()
             raise
 
-    def __enter__(self) -> BusClient:
+    def __enter__(self) -> CommandClient:
         return self
 
     def __exit__(self, *_: object) -> None:

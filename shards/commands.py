@@ -1,4 +1,4 @@
-"""What commands may ask of a supervisor, over the bus: status, numbers, drain, restart, shrink.
+"""Commands that a supervisor answers over the bus: status, numbers, drain, restart, shrink.
 
     Status            what each shard is doing, and why it is not serving
     AllStats          Stats of all shards, each within STATS_S; who is silent is named
@@ -19,7 +19,7 @@ import time
 from typing import Protocol
 
 from shards import shard as states
-from shards.bus_router import Hub
+from shards.bus_router import BusRouter
 from shards.messages import (
     AllStats,
     AllStatsReply,
@@ -44,7 +44,7 @@ SHOWN_MAX = 5  # queues named in a refusal
 class Supervisor(Protocol):
     """What commands use of the supervisor."""
 
-    hub: Hub
+    router: BusRouter
     shards: dict[int, Shard]
     started_ms: int
     version: str
@@ -86,7 +86,7 @@ def _shard(supervisor: Supervisor, index: int) -> Shard:
 async def _stats(supervisor: Supervisor) -> AllStatsReply:
     indexes = sorted(supervisor.shards)
     replies = await asyncio.gather(
-        *(supervisor.hub.ask(index, Stats(), STATS_S) for index in indexes),
+        *(supervisor.router.ask(index, Stats(), STATS_S) for index in indexes),
         return_exceptions=True,
     )
     stats = [reply for reply in replies if isinstance(reply, StatsReply)]

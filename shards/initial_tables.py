@@ -1,4 +1,4 @@
-"""With which topics and groups a shard begins that is added to a broker: those of shard 0.
+"""Initial tables: the topics and groups of a shard that is added to a broker, those of shard 0.
 
 What a request has made on the shards one by one is not told on the bus (siblings.py), and a broker
 that grows is to use its new shard for all its topics. So the supervisor puts into topics.json and

@@ -1,4 +1,4 @@
-"""How many shards a store has, and which of them take no sends: <store>/config/shards.json.
+"""Machine file: how many shards a store has, and which take no sends: <store>/config/shards.json.
 
     {"drained":[1],"shards":2}
 

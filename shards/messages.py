@@ -1,4 +1,4 @@
-"""What is said on the bus: typed messages, one version number, strict decoding.
+"""Bus messages: typed messages, one version number, strict decoding.
 
 Every message is a msgspec Struct; its class name is its tag. On the wire it is
 
@@ -118,7 +118,7 @@ class SyncReply(Message, frozen=True):
 
 class Change(Message, frozen=True):
     """Request of a shard: these items changed here. Answer: Changed, when all who are prompt have
-    taken it over, at the latest after CHANGE_WAIT_S of the hub."""
+    taken it over, at the latest after CHANGE_WAIT_S of the router."""
 
     items: list[Item]
 

@@ -1,4 +1,4 @@
-"""Where each shard of a broker goes: its name, port, store directory, core and node.
+"""Placement: each shard's name, port, store directory, core and node.
 
     shard   name         port            store          core
     0       broker-a     10911           DIR            of node 0

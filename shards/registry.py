@@ -1,4 +1,4 @@
-"""The table of what shards tell each other, as the supervisor keeps it: (kind, name) -> Item.
+"""Registry: what all shards share, as the supervisor keeps it: (kind, name) -> Item.
 
 The rule that makes everything heal: of two versions of an item the one with the larger stamp wins,
 everywhere. So a message that comes twice changes nothing, two that come in the wrong order end

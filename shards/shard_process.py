@@ -25,7 +25,7 @@ import msgspec
 from rmq import logs
 from rmq.broker.broker import Broker
 from rmq.broker.shard import make_core
-from rmq.broker.store.damage_report import tell_damage
+from rmq.broker.store.damage_report import log_damage
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError
 from rmq.node.store_lock import StoreLock
@@ -74,7 +74,7 @@ async def _serve(directory: BusDirectory, index: int, start: StartFile, settings
         raise ConfigError(error.strerror or str(error)) from None
     found = ", ".join(f"{name} {value}" for name, value in report.items())
     log.info("store %s: %s", settings.storePathRootDir, found)
-    tell_damage(report)
+    log_damage(report)
     try:
         core.start()
         await _pin(start.cpus)

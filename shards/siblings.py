@@ -1,4 +1,4 @@
-"""One shard's side of what shards tell each other: between the broker's tables and the bus.
+"""Bus siblings: one shard's side of what shards share, between the broker's tables and the bus.
 
 Four kinds of items (messages.py): topics and groups that shards make by themselves, run-time
 settings, and which consumers are connected where.
@@ -53,7 +53,7 @@ from rmq.codes import RequestCode as Code
 from rmq.config import format_value
 from rmq.errors import ConfigError, ProtocolError
 from rmq.format.remoting import Command, decode, encode
-from shards.bus_client import Link
+from shards.bus_client import BusClient
 from shards.bus_files import BusDirectory
 from shards.messages import (
     GROUP,
@@ -111,7 +111,7 @@ Key = tuple[str, str]  # kind, name
 
 
 class BusSiblings(seam.Siblings):
-    """Owned by the control thread. Also the owner of the link, see link.Owner."""
+    """Owned by the control thread. Also the owner of the link, see bus_client.Owner."""
 
     def __init__(
         self, broker: Broker, directory: BusDirectory, index: int, token: str, digest: str
@@ -121,7 +121,7 @@ class BusSiblings(seam.Siblings):
         self._index = self.index = index
         self._token = token
         self._digest = digest  # of the settings this shard was started with
-        self._link = Link(directory, self, index)
+        self._link = BusClient(directory, self, index)
         self._clock = 0
         self._settings: dict[str, Item] = {}
         self._members: dict[str, Item] = {}  # "group@shard", of all shards
@@ -307,10 +307,10 @@ class BusSiblings(seam.Siblings):
                 broker.settings.change({item.name: value})
                 broker.settings_changed([item.name])
 
-    async def told(self) -> None:
+    async def registered(self) -> None:
         await self._broker.registration.settled(TOLD_WAIT_S)
 
-    async def asked(self, message: Message) -> Message:
+    async def answer(self, message: Message) -> Message:
         if isinstance(message, Ask):
             if decode(message.frame).code not in ASKABLE:
                 raise BusError("a shard answers no such request for another one")

@@ -1,4 +1,4 @@
-"""What a shard is started with, and how it ends when it cannot be: between supervisor and shard.
+"""Start file: what a shard is started with, and how it ends when it cannot start.
 
 STORE/bus/shard-INDEX.json holds a StartFile, STORE/bus/shard-INDEX.why the reason of a failed
 start.

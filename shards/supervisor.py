@@ -1,4 +1,4 @@
-"""Starts the shards of a broker, watches them, starts them again, and stops them.
+"""Supervisor: starts the shards of a broker, watches, restarts and stops them.
 
     supervisor = Supervisor(settings, places)
     await supervisor.start()         each shard serves or is given up; ConfigError with the reason
@@ -41,7 +41,7 @@ from rmq.errors import ConfigError, RmqError, StoreLockedError
 from rmq.node.store_lock import StoreLock
 from shards import shard as states
 from shards.bus_files import BusDirectory
-from shards.bus_router import Hub
+from shards.bus_router import BusRouter
 from shards.commands import answer
 from shards.initial_tables import give_tables, has_tables
 from shards.machine_file import MachineFile, MachineState
@@ -88,7 +88,7 @@ class Supervisor:
         adopted = [shard for shard in self.shards.values() if shard.adopt(self._directory)]
         self._refuse_strangers()
         self._token = self._directory.token() if adopted else self._directory.new_token()
-        self.hub = Hub(
+        self.router = BusRouter(
             self._directory, self._token, self._on_hello, self._on_ready,
             lambda message: answer(self, message),
         )  # fmt: skip
@@ -100,7 +100,7 @@ class Supervisor:
 
     async def start(self) -> None:
         self.save()
-        self.hub.start()
+        self.router.start()
         for shard in self.shards.values():
             if shard.runs:
                 log.info("shard %d: process %d of an earlier supervisor goes on", shard.index,
@@ -149,7 +149,7 @@ class Supervisor:
         for shard in running:
             log.error("shard %s does not stop and is killed", shard.place.name)
             shard.signal(signal.SIGKILL)
-        await self.hub.stop()
+        await self.router.stop()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -189,7 +189,7 @@ class Supervisor:
         asyncio.get_running_loop().remove_reader(shard.pidfd)
         pid = shard.pid
         reason = shard.ended(self._directory)
-        self.hub.forget(shard.index)
+        self.router.forget(shard.index)
         if not shard.wanted:
             shard.state, shard.reason = states.STOPPED, ""
             log.info("shard %d: process %d has stopped", shard.index, pid)
@@ -278,7 +278,7 @@ class Supervisor:
 
     async def _set_permission(self, shard: Shard, value: int) -> None:
         try:
-            await self.hub.ask(shard.index, Permission(value), 5.0)
+            await self.router.ask(shard.index, Permission(value), 5.0)
         except BusError as error:
             log.warning("shard %d: its permission is not set: %s", shard.index, error)
 
@@ -289,12 +289,12 @@ class Supervisor:
         if shard.serving_at is not None:
             shard.state = states.DRAINING if on else states.SERVING
         value = READ_ONLY if on else READ_WRITE
-        if self.hub.joined(shard.index) is not None:  # else it is told when it says hello
-            await self.hub.ask(shard.index, Permission(value, refuse), 5.0)
+        if self.router.joined(shard.index) is not None:  # else it is told when it says hello
+            await self.router.ask(shard.index, Permission(value, refuse), 5.0)
         self._progressed()
 
     async def unconsumed(self, shard: Shard) -> dict[str, int]:
-        reply = await self.hub.ask(shard.index, Unconsumed(), 30.0)
+        reply = await self.router.ask(shard.index, Unconsumed(), 30.0)
         return expect(reply, UnconsumedReply).messages
 
     # ---- by the clock
@@ -306,7 +306,7 @@ class Supervisor:
             await asyncio.sleep(WATCH_S)
             if time.monotonic() - slept_at > WATCH_S + STALL_S:
                 log.warning("the supervisor itself stood still for a while")
-                self.hub.forgive()
+                self.router.forgive()
             for shard in list(self.shards.values()):
                 self._look_at(shard)
             if time.monotonic() >= look_at:
@@ -314,7 +314,7 @@ class Supervisor:
                 look_at = time.monotonic() + DRAINED_LOOK_S
 
     def _look_at(self, shard: Shard) -> None:
-        silent_s = self.hub.silent_s(shard.index)
+        silent_s = self.router.silent_s(shard.index)
         if not shard.runs or silent_s is None or shard.serving_at is None:
             return
         if silent_s >= self.settings.rmqShardSilentSeconds:

@@ -1,4 +1,4 @@
-"""`rmq broker --shards N` and `rmq standalone --shards N`: the supervisor's process.
+"""Supervisor process: `rmq broker --shards N` and `rmq standalone --shards N`.
 
     run_shards(names, settings, "4")     until SIGTERM or SIGINT; names: with a name server
     run_shards(names, settings, None)    as many shards as the store has
@@ -23,7 +23,7 @@ from rmq import logs
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
 from rmq.node.process import host_of, on_signal, run_node
-from rmq.node.ready_line import tell_ready
+from rmq.node.ready_line import print_ready
 from rmq.system import descriptors
 from rmq.system.topology import read_machine
 from shards.machine_file import MachineFile
@@ -85,7 +85,7 @@ async def _run(supervisor: Supervisor, own: str, broker: Settings) -> None:
             given_up.append((shard.place.name, shard.reason))
         elif shard.address:
             served.append((shard.place.name, shard.address))
-    following = await tell_ready(own, broker, served, given_up)
+    following = await print_ready(own, broker, served, given_up)
     try:
         await supervisor.none_left()
     finally:

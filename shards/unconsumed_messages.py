@@ -1,4 +1,4 @@
-"""What would be lost if a shard went: messages that nobody has consumed yet.
+"""Unconsumed messages: what would be out of reach if a shard went.
 
 Counted per topic and group that has offsets on the topic: entries between the group's offset and
 the queue's end. A topic with messages and without any group counts whole, under group "": dead

@@ -1,0 +1,1 @@
+"""Base: files, directories, clocks and logs that everything in Python builds on."""

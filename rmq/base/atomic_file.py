@@ -1,12 +1,14 @@
-"""Replacing a small file so that a crash leaves either the old or the new content, whole.
+"""Atomic file: replacing a small file so that a crash leaves the old or the new content, whole.
 
-The new content is written beside the file, synced, renamed over it, and the directory is synced, so
-that after replace() returns a power cut cannot bring the old content back.
+    write_synced(new, content)     the content is on the disk, under another name
+    rename_synced(new, path)       renamed over the file; then the directory is synced, so that a
+                                   power cut cannot bring the old content back
+    replace(path, content)         both, through "<name>.new"
 
 Example: replace(Path("kvConfig.json"), b"{}") goes through "kvConfig.json.new"; a leftover of that
 name from a crash is overwritten by the next write and never read.
 
-One writer per file: two at once would share the ".new".
+One writer per file: two at once would share the ".new". All raise OSError.
 """
 
 import os
@@ -16,15 +18,25 @@ from rmq.base.durable_directory import make_directory, sync_directory
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Makes `content` the content of `path`, whose directory is made if needed; or OSError."""
+    """Makes `content` the content of `path`, whose directory is made if needed."""
     make_directory(path.parent)
     new = path.with_name(path.name + ".new")
-    with new.open("wb") as file:
+    write_synced(new, content)
+    rename_synced(new, path)
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Writes the file anew; its content is on the disk when this returns, its name need not be."""
+    with path.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    new.replace(path)
-    sync_directory(path.parent)
+
+
+def rename_synced(old: Path, new: Path) -> None:
+    """Renames a file within its directory; a power cut does not take that back."""
+    old.replace(new)
+    sync_directory(new.parent)
 
 
 def read(path: Path) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Waiting with a time limit in a task that may be cancelled.
+"""Deadline: waiting with a time limit in a task that may be cancelled.
 
 asyncio.wait_for() of Python 3.10 and 3.11 loses a cancellation that arrives in the same step as the
 result: it returns the result, the task goes on, and whoever cancelled it and waits for its end

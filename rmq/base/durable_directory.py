@@ -1,4 +1,4 @@
-"""Directories whose entries survive a power cut.
+"""Durable directories: their entries survive a power cut.
 
 A file that was synced is not there after a power cut unless the directory that names it was synced
 too, and that one's name in its own parent.

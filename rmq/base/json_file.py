@@ -1,4 +1,4 @@
-"""One config file kept as JSON, such that neither a crash nor a damaged copy takes the content.
+"""JSON file: one config file that neither a crash nor a damaged copy can empty.
 
     topics.json                the newest content
     topics.json.bak            the content before that, as RocketMQ keeps it; a copy of the newest
@@ -55,6 +55,7 @@ from typing import Any
 
 import msgspec
 
+from rmq.base.atomic_file import rename_synced, write_synced
 from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import ProtocolError, StoreCorruptError
 from rmq.format import fastjson
@@ -119,11 +120,10 @@ class JsonFile:
         """Replaces the content; when this returns, a power cut does not bring the old one back."""
         text = _with_checksum(msgspec.json.format(msgspec.json.encode(content), indent=2))
         make_directory(self.path.parent)
-        _write_synced(self._new_path, text)
+        write_synced(self._new_path, text)
         if not self._keep_backup():
             self._copy_to_backup(text)
-        self._new_path.replace(self.path)
-        sync_directory(self.path.parent)
+        rename_synced(self._new_path, self.path)
 
     def settle(self) -> None:
         """Before a clean stop: the .bak becomes a copy of the newest content, so that the next
@@ -158,7 +158,7 @@ class JsonFile:
     def _copy_to_backup(self, text: bytes) -> None:
         spare = self.backup_path.with_name(self.backup_path.name + ".tmp")
         spare.unlink(missing_ok=True)
-        _write_synced(spare, text)
+        write_synced(spare, text)
         spare.replace(self.backup_path)
 
     def _set_aside(self, damaged: Iterable[Path]) -> None:
@@ -217,14 +217,3 @@ def _check(data: bytes) -> None:
             f"its content does not fit its {CHECKSUM}; who changed the file by hand has to remove "
             "that member"
         )
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

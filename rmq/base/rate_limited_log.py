@@ -1,4 +1,4 @@
-"""Logging of events that a client can cause at will: at most one line a key and interval.
+"""Rate-limited log: at most one line a key and interval of what clients can cause at will.
 
 Example: 1,000 pulls of an unknown topic within 10 s give one line, and the first one after that
 gives a second line that ends in "(999 more like it since)".
@@ -10,7 +10,7 @@ import time
 KEYS_MAX = 1024
 
 
-class QuietLog:
+class RateLimitedLog:
     """A logger with a memory. Owned by one thread."""
 
     def __init__(self, logger: logging.Logger, interval_s: float = 10.0) -> None:

@@ -2,12 +2,13 @@
 
     core = ShardCore(..); core.open(); core.start()
     broker = Broker(settings, core)
-    await broker.start()      tables to the reactor, requests served, name servers told
-    await broker.stop()       name servers told, tables and offsets on disk; then core.stop()
+    await broker.start()      tables to the reactor, requests served, registered
+    await broker.stop()       unregistered, tables and offsets on disk; then core.stop()
 
 It owns the tables (topics, groups, offsets, producers, consumers, locks), the tasks that run by the
-clock, and the way from core.poll() to the handlers of handlers.py. Requests that arrive before
-start() wait in the core and are served then.
+clock, and the way from core.poll() to the handlers of requests/. What the Contexts of the handlers
+name is put together here alone. Requests that arrive before start() wait in the core and are served
+then.
 
     every 1 s     disk usage                         every 10 s   silent clients, expired locks,
     every 5 s     consumer offsets to their file                  samples of counters, failed saves
@@ -22,16 +23,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rmq.broker.clients.broker_to_client import ClientCalls
+from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.clients.consumers import ConsumerTable
-from rmq.broker.clients.filter_processes import FunctionFilters
+from rmq.broker.clients.filter_processes import FilterProcesses
 from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.clients.subscription_filters import compiled
 from rmq.broker.core_seam import Core
-from rmq.broker.dispatch.body_cache import CachedBodies
+from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.dispatcher import Dispatcher
-from rmq.broker.dispatch.response_times import RequestTimes
+from rmq.broker.dispatch.response_times import ResponseTimes
 from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.registration.registration import Registration
 from rmq.broker.registration.routes import Routes
@@ -40,17 +41,17 @@ from rmq.broker.siblings import Siblings
 from rmq.broker.status.counter_history import (
     SAMPLE_S,
     TOPICS_MAX,
-    Samples,
+    CounterHistory,
     group_counter,
     topic_counter,
 )
 from rmq.broker.status.http_server import StatusServer
 from rmq.broker.status.sampler import Sampler
 from rmq.broker.store.key_index import IndexQueries
-from rmq.broker.store.memory_report import tell_memory
+from rmq.broker.store.memory_report import log_memory
 from rmq.broker.store.queue_reader import QueueReader, record_store_time
 from rmq.broker.tables.data_version import DataVersion
-from rmq.broker.tables.delay_levels import DelayedMessages
+from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.locks import LockTable
 from rmq.broker.tables.offsets import OffsetTable
@@ -104,9 +105,9 @@ class Broker:
         self.consume_queue_directory = root / "consumequeue"
         self.started_at = time.time()
         self.settings_version = DataVersion()
-        self.bodies = CachedBodies()
+        self.bodies = BodyCache()
         self.connections = Connections()
-        self.client_calls = ClientCalls(core)
+        self.broker_to_client = BrokerToClient(core)
         self.topics = TopicTable(settings, core, config)
         self.groups = GroupTable(settings, core, config)
         self.offsets = OffsetTable(core, config)
@@ -114,30 +115,30 @@ class Broker:
         self.producers = ProducerTable(core.put_client, core.put_producers)
         self.consumers = ConsumerTable(
             core,
-            notify=self.client_calls.notify_ids_changed,
+            notify=self.broker_to_client.notify_ids_changed,
             may_read=self.groups.may_read,
             wants_notice=self._wants_notice,
             compiled=partial(compiled, self),
         )
-        self.functions = FunctionFilters(settings, core)
+        self.functions = FilterProcesses(settings, core)
         self.request_modes = RequestModes(settings, config)
         self.routes = Routes(settings)
         self.locks = LockTable(core, config)
         self.queues = QueueReader(
             core, self.consume_queue_directory, settings.mappedFileSizeConsumeQueue
         )
-        self.delays = DelayedMessages(settings, core, self.topics, config)
+        self.delays = DelayLevels(settings, core, self.topics, config)
         self.transactions = Transactions(self)
         self.index_queries = IndexQueries(core)
         self.creations = TopicCreations(self.topics, core)
-        self.samples = Samples()
+        self.samples = CounterHistory()
         self.sampler = Sampler(self)
         self.status: StatusServer | None = None
         self.retention = Retention(
             settings, core, [self.commit_log_directory, self.consume_queue_directory]
         )
         self.registration = Registration(settings, self.topics, self._addresses)
-        self.request_times = RequestTimes(self.topics.is_system)
+        self.response_times = ResponseTimes(self.topics.is_system)
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.join(Siblings(self.registration))
         self._watched: set[str] = set()  # topics that someone asked the rates of
@@ -150,7 +151,7 @@ class Broker:
         return self._addresses()[0]
 
     def join(self, siblings: Siblings) -> None:
-        """Who else is told of changes here, see siblings.py; before start()."""
+        """Takes the other shards of this machine, which get all changes; before start()."""
         self.siblings = self.topics.siblings = self.groups.siblings = siblings
         self.consumers.on_members = siblings.members_changed
 
@@ -196,7 +197,7 @@ class Broker:
         if self.settings.metricsExporterType == "PROM":
             self.status = StatusServer(self)
             await self.status.start()
-        tell_memory(self.core.stats())
+        log_memory(self.core.stats())
         log.info("broker %s serves at %s", self.settings.brokerName, self.address)
 
     async def stop(self) -> None:
@@ -229,12 +230,12 @@ class Broker:
 
     def connection_closed(self, connection: Connection) -> None:
         """Everyone who knows the connection forgets it."""
-        self.client_calls.connection_closed(connection)
+        self.broker_to_client.connection_closed(connection)
         self.producers.connection_closed(connection)
         self.consumers.connection_closed(connection)
 
     def settings_changed(self, changes: Iterable[str]) -> None:
-        """Run-time settings were changed: tell those who do not look by themselves."""
+        """Run-time settings were changed: those who do not look by themselves hear of it here."""
         keys = set(changes)
         self.settings_version.advance()
         for key in sorted(keys & CORE_OPTIONS.keys()):

@@ -1,4 +1,4 @@
-"""The other shards of this machine, as the broker sees them. Here: there are none.
+"""Siblings: the other shards of this machine, as the broker sees them. Here there are none.
 
 Several shards are one broker to their users: what one makes by itself (topics, groups) must be
 there on all, run-time settings are those of all, and who asks one for a group's members must hear

@@ -21,7 +21,7 @@ import click
 from rmq.cli.options import json_option
 from rmq.cli.output import show_json, show_rows
 from rmq.errors import ConfigError, RmqError
-from shards.command_client import BusClient
+from shards.command_client import CommandClient
 from shards.messages import (
     BusError,
     Done,
@@ -137,15 +137,15 @@ def shrink(count: int, store: Path, wait_s: float, discard: bool) -> None:
             time.sleep(RETRY_S)
 
 
-def _bus(store: Path) -> BusClient:
-    return BusClient(store.absolute())
+def _bus(store: Path) -> CommandClient:
+    return CommandClient(store.absolute())
 
 
-def _status(bus: BusClient) -> list[ShardStatus]:
+def _status(bus: CommandClient) -> list[ShardStatus]:
     return bus.ask(Status(), StatusReply).shards
 
 
-def _find(bus: BusClient, text: str) -> ShardStatus:
+def _find(bus: CommandClient, text: str) -> ShardStatus:
     rows = _status(bus)
     for row in rows:
         if text in (str(row.index), row.name):

@@ -23,7 +23,7 @@ import click
 from rmq.cli.options import json_option
 from rmq.cli.output import show_json, show_rows
 from rmq.errors import ConfigError, StoreError, StoreLockedError
-from rmq.node.store_lock import StoreLook
+from rmq.node.store_lock import StoreReadLock
 
 if TYPE_CHECKING:
     from rmq.config import Settings
@@ -145,7 +145,7 @@ def _check_one(
 
     look = None
     try:
-        look = StoreLook(root)
+        look = StoreReadLock(root)
     except StoreLockedError as error:
         if not live:
             raise StoreLockedError(

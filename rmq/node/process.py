@@ -1,4 +1,4 @@
-"""Runs a name server, a broker, or both in this process until SIGTERM or SIGINT.
+"""Process: runs a name server, a broker, or both until SIGTERM or SIGINT.
 
 Start: store lock -> recovery of the store -> name server listens -> native threads serve -> control
 side registers -> one line on standard output:
@@ -90,9 +90,9 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
         shards: list[tuple[str, str]] = []
         if broker is not None and core is not None:
             shards = [(broker.brokerName, f"{broker.brokerIP1}:{core.port}")]
-        from rmq.node.ready_line import tell_ready
+        from rmq.node.ready_line import print_ready
 
-        following = await tell_ready(own, broker, shards, [])
+        following = await print_ready(own, broker, shards, [])
         if following is not None:
             stack.callback(following.cancel)
         await stop.wait()
@@ -153,9 +153,9 @@ def host_of(bind: str) -> str:
 
 
 def _tell_damage(report: dict[str, Any]) -> None:
-    from rmq.broker.store.damage_report import tell_damage
+    from rmq.broker.store.damage_report import log_damage
 
-    tell_damage(report)
+    log_damage(report)
 
 
 def report_text(report: dict[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""The line that says a server is ready, and the one that follows when that was only half true.
+"""Ready line: the line that says a server is ready, and the one that follows if it was half true.
 
     rmq 0.1.0 is ready in 0.21 s: name server 127.0.0.1:9876, broker broker-a at 127.0.0.1:10911 ...
     rmq 0.1.0 is ready in 20.4 s with 1 of 2 shards (broker-a-1: given up after 10 failed starts in
@@ -34,7 +34,7 @@ DEFAULT = "127.0.0.1:9876"
 Served = list[tuple[str, str]]  # (broker name, address)
 
 
-async def tell_ready(
+async def print_ready(
     own: str, broker: Settings | None, served: Served, given_up: list[tuple[str, str]]
 ) -> asyncio.Task[None] | None:
     """Prints the ready line. own: address of the name server in this process, or ""; given_up:
@@ -96,19 +96,19 @@ async def _look(addresses: list[str], served: Served) -> tuple[str, str]:
 
 async def _knows(address: str, served: Served) -> bool | None:
     """Whether the name server lists all that is served; None: it does not answer."""
-    from rmq.broker.registration.namesrv_client import LinkError, NamesrvLink
+    from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError
     from rmq.codes import RequestCode, ResponseCode
     from rmq.errors import ProtocolError
     from rmq.format import fastjson
     from rmq.format.remoting import Command
 
-    link = NamesrvLink(address)
+    link = NamesrvClient(address)
     try:
         reply = await link.call(Command(code=RequestCode.GET_BROKER_CLUSTER_INFO), ANSWER_S)
         if reply.code != ResponseCode.SUCCESS:
             return False
         table = fastjson.loads_object(reply.body).get("brokerAddrTable")
-    except LinkError:
+    except NamesrvError:
         return None
     except ProtocolError:
         return False
@@ -139,12 +139,12 @@ def _try_sends(address: str) -> str:
 
 
 def _try_name_server(addresses: list[str]) -> str:
-    from rmq.broker.registration.namesrv_client import LinkError, parse_address
+    from rmq.broker.registration.namesrv_client import NamesrvError, parse_address
 
     for address in addresses:
         try:
             host, port = parse_address(address)
-        except LinkError:
+        except NamesrvError:
             continue
         if host in ("127.0.0.1", "localhost", "::1"):
             return "Try: rmq namesrv" + ("" if port == 9876 else f" --port {port}")

@@ -1,4 +1,4 @@
-"""The lock that keeps two brokers off one store directory, RocketMQ's own included.
+"""Store lock: keeps two brokers off one store directory, RocketMQ's own included.
 
 Apache RocketMQ takes an exclusive POSIX record lock on the first byte of `<store>/lock` and leaves
 the text "lock" in the file; so do we, hence neither can open a store the other holds. The kernel
@@ -50,7 +50,7 @@ class StoreLock:
         os.close(self._fd)
 
 
-class StoreLook:
+class StoreReadLock:
     """Keeps brokers off a store while it is read, and writes nothing: a shared lock on the same
     byte. A store without a lock file has never had a broker, or a copy was made of it."""
 

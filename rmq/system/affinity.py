@@ -1,4 +1,4 @@
-"""Keeping a shard in its place: affinity of its threads, and where its memory comes from.
+"""Affinity: which processors a shard's threads use, and which node its memory comes from.
 
 The order at a shard's start is what makes this work without touching the compiled half:
 

@@ -1,4 +1,4 @@
-"""The machine as the kernel shows it: cores, nodes, and what of them this process may use.
+"""Topology: cores and nodes as the kernel shows them, and what of them this process may use.
 
     /sys/devices/system/cpu/online                          0-7
     /sys/devices/system/cpu/cpu0/topology/thread_siblings_list   0,4    two threads of one core

@@ -20,7 +20,7 @@ from compat.runner import ScenarioRunner
 from compat.targets import Target
 from compat.test_java_client import NEW_TYPES, SENDS_AND_PULLS, THE_REST, TYPES
 
-from shards.command_client import BusClient
+from shards.command_client import CommandClient
 from shards.messages import ShardStatus, Status, StatusReply
 
 CLIENT = "java-5.5.0-json"
@@ -72,7 +72,7 @@ class Killer:
         self.store = store
 
     def shards(self) -> list[ShardStatus]:
-        with BusClient(self.store) as bus:
+        with CommandClient(self.store) as bus:
             return bus.ask(Status(), StatusReply).shards
 
     def kill(self, index: int) -> float:

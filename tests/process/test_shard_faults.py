@@ -24,7 +24,7 @@ from support.machine import Machine, is_shard, machine
 from support.waiting import TOLD_S, wait_until
 
 from rmq.format import fastjson
-from shards.command_client import BusClient
+from shards.command_client import CommandClient
 from shards.messages import (
     BusError,
     Done,
@@ -171,7 +171,7 @@ def test_shards_outlive_their_supervisor_and_the_next_one_adopts_them(tmp_path: 
         asyncio.run(sends(broker.ports[0], "alone", 3))
         assert all(is_shard(pid) for pid in pids)
         assert not asyncio.run(has_topic(broker.ports[1], "alone"))
-        with pytest.raises(BusError, match="no supervisor answers"), BusClient(broker.store):
+        with pytest.raises(BusError, match="no supervisor answers"), CommandClient(broker.store):
             pass
         ports = broker.ports
         broker.start(None)
@@ -341,11 +341,11 @@ def test_drained_shard_leaves_the_routes_for_sends_also_after_a_restart(tmp_path
 def test_foreign_process_is_not_heard(tmp_path: Path) -> None:
     with machine(tmp_path, 2) as broker:
         assert (broker.store / "bus").stat().st_mode & 0o777 == 0o700
-        with BusClient(broker.store) as bus, pytest.raises(BusError, match="wrong token"):
+        with CommandClient(broker.store) as bus, pytest.raises(BusError, match="wrong token"):
             bus.ask(HelloCommand("x" * 43, os.getpid()), Welcome)
         (broker.store / "bus" / "token").rename(tmp_path / "token")
         with pytest.raises(BusError, match="holds no token"):
-            BusClient(broker.store)
+            CommandClient(broker.store)
         (tmp_path / "token").rename(broker.store / "bus" / "token")
         assert len(broker.ask(Status(), StatusReply).shards) == 2
 

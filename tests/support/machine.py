@@ -23,7 +23,7 @@ from support.broker_process import PATIENT
 from support.waiting import wait_until
 
 from rmq.client.blocking.cluster import Cluster
-from shards.command_client import BusClient
+from shards.command_client import CommandClient
 from shards.messages import M, Message, ShardStatus, Status, StatusReply
 from tools.ports import free_port
 
@@ -74,7 +74,7 @@ class Machine:
         return self.log_path.read_text()
 
     def ask(self, message: Message, kind: type[M], timeout_s: float = WAIT_S) -> M:
-        with BusClient(self.store) as bus:
+        with CommandClient(self.store) as bus:
             return bus.ask(message, kind, timeout_s)
 
     def shards(self) -> list[ShardStatus]:

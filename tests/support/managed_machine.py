@@ -24,7 +24,7 @@ from support.broker_process import PATIENT
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.errors import RmqError
-from shards.command_client import BusClient
+from shards.command_client import CommandClient
 from shards.messages import ShardStatus, Status, StatusReply
 from tools.ports import free_port
 
@@ -149,7 +149,7 @@ class ManagedMachine:
     def shards(self) -> list[ShardStatus]:
         """As the supervisor says; nothing when it does not answer."""
         try:
-            with BusClient(self.store) as bus:
+            with CommandClient(self.store) as bus:
                 return bus.ask(Status(), StatusReply, 2.0).shards
         except (RmqError, OSError):
             return []

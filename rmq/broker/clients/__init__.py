@@ -1,0 +1,1 @@
+"""Clients: who is connected, in which groups, with which subscriptions and filters."""

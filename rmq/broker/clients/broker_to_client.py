@@ -1,4 +1,4 @@
-"""Requests from the broker to its clients, and the matching of their replies.
+"""Broker to client: requests from the broker to its clients, matched with their replies.
 
     one_way()   40 notify consumer ids changed, 220 reset offset: sent, nothing awaited
     call()      307 running info, 309 consume directly, 221 consumer status: awaited with a timeout
@@ -32,7 +32,7 @@ class ClientGone(RmqError):
     """The client's connection is closed."""
 
 
-class ClientCalls:
+class BrokerToClient:
     """Owned by the control thread."""
 
     def __init__(self, core: Core) -> None:

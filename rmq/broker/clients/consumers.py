@@ -22,14 +22,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from rmq.base.clock import now_ms
-from rmq.base.rate_limited_log import QuietLog
+from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.clients.connections import Connection
 from rmq.broker.clients.producers import Client
 from rmq.broker.clients.subscription import Subscription
 from rmq.broker.core_seam import Core
 
 log = logging.getLogger("rmq.broker.consumers")
-quiet = QuietLog(log)
+quiet = RateLimitedLog(log)
 
 CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 START_POINTS = (

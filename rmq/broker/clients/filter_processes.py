@@ -1,4 +1,4 @@
-"""Message filters of the broker's owner, at work: one process each, and the pulls they decide.
+"""Filter processes: the broker owner's message filters, one process each, and their pulls.
 
     reactor: records that passed the SQL92 part -> pull() -> question to the filter's process
     its answer -> the reply to the client: what is wanted, and where to go on
@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from rmq.base.rate_limited_log import QuietLog
+from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.core_seam import Core
 from rmq.codes import ResponseCode
 from rmq.config import Settings
@@ -39,9 +39,9 @@ from rmq.filters.functions import (
 from rmq.format.remoting import Command, encode
 
 log = logging.getLogger("rmq.broker.functions")
-quiet = QuietLog(log)
+quiet = RateLimitedLog(log)
 
-QUESTIONS_MAX = 256  # of one filter under way; beyond, clients are told to come again
+QUESTIONS_MAX = 256  # of one filter under way; beyond, clients have to come again
 PAUSES_S = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 HEALTHY_S = 10.0  # a process that lived so long is started again at once
 _PULL = struct.Struct("=iiiiqqqq")
@@ -174,7 +174,7 @@ def kill(process: _Process) -> None:
         process.handle.kill()
 
 
-class FunctionFilters:
+class FilterProcesses:
     """All filters of this broker, by name and by the number the reactor knows them by."""
 
     def __init__(self, settings: Settings, core: Core) -> None:

@@ -15,7 +15,7 @@ Example: "a LIKE 'x'" in a pull is refused with 23 and "character 3: RocketMQ ha
 
 from typing import Protocol
 
-from rmq.broker.clients.filter_processes import FunctionFilters
+from rmq.broker.clients.filter_processes import FilterProcesses
 from rmq.broker.clients.subscription import TAG, Subscription
 from rmq.broker.refusal import Refusal
 from rmq.codes import ResponseCode
@@ -32,7 +32,7 @@ NO_CLASS_FILTERS = (
 class FilterContext(Protocol):
     """What filters are checked against."""
 
-    functions: FunctionFilters
+    functions: FilterProcesses
     settings: Settings
 
 

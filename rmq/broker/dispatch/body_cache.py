@@ -1,4 +1,4 @@
-"""CachedBodies: bodies of answers that are the same for whoever asks, not made for each of them.
+"""Body cache: bodies of answers that are the same for everybody are made once.
 
     bodies.of_version("config", version, make)      made anew when the version is another one
     bodies.of_moment("runtime", make)               made anew when it is older than MOMENT_S
@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 MOMENT_S = 0.2
 
 
-class CachedBodies:
+class BodyCache:
     """Owned by the control thread; one body a name, the last one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -28,38 +28,38 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from rmq.base.rate_limited_log import QuietLog
+from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker import core_seam
-from rmq.broker.clients.broker_to_client import ClientCalls
+from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.connections import Connection, Connections
-from rmq.broker.clients.filter_processes import FunctionFilters
+from rmq.broker.clients.filter_processes import FilterProcesses
 from rmq.broker.core_seam import Core
-from rmq.broker.dispatch.fair_queue import Turns
+from rmq.broker.dispatch.fair_queue import FairQueue
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.dispatch.response_times import RequestTimes
+from rmq.broker.dispatch.response_times import ResponseTimes
 from rmq.broker.refusal import Refusal
-from rmq.broker.tables.delay_levels import DelayedMessages
+from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode
 
 log = logging.getLogger("rmq.broker.requests")
-quiet = QuietLog(log)
+quiet = RateLimitedLog(log)
 
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 POLL_S = 0.010
-WAITING_MAX = 8192  # requests whose handlers wait for something; more are told to come back later
+WAITING_MAX = 8192  # requests whose handlers wait for something; more are answered "busy"
 
 
 class DispatchContext(Protocol):
     """What the dispatcher itself uses of the broker."""
 
-    client_calls: ClientCalls
+    broker_to_client: BrokerToClient
     connections: Connections
     core: Core
-    delays: DelayedMessages
-    functions: FunctionFilters
-    request_times: RequestTimes
+    delays: DelayLevels
+    functions: FilterProcesses
+    response_times: ResponseTimes
 
     def connection_closed(self, connection: Connection) -> None: ...
 
@@ -74,28 +74,28 @@ class Dispatcher(Generic[C]):
         self._context = context
         self._handlers = handlers
         self._waiting: set[asyncio.Task[None]] = set()
-        self._turns = Turns(context.core, _expects_answer)
+        self._queue = FairQueue(context.core, _expects_answer)
         self._comes_again = False  # poll() is to be called by the loop
         self._stopped = False
-        self._times = context.request_times
+        self._times = context.response_times
 
     def poll(self) -> None:
         """Takes what the core has to report, and serves for POLL_S; then the loop comes again."""
         began = time.monotonic()
-        turns = self._turns
-        if not turns.is_full or not turns.any_open:
+        queue = self._queue
+        if not queue.is_full or not queue.any_open:
             self._take()
-        if turns.is_full and (number := turns.close_greediest()) is not None:
+        if queue.is_full and (number := queue.close_greediest()) is not None:
             quiet.warning("deaf", "closed: a client that asks on and does not read its answers")
             self._context.core.close_connection(number)
-        while (item := turns.take()) is not None:
+        while (item := queue.take()) is not None:
             self._serve(*item)
             if time.monotonic() - began >= POLL_S:
                 break
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._turns.any_open and not self._comes_again and not self._stopped:
+        if self._queue.any_open and not self._comes_again and not self._stopped:
             self._comes_again = True
             asyncio.get_running_loop().call_soon(self._again)
 
@@ -113,17 +113,17 @@ class Dispatcher(Generic[C]):
             self._context.connection_closed(connection)
 
     def _take(self) -> None:
-        context, turns = self._context, self._turns
+        context, queue = self._context, self._queue
         for kind, number, payload in context.core.poll():
             if kind in (core_seam.REQUEST, core_seam.FUNCTION_PULL):
-                turns.add(context.connections.get(number), kind, payload)
+                queue.add(context.connections.get(number), kind, payload)
             elif kind == core_seam.OPENED:
                 context.connections.opened(number, payload.decode("utf-8", "replace"))
             elif kind == core_seam.CLOSED:
                 if (connection := context.connections.find(number)) is not None:
-                    turns.gone(connection)
+                    queue.gone(connection)
             elif kind == core_seam.DRAINED:
-                turns.drained(context.connections.get(number))
+                queue.drained(context.connections.get(number))
             elif kind == core_seam.WANT_TOPIC:
                 context.delays.want_topic(payload.decode("utf-8", "replace"), number)
             else:
@@ -161,7 +161,7 @@ class Dispatcher(Generic[C]):
             self._context.core.close_connection(connection.number)
             return
         if command.is_response:
-            self._context.client_calls.answered(connection, command)
+            self._context.broker_to_client.answered(connection, command)
             return
         connection.language, connection.version = command.language, command.version
         self._request(Request(connection, command, frame))
@@ -200,11 +200,11 @@ class Dispatcher(Generic[C]):
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)
             if command.code not in SENDS:  # they are held back by the reactor, and keep their order
-                self._turns.waits(request.connection, 1)
+                self._queue.waits(request.connection, 1)
                 task.add_done_callback(partial(self._finished, request.connection))
 
     def _finished(self, connection: Connection, task: asyncio.Task[None]) -> None:
-        self._turns.waits(connection, -1)
+        self._queue.waits(connection, -1)
         self._go_on()
 
     async def _finish(self, request: Request, result: Awaitable[Reply]) -> None:
@@ -244,7 +244,7 @@ class Dispatcher(Generic[C]):
                 frame = encode(reply)
             self._times.answered(request, reply.code)
             core.send(number, frame)
-            self._turns.answered(request.connection, len(frame))
+            self._queue.answered(request.connection, len(frame))
         if request.command.code in SENDS:
             core.send_done(number)
 

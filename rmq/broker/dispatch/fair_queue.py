@@ -1,13 +1,13 @@
-"""Turns: whose request the control thread serves next, so that nobody waits for another's many.
+"""Fair queue: the connections' requests in turn, so that nobody waits for another's many.
 
-    turns.add(connection, kind, payload)      behind what waits of this connection
-    turns.take()                              the next of the next connection in turn, or None
-    turns.answered(connection, bytes)         so much more is on its way to the client
+    queue.add(connection, kind, payload)      behind what waits of this connection
+    queue.take()                              the next of the next connection in turn, or None
+    queue.answered(connection, bytes)         so much more is on its way to the client
 
 Connections take turns, one request each. A connection is left out of it
 
 - while answers of more than ANSWERS_MAX bytes have not left for it: it does not read them. The
-  reactor is asked to tell when they have (core.tell_drained()), and drained() goes on;
+  reactor is asked to report when they have (core.tell_drained()), and drained() goes on;
 - while so many of its requests are under way that wait for something (WAITING_MAX).
 
 One of which HELD_AT requests wait is not read any more (core.hold()) until they have been served.
@@ -40,7 +40,7 @@ TAKEN_BYTES_MAX = 32 << 20
 Item = tuple[int, bytes]
 
 
-class Line:
+class ConnectionQueue:
     """What waits of one connection."""
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Line:
         self.connection = connection
         self.items: deque[Item] = deque()
         self.answer_bytes = 0  # given to the reactor since the client had read all
-        self.drains = False  # the reactor tells when they have left
+        self.drains = False  # the reactor reports when they have left
         self.held = False  # the reactor does not read the client
         self.in_turn = False
         self.waiting = 0  # its requests under way
@@ -63,14 +63,14 @@ class Line:
         return bool(self.items) and not self.drains and self.waiting < WAITING_MAX
 
 
-class Turns:
+class FairQueue:
     """Owned by the control thread."""
 
     def __init__(self, core: Core, expects_answer: Callable[[bytes], bool]) -> None:
         self._core = core
         self._expects_answer = expects_answer
-        self._lines: dict[int, Line] = {}
-        self._turn: deque[Line] = deque()
+        self._lines: dict[int, ConnectionQueue] = {}
+        self._turn: deque[ConnectionQueue] = deque()
         self._taken = 0
         self._taken_bytes = 0
 
@@ -169,28 +169,28 @@ class Turns:
 
     # ---- one line
 
-    def _line(self, connection: Connection) -> Line:
+    def _line(self, connection: Connection) -> ConnectionQueue:
         line = self._lines.get(connection.number)
         if line is None:
-            line = self._lines[connection.number] = Line(connection)
+            line = self._lines[connection.number] = ConnectionQueue(connection)
         return line
 
-    def _put(self, line: Line, kind: int, payload: bytes) -> None:
+    def _put(self, line: ConnectionQueue, kind: int, payload: bytes) -> None:
         line.items.append((kind, payload))
         self._taken += 1
         self._taken_bytes += len(payload)
 
-    def _join(self, line: Line) -> None:
+    def _join(self, line: ConnectionQueue) -> None:
         if not line.in_turn and line.is_open:
             line.in_turn = True
             self._turn.append(line)
 
-    def _hold(self, line: Line) -> None:
+    def _hold(self, line: ConnectionQueue) -> None:
         if not line.held:
             line.held = True
             self._core.hold(line.connection.number)
 
-    def _rest(self, line: Line) -> None:
+    def _rest(self, line: ConnectionQueue) -> None:
         """A line of which nothing waits is read again and forgotten."""
         if line.items or line.drains or line.waiting:
             return

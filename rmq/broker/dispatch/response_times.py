@@ -1,4 +1,4 @@
-"""How long the control thread took to answer, in RocketMQ's steps; the reactor counts its own.
+"""Response times: how long control took to answer, as a histogram in RocketMQ's buckets.
 
     times.answered(request, reply.code)      once a request is answered, from the dispatcher
 
@@ -28,7 +28,7 @@ _CREATING: dict[int, str] = {
 }
 
 
-class RequestTimes:
+class ResponseTimes:
     """Owned by the control thread."""
 
     def __init__(self, is_system: Callable[[str], bool]) -> None:

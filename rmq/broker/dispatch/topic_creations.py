@@ -34,7 +34,7 @@ class TopicCreations:
     def is_made(self, topic: str) -> bool:
         """Whether topics.json has it, too: after a failed write it has not, which is waited for."""
         topics = self._topics
-        return topic in topics and topic not in self._waiting and topics.is_told(topic)
+        return topic in topics and topic not in self._waiting and topics.is_registered(topic)
 
     def wait(
         self, request: Request, config: TopicConfig, *rest: TopicConfig

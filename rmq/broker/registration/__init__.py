@@ -1,0 +1,1 @@
+"""Registration: this broker at its name servers, and the routes they give."""

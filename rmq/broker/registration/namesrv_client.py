@@ -1,9 +1,9 @@
-"""One connection to one name server: connect, send a request, wait for its reply.
+"""Name server client: one connection to one name server; a request, its reply.
 
 Requests go one after the other, so a reply is matched by its opaque and anything else on the
 connection is skipped. Any failure closes the connection; the next request opens it anew.
 
-Example: NamesrvLink("127.0.0.1:9876").call(Command(code=103, ..), 24.0) -> the reply
+Example: NamesrvClient("127.0.0.1:9876").call(Command(code=103, ..), 24.0) -> the reply
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from rmq.format.remoting import FRAME_BYTES_MAX, Command, decode, encode
 CONNECT_S = 3.0
 
 
-class LinkError(RmqError):
+class NamesrvError(RmqError):
     """The name server cannot be reached, or did not answer as it should."""
 
 
@@ -26,11 +26,11 @@ def parse_address(text: str) -> tuple[str, int]:
     host, separator, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise LinkError(f"{text!r} is not host:port")
+        raise NamesrvError(f"{text!r} is not host:port")
     return host, int(port)
 
 
-class NamesrvLink:
+class NamesrvClient:
     """Owned by the control thread's loop; one caller at a time."""
 
     def __init__(self, address: str) -> None:
@@ -44,10 +44,10 @@ class NamesrvLink:
             return await within(self._call(command), timeout_s)
         except asyncio.TimeoutError:
             self.close()
-            raise LinkError(f"{self.address}: no answer in time") from None
+            raise NamesrvError(f"{self.address}: no answer in time") from None
         except (OSError, EOFError, ProtocolError) as error:
             self.close()
-            raise LinkError(f"{self.address}: {error or type(error).__name__}") from None
+            raise NamesrvError(f"{self.address}: {error or type(error).__name__}") from None
         except BaseException:
             self.close()
             raise

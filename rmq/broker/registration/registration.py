@@ -1,4 +1,4 @@
-"""Keeps this broker registered at all its name servers.
+"""Registration: keeps this broker and its topics known at all its name servers.
 
     at start            everything, at once
     a topic changes     the changed topics, once for all that changed while the last request ran
@@ -9,7 +9,7 @@
     stop                unregister
 
 Each name server has a task of its own, so a slow or dead one delays no other, and one connection on
-which nothing is sent before the last request is answered: what it is told comes in order.
+which nothing is sent before the last request is answered: changes reach it in order.
 
 Everything is request 103: version and table of one moment (tables/registered_topics.py), never a
 part of the table, since a name server with deleteTopicWithBrokerRegistration takes what is missing
@@ -19,8 +19,8 @@ over this connection, and all when enableSingleTopicRegister is off. Where 217 w
 everything comes with the same version as before: so the name server leaves alone what an operator
 has changed there (wipeWritePerm).
 
-settled() waits until the name servers have been told; one that is down is not waited for, nor is
-one that was too slow, until it has caught up.
+settled() waits until the name servers have every change; one that is down is not waited for, nor
+is one that was too slow, until it has caught up.
 
 Request 103, body {"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{..},
 "topicConfigTable":{..}}}. Topics carry their permission masked with brokerPermission. The reply may
@@ -34,7 +34,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from rmq.broker.registration.namesrv_client import LinkError, NamesrvLink, parse_address
+from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError, parse_address
 from rmq.broker.tables.topic_config import PERM_READ, PERM_WRITE, TopicConfig
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import RequestCode, ResponseCode
@@ -50,7 +50,7 @@ RETRY_FIRST_S, RETRY_LAST_S = 1.0, 30.0
 UNREGISTER_S = 0.5
 FIRST_ATTEMPT_S = 0.3
 LATE_S = 0.5  # who has not answered after this is not waited for any more
-SINGLES_MAX = 64  # more changed topics than this are cheaper told with the whole table
+SINGLES_MAX = 64  # more changed topics than this are cheaper in the whole table
 
 
 class Registration:
@@ -81,7 +81,7 @@ class Registration:
                 continue
             try:
                 parse_address(part)
-            except LinkError as error:
+            except NamesrvError as error:
                 log.error("namesrvAddr: %s, left out", error)
                 continue
             wanted.append(part.strip())
@@ -92,14 +92,14 @@ class Registration:
                 self._members[address] = _Member(address, self)
 
     def changed(self, topics: Iterable[str]) -> None:
-        """These topics are to be told at once; none named: some were deleted, or all changed."""
+        """These topics are to be sent at once; none named: some were deleted, or all changed."""
         self.changes += 1
         names = set(topics)
         for member in self._members.values():
             member.changed(names)
 
     async def settled(self, timeout_s: float) -> None:
-        """Waits until the name servers have been told of all changes so far, or do not answer."""
+        """Waits until the name servers have all changes so far, or do not answer."""
         goal = self.changes
         behind = [member for member in self._members.values() if member.is_behind(goal)]
         if not behind:
@@ -159,9 +159,9 @@ class Registration:
     def single_commands(self, topics: Iterable[str]) -> Iterator[Command]:
         """Request 217 for each of these topics as it is when its turn comes."""
         for name in topics:
-            topic = self._topics.told.get(name)
+            topic = self._topics.registered.get(name)
             if topic is None:
-                continue  # deleted meanwhile, which the whole table will tell
+                continue  # deleted meanwhile, which the whole table will show
             topic = self._masked(topic)
             row = {
                 "brokerName": self._settings.brokerName,
@@ -183,15 +183,15 @@ class Registration:
 
     def version(self) -> dict[str, int]:
         """Of the table as it is now."""
-        return self._topics.told.version.members()
+        return self._topics.registered.version.members()
 
     def _body(self, version: Mapping[str, int]) -> bytes:
-        told = self._topics.told
+        registered = self._topics.registered
         wrapper = {
             "dataVersion": version,
             "mappingDataVersion": {"counter": 0, "stateVersion": 0, "timestamp": 0},
             "topicConfigTable": {
-                name: self._masked(topic).members() for name, topic in told.all().items()
+                name: self._masked(topic).members() for name, topic in registered.all().items()
             },
             "topicQueueMappingDetailMap": {},
             "topicQueueMappingInfoMap": {},
@@ -218,15 +218,15 @@ class Registration:
 
 
 class _Member:
-    """The registration at one name server: a task that sleeps until something is to be told."""
+    """The registration at one name server: a task that sleeps until there is a change to send."""
 
     def __init__(self, address: str, owner: Registration) -> None:
         self._owner = owner
-        self._link = NamesrvLink(address)
+        self._link = NamesrvClient(address)
         self._news: set[str] = set()
         self._all = True
         self._wake = asyncio.Event()
-        self._told = -1  # the last change that it knows of
+        self._sent = -1  # the last change that the name server has
         self._progress = asyncio.Event()  # set and replaced after each attempt
         self.attempted = asyncio.Event()  # the first registration worked or failed
         self.complete = False  # it knows all topics, over the present connection
@@ -244,11 +244,11 @@ class _Member:
         self._wake.set()
 
     def is_behind(self, goal: int) -> bool:
-        """Whether it is worth waiting until it has been told of that change."""
-        return self._told < goal and not self._failing and not self.late
+        """Whether it is worth waiting until the name server has that change."""
+        return self._sent < goal and not self._failing and not self.late
 
     async def reached(self, goal: int) -> None:
-        """Returns when it has been told of that change, or fails."""
+        """Returns when the name server has that change, or fails."""
         while self.is_behind(goal):
             await self._progress.wait()
 
@@ -263,7 +263,7 @@ class _Member:
             if self.complete:
                 command = Command(code=RequestCode.UNREGISTER_BROKER, fields=self._owner.identity())
                 await self._link.call(command, UNREGISTER_S)
-        except LinkError as error:
+        except NamesrvError as error:
             log.warning("unregistering: %s", error)
         self._link.close()
 
@@ -296,12 +296,12 @@ class _Member:
                 self._singles = False
                 goal = owner.changes
                 await self._register(owner.version())
-        except LinkError as error:
+        except NamesrvError as error:
             if not self._failing:
                 log.warning("registration failed, it is tried again until it works: %s", error)
             self._failing = True
             return False
-        self._told = goal
+        self._sent = goal
         self._failing = self.late = False
         return True
 
@@ -310,7 +310,7 @@ class _Member:
         owner = self._owner
         reply = await self._call(owner.register_command(version))
         if reply.code != ResponseCode.SUCCESS:
-            raise LinkError(f"{self._link.address}: code {reply.code}: {reply.remark}")
+            raise NamesrvError(f"{self._link.address}: code {reply.code}: {reply.remark}")
         if not self.complete:
             log.info("registered at name server %s", self._link.address)
         self._version = version
@@ -325,7 +325,7 @@ class _Member:
                 log.info("name server %s takes no single topics", self._link.address)
                 return False
             if reply.code != ResponseCode.SUCCESS:
-                raise LinkError(f"{self._link.address}: code {reply.code}: {reply.remark}")
+                raise NamesrvError(f"{self._link.address}: code {reply.code}: {reply.remark}")
         return True
 
     async def _call(self, command: Command) -> Command:

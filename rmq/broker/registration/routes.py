@@ -1,4 +1,4 @@
-"""Where a topic's queues are on all brokers: asked of the name servers, for assignments (400).
+"""Routes: a topic's queues on all brokers, as the name servers have them, for assignments (400).
 
 Consumers ask one broker for their share of the whole cluster's queues, so that broker has to know
 the others'. An answer is kept for 5 s; who asks meanwhile shares it. While no name server answers,
@@ -12,8 +12,8 @@ import logging
 import time
 from typing import Any
 
-from rmq.base.rate_limited_log import QuietLog
-from rmq.broker.registration.namesrv_client import LinkError, NamesrvLink
+from rmq.base.rate_limited_log import RateLimitedLog
+from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError
 from rmq.broker.tables.topic_config import PERM_READ, QUEUES_MAX
 from rmq.codes import RequestCode, ResponseCode
 from rmq.config import Settings
@@ -23,7 +23,7 @@ from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
 
 log = logging.getLogger("rmq.broker.routes")
-quiet = QuietLog(log)
+quiet = RateLimitedLog(log)
 
 KEPT_S = 5.0
 ANSWER_S = 1.0
@@ -52,13 +52,13 @@ class Routes:
         for address in self._settings.namesrvAddr.split(";"):
             if not address.strip():
                 continue
-            link = NamesrvLink(address.strip())
+            link = NamesrvClient(address.strip())
             command = Command(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, fields={"topic": topic})
             try:
                 reply = await link.call(command, ANSWER_S)
                 if reply.code == ResponseCode.SUCCESS:
                     return read_queues(topic, fastjson.loads_object(reply.body))
-            except (LinkError, ProtocolError) as error:
+            except (NamesrvError, ProtocolError) as error:
                 quiet.warning("route", "route of %s: %s", topic, error)
             finally:
                 link.close()

@@ -1,0 +1,1 @@
+"""Requests: the handlers by area, and the table of request codes."""

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from rmq import properties
-from rmq.broker.dispatch.body_cache import CachedBodies
+from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import Siblings
@@ -44,7 +44,7 @@ log = logging.getLogger("rmq.broker.config")
 class Context(Protocol):
     """What these handlers use of the broker."""
 
-    bodies: CachedBodies
+    bodies: BodyCache
     settings: Settings
     settings_version: DataVersion
     siblings: Siblings

@@ -1,4 +1,4 @@
-"""Handlers that ask clients: 307 running info and 309 consume directly (forwarded), 223 status.
+"""Consumer diagnosis: 307 running info, 309 consume directly (both forwarded), 223 status.
 
     307, 309   to the member of the group with the asked client id, 10 s; its reply comes back as is
     223        221 to every member (or the asked one), 5 s each, all at once; replies merged
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-from rmq.broker.clients.broker_to_client import CallTimeout, ClientCalls, ClientGone
+from rmq.broker.clients.broker_to_client import BrokerToClient, CallTimeout, ClientGone
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.producers import Client
 from rmq.broker.core_seam import Core
@@ -29,7 +29,7 @@ from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id
 from rmq.format.remoting import Command
 
-log = logging.getLogger("rmq.broker.client_calls")
+log = logging.getLogger("rmq.broker.broker_to_client")
 
 FORWARD_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0
@@ -41,7 +41,7 @@ MEMBERS_MAX = 1000  # asked by one 223
 class Context(Protocol):
     """What these handlers use of the broker."""
 
-    client_calls: ClientCalls
+    broker_to_client: BrokerToClient
     consumers: ConsumerTable
     core: Core
     groups: GroupTable
@@ -95,7 +95,7 @@ async def _forward(
         )
     call = Command(code=command.code, fields=dict(fields), body=body)
     try:
-        answer = await context.client_calls.call(client.connection, call, FORWARD_TIMEOUT_S)
+        answer = await context.broker_to_client.call(client.connection, call, FORWARD_TIMEOUT_S)
     except CallTimeout as error:
         raise Refusal(ResponseCode.CONSUME_MSG_TIMEOUT, f"timeout: {error}") from None
     except ClientGone as error:
@@ -148,7 +148,7 @@ async def _status(
         code=Code.GET_CONSUMER_STATUS_FROM_CLIENT, fields={"topic": topic, "group": group}
     )
     try:
-        answer = await context.client_calls.call(client.connection, call, STATUS_TIMEOUT_S)
+        answer = await context.broker_to_client.call(client.connection, call, STATUS_TIMEOUT_S)
         if answer.code != ResponseCode.SUCCESS or not answer.body:
             return None
         table = fastjson.loads_object(answer.body).get("messageQueueTable") or {}

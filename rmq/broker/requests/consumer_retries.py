@@ -1,4 +1,4 @@
-"""36 CONSUMER_SEND_MSG_BACK that the reactor could not do: what it misses is made here.
+"""Consumer retries: 36 CONSUMER_SEND_MSG_BACK that the reactor could not do by itself.
 
 The copy itself is the reactor's work (cext/flow/send/send_back.pxd). It hands a request over when
 it does not know the group or its retry or dead letter topic, and when the broker takes no sends.
@@ -69,7 +69,7 @@ async def send_back(context: Context, request: Request) -> Reply:
         )
     if delay_level < 0 or _times(record) >= times_max:
         await context.topics.create_dead_letter(group.name)
-    context.groups.tell_core(group.name)
+    context.groups.put_in_core(group.name)
     # The group's name as it is, should the client have escaped it.
     command.fields = {**command.fields, "group": group.name}
     context.core.resubmit(request.connection.number, encode(command)[4:])

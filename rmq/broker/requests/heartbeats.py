@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
 from rmq.base.clock import now_ms
-from rmq.base.rate_limited_log import QuietLog
+from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker import names
 from rmq.broker.clients import subscription_filters
 from rmq.broker.clients.consumers import (
@@ -43,7 +43,7 @@ from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 
-quiet = QuietLog(logging.getLogger("rmq.broker.heartbeat"))
+quiet = RateLimitedLog(logging.getLogger("rmq.broker.heartbeat"))
 
 GROUPS_MAX = 4096  # of one heartbeat; ours
 

@@ -1,4 +1,4 @@
-"""222 INVOKE_BROKER_TO_RESET_OFFSET: a group goes back, or on, to a time or an offset.
+"""Offset resets: 222 INVOKE_BROKER_TO_RESET_OFFSET moves a group to a time or an offset.
 
     useServerSideResetOffset=true (as in RocketMQ 5)
         the offsets are stored and marked; the group's next pull of each queue is answered 21 with
@@ -20,7 +20,7 @@ import logging
 from typing import Any, Protocol
 
 from rmq.broker import names
-from rmq.broker.clients.broker_to_client import ClientCalls
+from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.producers import Client
 from rmq.broker.dispatch.request import Handler, Reply, Request
@@ -46,7 +46,7 @@ NOT_GIVEN = -1
 class Context(Protocol):
     """What these handlers use of the broker."""
 
-    client_calls: ClientCalls
+    broker_to_client: BrokerToClient
     consumers: ConsumerTable
     groups: GroupTable
     offsets: OffsetTable
@@ -102,7 +102,7 @@ def _by_clients(
             fields=dict(fields),
             body=_reset_body(client, queues),
         )
-        context.client_calls.one_way(client.connection, call)
+        context.broker_to_client.one_way(client.connection, call)
     return table
 
 

@@ -1,4 +1,4 @@
-"""Handler of what consumers that pop ask and the reactor hands over: 200050, -52, -54, -55.
+"""Pops that the reactor hands over: 200050, -52, -54, -55.
 
 That is: a topic or group unknown to it or not to be consumed, or an SQL92 expression it has not
 seen. The checks are RocketMQ's, in its order:
@@ -72,8 +72,8 @@ def pop(context: Context, request: Request) -> Reply:
             ResponseCode.NO_PERMISSION, f"subscription group {group_name} may not consume"
         )
     _check_expression(context, request)
-    context.topics.tell_core(topic_name)
-    context.groups.tell_core(group_name)
+    context.topics.put_in_core(topic_name)
+    context.groups.put_in_core(group_name)
     context.core.resubmit(request.connection.number, request.frame)
     return None
 

@@ -80,8 +80,8 @@ def pull(context: Context, request: Request) -> Reply:
         _check_text(context, request)
     else:
         _check_registered(context, group, topic_name, version)
-    context.topics.tell_core(topic_name)
-    context.groups.tell_core(group_name)
+    context.topics.put_in_core(topic_name)
+    context.groups.put_in_core(group_name)
     context.consumers.push_again(group_name)
     context.core.resubmit(request.connection.number, request.frame)
     return None

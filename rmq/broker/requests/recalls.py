@@ -1,4 +1,4 @@
-"""370 RECALL_MESSAGE that the reactor did not take: it is refused, or the topic is told.
+"""Recalls: 370 RECALL_MESSAGE that the reactor did not take is refused, or its topic made known.
 
 A recall is the reactor's work (cext/flow/delay/recall.pxd). It hands one over while it does not
 know the topic, and while recalls are not to be taken. The checks are RocketMQ's, in its order:
@@ -47,7 +47,7 @@ def recall(context: Context, request: Request) -> Reply:
         raise Refusal(
             ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic:.255}] not exist"
         )
-    context.topics.tell_core(topic)
+    context.topics.put_in_core(topic)
     context.core.resubmit(request.connection.number, request.frame)
     return None
 

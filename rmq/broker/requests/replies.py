@@ -1,4 +1,4 @@
-"""Request-reply: 324 and 325, the answer of a consumer, is pushed to the producer that asked (326).
+"""Reply messages: 324 and 325, a consumer's answer, are pushed to the producer that asked (326).
 
 The reactor does this by itself (cext/flow/send/reply_push.pxd) and hands over what is not
 ordinary: a producer that is not connected here, a topic that is not known, a request to be refused,
@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from rmq.base.clock import now_ms
 from rmq.broker import names
-from rmq.broker.clients.broker_to_client import CallTimeout, ClientCalls, ClientGone
+from rmq.broker.clients.broker_to_client import BrokerToClient, CallTimeout, ClientGone
 from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
@@ -57,7 +57,7 @@ _I32 = (-(2**31), 2**31 - 1)
 class Context(Protocol):
     """What these handlers use of the broker."""
 
-    client_calls: ClientCalls
+    broker_to_client: BrokerToClient
     core: Core
     producers: ProducerTable
     settings: Settings
@@ -111,7 +111,7 @@ async def _push(context: Context, request: Request, header: SendHeader) -> str |
         return f"push reply message fail, channel of <{client_id[:300]}> not found."
     call = _call(context, request, {**properties, "PUSH_REPLY_TIME": str(now_ms())})
     try:
-        answer = await context.client_calls.call(client.connection, call, PUSH_TIMEOUT_S)
+        answer = await context.broker_to_client.call(client.connection, call, PUSH_TIMEOUT_S)
     except (CallTimeout, ClientGone) as error:
         return f"push reply message to {client_id[:300]} fail: {error}"
     if answer.code != ResponseCode.SUCCESS:

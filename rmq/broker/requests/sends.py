@@ -167,12 +167,12 @@ def send(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     if group is not None:
         if _is_dead(context, command, header, group):
             topics.append(_dead_letters(context, group.name))
-        context.groups.tell_core(group.name)
-        context.locks.tell_core(group.name)
+        context.groups.put_in_core(group.name)
+        context.locks.put_in_core(group.name)
     missing = [each for each in topics if not context.creations.is_made(each.name)]
     for each in topics:
         if each not in missing:
-            context.topics.tell_core(each.name)
+            context.topics.put_in_core(each.name)
     if missing:
         return context.creations.wait(request, *missing)
     context.core.resubmit(request.connection.number, request.frame)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from rmq.broker import names
-from rmq.broker.dispatch.body_cache import CachedBodies
+from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member
 from rmq.broker.refusal import Refusal
@@ -39,7 +39,7 @@ TOPICS_MAX = 10_000  # of one request 18; ours
 class Context(Protocol):
     """What these handlers use of the broker."""
 
-    bodies: CachedBodies
+    bodies: BodyCache
     groups: GroupTable
     offsets: OffsetTable
     settings: Settings

@@ -52,7 +52,7 @@ def end_transaction(context: Context, request: Request) -> Reply | Awaitable[Rep
             request = _moved(request, *place)
     if not context.creations.is_made(topic):
         return context.creations.wait(request, TopicConfig(topic, queues, queues))
-    context.topics.tell_core(topic)
+    context.topics.put_in_core(topic)
     context.core.resubmit(request.connection.number, request.frame)
     return None
 

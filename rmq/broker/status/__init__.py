@@ -1,0 +1,1 @@
+"""Status: runtime info, stats, lag, samples and the HTTP server of metrics."""

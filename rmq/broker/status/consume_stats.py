@@ -18,7 +18,7 @@ from rmq.broker import names
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
-from rmq.broker.status.counter_history import Samples, group_counter, topic_counter
+from rmq.broker.status.counter_history import CounterHistory, group_counter, topic_counter
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.offsets import OffsetTable
@@ -41,7 +41,7 @@ class Context(Protocol):
     groups: GroupTable
     offsets: OffsetTable
     queues: QueueReader
-    samples: Samples
+    samples: CounterHistory
     settings: Settings
     topics: TopicTable
 

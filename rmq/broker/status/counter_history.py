@@ -1,4 +1,4 @@
-"""Rates and day totals out of the core's counters, which only ever grow.
+"""Counter history: rates and day totals out of the core's counters, which only ever grow.
 
 Every 10 s a sample of all counters is kept, the last 24 hours by minute and the last 10 minutes in
 full; a rate is the difference of two samples by the time between them. Totals of "this morning"
@@ -29,7 +29,7 @@ def group_counter(topic: str, group: str) -> str:
     return f"consumed of {topic}@{group}"
 
 
-class Samples:
+class CounterHistory:
     """Owned by the control thread; take() is called every SAMPLE_S seconds."""
 
     def __init__(self) -> None:

@@ -26,13 +26,13 @@ from typing import Protocol
 
 from rmq.broker.clients.connections import Connections
 from rmq.broker.core_seam import Core
-from rmq.broker.dispatch.body_cache import CachedBodies
+from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
-from rmq.broker.status.counter_history import Samples, group_counter, topic_counter
+from rmq.broker.status.counter_history import CounterHistory, group_counter, topic_counter
 from rmq.broker.status.put_times import put_times
 from rmq.broker.status.sampler import Sampler
-from rmq.broker.tables.delay_levels import DelayedMessages
+from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.offsets import OffsetTable
 from rmq.broker.tables.topics import TopicTable
 from rmq.broker.tasks.retention import disk_ratio
@@ -57,15 +57,15 @@ _QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache
 class Context(Protocol):
     """What these handlers use of the broker."""
 
-    bodies: CachedBodies
+    bodies: BodyCache
     commit_log_directory: Path
     consume_queue_directory: Path
     connections: Connections
     core: Core
-    delays: DelayedMessages
+    delays: DelayLevels
     offsets: OffsetTable
     sampler: Sampler
-    samples: Samples
+    samples: CounterHistory
     settings: Settings
     started_at: float
     topics: TopicTable

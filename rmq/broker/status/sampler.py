@@ -22,7 +22,7 @@ from rmq.broker import names
 from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
 from rmq.broker.clients.producers import Client, ProducerTable
 from rmq.broker.core_seam import Core
-from rmq.broker.dispatch.response_times import RequestTimes
+from rmq.broker.dispatch.response_times import ResponseTimes
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.consumer_lag import CoreTopics, Lag, LagTimes, lags
 from rmq.broker.store.queue_reader import QueueReader
@@ -54,7 +54,7 @@ class SamplerContext(Protocol):
     groups: GroupTable
     producers: ProducerTable
     queues: QueueReader
-    request_times: RequestTimes
+    response_times: ResponseTimes
     settings: Settings
     siblings: Siblings
     topics: TopicTable
@@ -153,7 +153,7 @@ class Sampler:
         sample.rpc = self._merged_times()
         sample.created = [
             CreationSample(what, done, times, is_system)
-            for (what, done, is_system), times in context.request_times.created.items()
+            for (what, done, is_system), times in context.response_times.created.items()
         ]
         sample.left_out = sum(max(0, len(each) - limit) for each in (rows, behind, handed))
         sample.topics = rows[:limit]
@@ -167,7 +167,7 @@ class Sampler:
             key: (list(counts), total)
             for key, (counts, total) in self._context.core.rpc_times().items()
         }
-        for (code, response), (counts, total) in self._context.request_times.rows.items():
+        for (code, response), (counts, total) in self._context.response_times.rows.items():
             before, sum_before = found.get((code, response, False), ([0] * len(counts), 0))
             both = [a + b for a, b in zip(before, counts, strict=True)]
             found[code, response, False] = (both, sum_before + total)

@@ -1,4 +1,4 @@
-"""What recovery found damaged, as lines of the log: one a place, with file and offset."""
+"""Damage report: what recovery found damaged, as lines of the log with file and offset."""
 
 import logging
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 log = logging.getLogger("rmq.broker.store")
 
 
-def tell_damage(report: dict[str, Any]) -> None:
+def log_damage(report: dict[str, Any]) -> None:
     """One line for each damaged place of the commit log, and for each odd queue file."""
     for damage in report["damages"]:
         log.error(

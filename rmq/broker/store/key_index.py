@@ -1,4 +1,4 @@
-"""Questions to the key index: asked of its thread, answered on the control thread's loop.
+"""Key index: queries are put to its thread and answered on the control thread's loop.
 
     records, last_ms, last_offset = await broker.index_queries.find(topic, key, ANY_KEY, 32, 0, now)
 

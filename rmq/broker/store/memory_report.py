@@ -1,4 +1,4 @@
-"""What became of a shard's memory at the start, as lines of the log: node, lock, size."""
+"""Memory report: how a shard's memory was placed at its start, as lines of the log."""
 
 import logging
 import os
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 log = logging.getLogger("rmq.broker.memory")
 
 
-def tell_memory(counters: Mapping[str, int]) -> None:
+def log_memory(counters: Mapping[str, int]) -> None:
     """From ShardCore.stats(). What could not be had costs speed under pressure and nothing else."""
     if counters.get("memory_node_error"):
         log.warning(

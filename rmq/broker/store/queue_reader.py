@@ -1,4 +1,4 @@
-"""Reads a queue's entries for the slow requests: newest from the core, older ones from the files.
+"""Queue reader: a queue's entries for slow requests, from the core or from the files.
 
 An entry is 20 bytes: physical offset i64, record bytes i32, tags code i64, big endian. The core
 holds the entries that are in no file yet (queue_snapshot); all before them are in

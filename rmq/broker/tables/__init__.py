@@ -1,0 +1,1 @@
+"""Tables: what the broker knows and saves, with their files: topics, groups, offsets, locks .."""

@@ -1,4 +1,4 @@
-"""Brings a table's changes to its file, many changes per write, without stopping the loop.
+"""Config saver: brings a table's changes to its file, many changes a write, off the loop.
 
 A table calls changed() after each change. A task then takes a snapshot on the loop and writes it in
 a worker thread; changes made meanwhile go out together with the next write. Who must not answer

@@ -33,7 +33,7 @@ log = logging.getLogger("rmq.broker.delays")
 HOST_FLAGS = SYS_FLAG_BORN_HOST_V6 | SYS_FLAG_STORE_HOST_V6  # the store sets them itself
 
 
-class DelayedMessages:
+class DelayLevels:
     """Owned by the control thread."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Where the log stood when a topic was deleted: what lies below it does not come back.
+"""Deleted topics: where the log stood when each was deleted; what lies below stays away.
 
     config/rmqDeletedTopics.json    {"deletedTopics":{"orders":[1073741824,1763726400000]}}
                                     name: [log offset, ms]

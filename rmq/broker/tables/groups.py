@@ -1,4 +1,4 @@
-"""The subscription groups of this broker: the table, its file, and what the reactor knows of it.
+"""Subscription groups: the table, its file, and what the reactor knows of it.
 
     config/subscriptionGroup.json
         {"dataVersion":{..},"forbiddenTable":{group:{topic:bits}},
@@ -286,7 +286,7 @@ class GroupTable:
         self._changed()
         log.info("groups taken over from other shards: %s", ", ".join(news)[:500])
 
-    def tell_core(self, name: str) -> None:
+    def put_in_core(self, name: str) -> None:
         """Tells the reactor of a group again, should it not know it."""
         self._tell_core(self._groups[name])
 

@@ -52,7 +52,7 @@ class LockTable:
                 for queue in _queues(rows):
                     self._locks.setdefault(group, {})[queue] = (client_id, now)
         for group in list(self._locks):
-            self.tell_core(group)
+            self.put_in_core(group)
 
     def members(self) -> dict[str, Any]:
         """The content of the file."""
@@ -85,7 +85,7 @@ class LockTable:
                 changed |= owner is None or owner[0] != client_id
         if changed:
             self._saver.changed()
-        self.tell_core(group)
+        self.put_in_core(group)
         return held
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
@@ -98,14 +98,14 @@ class LockTable:
                 changed = True
         if changed:
             self._saver.changed()
-        self.tell_core(group)
+        self.put_in_core(group)
 
     def held_by_anyone(self, group: str) -> bool:
         """Whether the group has an unexpired lock: its consumers are orderly."""
         now = time.monotonic()
         return any(now - taken <= LOCK_S for _, taken in self._locks.get(group, {}).values())
 
-    def tell_core(self, group: str) -> None:
+    def put_in_core(self, group: str) -> None:
         """Until when the group has a lock: what clients send to its retry topic meanwhile goes to
         the dead letters (cext/flow/send/dead_letter.pxd)."""
         table = self._locks.get(group)

@@ -1,4 +1,4 @@
-"""Which messages are in the hands of consumers that pop in order: kept over a restart.
+"""Pop orders: the batches that consumers popped in order and hold, kept over a restart.
 
     config/consumerOrderInfo.json
         {"table":{"topic@group":{"0":{"popTime":..,"i":60000,"o":[5,1,2],"ot":{"6":..},

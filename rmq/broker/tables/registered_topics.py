@@ -1,13 +1,12 @@
-"""The topics as others know them: the reactor, and by the registrations the name servers.
+"""Registered topics: the topics as the reactor and the name servers know them.
 
 The table of topics (topics.py) runs ahead of its file; this one never does. A change comes here
 when the file holds it, goes to the reactor and gives the table a new version, all in one turn of
 the loop. So whoever takes version and table together tells a name server what belongs together: it
-skips a table whose version it has, and a change told under the version of the one before it would
-be skipped for good.
+skips a table whose version it has, and would skip for good a change sent under the version before.
 
-    told.tell({"t": TopicConfig("t"), "gone": None})      version 7 -> 8
-    told.version.members(), told.all()                    8, the table with "t" and without "gone"
+    registered.put({"t": TopicConfig("t"), "gone": None})      version 7 -> 8
+    registered.version.members(), registered.all()        8, the table with "t" and without "gone"
 
 The version starts with the counter of the file and the time of the start: no start repeats that of
 another.
@@ -24,7 +23,7 @@ from rmq.config import Settings
 log = logging.getLogger("rmq.broker.topics")
 
 
-class ToldTopics:
+class RegisteredTopics:
     """Owned by the table of topics."""
 
     def __init__(self, settings: Settings, core: Core) -> None:
@@ -43,9 +42,9 @@ class ToldTopics:
     def __contains__(self, name: str) -> bool:
         return name in self._topics
 
-    def tell(self, changes: Mapping[str, TopicConfig | None]) -> dict[str, int]:
+    def put(self, changes: Mapping[str, TopicConfig | None]) -> dict[str, int]:
         """Takes over new, changed and deleted (None) topics. What the reactor does not take is
-        logged and left to tell_refused(). Where the log ended when it deleted a topic, by name."""
+        logged and left to register_refused(). Returns where the log ended as each was deleted."""
         self.version.advance()
         ends: dict[str, int] = {}
         for name, topic in changes.items():
@@ -63,25 +62,25 @@ class ToldTopics:
                 self._topics[name] = topic
         return ends
 
-    def tell_refused(self, name: str) -> bool:
-        """Tells the reactor of a topic that it did not take, with its error when it still does not.
+    def register_refused(self, name: str) -> bool:
+        """Puts a topic that the reactor refused once more, with its error when it still refuses.
         False when there is none: it knows the topic."""
         topic = self._refused.get(name)
         if topic is None:
             return False
         self._put(topic)
-        self.tell({name: topic})
+        self.put({name: topic})
         return True
 
-    def tell_again(self, *names: str) -> None:
-        """Tells the reactor of topics again, should it not know them."""
+    def register_again(self, *names: str) -> None:
+        """Gives topics to the reactor again, should it not know them."""
         for name in names:
             self._put(self._topics[name])
 
     def permission_changed(self) -> None:
         """brokerPermission is another one: everybody sees all topics anew."""
         self.version.advance()
-        self.tell_again(*self._topics)
+        self.register_again(*self._topics)
 
     def _put(self, topic: TopicConfig) -> None:
         """The permission is masked: the reactor hands pulls of what may not be read to control."""

@@ -1,4 +1,4 @@
-"""How consumers take a topic's messages when the broker shares out the queues: PULL or POP.
+"""Message request modes: whether consumers of a topic pull or pop when the broker assigns queues.
 
     config/messageRequestMode.json
         {"messageRequestModeMap":{topic:{group:{"consumerGroup":..,"mode":"POP",

@@ -1,4 +1,4 @@
-"""When a message that could not be consumed comes again: a delay level for each retry of a group.
+"""Retry policy: after which delay level a message that failed is consumed again.
 
     messageDelayLevel            "1s 5s 10s .." -> the delays there are, level 1 first
     groupRetryPolicy (5.x)       {"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[ms,..]}}

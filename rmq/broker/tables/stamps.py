@@ -1,4 +1,4 @@
-"""What the items of a table are to the shards of a machine, kept in the table's own file.
+"""Stamps: the versions of a table's items among the shards of a machine, kept in its file.
 
     topics.json    {..,"shardStamps":{"orders":[1763726400000,1],"gone":[1763726400123,0]},
                     "shardOwn":["prices"]}

@@ -1,4 +1,4 @@
-"""The topics of this broker: the table, its file, and what the reactor knows of it.
+"""Topics: the table, its file, and what the reactor knows of it.
 
     config/topics.json    {"dataVersion":{..},"topicConfigTable":{name:{..TopicConfig..}}}
 
@@ -31,7 +31,7 @@ from rmq.broker.tables import attributes
 from rmq.broker.tables.config_saver import ConfigSaver
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.deleted_topics import DeletedTopics
-from rmq.broker.tables.registered_topics import ToldTopics
+from rmq.broker.tables.registered_topics import RegisteredTopics
 from rmq.broker.tables.stamps import Stamps
 from rmq.broker.tables.topic_config import (
     PERM_INHERIT,
@@ -69,10 +69,10 @@ class TopicTable:
         self._topics: dict[str, TopicConfig] = {}
         self._changes: set[str] = set()  # in no snapshot yet
         self._saving: dict[str, TopicConfig | None] = {}  # changes of the snapshot being written
-        self._created: set[str] = set()  # made here by themselves, still being told everywhere
+        self._created: set[str] = set()  # made here by themselves, not known everywhere yet
         self._to_share: set[str] = set()  # the other shards hear of them when they are saved
         self._system = set(names.SYSTEM_TOPICS)
-        self.told = ToldTopics(settings, core)
+        self.registered = RegisteredTopics(settings, core)
         self._deleted = DeletedTopics(core, config_directory)
         self.version = DataVersion()
         self.stamps = Stamps()
@@ -109,9 +109,9 @@ class TopicTable:
     def system_names(self) -> list[str]:
         return sorted(self._system)
 
-    def is_told(self, name: str) -> bool:
+    def is_registered(self, name: str) -> bool:
         """Whether file and reactor have it: not while a new one cannot be written."""
-        return name in self.told
+        return name in self.registered
 
     def members(self) -> dict[str, Any]:
         """The content of topics.json."""
@@ -125,7 +125,7 @@ class TopicTable:
     # ---- start and stop
 
     def load(self) -> None:
-        """Reads the file, adds the system topics, tells the reactor of all."""
+        """Reads the file, adds the system topics, gives all to the reactor."""
         self._deleted.load()
         found = self._file.load()
         content = found or {}
@@ -148,10 +148,10 @@ class TopicTable:
         if before != self._topics:
             self.version.advance()
             self._saver.save_now()
-        self.told.version = DataVersion(self.version.counter)
-        self.told.tell(self._topics)
+        self.registered.version = DataVersion(self.version.counter)
+        self.registered.put(self._topics)
         for name in self._topics:
-            self.told.tell_refused(name)  # ends the start with the reason
+            self.registered.register_refused(name)  # ends the start with the reason
         log.info("topics loaded: %d", len(self._topics))
 
     def _find_by_queues(self) -> None:
@@ -200,7 +200,7 @@ class TopicTable:
             self._stamp(topic.name)
             self._created.add(topic.name)
             log.info("topic created: %s", present)
-        if topic.name in self._created or topic.name not in self.told:
+        if topic.name in self._created or topic.name not in self.registered:
             await self._settled(topic.name)
             self._created.discard(topic.name)
         return present
@@ -220,7 +220,7 @@ class TopicTable:
         if self._topics.pop(name, None) is not None:
             self._changed(name)
             self._stamp(name)
-        elif name not in self.told:  # else the file could not be written the last time
+        elif name not in self.registered:  # else the file could not be written the last time
             await self._saver.saved()  # another shard's deletion may not be in it yet
             await self._deleted.saved()
             return False
@@ -302,17 +302,17 @@ class TopicTable:
     def permission_changed(self) -> None:
         """brokerPermission is another one: reactor and name servers see all topics anew."""
         self.version.advance()
-        self.told.permission_changed()
+        self.registered.permission_changed()
         self.on_change(())
 
-    def tell_core(self, name: str) -> None:
-        """Tells the reactor of a topic again, should it not know it. Refusal 17: not saved yet."""
-        if name not in self.told:
+    def put_in_core(self, name: str) -> None:
+        """Gives a topic to the reactor again, should it not know it. Refusal 17: not saved yet."""
+        if name not in self.registered:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST,
                 f"topic[{name[:300]}] does not exist on this broker: it is being created",
             )
-        self.told.tell_again(name)
+        self.registered.register_again(name)
 
     def _put(self, topic: TopicConfig) -> None:
         self._topics[topic.name] = topic
@@ -330,10 +330,10 @@ class TopicTable:
             self._to_share.add(name)
 
     async def _settled(self, *names: str) -> None:
-        """Waits until the file holds all changes so far and those are told who have to know."""
+        """Waits until file, reactor, name servers and other shards have all changes so far."""
         await self._saver.saved()
         for name in names:
-            if self.told.tell_refused(name):
+            if self.registered.register_refused(name):
                 self.on_change((name,))
         await self.siblings.shared()
 
@@ -354,7 +354,7 @@ class TopicTable:
 
     def _tell(self, changes: Mapping[str, TopicConfig | None]) -> None:
         """Reactor first, then the name servers."""
-        self._deleted.add(self.told.tell(changes))
+        self._deleted.add(self.registered.put(changes))
         self.on_change(() if None in changes.values() else changes)
 
     def _system_topics(self) -> list[TopicConfig]:

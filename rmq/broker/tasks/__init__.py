@@ -1,0 +1,1 @@
+"""Tasks: what runs by time or at the start: retention, transaction checks, pop recovery."""

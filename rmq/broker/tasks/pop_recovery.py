@@ -1,4 +1,4 @@
-"""After a kill: the offsets of pops that did not reach consumerOffset.json any more.
+"""Pop recovery: after a kill, the offsets of pops that are not in consumerOffset.json.
 
 The file names the log's end as of its writing (rmqLogOffset). What was popped since stands in the
 log as check points (cext/flow/pop/pop_journal.pxd), which are timed messages: unless one was stored

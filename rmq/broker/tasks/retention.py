@@ -1,4 +1,4 @@
-"""Deletes old segments of the commit log, and stops writes while the disk is full.
+"""Retention: deletes old segments of the commit log, and stops writes while the disk is full.
 
     every second    look at the disk ratio of the log and of the queues (statvfs, no I/O)
     every 10 s      (cleanResourceInterval; at once when the disk is too full) delete:

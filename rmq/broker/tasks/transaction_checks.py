@@ -1,4 +1,4 @@
-"""Transactions that nobody ended: producers are asked, again and again, then they are set aside.
+"""Transaction checks: producers are asked about open transactions, which are given up at last.
 
 Half messages, their ends and the questions are the reactor's (cext/flow/send/transaction.pxd,
 check_backs.pxd); here is when and by what rules, and what becomes of those that are given up. Every

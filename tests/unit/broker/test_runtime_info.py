@@ -8,7 +8,7 @@ from support.fake_core import control
 from support.name_server import in_loop
 
 from rmq.broker.status import counter_history
-from rmq.broker.status.counter_history import Samples
+from rmq.broker.status.counter_history import CounterHistory
 from rmq.broker.tables.topic_config import TopicConfig
 
 KEYS_OF_MQADMIN = """
@@ -80,7 +80,7 @@ async def test_the_store_pool_is_told_as_rocketmq_tells_it(tmp_path: Path) -> No
 def test_rates_are_growth_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(counter_history.time, "monotonic", lambda: now[0])
-    taken = Samples()
+    taken = CounterHistory()
     assert taken.rate("n", 10) == 0.0
     for step in range(121):  # 100 a second, then 10 a second in the last minute
         taken.take({"n": step * 1000 if step <= 114 else 114_000 + (step - 114) * 100})

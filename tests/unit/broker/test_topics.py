@@ -189,10 +189,10 @@ async def test_the_reactor_hears_of_no_topic_that_cannot_be_saved(tmp_path: Path
             with pytest.raises(StoreError, match="cannot be written"):
                 await table.update(TopicConfig("old", 2, 2))
             with pytest.raises(Refusal, match="it is being created"):
-                table.tell_core("new")
+                table.put_in_core("new")
             table.mark_ordered(["new", "old"])
             table.permission_changed()
-            table.tell_core("old")
+            table.put_in_core("old")
             assert b"new" not in broker.core.topics
             assert broker.core.topics[b"old"] == (1, 1, 6, 0)
         told: list[str] = []

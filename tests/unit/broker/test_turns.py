@@ -145,13 +145,13 @@ async def test_who_closes_with_one_way_requests_under_way_is_forgotten(tmp_path:
         await broker.core.until(lambda: running == 3 and len(broker.connections) == 0)
         release.set()
         await broker.core.until(lambda: not broker.dispatcher._waiting)
-        assert not broker.dispatcher._turns._lines
+        assert not broker.dispatcher._queue._lines
 
 
 def test_a_large_answer_behind_the_close_does_not_keep_the_connection() -> None:
     core = FakeCore()
     core.drains = False
-    waiting = fair_queue.Turns(core, lambda frame: True)
+    waiting = fair_queue.FairQueue(core, lambda frame: True)
     connection = Connection(7, "10.0.0.9:50007")
     waiting.waits(connection, 1)
     waiting.gone(connection)  # the closing waits for its turn

@@ -1,4 +1,4 @@
-"""The bus between a hub and links, over real sockets in one process: joining, changes, healing.
+"""The bus between a router and links, over real sockets in one process: joining, changes, healing.
 
 What is lost is lost on purpose: frames are taken away before the link sees them. The owners are
 plain dictionaries; what the broker's tables do with items is in test_siblings.py. Cannot show a
@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import zmq
 
-from shards import bus_router as hub_module
-from shards.bus_client import Link
+from shards import bus_router as router_module
+from shards.bus_client import BusClient
 from shards.bus_files import BusDirectory
-from shards.bus_router import Hub
+from shards.bus_router import BusRouter
 from shards.messages import (
     TOPIC,
     BusError,
@@ -66,11 +66,11 @@ class Owner:
             if present is None or item.stamp > present.stamp:
                 self.table[item.kind, item.name] = item
 
-    async def told(self) -> None:
+    async def registered(self) -> None:
         if self.asleep is not None:
             await self.asleep.wait()
 
-    async def asked(self, message: Message) -> Message:
+    async def answer(self, message: Message) -> Message:
         if isinstance(message, Stats):
             raise BusError("no numbers today")
         return Done(f"shard {self.index}")
@@ -82,25 +82,27 @@ class Bus:
         self.token = self.directory.new_token()
         self.store = store
         self.owners: list[Owner] = []
-        self.links: list[Link] = []
+        self.links: list[BusClient] = []
         self.new_hub()
 
     def new_hub(self) -> None:
         async def command(message: Message) -> Message:
             return Done(type(message).__name__)
 
-        self.hub = Hub(self.directory, self.token, lambda hello: "", lambda index: None, command)
-        self.hub.start()
+        self.router = BusRouter(
+            self.directory, self.token, lambda hello: "", lambda index: None, command
+        )
+        self.router.start()
 
     async def join(self, count: int) -> None:
         for index in range(count):
             self.owners.append(Owner(index, self.token))
-            self.links.append(Link(BusDirectory(self.store), self.owners[-1], index))
+            self.links.append(BusClient(BusDirectory(self.store), self.owners[-1], index))
             self.links[-1].start()
         for link in self.links:
             assert await link.wait_joined(5)
         # until the hub has heard Applied of all, it does not wait for them
-        await until(lambda: all(not peer.late for peer in self.hub._shards.values()))
+        await until(lambda: all(not peer.late for peer in self.router._shards.values()))
 
     async def change(self, index: int, name: str, counter: int) -> Changed:
         item = Item(TOPIC, name, Stamp(counter, index), b"{}")
@@ -117,7 +119,7 @@ async def bus(store: Path, count: int) -> AsyncIterator[Bus]:
     finally:
         for link in made.links:
             await link.stop()
-        await made.hub.stop()
+        await made.router.stop()
 
 
 async def until(condition: object, seconds: float = 5.0) -> None:
@@ -134,7 +136,7 @@ def run(work: object) -> None:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is late, however busy the machine is."""
-    monkeypatch.setattr(hub_module, "CHANGE_WAIT_S", 20.0)
+    monkeypatch.setattr(router_module, "CHANGE_WAIT_S", 20.0)
 
 
 @pytest.mark.usefixtures("patient")
@@ -154,7 +156,7 @@ def test_shard_that_joins_later_gets_everything_and_brings_what_it_has(tmp_path:
             await made.change(0, "t", 5)
             late = Owner(1, made.token)
             late.take([Item(TOPIC, "mine", Stamp(3, 1), b"{}")])
-            link = Link(BusDirectory(tmp_path), late, 1)
+            link = BusClient(BusDirectory(tmp_path), late, 1)
             link.start()
             made.links.append(link)
             assert await link.wait_joined(5)
@@ -173,7 +175,7 @@ def test_lost_news_are_asked_for_when_the_next_ones_come(tmp_path: Path) -> None
             assert (TOPIC, "lost") not in made.owners[1].table
             made.links[1]._news.raw.setsockopt(zmq.SUBSCRIBE, made.token.encode())
             await until(lambda: (TOPIC, "lost") in made.owners[1].table)
-            assert made.links[1].seq == made.hub.seq
+            assert made.links[1].seq == made.router.seq
 
     run(work())
 
@@ -184,9 +186,9 @@ def test_news_that_come_twice_or_of_the_past_are_taken_once(tmp_path: Path) -> N
         async with bus(tmp_path, 2) as made:
             await made.change(0, "t", 5)
             taken = made.owners[1].taken
-            again = News(made.hub.epoch, made.hub.seq, [Item(TOPIC, "t", Stamp(5, 0), b"{}")])
+            again = News(made.router.epoch, made.router.seq, [Item(TOPIC, "t", Stamp(5, 0), b"{}")])
             for _ in range(3):
-                made.hub._publish(again)
+                made.router._publish(again)
             await made.change(0, "u", 6)
             assert made.owners[1].taken == taken + 1
             assert made.links[1].syncs == 1
@@ -206,11 +208,11 @@ def test_slow_shard_costs_one_change_a_moment_and_the_next_ones_nothing(
                 answer = await made.change(0, f"t{counter}", counter)
                 took.append(time.monotonic() - began)
                 assert 2 in answer.late
-            assert took[0] >= hub_module.CHANGE_WAIT_S * 0.9
-            assert sorted(took)[4] < hub_module.CHANGE_WAIT_S / 2
+            assert took[0] >= router_module.CHANGE_WAIT_S * 0.9
+            assert sorted(took)[4] < router_module.CHANGE_WAIT_S / 2
             made.owners[2].asleep.set()
-            await until(lambda: not made.hub._shards[2].late)
-            monkeypatch.setattr(hub_module, "CHANGE_WAIT_S", 20.0)
+            await until(lambda: not made.router._shards[2].late)
+            monkeypatch.setattr(router_module, "CHANGE_WAIT_S", 20.0)
             assert 2 in (await made.change(0, "caught up", 99)).applied
 
     run(work())
@@ -220,13 +222,13 @@ def test_links_join_a_new_supervisor_and_tell_it_what_happened_meanwhile(tmp_pat
     async def work() -> None:
         async with bus(tmp_path, 2) as made:
             await made.change(0, "before", 5)
-            await made.hub.stop()
+            await made.router.stop()
             made.owners[0].take([Item(TOPIC, "alone", Stamp(9, 0), b"{}")])
             with pytest.raises(BusError, match="does not answer"):
                 await made.links[0].request(Change([]), 0.1)
             made.new_hub()
             await until(lambda: (TOPIC, "alone") in made.owners[1].table, 10)
-            assert len(made.hub.registry) == 2
+            assert len(made.router.registry) == 2
 
     run(work())
 
@@ -234,10 +236,10 @@ def test_links_join_a_new_supervisor_and_tell_it_what_happened_meanwhile(tmp_pat
 def test_shards_answer_questions_and_failures_come_as_reasons(tmp_path: Path) -> None:
     async def work() -> None:
         async with bus(tmp_path, 2) as made:
-            assert await made.hub.ask(1, Sync([]), 5) == Done("shard 1")
-            assert await made.hub.ask(0, Stats(), 5) == Failed("no numbers today")
+            assert await made.router.ask(1, Sync([]), 5) == Done("shard 1")
+            assert await made.router.ask(0, Stats(), 5) == Failed("no numbers today")
             with pytest.raises(BusError, match="shard 7 is not on the bus"):
-                await made.hub.ask(7, Stats(), 5)
+                await made.router.ask(7, Stats(), 5)
 
     run(work())
 
@@ -246,14 +248,14 @@ def test_who_does_not_know_the_token_is_not_heard(tmp_path: Path) -> None:
     async def work() -> None:
         async with bus(tmp_path, 1) as made:
             stranger = Owner(5, "x" * 43)
-            link = Link(BusDirectory(tmp_path), stranger, 5)
+            link = BusClient(BusDirectory(tmp_path), stranger, 5)
             link.start()
             made.links.append(link)
             refused = await link.request(stranger.hello())
             assert refused == Failed("wrong token: this is another start of the broker")
             lie = Item(TOPIC, "lie", Stamp(99, 5), b"{}")
             assert await link.request(Change([lie])) == Failed("say Hello first")
-            assert made.hub.registry.get(TOPIC, "lie") is None
+            assert made.router.registry.get(TOPIC, "lie") is None
             await made.change(0, "t", 5)
             await asyncio.sleep(0.1)
             assert not stranger.table  # and it hears nothing
@@ -276,7 +278,7 @@ def test_garbage_on_the_socket_harms_nobody(tmp_path: Path) -> None:
                 [b"A" + bytes(8), encode(Stats())], [b"N", encode(Stats())],
             ):  # fmt: skip
                 raw.send_multipart(frames)
-            await until(lambda: made.hub.refused >= 6)
+            await until(lambda: made.router.refused >= 6)
             assert (await made.change(0, "t", 5)).applied == [1]
             raw.close()
             context.term()
@@ -287,7 +289,7 @@ def test_garbage_on_the_socket_harms_nobody(tmp_path: Path) -> None:
 def test_process_of_another_user_is_not_connected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kernel says who connects: to a hub that waits for user + 1 we are a stranger."""
+    """The kernel says who connects: to a router that waits for user + 1 we are a stranger."""
 
     async def work() -> None:
         directory = BusDirectory(tmp_path, make=True)
@@ -296,12 +298,12 @@ def test_process_of_another_user_is_not_connected(
         made = Bus.__new__(Bus)
         made.directory, made.token = directory, directory.new_token()
         made.new_hub()
-        link = Link(directory, Owner(0, made.token), 0)
+        link = BusClient(directory, Owner(0, made.token), 0)
         link.start()
         assert not await link.wait_joined(0.5)
-        assert made.hub.refused == 0
+        assert made.router.refused == 0
         await link.stop()
-        await made.hub.stop()
+        await made.router.stop()
 
     run(work())
 

@@ -1,4 +1,4 @@
-"""Brokers that share through a hub: what happens to one's tables happens to the other's.
+"""Brokers that share through a router: what happens to one's tables happens to the other's.
 
 The brokers are real but for the core, which is the tests' stand-in; the bus is real. Cannot show
 name servers or the reactor: tests/process/test_shards.py does.
@@ -21,7 +21,7 @@ from rmq.config import load_properties
 from rmq.format.remoting import Command
 from shards import bus_router, siblings
 from shards.bus_files import BusDirectory
-from shards.bus_router import Hub
+from shards.bus_router import BusRouter
 from shards.initial_tables import give_tables
 from shards.messages import (
     Done,
@@ -47,9 +47,11 @@ class Shards:
         async def command(message: Message) -> Message:
             return Done()
 
-        self.hub = Hub(directory, self.token, lambda hello: "", lambda index: None, command)
-        self.hub.start()
-        stack.push_async_callback(self.hub.stop)
+        self.router = BusRouter(
+            directory, self.token, lambda hello: "", lambda index: None, command
+        )
+        self.router.start()
+        stack.push_async_callback(self.router.stop)
         self.brokers: dict[int, Broker] = {}
 
     async def start(self, index: int) -> Broker:
@@ -67,7 +69,7 @@ class Shards:
         broker = self.brokers.pop(index, None)
         if broker is not None:
             await broker.stop()
-            self.hub.forget(index)
+            self.router.forget(index)
 
 
 @asynccontextmanager
@@ -112,7 +114,7 @@ def test_a_change_is_answered_when_the_other_has_it(
 
     async def work() -> None:
         async with shards(tmp_path, 2) as (made, (one, two)):
-            await until(lambda: not any(peer.late for peer in made.hub._shards.values()))
+            await until(lambda: not any(peer.late for peer in made.router._shards.values()))
             await one.topics.create(TopicConfig("t", 3, 3))
             assert "t" in two.topics
             two.groups.find_or_create("g")
@@ -127,7 +129,7 @@ def test_topics_of_the_system_stay_with_their_broker(tmp_path: Path) -> None:
         async with shards(tmp_path, 2) as (made, (one, two)):
             assert "b-0" in one.topics
             assert "b-0" not in two.topics
-            assert len(made.hub.registry) == 0
+            assert len(made.router.registry) == 0
 
     run(work())
 
@@ -327,7 +329,7 @@ def test_malformed_items_are_left_out_and_the_rest_is_taken(tmp_path: Path) -> N
     async def work() -> None:
         async with shards(tmp_path, 1) as (made, (one,)):
             stamp = Stamp(2**50, 7)
-            made.hub.publish([
+            made.router.publish([
                 Item("topic", "bad", stamp, b"{"),
                 Item("topic", "../x", stamp, b'{"topicName":"../x"}'),
                 Item("topic", "many", stamp, b'{"topicName":"many","readQueueNums":99999999}'),
@@ -363,17 +365,17 @@ def test_supervisor_asks_for_numbers_permission_and_what_is_unconsumed(tmp_path:
             one.core.store("t", 0)
             one.core.store("t", 1)
             one.offsets.commit("g", "t", 0, 1)
-            left = expect(await made.hub.ask(0, Unconsumed(), 5), UnconsumedReply)
+            left = expect(await made.router.ask(0, Unconsumed(), 5), UnconsumedReply)
             assert left.messages == {"t@g": 1}
             one.offsets.commit("g", "t", 1, 1)
-            left = expect(await made.hub.ask(0, Unconsumed(), 5), UnconsumedReply)
+            left = expect(await made.router.ask(0, Unconsumed(), 5), UnconsumedReply)
             assert left.messages == {}
-            assert await made.hub.ask(0, Permission(4, refuse=True), 5) == Done()
+            assert await made.router.ask(0, Permission(4, refuse=True), 5) == Done()
             assert one.core.writable[0] == 0
             assert one.settings.brokerPermission == 4
-            await made.hub.ask(0, Permission(6), 5)
+            await made.router.ask(0, Permission(6), 5)
             assert (one.core.writable[0], one.settings.brokerPermission) == (1, 6)
-            stats = expect(await made.hub.ask(0, Stats(), 5), StatsReply)
+            stats = expect(await made.router.ask(0, Stats(), 5), StatsReply)
             assert (stats.name, stats.counters["messages_in"]) == ("b-0", 0)
 
     run(work())
@@ -382,8 +384,8 @@ def test_supervisor_asks_for_numbers_permission_and_what_is_unconsumed(tmp_path:
 def test_shard_alone_answers_without_its_supervisor(tmp_path: Path) -> None:
     async def work() -> None:
         async with shards(tmp_path, 1) as (made, (one,)):
-            await made.hub.stop()
-            made.hub.stop = lambda: asyncio.sleep(0)  # type: ignore[method-assign]
+            await made.router.stop()
+            made.router.stop = lambda: asyncio.sleep(0)  # type: ignore[method-assign]
             took = []
             for number in range(5):
                 began = asyncio.get_running_loop().time()
