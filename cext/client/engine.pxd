@@ -13,7 +13,7 @@ other modules: lock held, slot taken, frame written, link marked, lock released,
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.client.mailbox cimport Mailbox
+from cext.client.mailbox cimport EngineBase, Mailbox
 from cext.client.state cimport Batch, EngineState, Link, Slot
 
 
@@ -39,8 +39,7 @@ cdef void engine_wake(EngineState* state) noexcept nogil
 cdef int seal_batch(EngineState* state, Batch* batch, int64_t now_us) noexcept nogil
 
 
-cdef class Engine:
-    cdef EngineState* state
+cdef class Engine(EngineBase):
     cdef readonly Mailbox notices    # ASKED and DROPPED
     cdef object __weakref__
     cdef dict numbers                # (host, port) -> link
@@ -50,4 +49,3 @@ cdef class Engine:
     cdef Link* link_of(self, int32_t number) except NULL
     cdef object refusal(self)        # the exception when claim_slot gave none
     cdef str name_of(self, int32_t link)
-    cdef object failure(self, int outcome, int32_t link, int32_t code, int64_t waited_us)

@@ -1,11 +1,11 @@
 from collections.abc import Callable
 
-from cext.client.mailbox import Mailbox
+from cext.client.mailbox import EngineBase, Mailbox
 from cext.client.reply import Reply
 
 Done = Callable[[Reply | None, Exception | None], object]
 
-class Engine:
+class Engine(EngineBase):
     def __new__(cls, connect_timeout_ms: int = 3000) -> Engine: ...
     @property
     def notices(self) -> Mailbox: ...

@@ -31,7 +31,7 @@ from cext.client.link cimport (
 from cext.client.mutex cimport (
     condition_close, condition_open, condition_wait, lock_close, lock_open, lock_release, lock_take,
 )
-from cext.client.mailbox cimport Mailbox, Waiter
+from cext.client.mailbox cimport EngineBase, Mailbox, Waiter
 from cext.client.reply cimport keep_send_answer
 from cext.client.slots cimport (
     post_staged, slot_of, slot_on_heap, slot_release, slot_stage, slot_take, slots_open,
@@ -447,7 +447,7 @@ own = threading.local()              # the mailbox of each thread that waits for
 
 
 @cython.no_gc_clear                  # the thread uses `notices` until __dealloc__ has joined it
-cdef class Engine:
+cdef class Engine(EngineBase):
     def __cinit__(self, int connect_timeout_ms=3000):
         cdef int error = 0
         cdef epoll_event event

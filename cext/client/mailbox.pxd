@@ -6,14 +6,21 @@
 Telling is: for a send, its Target (cext/client/sender); for anything else, token(reply, error).
 Whoever is told runs in the thread that called deliver; what it raises goes to `on_error`.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
-from cext.client.state cimport MailboxState, Slot
+from cext.client.state cimport EngineState, MailboxState, Slot
+
+
+# What a mailbox knows of its engine; Engine (engine.pxd) fills it.
+cdef class EngineBase:
+    cdef EngineState* state          # owned
+    # The exception of a request that got no answer.
+    cdef object failure(self, int outcome, int32_t link, int32_t code, int64_t waited_us)
 
 
 cdef class Mailbox:
     cdef MailboxState* state
-    cdef object engine               # Engine (untyped: it cimports this module)
+    cdef EngineBase engine
     cdef public object on_error      # on_error(exception), in deliver
     cdef public object on_notice     # on_notice(link, Reply | None, errno), in deliver
     cdef readonly int delivering     # threads inside deliver's telling part

@@ -3,12 +3,11 @@
 The references a slot carries are given back here, exactly once, whatever the told code does.
 """
 from cpython.ref cimport PyObject, Py_XDECREF
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
 from cext.base.clock cimport monotonic_us
 from cext.base.sysio cimport close_file, event_drain, event_open
-from cext.client.engine cimport Engine
 from cext.client.mutex cimport (
     condition_broadcast, condition_close, condition_open, condition_wait, lock_close, lock_open,
     lock_release, lock_take,
@@ -36,8 +35,16 @@ cdef class Told:
         raise NotImplementedError
 
 
+cdef class EngineBase:
+    def __reduce__(self):
+        raise not_copied(self, "start one in each process")
+
+    cdef object failure(self, int outcome, int32_t link, int32_t code, int64_t waited_us):
+        raise NotImplementedError
+
+
 cdef class Mailbox:
-    def __cinit__(self, engine not None):
+    def __cinit__(self, EngineBase engine not None):
         self.state = <MailboxState*>calloc(1, sizeof(MailboxState))
         if self.state == NULL:
             raise MemoryError()
@@ -85,7 +92,6 @@ cdef class Mailbox:
         return chain
 
     cdef int tell(self, Slot* chain) except -1:
-        cdef Engine engine = self.engine
         cdef Slot* slot
         cdef Slot* following = chain
         cdef int count = 0
@@ -99,11 +105,10 @@ cdef class Mailbox:
                     self.on_error(error)
             count += 1
         # Given back together: one lock, and no caller woken before all are told.
-        release_chain(engine, chain)
+        release_chain(self.engine, chain)
         return count
 
     cdef int tell_one(self, Slot* slot) except -1:
-        cdef Engine engine = self.engine
         cdef Reply reply
         if slot.outcome == ASKED or slot.outcome == DROPPED:
             if self.on_notice is not None:
@@ -117,8 +122,8 @@ cdef class Mailbox:
         if slot.outcome == ANSWERED:
             reply = reply_take(slot)
         else:
-            error = engine.failure(slot.outcome, slot.link, slot.code,
-                                   slot.deadline_us - slot.started_us)
+            error = self.engine.failure(slot.outcome, slot.link, slot.code,
+                                        slot.deadline_us - slot.started_us)
         if isinstance(token, Waiter):
             (<Waiter>token).reply = reply
             (<Waiter>token).error = error
@@ -148,7 +153,7 @@ cdef class Mailbox:
             self.delivering -= 1
 
 
-cdef int release_chain(Engine engine, Slot* chain) except -1:
+cdef int release_chain(EngineBase engine, Slot* chain) except -1:
     cdef Slot* slot = chain
     cdef Slot* following
     while slot != NULL:

@@ -21,8 +21,7 @@ from rmq.client.blocking import admin, lookup
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.tail import ReceivedMessage
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.lifetime import not_open
+from rmq.client.connecting.instance import ClientInstance, not_open
 from rmq.client.connecting.namespaces import wrap
 from rmq.client.connecting.routes import Route
 from rmq.client.parameters import ClientParameters

@@ -18,7 +18,6 @@ import re
 import ssl
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from cext.arrow.columns import Columns, Field
@@ -32,6 +31,7 @@ from rmq.spark.batches import BatchMaker, unpack_body
 from rmq.spark.input_partitions import QueueRange
 from rmq.spark.options import Options
 from rmq.spark.queues import PULL_GROUP, DataLossError, describe
+from rmq.spark.read_plan import ReadPlan
 
 log = logging.getLogger("rmq.spark")
 MODES = {"failfast": DamageMode.FAIL_FAST, "permissive": DamageMode.PERMISSIVE,
@@ -43,17 +43,6 @@ _DAMAGED = re.compile(r"queue \d+ offset (\d+)\) is damaged")
 _BUSY = {ResponseCode.SYSTEM_BUSY, 14}  # 14: SERVICE_NOT_AVAILABLE, while starting and stopping
 _idle: dict[tuple[int, Access, str], GuardedConnection] = {}
 _frozen_in: list[int] = []
-
-
-@dataclass(frozen=True)
-class ReadPlan:
-    """What every task of a read has in common; pickled."""
-
-    options: Options
-    access: Access | None  # None: a store is read, without a broker
-    fields: tuple[str, ...]
-    schema: Any  # of Arrow
-    tags: tuple[str, ...]
 
 
 class DamagedMessageError(RmqError):

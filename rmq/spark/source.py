@@ -26,12 +26,12 @@ from rmq.spark import columns
 from rmq.spark.error_text import brief_errors, brief_errors_of
 from rmq.spark.input_partitions import QueueRanges, cut, gather
 from rmq.spark.options import Options, read_options, write_options
+from rmq.spark.read_plan import ReadPlan
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
     from rmq.spark.filter_pushdown import FilterPushdown
-    from rmq.spark.partition_reader import ReadPlan
 
 
 class RmqDataSource(DataSource):
@@ -80,27 +80,13 @@ class RmqDataSource(DataSource):
         return StreamSink(write_options(self.options), schema, overwrite)
 
 
-def read_plan(options: Options, schema: StructType, tags: Iterable[str] = ()) -> ReadPlan:
-    """What the tasks of a read have in common."""
-    from rmq.spark.access import Access
-    from rmq.spark.partition_reader import ReadPlan
-
-    return ReadPlan(
-        options,
-        Access.of(options),
-        tuple(columns.fields_of(schema, options)),
-        columns.arrow_schema(schema),
-        tuple(tags or options.tags),
-    )
-
-
 class RmqReader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._plan = read_plan(options, schema)
+        self._plan = ReadPlan.of(options, schema)
         self._pushdown: FilterPushdown | None = None
 
     @brief_errors()
@@ -138,5 +124,5 @@ class PushdownReader(RmqReader):
 
         self._pushdown = FilterPushdown.of(filters, columns.table_of(self._options))
         if not self._options.tags and self._options.sql is None:
-            self._plan = read_plan(self._options, self._schema, self._pushdown.tags)
+            self._plan = ReadPlan.of(self._options, self._schema, self._pushdown.tags)
         return filters

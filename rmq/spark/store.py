@@ -39,8 +39,9 @@ from rmq.spark.offsets import (
     start_of,
 )
 from rmq.spark.options import OptionError, Options
-from rmq.spark.partition_reader import DamagedMessageError, ReadPlan, freeze_once, make_decoder
+from rmq.spark.partition_reader import DamagedMessageError, freeze_once, make_decoder
 from rmq.spark.queues import is_system
+from rmq.spark.read_plan import ReadPlan
 from rmq.spark.store_topics import check_topics
 
 RANGE_BYTES = 128 << 20

@@ -51,6 +51,7 @@ from rmq.spark.queues import (
     describe,
     partition_numbers,
 )
+from rmq.spark.read_plan import ReadPlan
 
 log = logging.getLogger("rmq.spark")
 COMMIT = ""  # no topic is called so
@@ -60,10 +61,8 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One process on the driver holds it for the life of a query; executors get copies for read."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        from rmq.spark.source import read_plan
-
         self._options = options
-        self._plan = read_plan(options, schema)
+        self._plan = ReadPlan.of(options, schema)
         self._view: Queues | None = None
         self._target: dict[QueueKey, Ends] | None = None  # of AvailableNow
         self._latest: dict[QueueKey, int] | None = None

@@ -24,9 +24,6 @@ KNOWN = {
     *("cext.flow.delay.recall_handle", "cext.flow.log.acknowledge"),
     *("cext.flow.log.append", "cext.flow.log.dispatch"),
     "rmq.broker",
-    *("cext.client.engine", "cext.client.mailbox"),
-    *("rmq.client.connecting", "rmq.client.producing", "rmq.client.push"),
-    *("rmq.spark.source", "rmq.spark.stream"),
     *("shards.commands", "shards.supervisor"),
 }  # fmt: skip
 

@@ -28,7 +28,8 @@ from rmq.spark.input_partitions import QueueRange, QueueRanges
 from rmq.spark.options import OptionError, read_options
 from rmq.spark.partition_reader import DamagedMessageError, read_ranges
 from rmq.spark.queues import DataLossError, Queues
-from rmq.spark.source import RmqReader, read_plan
+from rmq.spark.read_plan import ReadPlan
+from rmq.spark.source import RmqReader
 from rmq.spark.stream import RmqStreamReader
 
 
@@ -48,7 +49,7 @@ def plan_of(namesrv: str, topic: str, **options: str):
     view = Queues(given)
     ends = view.find()
     pieces = [QueueRange(key, each.first, each.last, 0) for key, each in ends.items()]
-    return read_plan(given, default_schema(given)), pieces, view.addresses()
+    return ReadPlan.of(given, default_schema(given)), pieces, view.addresses()
 
 
 def offsets(batches: Iterator, into: list[int]) -> Sequence[int]:

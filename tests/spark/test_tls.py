@@ -23,7 +23,7 @@ from rmq.spark.input_partitions import QueueRange
 from rmq.spark.options import read_options
 from rmq.spark.partition_reader import read_ranges
 from rmq.spark.queues import Queues
-from rmq.spark.source import read_plan
+from rmq.spark.read_plan import ReadPlan
 
 
 def certificate(folder: Path) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def test_messages_are_pulled_over_tls_and_a_strange_certificate_is_refused(
     options = read_options(given, streaming=False)
     view = Queues(options)
     pieces = [QueueRange(key, each.first, each.last, 0) for key, each in view.find().items()]
-    plan = read_plan(options, default_schema(options))
+    plan = ReadPlan.of(options, default_schema(options))
     assert plan.access is not None
     with tls_proxy(tmp_path, broker.port) as (address, cert):
         addresses = {pieces[0].key.broker: address}

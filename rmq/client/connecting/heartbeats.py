@@ -14,17 +14,16 @@ import logging
 import math
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from cext.client.reply import Reply
-from rmq.client.connecting.broker_calls import answer_brokers
+from rmq.client.connecting.caller import Caller
+from rmq.client.connecting.route_table import RouteTable
+from rmq.client.connecting.timers import Timers
 from rmq.codes import RequestCode
 from rmq.errors import ClosedError, RmqError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
-
-if TYPE_CHECKING:
-    from rmq.client.connecting.instance import ClientInstance
 
 log = logging.getLogger("rmq.client")
 
@@ -51,8 +50,13 @@ class Consumer(Protocol):
 class Heartbeats:
     """Of one client; any thread may use it."""
 
-    def __init__(self, instance: ClientInstance) -> None:
-        self._instance = instance
+    def __init__(
+        self, caller: Caller, client_id: str, routes: RouteTable, timers: Timers
+    ) -> None:
+        self._caller = caller
+        self._client_id = client_id
+        self._routes = routes
+        self._timers = timers
         self._lock = threading.Lock()
         self._producers: dict[str, object] = {}
         self._consumers: dict[str, Consumer] = {}
@@ -60,7 +64,7 @@ class Heartbeats:
         self._lost: set[str] = set()
         self._greeting = False
         self.returned_at = -math.inf  # when a broker that was lost last answered a heartbeat
-        instance.routes.watch(lambda topic, route: self._greet_new())
+        routes.watch(lambda topic, route: self._greet_new())
 
     # ---- members
 
@@ -84,7 +88,6 @@ class Heartbeats:
                 raise ClosedError(f"this client has a consumer of group {group} already")
             self._consumers[group] = consumer
             self._greeted.clear()
-        answer_brokers(self._instance)
 
     def consumer(self, group: str) -> Consumer | None:
         return self._consumers.get(group)
@@ -94,21 +97,20 @@ class Heartbeats:
             self._leave({"consumerGroup": group})
 
     def _leave(self, fields: dict[str, str]) -> None:
-        instance = self._instance
         for address in self._addresses():
-            if not instance.is_linked(address):
+            if not self._caller.is_linked(address):
                 continue
             try:
                 code = RequestCode.UNREGISTER_CLIENT
-                named = {"clientID": instance.client_id, **fields}
-                instance.ask(address, code, named, timeout_ms=1_000)
+                named = {"clientID": self._client_id, **fields}
+                self._caller.ask(address, code, named, timeout_ms=1_000)
             except RmqError as error:
                 log.debug("taking leave of %s: %s", address, error)
 
     # ---- heartbeats
 
     def _addresses(self) -> list[str]:
-        return self._instance.routes.addresses_in_use(replicas=bool(self._consumers))
+        return self._routes.addresses_in_use(replicas=bool(self._consumers))
 
     def send(self, *, wait_ms: int = 0, only_new: bool = False) -> None:
         """Tells the brokers of the topics in use who is here; wait_ms: until they answered."""
@@ -122,19 +124,19 @@ class Heartbeats:
             return
         body = fastjson.dumps(
             {
-                "clientID": self._instance.client_id, "producerDataSet": producers,
+                "clientID": self._client_id, "producerDataSet": producers,
                 "consumerDataSet": consumers, "heartbeatFingerprint": 0, "withoutSub": False,
             }
         )  # fmt: skip
         waiting = threading.Semaphore(0)
-        timeout_ms = self._instance.parameters.mq_client_api_timeout
+        timeout_ms = self._caller.parameters.mq_client_api_timeout
         for address in left:
             # bound here: the loop's name would be the last one's
             def told(reply: Reply | None, error: Exception | None, address: str = address) -> None:
                 self._told(address, reply, error)
                 waiting.release()
 
-            self._instance.submit(address, RequestCode.HEART_BEAT, {}, body, timeout_ms, told)
+            self._caller.submit(address, RequestCode.HEART_BEAT, {}, body, timeout_ms, told)
         until = time.monotonic() + wait_ms / 1000
         for _ in left if wait_ms else []:
             waiting.acquire(timeout=max(until - time.monotonic(), 0))
@@ -158,14 +160,13 @@ class Heartbeats:
             self._greeting = False
             self.send(only_new=True)
 
-        self._instance.timers.after(10, greet, chore=self._instance.parameters.use_tls)
+        self._timers.after(10, greet, chore=self._caller.parameters.use_tls)
 
     def lost(self, address: str) -> None:
         """The connection to this address has ended: who is there may have forgotten us."""
         self._greeted.discard(address)
         self._lost.add(address)
-        instance = self._instance
-        given = instance.parameters
-        if not instance.closed and given.enable_heartbeat_channel_event_listener \
-                and instance.routes.is_broker(address):  # fmt: skip
-            instance.timers.after(1_000, self.send, chore=given.use_tls)
+        given = self._caller.parameters
+        if not self._caller.closed and given.enable_heartbeat_channel_event_listener \
+                and self._routes.is_broker(address):  # fmt: skip
+            self._timers.after(1_000, self.send, chore=given.use_tls)

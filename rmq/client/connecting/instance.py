@@ -6,7 +6,8 @@
     instance.routes.of("orders")                           # route_table.py; read again every 30 s
     instance.routes.address_of("broker-a")
     instance.heartbeats.add_consumer(group, consumer)      # heartbeats.py: who is here
-    instance.notices.handle(40, function)                  # notices.py: requests of brokers
+    instance.notices.handle(40, function)                  # notices.py: requests of brokers, most
+                                                           # of which broker_calls.py answers
     instance.timers.every(20_000, rebalance, chore=True)   # timers.py
 
 Threads: the engine (no GIL); `rmq-callbacks`, client_callback_executor_threads of them, which tell
@@ -29,6 +30,7 @@ from typing import Any, ClassVar
 
 from cext.client.mailbox import Mailbox
 from cext.client.message import local_ip, set_client_ip
+from rmq.client.connecting.broker_calls import BrokerCalls
 from rmq.client.connecting.caller import Caller
 from rmq.client.connecting.heartbeats import Heartbeats
 from rmq.client.connecting.name_servers import NameServerSource
@@ -36,6 +38,7 @@ from rmq.client.connecting.notices import Notices
 from rmq.client.connecting.route_table import RouteTable
 from rmq.client.connecting.timers import Timers
 from rmq.client.parameters import ClientParameters
+from rmq.errors import ClosedError
 
 log = logging.getLogger("rmq.client")
 
@@ -54,8 +57,9 @@ class ClientInstance(Caller):
         self.client_id = self._make_id(parameters)
         self.timers = Timers("rmq-timers", CHORES)
         self.routes = RouteTable(self)
-        self.heartbeats = Heartbeats(self)
-        self.notices = Notices(self)
+        self.heartbeats = Heartbeats(self, self.client_id, self.routes, self.timers)
+        self.notices = Notices(self, self.heartbeats.lost)
+        BrokerCalls(self, self.heartbeats, self.notices)
         self.shared: dict[str, Any] = {}  # of the modules that extend it, by their names
         self._uses = 0
         self._threads: list[threading.Thread] = []
@@ -143,3 +147,19 @@ def forget_after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=forget_after_fork)
+
+
+# ---- what those say that use an instance: they start once and close once
+
+
+def not_open(what: str, *, is_closed: bool) -> ClosedError:
+    """The error of a `what` ("consumer") that is used before its start or after its end."""
+    if is_closed:
+        return ClosedError(f"the {what} is closed")
+    return ClosedError(f"the {what} is not started: call start(), or open it by `with`")
+
+
+def shown(client: object, group: str, *, is_open: bool, is_closed: bool) -> str:
+    """What repr() says of it."""
+    state = "closed" if is_closed else "open" if is_open else "not started"
+    return f"<{type(client).__name__} of group {group}, {state}>"

@@ -11,14 +11,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cext.client.reply import Reply
 from cext.client.request import encode_answer
+from rmq.client.connecting.caller import Caller
 from rmq.codes import ResponseCode
-
-if TYPE_CHECKING:
-    from rmq.client.connecting.instance import ClientInstance
 
 log = logging.getLogger("rmq.client")
 
@@ -28,8 +26,10 @@ Handler = Callable[[Reply, str], object]
 class Notices:
     """Of one client."""
 
-    def __init__(self, instance: ClientInstance) -> None:
-        self._instance = instance
+    def __init__(self, caller: Caller, lost: Callable[[str], object]) -> None:
+        """lost(address) is called when a connection has ended."""
+        self._caller = caller
+        self._lost = lost
         self._handlers: dict[int, Handler] = {}
 
     def handle(self, code: int, function: Handler) -> None:
@@ -47,17 +47,17 @@ class Notices:
     ) -> None:
         """Answers a broker's request, unless it wants no answer. Any thread."""
         if not request.is_one_way:
-            link = self._instance.link(address)
-            self._instance.engine.post(link, encode_answer(request, code, fields, body, remark))
+            link = self._caller.link(address)
+            self._caller.engine.post(link, encode_answer(request, code, fields, body, remark))
 
     def told(self, link: int, request: Reply | None, error: int) -> None:
         """What the engine has to say: a request, or (None) that a connection has ended."""
-        address = self._instance.engine.link_name(link)
+        address = self._caller.engine.link_name(link)
         if request is None:
-            if not self._instance.closed:
+            if not self._caller.closed:
                 why = os.strerror(error).lower() if error else "the peer closed it"
                 log.info("connection to %s lost (%s)", address, why)
-            self._instance.heartbeats.lost(address)
+            self._lost(address)
             return
         handler = self._handlers.get(request.code)
         if handler is None:

@@ -1,6 +1,7 @@
 """What members of a group ask brokers: who else is there, and where a queue begins.
 
-    members_of(instance, "billing", route)                  # client ids
+    members_of(instance, "billing", route)                  # client ids, as a broker knows them
+    ids, is_certain = Members(instance, "billing").of(route, silent)
     assignment_of(instance, "billing", route, "AVG", silent)    # the queues, as brokers share them
     check_filter(instance, "billing", subscription)     # before it is read
     first_question(parameters)              # where a group begins that never committed
@@ -28,6 +29,7 @@ log = logging.getLogger("rmq.client")
 
 T = TypeVar("T")
 HALF_AN_HOUR_MS = 1_800_000
+RETURN_S = 5.0  # members ask a lost broker every second, and tell it of themselves then
 
 
 class FromWhere(Protocol):
@@ -69,6 +71,33 @@ def members_of(
     return of_any_broker(instance, route, set() if silent is None else silent, ask)
 
 
+class Members:
+    """Who belongs to a group, as one consumer knows it; one call at a time.
+
+    A broker that was restarted knows only those that have told it anew, and the first one to do so
+    would take the queues of all others, and read again what they have read. So for a while after a
+    broker came back, members it does not know any more count as there; then is_certain is False,
+    and the caller looks again soon.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+        self._before: dict[str, set[str]] = {}  # by topic
+
+    def of(self, route: Route, silent: set[str] | None = None) -> tuple[list[str], bool]:
+        """Client ids in order, and whether that is all there is to know."""
+        found = set(members_of(self._instance, self._group, route, silent))
+        missing = self._before.get(route.topic, set()) - found
+        if self._instance.client_id not in found:
+            return sorted(found), True  # the caller tells the broker first
+        is_certain = (
+            not missing or time.monotonic() - self._instance.heartbeats.returned_at > RETURN_S
+        )
+        self._before[route.topic] = found if is_certain else found | missing
+        return sorted(self._before[route.topic]), is_certain
+
+
 def check_filter(instance: ClientInstance, group: str, subscription: Subscription) -> None:
     """RemoteError with position and reason when a broker of the topic finds the expression wrong.
     Without a broker, or for a topic that does not exist yet, the pulls will say so."""
@@ -99,30 +128,31 @@ def check_filter(instance: ClientInstance, group: str, subscription: Subscriptio
         return
 
 
-class Assignment(NamedTuple):
-    """What a broker lets a member read: by pulls, and by pops."""
+class TopicAssignment(NamedTuple):
+    """What a member reads of one topic: by pulls, and by pops."""
 
     pulled: list[MessageQueue]
     popped: list[MessageQueue]
+    has_others: bool = True  # some of them may have been another member's just now
 
 
 def assignment_of(
     instance: ClientInstance, group: str, route: Route, strategy: str, silent: set[str]
-) -> Assignment | None:
+) -> TopicAssignment | None:
     """This client's share of the topic; None when the broker cannot say, or does not know us."""
     body = fastjson.dumps(
         {"topic": route.topic, "consumerGroup": group, "clientId": instance.client_id,
          "strategyName": strategy, "messageModel": "CLUSTERING"}
     )  # fmt: skip
 
-    def ask(address: str) -> Assignment | None:
+    def ask(address: str) -> TopicAssignment | None:
         reply = instance.call(address, RequestCode.QUERY_ASSIGNMENT, {}, body)
         rows = fastjson.loads_object(reply.body).get("messageQueueAssignments")
         if rows is None:
             return None
         if not isinstance(rows, list):
             raise ProtocolError("messageQueueAssignments is no list")
-        found = Assignment([], [])
+        found = TopicAssignment([], [])
         for row in rows:
             if not isinstance(row, dict):
                 raise ProtocolError("an assignment is no object")

@@ -20,8 +20,7 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from cext.client.sender import check_topic
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.lifetime import not_open, shown
+from rmq.client.connecting.instance import ClientInstance, not_open, shown
 from rmq.client.connecting.namespaces import wrap, wrap_group
 from rmq.client.consuming.group import check_filter
 from rmq.client.consuming.subscription import Subscription

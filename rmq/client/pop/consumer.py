@@ -31,8 +31,7 @@ from typing import TYPE_CHECKING
 
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.lifetime import not_open
+from rmq.client.connecting.instance import ClientInstance, not_open
 from rmq.client.connecting.namespaces import wrap
 from rmq.client.consuming.member import Member
 from rmq.client.consuming.subscription import EVERYTHING, Subscription

@@ -1,6 +1,6 @@
 """Attempts: the tries of an asynchronous send, each on another broker where there is one.
 
-    attempts = Attempts(producer)
+    attempts = Attempts(producer, targets, hooked)
     attempts.submit(target, message, callback, timeout_ms, done_before)
     attempts.ended(...)            # True: it goes on elsewhere; False: the callback is to be told
 
@@ -11,26 +11,24 @@ are behind such a send.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from cext.client.message import Message
 from cext.client.result import SendResult
 from cext.client.sender import Target, monotonic_ms
+from rmq.client.producing.base import NO_MORE, ProducerBase, Told
+from rmq.client.producing.hooked_sends import HookedSends
+from rmq.client.producing.targets import Targets
 from rmq.errors import RemoteError, RequestTimeoutError, RmqError, UnreachableError
 
-if TYPE_CHECKING:
-    from rmq.client.producing.producer import Producer
-
-Told = Any  # a callback(result, error), a Future, a SendWaiter, or None
 TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 1500}
-NO_MORE = 255
 
 
 class Attempts:
     """Of one producer; any thread."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: ProducerBase, targets: Targets, hooked: HookedSends) -> None:
         self._producer = producer
+        self._targets = targets
+        self._hooked = hooked
 
     def may_retry(self, error: Exception) -> bool:
         """Whether another broker may do better."""
@@ -52,7 +50,7 @@ class Attempts:
                 target, message, body, sys_flag, callback, timeout_ms, attempts, None, gathered
             )
         else:
-            producer.hooked.submit(target, message, body, sys_flag, callback, timeout_ms, attempts)
+            self._hooked.submit(target, message, body, sys_flag, callback, timeout_ms, attempts)
 
     def ended(
         self,
@@ -67,7 +65,7 @@ class Attempts:
         ms: float,
     ) -> bool:
         """Notes how the broker did; True when the message is on its way to another one."""
-        targets = self._producer.targets
+        targets = self._targets
         if attempts < NO_MORE:
             targets.note(target, ms, error)
         left = deadline_us / 1000 - monotonic_ms()
@@ -96,11 +94,11 @@ class Attempts:
         """The same for messages of one request; their callbacks are told, or they go on."""
         producer = self._producer
         if attempts < NO_MORE:
-            producer.targets.note(target, ms, error)
+            self._targets.note(target, ms, error)
         left = deadline_us / 1000 - monotonic_ms()
         if left > 0 and self._goes_on(results[0] if results else None, error, attempts, late):
             try:
-                following = producer.targets.following(messages[0].topic, target)
+                following = self._targets.following(messages[0].topic, target)
                 producer.submit_batch_to(
                     following, messages, callbacks, callback, left, attempts + 1
                 )

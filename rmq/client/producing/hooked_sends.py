@@ -1,6 +1,6 @@
 """HookedSends: sends whose header is a dict of fields, as hooks, TLS and tracing want it.
 
-    hooked = HookedSends(producer)
+    hooked = HookedSends(producer, ended)
     hooked.submit(target, message, body, sys_flag, callback, timeout_ms, attempts)
     hooked.fields(target, message, sys_flag)           # the header, by letter
 
@@ -10,27 +10,28 @@ Sends that want none of them never come here: cext/client/sender writes their fr
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from cext.client.mailbox import Mailbox
 from cext.client.message import Message, encoded_properties
 from cext.client.reply import Reply
 from cext.client.result import SendResult, send_result
 from cext.client.sender import Target, monotonic_ms
-from rmq.client.producing.attempts import Told
+from rmq.client.producing.base import ProducerBase, Told
 from rmq.client.tracer import DELAYED, HALF, NORMAL, Tracer
 from rmq.codes import RequestCode
 from rmq.errors import RemoteError, RequestTimeoutError
-
-if TYPE_CHECKING:
-    from rmq.client.producing.producer import Producer
 
 
 class HookedSends:
     """Of one producer; any thread."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: ProducerBase, ended: Callable[..., bool]) -> None:
+        """ended(target, message, callback, result, error, attempts, deadline_us, late, ms): True
+        when the send goes on elsewhere (Attempts.ended)."""
         self._producer = producer
+        self._ended = ended
         self.tracer: Tracer | None = None  # with enable_trace
 
     def fields(self, target: Target, message: Message, sys_flag: int) -> dict[str, Any]:
@@ -71,8 +72,8 @@ class HookedSends:
             if self.tracer is not None:
                 self._trace(self.tracer, target, message, result, took)
             late = isinstance(error, RequestTimeoutError)
-            if not producer.attempts.ended(target, message, callback, result, error, attempts,
-                                           until * 1000, late, took):  # fmt: skip
+            if not self._ended(target, message, callback, result, error, attempts,
+                               until * 1000, late, took):  # fmt: skip
                 producer.tell_callback(callback, result, error)
 
         producer.instance.submit(

@@ -25,15 +25,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
-from cext.client.sender import Sender, Target, TopicQueues
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.lifetime import not_open, shown
-from rmq.client.connecting.namespaces import wrap_group
+from cext.client.sender import Target, TopicQueues
+from rmq.client.connecting.instance import ClientInstance, shown
 from rmq.client.parameters import ProducerParameters
-from rmq.client.producing.attempts import NO_MORE, Attempts, Told
-from rmq.client.producing.compression import Compressor
+from rmq.client.producing.attempts import Attempts
+from rmq.client.producing.base import NO_MORE, ProducerBase, Told
 from rmq.client.producing.hooked_sends import HookedSends
 from rmq.client.producing.recall import recall
+from rmq.client.producing.requests import reply, request
 from rmq.client.producing.synchronous_sends import SynchronousSends
 from rmq.client.producing.targets import Selector, Targets
 from rmq.client.tracer import Tracer
@@ -51,7 +50,7 @@ BATCH_DELAY_MS, BATCH_BYTES, BATCHES_BYTES_MAX = 10, 32 << 10, 32 << 20
 ASYNC_MESSAGES_MAX, ASYNC_BYTES_MAX = 65_535, 100 << 20
 
 
-class Producer(Sender):
+class Producer(ProducerBase):
     """Sends messages of one group; any number of threads may use it."""
 
     parameters: ProducerParameters
@@ -67,35 +66,17 @@ class Producer(Sender):
         given: dict[str, Any] = {**changes}
         if producer_group is not None:
             given["producer_group"] = producer_group
-        self.parameters = (parameters or self._defaults()).changed(given)
-        self.group = wrap_group(self.parameters.namespace, self.parameters.producer_group)
-        self.compressor = Compressor(self.parameters)
+        super().__init__((parameters or self._defaults()).changed(given))
         self.targets = Targets(self)
-        self.attempts = Attempts(self)
-        self.hooked = HookedSends(self)
-        self._synchronous = SynchronousSends(self)
-        self._instance: ClientInstance | None = None
-        self._closed = False
+        self.hooked = HookedSends(self, self._ended)
+        self.attempts = Attempts(self, self.targets, self.hooked)
+        self._synchronous = SynchronousSends(self, self.targets, self.attempts, self.hooked)
 
     @staticmethod
     def _defaults() -> ProducerParameters:
         return ProducerParameters()
 
     # ---- life
-
-    @property
-    def instance(self) -> ClientInstance:
-        if self._instance is None:
-            raise not_open("producer", is_closed=self._closed)
-        return self._instance
-
-    @property
-    def is_open(self) -> bool:
-        return self._instance is not None
-
-    @property
-    def client_id(self) -> str:
-        return self.instance.client_id
 
     def start(self: P) -> P:
         """Connects; a `with` does it. A closed producer does not start again."""
@@ -239,14 +220,11 @@ class Producer(Sender):
 
     def request(self, message: Message, timeout_ms: float | None = None) -> MessageExt:
         """Sends the message and waits for a consumer's reply to it (requests.py)."""
-        from rmq.client.producing.requests import request
-
-        return request(self, message, self.timeout_ms if timeout_ms is None else timeout_ms)
+        timeout_ms = self.timeout_ms if timeout_ms is None else timeout_ms
+        return request(self, self.targets, message, timeout_ms)
 
     def reply(self, request: MessageExt, body: bytes) -> None:
         """Answers a message that somebody sent with `request`."""
-        from rmq.client.producing.requests import reply
-
         reply(self, request, body)
 
     # ---- what the sender asks for

@@ -8,17 +8,14 @@ A handle is RocketMQ's: base64 of words, the third of which names the broker tha
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
 
 from rmq.client.connecting.namespaces import wrap
+from rmq.client.producing.base import ProducerBase
 from rmq.codes import RequestCode
 from rmq.errors import MessageError
 
-if TYPE_CHECKING:
-    from rmq.client.producing.producer import Producer
 
-
-def recall(producer: Producer, topic: str, handle: str) -> str:
+def recall(producer: ProducerBase, topic: str, handle: str) -> str:
     """RemoteError when the broker does not allow it, or it is too late."""
     try:
         words = base64.urlsafe_b64decode(handle).decode().split(" ")

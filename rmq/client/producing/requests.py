@@ -12,24 +12,25 @@ from __future__ import annotations
 
 import uuid
 from concurrent.futures import Future, TimeoutError
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cext.client.message import Message, MessageExt, decode_messages, encoded_properties
 from cext.client.reply import Reply, reply_of
 from rmq.client.connecting.instance import ClientInstance
+from rmq.client.producing.base import ProducerBase
+from rmq.client.producing.targets import Targets
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import MessageError, ProtocolError, RemoteError, RequestTimeoutError
 from rmq.format.message import Host, StoredMessage, encode_message
 from rmq.format.remoting import FLAG_RESPONSE, Command, encode
 
-if TYPE_CHECKING:
-    from rmq.client.producing.producer import Producer
-
 SHARED = "requests"
 REPLY_TOPIC_END = "_REPLY_TOPIC"
 
 
-def request(producer: Producer, message: Message, timeout_ms: float) -> MessageExt:
+def request(
+    producer: ProducerBase, targets: Targets, message: Message, timeout_ms: float
+) -> MessageExt:
     """Sends and waits; RequestTimeoutError when nobody answered in time."""
     instance = producer.instance
     waiting = _waiting(instance)
@@ -37,7 +38,7 @@ def request(producer: Producer, message: Message, timeout_ms: float) -> MessageE
     message.put_property("CORRELATION_ID", correlation)
     message.put_property("REPLY_TO_CLIENT", instance.client_id)
     message.put_property("TTL", str(int(timeout_ms)))
-    producer.queues(message.topic)
+    targets.of(message.topic)  # its brokers are known, and hear of this client next
     # The reply comes over a connection that the broker must know this client by.
     instance.heartbeats.send(wait_ms=producer.parameters.mq_client_api_timeout, only_new=True)
     answer: Future[MessageExt] = Future()
@@ -58,7 +59,7 @@ def request(producer: Producer, message: Message, timeout_ms: float) -> MessageE
         waiting.pop(correlation, None)
 
 
-def reply(producer: Producer, asked: MessageExt, body: bytes) -> None:
+def reply(producer: ProducerBase, asked: MessageExt, body: bytes) -> None:
     """Answers; RemoteError when the broker cannot reach who asked any more."""
     names = ("CLUSTER", "CORRELATION_ID", "REPLY_TO_CLIENT", "TTL")
     found = {name: asked.get_property(name) for name in names}

@@ -1,6 +1,6 @@
 """SynchronousSends: sends whose caller waits for where the message was stored.
 
-    sends = SynchronousSends(producer)
+    sends = SynchronousSends(producer, targets, attempts, hooked)
     sends.send(message, body, sys_flag, timeout_ms, queue, selector, arg)     # SendResult
     sends.send_batch(messages, timeout_ms, queue)         # in as few requests as may be
 
@@ -11,25 +11,29 @@ was chosen, by the user, a selector or a sharding key, is kept.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cext.client.message import Message
 from cext.client.result import SendResult
 from cext.client.sender import SendWaiter, Target, batch_item_bytes, may_gather, monotonic_ms
-from rmq.client.producing.attempts import NO_MORE
-from rmq.client.producing.targets import Selector
+from rmq.client.producing.attempts import Attempts
+from rmq.client.producing.base import NO_MORE, ProducerBase
+from rmq.client.producing.hooked_sends import HookedSends
+from rmq.client.producing.targets import Selector, Targets
 from rmq.errors import MessageError, RemoteError, RmqError, UnreachableError
 from rmq.format.fastjson import MessageQueue
-
-if TYPE_CHECKING:
-    from rmq.client.producing.producer import Producer
 
 
 class SynchronousSends:
     """Of one producer; any thread."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(
+        self, producer: ProducerBase, targets: Targets, attempts: Attempts, hooked: HookedSends
+    ) -> None:
         self._producer = producer
+        self._targets = targets
+        self._attempts = attempts
+        self._hooked = hooked
 
     def _until(self, timeout_ms: float | None) -> float:
         return monotonic_ms() + (self._producer.timeout_ms if timeout_ms is None else timeout_ms)
@@ -48,7 +52,7 @@ class SynchronousSends:
     ) -> SendResult:
         """`body` is what goes over the wire, packed or not."""
         producer = self._producer
-        targets, attempts = producer.targets, producer.attempts
+        targets, attempts = self._targets, self._attempts
         until = self._until(timeout_ms)
         fixed = queue is not None or selector is not None or message.sharding_key is not None
         tries = 1 + (0 if fixed else producer.parameters.retry_times_when_send_failed)
@@ -87,7 +91,7 @@ class SynchronousSends:
         limit = producer.parameters.send_msg_max_timeout_per_request
         left_ms = max(min(left_ms, limit) if limit > 0 else left_ms, 1)
         waiter, mailbox = SendWaiter(), producer.engine.own_mailbox()
-        submit = producer.submit_to if producer.direct else producer.hooked.submit
+        submit = producer.submit_to if producer.direct else self._hooked.submit
         submit(target, message, body, sys_flag, waiter, left_ms, NO_MORE, mailbox)
         result: SendResult = producer.await_send(waiter, mailbox)
         return result
@@ -107,10 +111,16 @@ class SynchronousSends:
         results: list[SendResult] = []
         for part in self._parts(messages):
             if len(part) == 1:
-                results.append(self._producer.send(part[0], timeout_ms=timeout_ms, queue=queue))
+                results.append(self._send_alone(part[0], timeout_ms, queue))
             else:
                 results += self._send_part(part, timeout_ms, queue)
         return results
+
+    def _send_alone(
+        self, message: Message, timeout_ms: float | None, queue: MessageQueue | None
+    ) -> SendResult:
+        body, sys_flag = self._producer.compressor.compress(message.body)
+        return self.send(message, body, sys_flag, timeout_ms, queue)
 
     def _parts(self, messages: list[Message]) -> Iterable[list[Message]]:
         part: list[Message] = []
@@ -133,21 +143,21 @@ class SynchronousSends:
         tries = 1 + (given.retry_times_when_send_failed if queue is None else 0)
         avoid: str | None = None
         for attempt in range(tries):
-            target = producer.targets.choose(part[0], queue, avoid=avoid)
+            target = self._targets.choose(part[0], queue, avoid=avoid)
             waiter, mailbox = SendWaiter(), producer.engine.own_mailbox()
             if given.use_tls:
                 producer.instance.link(target.address)  # dials
             left = max(until - monotonic_ms(), 1)
             if given.rpc_hook is not None:
-                return [producer.send(each, timeout_ms=left, queue=queue) for each in part]
+                return [self._send_alone(each, left, queue) for each in part]
             producer.submit_batch_to(target, part, None, waiter, left, NO_MORE, mailbox)
             try:
                 results: list[SendResult] = producer.await_send(waiter, mailbox)
                 return results
             except (RemoteError, UnreachableError) as error:
                 last = attempt + 1 == tries or monotonic_ms() >= until
-                if last or not producer.attempts.may_retry(error):
+                if last or not self._attempts.may_retry(error):
                     raise
                 avoid = target.broker_name
-                producer.targets.look_again(part[0].topic)
+                self._targets.look_again(part[0].topic)
         raise AssertionError("the last attempt returns or raises")

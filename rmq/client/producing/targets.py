@@ -16,7 +16,7 @@ import itertools
 import logging
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cext.client.message import Message
 from cext.client.sender import Target, TopicQueues, check_topic
@@ -24,13 +24,11 @@ from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap, wrap
 from rmq.client.connecting.routes import Route
 from rmq.client.connecting.timers import Timer
+from rmq.client.producing.base import ProducerBase
 from rmq.client.producing.faults import BrokerFaults
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import MessageError, RemoteError, RmqError, RouteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
-
-if TYPE_CHECKING:
-    from rmq.client.producing.producer import Producer
 
 log = logging.getLogger("rmq.client")
 
@@ -40,7 +38,7 @@ Selector = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
 class Targets:
     """Of one producer; any thread."""
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: ProducerBase) -> None:
         self._producer = producer
         self.faults = BrokerFaults()
         self._turns = itertools.count(random.getrandbits(16))

@@ -11,21 +11,22 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cext.client.message import MessageExt
+from rmq.client.connecting.timers import Timers
+from rmq.client.connecting.workers import Workers
 from rmq.client.consuming import listener
 from rmq.client.consuming.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     Listen,
 )
-from rmq.client.parameters.consumer import BROADCASTING
-from rmq.client.push.listener_call import ListenerCall
+from rmq.client.parameters.consumer import BROADCASTING, PushConsumerParameters
+from rmq.client.push.listener_call import CallOwner, ListenerCall
 from rmq.client.push.process_queue import Batch, ProcessQueue
-
-if TYPE_CHECKING:
-    from rmq.client.push.consumer import PushConsumer
+from rmq.client.push.pulls import PushPulls
+from rmq.client.push.send_back import SendBack
 
 log = logging.getLogger("rmq.client")
 
@@ -34,16 +35,35 @@ SUCCESS = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 EXPIRED_MOST, EXPIRED_DELAY_LEVEL = 16, 3  # of a queue at a time
 
 
+class ServiceOwner(CallOwner, Protocol):
+    """The consumer, as a service that calls its listener needs it."""
+
+    @property
+    def parameters(self) -> PushConsumerParameters: ...
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
+    def sender(self) -> SendBack: ...
+
+    def process_queues(self) -> list[ProcessQueue]:
+        """The queues it reads now."""
+
+
 class ConcurrentService:
     """Of one consumer."""
 
     is_orderly = False
 
-    def __init__(self, consumer: PushConsumer, listen: Listen) -> None:
+    def __init__(
+        self, consumer: ServiceOwner, listen: Listen, timers: Timers, pulls: PushPulls
+    ) -> None:
         self._consumer = consumer
+        self._pulls = pulls
         self.listen = listen
         minutes = max(consumer.parameters.consume_timeout, 1)
-        self._timers = consumer.instance.timers
+        self._timers = timers
         self._cleaning = self._timers.every(
             minutes * 60_000, lambda: self.clean_expired(minutes * 60.0), chore=True
         )
@@ -80,7 +100,7 @@ class ConcurrentService:
         call.settled(len(failed))
         left = self._fail(batch, failed, context) if failed else None
         if queue.ended(batch, left):
-            consumer.pulls.go_on(queue)
+            self._pulls.go_on(queue)
         if left:
             again = functools.partial(self._consume, batch)
             self._timers.after(AGAIN_MS, lambda: consumer.workers.submit(again))
@@ -112,4 +132,4 @@ class ConcurrentService:
                 sent = [is_broadcast or self._consumer.sender.send_back(each, EXPIRED_DELAY_LEVEL)
                         for each in batch.messages]  # fmt: skip
                 if all(sent) and queue.forget(batch):
-                    self._consumer.pulls.go_on(queue)
+                    self._pulls.go_on(queue)

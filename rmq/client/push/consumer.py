@@ -13,8 +13,10 @@ consume_orderly=True a queue's messages come one after the other, at one member 
 message_model="BROADCASTING" every member gets everything, and keeps its offsets in a file.
 
 Closing ends pulls, waits for the calls under way, commits, gives locks back and leaves the group.
-The parts: process_queue (what was pulled), push_pulls (pulling), concurrent_service and
-orderly_service (calling), sharing (who reads which queue).
+The parts: rebalance (who reads which queue), pulls and process_queue (what was pulled), pops and
+pop_queue (what was popped), concurrent_service, orderly_service and pop_service (calls of the
+listener), send_back (what failed). None of them knows the consumer but by a narrow Protocol beside
+it, which says what the part asks of its owner.
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.lifetime import not_open
+from rmq.client.connecting.instance import ClientInstance, not_open
 from rmq.client.connecting.namespaces import unwrap, wrap
 from rmq.client.connecting.timers import Timer
 from rmq.client.connecting.workers import Workers
 from rmq.client.consuming.listener import (
     ConsumeConcurrentlyContext,
     ConsumeOrderlyContext,
+    Listen,
     function_of,
     is_coroutine,
 )
@@ -114,9 +116,9 @@ class PushConsumer(Member[PushConsumerParameters]):
         given = self.parameters
         self.store = offset_store(given, instance, self.group)
         self.store.load()
-        self.rebalance = Rebalance(self, instance)
         self.pulls = PushPulls(self, instance)
         self.pops = PushPops(self, instance)
+        self.rebalance = Rebalance(self, instance, self.pulls, self.pops)
         self.workers = Workers(f"consume-{self.group}", given.consume_thread_min)
         self.sender = SendBack(instance, self.group, self.times_max)
 
@@ -125,7 +127,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         if given.enable_trace:
             self._tracer = ConsumeTracer(instance, given, self.group)
         service = OrderlyService if given.consume_orderly else ConcurrentService
-        self.service = service(self, function_of(given.message_listener))
+        self.service = service(self, function_of(given.message_listener), timers, self.pulls)
         if given.message_model == CLUSTERING:
             retry = RETRY + self.group
             self.subscriptions[retry] = Subscription.of(retry)
@@ -134,6 +136,11 @@ class PushConsumer(Member[PushConsumerParameters]):
             timers.every(SAMPLE_MS, self.stats.sample),
         ]
         self.rebalance.begin()
+
+    @property
+    def listen(self) -> Listen:
+        """The listener's function."""
+        return self.service.listen
 
     @property
     def times_max(self) -> int:

@@ -1,4 +1,4 @@
-"""One call of a push consumer's listener, as log, trace and statistics hear of it.
+"""ListenerCall: one call of a push consumer's listener, as log, trace and statistics hear of it.
 
 call = ListenerCall(consumer, listen, queue, messages, context, SUCCESS)
 call.status, call.problem            # None with the exception the listener raised
@@ -9,17 +9,31 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Generic
+from typing import Generic, Protocol
 
 from cext.client.message import MessageExt
 from rmq.client.consuming import listener
 from rmq.client.consuming.listener import Context, Listen, Status
+from rmq.client.push.consume_stats import ConsumeStats
 from rmq.format.fastjson import MessageQueue
 
-if TYPE_CHECKING:
-    from rmq.client.push.consumer import PushConsumer
-
 log = logging.getLogger("rmq.client")
+
+
+class CallOwner(Protocol):
+    """The consumer, as one call of its listener needs it."""
+
+    @property
+    def stats(self) -> ConsumeStats: ...
+
+    def show(self, messages: list[MessageExt]) -> None:
+        """Topics as the user names them."""
+
+    def traced(
+        self, messages: list[MessageExt], good: bool | None, took_ms: float = 0.0,
+        raised: bool = False,
+    ) -> None:  # fmt: skip
+        """A call begins (good is None) or has ended."""
 
 
 class ListenerCall(Generic[Status]):
@@ -28,7 +42,7 @@ class ListenerCall(Generic[Status]):
     __slots__ = ("_consumer", "_messages", "_queue", "problem", "status", "took_ms")
 
     def __init__(
-        self, consumer: PushConsumer, listen: Listen, queue: MessageQueue,
+        self, consumer: CallOwner, listen: Listen, queue: MessageQueue,
         messages: list[MessageExt], context: Context, success: Status,
     ) -> None:  # fmt: skip
         self._consumer, self._queue, self._messages = consumer, queue, messages

@@ -15,17 +15,17 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cext.client.message import MessageExt
+from rmq.client.connecting.timers import Timers
 from rmq.client.consuming import listener
 from rmq.client.consuming.listener import ConsumeOrderlyContext, ConsumeOrderlyStatus, Listen
 from rmq.client.parameters.consumer import BROADCASTING
+from rmq.client.push.concurrent_service import ServiceOwner
 from rmq.client.push.listener_call import ListenerCall
 from rmq.client.push.process_queue import ProcessQueue
-
-if TYPE_CHECKING:
-    from rmq.client.push.consumer import PushConsumer
+from rmq.client.push.pulls import PushPulls
 
 log = logging.getLogger("rmq.client")
 
@@ -38,15 +38,31 @@ COMMIT = ConsumeOrderlyStatus.COMMIT
 ROLLBACK = ConsumeOrderlyStatus.ROLLBACK
 
 
+class OrderlyOwner(ServiceOwner, Protocol):
+    """The consumer, as calls in order need it."""
+
+    @property
+    def is_closing(self) -> bool: ...
+
+    def lock_is_lost(self, queue: ProcessQueue) -> None:
+        """Another member may have the queue: it is asked for anew."""
+
+    def let_go(self, queue: ProcessQueue) -> None:
+        """The last call of a queue that is to leave has ended."""
+
+
 class OrderlyService:
     """Of one consumer."""
 
     is_orderly = True
 
-    def __init__(self, consumer: PushConsumer, listen: Listen) -> None:
+    def __init__(
+        self, consumer: OrderlyOwner, listen: Listen, timers: Timers, pulls: PushPulls
+    ) -> None:
         self._consumer = consumer
+        self._pulls = pulls
         self.listen = listen
-        self._timers = consumer.instance.timers
+        self._timers = timers
         self._wants_locks = consumer.parameters.message_model != BROADCASTING
 
     def close(self) -> None:
@@ -131,7 +147,7 @@ class OrderlyService:
 
     def _commit(self, queue: ProcessQueue) -> None:
         if queue.commit():
-            self._consumer.pulls.go_on(queue)
+            self._pulls.go_on(queue)
 
     def _come_again(self, messages: list[MessageExt]) -> bool:
         """Counts the tries; False when all have failed for good and are dead letters."""

@@ -15,22 +15,26 @@ import bisect
 import functools
 import logging
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
-from rmq.client.consuming.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
+from rmq.client.connecting.workers import Workers
+from rmq.client.consuming.listener import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    Listen,
+)
+from rmq.client.parameters.consumer import PushConsumerParameters
 from rmq.client.pop.acks import Acks
 from rmq.client.pop.handles import Handle
-from rmq.client.push.listener_call import ListenerCall
+from rmq.client.push.listener_call import CallOwner, ListenerCall
 from rmq.client.push.pop_queue import PopQueue
+from rmq.client.push.send_back import SendBack
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RmqError
-
-if TYPE_CHECKING:
-    from rmq.client.push.consumer import PushConsumer
-    from rmq.client.push.pops import PushPops
 
 log = logging.getLogger("rmq.client")
 
@@ -39,13 +43,41 @@ DEAD_AT_ONCE = -1
 SUCCESS = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
 
+class PopOwner(CallOwner, Protocol):
+    """The consumer, as its pops and what they bring need it."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def parameters(self) -> PushConsumerParameters: ...
+
+    @property
+    def is_suspended(self) -> bool: ...
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
+    def sender(self) -> SendBack: ...
+
+    @property
+    def times_max(self) -> int: ...
+
+    @property
+    def listen(self) -> Listen: ...
+
+
 class PopService:
     """Of one consumer."""
 
-    def __init__(self, consumer: PushConsumer, instance: ClientInstance, pops: PushPops) -> None:
+    def __init__(
+        self, consumer: PopOwner, instance: ClientInstance, go_on: Callable[[PopQueue], None]
+    ) -> None:
+        """go_on(queue) is called when there is room for the queue's next pop."""
         self._consumer = consumer
         self._instance = instance
-        self._pops = pops
+        self._go_on = go_on
         self._timeout_ms = consumer.parameters.mq_client_api_timeout
         self.acks = Acks(instance, consumer.group, self._timeout_ms)
 
@@ -64,14 +96,12 @@ class PopService:
                 self._call(queue, messages, until)
         finally:
             if queue.done(len(messages)):
-                self._pops.go_on(queue)
+                self._go_on(queue)
 
     def _call(self, queue: PopQueue, messages: list[MessageExt], until: float) -> None:
         consumer = self._consumer
         context = ConsumeConcurrentlyContext(queue.queue)
-        call = ListenerCall(
-            consumer, consumer.service.listen, queue.queue, messages, context, SUCCESS
-        )
+        call = ListenerCall(consumer, consumer.listen, queue.queue, messages, context, SUCCESS)
         good = min(max(context.ack_index, -1) + 1, len(messages)) if call.status is SUCCESS else 0
         failed = messages[good:]
         call.settled(len(failed))

@@ -17,7 +17,6 @@ import functools
 import logging
 import time
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
@@ -26,13 +25,10 @@ from rmq.client.connecting.namespaces import unwrap
 from rmq.client.consuming.subscription import Subscription
 from rmq.client.pop.request import NOTHING, PATIENCE_MS, POLLING_FULL, pop_fields, popped, without
 from rmq.client.push.pop_queue import PopQueue
-from rmq.client.push.pop_service import PopService
+from rmq.client.push.pop_service import PopOwner, PopService
 from rmq.codes import RequestCode
 from rmq.errors import RmqError
 from rmq.format.fastjson import MessageQueue
-
-if TYPE_CHECKING:
-    from rmq.client.push.consumer import PushConsumer
 
 log = logging.getLogger("rmq.client")
 
@@ -44,13 +40,13 @@ FULL_PAUSE_MS = 50
 class PushPops:
     """Any thread may use it; `assign` and `keep` one at a time."""
 
-    def __init__(self, consumer: PushConsumer, instance: ClientInstance) -> None:
+    def __init__(self, consumer: PopOwner, instance: ClientInstance) -> None:
         self._consumer = consumer
         self._given = consumer.parameters
         self._instance = instance
         self.closed = False
         self._queues: dict[MessageQueue, PopQueue] = {}
-        self.service = PopService(consumer, instance, self)
+        self.service = PopService(consumer, instance, self.go_on)
 
     @property
     def queues(self) -> list[PopQueue]:

@@ -13,20 +13,19 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
 from rmq.client.connecting.instance import ClientInstance
+from rmq.client.consuming.offset_stores import OffsetStore
 from rmq.client.consuming.start_offsets import StartOffsets
-from rmq.client.parameters.consumer import CLUSTERING
+from rmq.client.parameters.consumer import CLUSTERING, PushConsumerParameters
+from rmq.client.push.consume_stats import ConsumeStats
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.send_back import RETRY
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
-
-if TYPE_CHECKING:
-    from rmq.client.push.consumer import PushConsumer
 
 log = logging.getLogger("rmq.client")
 
@@ -38,10 +37,37 @@ NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 UNKNOWN_HERE = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
 
+class PullOwner(Protocol):
+    """The consumer, as its pulls need it."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def parameters(self) -> PushConsumerParameters: ...
+
+    @property
+    def store(self) -> OffsetStore: ...
+
+    @property
+    def stats(self) -> ConsumeStats: ...
+
+    @property
+    def is_suspended(self) -> bool: ...
+
+    def take(
+        self, queue: ProcessQueue, messages: list[MessageExt], following: int, bytes_: int
+    ) -> None:
+        """What a pull brought; the queue's next pull begins at `following`."""
+
+    def restart_soon(self, queue: ProcessQueue, offset: int) -> None:
+        """The broker says that the queue goes on at another offset."""
+
+
 class PushPulls:
     """Any thread may use it."""
 
-    def __init__(self, consumer: PushConsumer, instance: ClientInstance) -> None:
+    def __init__(self, consumer: PullOwner, instance: ClientInstance) -> None:
         self._consumer = consumer
         self._given = consumer.parameters
         self._instance = instance

@@ -17,25 +17,24 @@ import functools
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import Protocol
 
 from rmq.client.allocation import strategy_of
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap
 from rmq.client.connecting.routes import Route
 from rmq.client.connecting.timers import Timer
-from rmq.client.consuming.group import assignment_of
-from rmq.client.consuming.members import Members
+from rmq.client.consuming.group import Members, TopicAssignment, assignment_of
 from rmq.client.consuming.subscription import Subscription
-from rmq.client.parameters.consumer import BROADCASTING, CLUSTERING
+from rmq.client.parameters.consumer import BROADCASTING, CLUSTERING, PushConsumerParameters
+from rmq.client.push.pops import PushPops
 from rmq.client.push.process_queue import ProcessQueue
+from rmq.client.push.pulls import PushPulls
 from rmq.client.push.queue_locks import RENEW_MS, QueueLocks
 from rmq.client.push.send_back import RETRY, pop_retry_topic
 from rmq.errors import RmqError, RouteError
 from rmq.format.fastjson import MessageQueue
-
-if TYPE_CHECKING:
-    from rmq.client.push.consumer import PushConsumer
 
 log = logging.getLogger("rmq.client")
 
@@ -44,20 +43,35 @@ AGAIN_MS, LOCK_AGAIN_MS = 1_000, 500  # after a share that is not complete
 CALLS_END_S, HAND_OVER_MS = 0.15, 300
 
 
-class Share(NamedTuple):
-    """Of one topic: the queues this consumer pulls, and those it pops."""
+class RebalanceOwner(Protocol):
+    """The consumer whose queues are assigned."""
 
-    pulled: list[MessageQueue]
-    popped: list[MessageQueue]
-    has_others: bool  # some of them may have been another member's just now
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def parameters(self) -> PushConsumerParameters: ...
+
+    @property
+    def subscriptions(self) -> dict[str, Subscription]: ...  # by topic as on the wire
+
+    def commit(self, queues: Iterable[ProcessQueue] | None = None, *, wait: bool = False) -> None:
+        """Tells the store how far the queues are."""
+
+    def commit_instead(self, queue: ProcessQueue, offset: int) -> None:
+        """The queue ends here; the group goes on at this offset."""
 
 
 class Rebalance:
     """Of one consumer; any thread."""
 
-    def __init__(self, consumer: PushConsumer, instance: ClientInstance) -> None:
+    def __init__(
+        self, consumer: RebalanceOwner, instance: ClientInstance, pulls: PushPulls, pops: PushPops
+    ) -> None:
         self._consumer = consumer
         self._instance = instance
+        self._pulls = pulls
+        self._pops = pops
         given = consumer.parameters
         self._strategy = strategy_of(given.allocate_message_queue_strategy)
         self._asks_brokers = not (
@@ -94,7 +108,7 @@ class Rebalance:
         if self._has_locks:
             self._timers.append(instance.timers.every(RENEW_MS, self.renew_locks, chore=True))
         self.run()
-        self._consumer.pulls.wait_begun()
+        self._pulls.wait_begun()
 
     def end(self) -> None:
         """No more changes."""
@@ -149,7 +163,7 @@ class Rebalance:
             lost = [each for each in self._queues.values()
                     if subscriptions.get(each.wire.topic) is not each.subscription]  # fmt: skip
             self._give_up(lost)
-            self._consumer.pops.keep(subscriptions)
+            self._pops.keep(subscriptions)
             for queue in list(self._leaving.values()):
                 self.let_go(queue)
             for topic, subscription in subscriptions.items():
@@ -167,7 +181,7 @@ class Rebalance:
                 self._once_more(LOCK_AGAIN_MS)
 
     def _share(self, topic: str, subscription: Subscription) -> None:
-        consumer, instance = self._consumer, self._instance
+        instance = self._instance
         route = instance.routes.known(topic) or instance.routes.of(topic, refresh=True)
         queues = sorted(route.readable())
         share = self._of_broker(route) if self._asks_brokers else self._of_members(route, queues)
@@ -185,31 +199,30 @@ class Rebalance:
         if new:
             new = self._take(new, subscription, HAND_OVER_MS if share.has_others else 0)
         elif lost:
-            consumer.pulls.share_out(len(self._queues))
-        if consumer.pops.assign(topic, subscription, share.popped) or new or lost:
+            self._pulls.share_out(len(self._queues))
+        if self._pops.assign(topic, subscription, share.popped) or new or lost:
             self._tell(topic, queues)
 
-    def _of_members(self, route: Route, queues: list[MessageQueue]) -> Share | None:
+    def _of_members(self, route: Route, queues: list[MessageQueue]) -> TopicAssignment | None:
         """As the members compute it by themselves."""
         consumer, own = self._consumer, self._instance.client_id
         if consumer.parameters.message_model == BROADCASTING:
-            return Share(queues, [], False)
+            return TopicAssignment(queues, [], False)
         members, is_certain = self._members.of(route, self._silent)
         if not is_certain:
             self._once_more(AGAIN_MS)
         if own not in members:
             return None
         mine = self._strategy.allocate(consumer.group, own, queues, members)
-        return Share(mine, [], len(members) > 1)
+        return TopicAssignment(mine, [], len(members) > 1)
 
-    def _of_broker(self, route: Route) -> Share | None:
+    def _of_broker(self, route: Route) -> TopicAssignment | None:
         """As a broker says."""
-        found = assignment_of(
+        return assignment_of(
             self._instance, self._consumer.group, route, self._strategy.name, self._silent
         )
-        return None if found is None else Share(found.pulled, found.popped, True)
 
-    def _follow_mode(self, topic: str, share: Share) -> None:
+    def _follow_mode(self, topic: str, share: TopicAssignment) -> None:
         """Who pulls reads also what was popped before, and not acknowledged."""
         subscriptions = self._consumer.subscriptions
         retry = pop_retry_topic(self._consumer.group, topic)
@@ -224,7 +237,7 @@ class Rebalance:
         if listener is None:
             return
         name = unwrap(self._consumer.parameters.namespace, topic)
-        own = [wire for wire in (*self._queues, *(each.wire for each in self._consumer.pops.queues))
+        own = [wire for wire in (*self._queues, *(each.wire for each in self._pops.queues))
                if wire.topic == topic]  # fmt: skip
         try:
             listener(name, [each._replace(topic=name) for each in queues],
@@ -257,8 +270,8 @@ class Rebalance:
             if self._has_locks:
                 queue.locked(asked)
             log.info("%s reads %s", self._instance.client_id, wire)
-            begun.append(functools.partial(self._consumer.pulls.put, queue))
-        self._consumer.pulls.share_out(len(self._queues))  # before one of them pulls
+            begun.append(functools.partial(self._pulls.put, queue))
+        self._pulls.share_out(len(self._queues))  # before one of them pulls
         for begin in begun:
             if pause_ms:
                 self._instance.timers.after(pause_ms, begin, chore=True)
@@ -311,7 +324,7 @@ class Rebalance:
             new.begin(offset)
             self._consumer.commit_instead(queue, offset)
             self._queues[queue.wire] = new
-        self._consumer.pulls.go_on(new)
+        self._pulls.go_on(new)
 
     # ---- locks
 

@@ -34,7 +34,7 @@ from cext.arrow.decoder import Decoder
 from cext.arrow.log_reader import LogReader
 from cext.arrow.puller import Puller
 from cext.client.engine import Engine
-from cext.client.mailbox import Mailbox, Told, Waiter
+from cext.client.mailbox import EngineBase, Mailbox, Told, Waiter
 from cext.client.message import Message, MessageExt, decode_messages
 from cext.client.reply import Reply, reply_of
 from cext.client.result import SendResult, send_result
@@ -176,6 +176,7 @@ REFUSING: dict[str, Callable[[Path], Any]] = {
         Decoder(columns()), 0, (b"a" * 30, b"b", b""), 0, 1
     ),
     "cext.client.engine.Engine": lambda _: Engine(),
+    "cext.client.mailbox.EngineBase": lambda _: EngineBase(),
     "cext.client.mailbox.Mailbox": lambda _: Mailbox(Engine()),
     "cext.client.mailbox.Told": lambda _: Told(),
     "cext.client.mailbox.Waiter": lambda _: Waiter(),

@@ -28,8 +28,7 @@ from support.waiting import wait_until
 
 from cext.client.reply import Reply, reply_of
 from rmq import ConfigError, MessageExt, UnreachableError, aio
-from rmq.client.consuming.group import members_of
-from rmq.client.consuming.members import RETURN_S, Members
+from rmq.client.consuming.group import RETURN_S, Members, members_of
 from rmq.client.consuming.offset_stores import LocalOffsets
 from rmq.client.consuming.subscription import Subscription
 from rmq.client.push import concurrent_service

@@ -1,0 +1,44 @@
+"""ProducerBase: what every part of a producer may know of it.
+
+The parts (targets.py, attempts.py, hooked_sends.py, ..) are given a ProducerBase and each other, in
+the order in which they need one another; Producer (producer.py) puts them together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cext.client.sender import Sender
+from rmq.client.connecting.instance import ClientInstance, not_open
+from rmq.client.connecting.namespaces import wrap_group
+from rmq.client.parameters import ProducerParameters
+from rmq.client.producing.compression import Compressor
+
+Told = Any  # a callback(result, error), a Future, a SendWaiter, or None
+NO_MORE = 255  # attempts behind a send that is not tried elsewhere
+
+
+class ProducerBase(Sender):
+    """A sender of one group with its parameters, and with a client instance while it is open."""
+
+    def __init__(self, parameters: ProducerParameters) -> None:
+        self.parameters = parameters
+        self.group = wrap_group(parameters.namespace, parameters.producer_group)
+        self.compressor = Compressor(parameters)
+        self._instance: ClientInstance | None = None
+        self._closed = False
+
+    @property
+    def instance(self) -> ClientInstance:
+        """ClosedError before the start and after the end."""
+        if self._instance is None:
+            raise not_open("producer", is_closed=self._closed)
+        return self._instance
+
+    @property
+    def is_open(self) -> bool:
+        return self._instance is not None
+
+    @property
+    def client_id(self) -> str:
+        return self.instance.client_id
