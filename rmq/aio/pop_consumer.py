@@ -16,22 +16,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from cext.client.message import MessageExt
-from rmq.aio.threaded import threaded
-from rmq.client.consuming.subscription import EVERYTHING
+from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.parameters import PopConsumerParameters
 from rmq.client.pop.consumer import PopConsumer as ThreadedPopConsumer
-from rmq.errors import not_copied
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
     from rmq.client.parameters.keywords import PopConsumerKeywords
 
 
-class PopConsumer:
+class PopConsumer(LoopConsumer[ThreadedPopConsumer]):
     """As rmq.PopConsumer; used in one event loop."""
 
     def __init__(
@@ -41,49 +39,18 @@ class PopConsumer:
         parameters: PopConsumerParameters | None = None,
         **changes: Unpack[PopConsumerKeywords],
     ) -> None:
-        self._consumer = ThreadedPopConsumer(consumer_group, parameters=parameters, **changes)
-        self._news = asyncio.Event()
-
-    def __reduce__(self) -> NoReturn:
-        raise not_copied(self, "start one in each process, from its parameters")
+        super().__init__(ThreadedPopConsumer(consumer_group, parameters=parameters, **changes))
 
     # ---- life
 
-    async def start(self) -> PopConsumer:
-        loop = asyncio.get_running_loop()
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._news.set)
-
-        self._consumer.wake_by(wake)
-        await threaded(self._consumer.start)
-        return self
+    async def start(self) -> Self:
+        """Connects; an `async with` does it."""
+        self._client.wake_by(self._wake())
+        return await super().start()
 
     async def close(self) -> None:
         """Tells brokers what was acknowledged, and leaves the group."""
-        await threaded(self._consumer.close)
-
-    async def __aenter__(self) -> PopConsumer:
-        return await self.start()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    @property
-    def client_id(self) -> str:
-        return self._consumer.client_id
-
-    # ---- what is read
-
-    async def subscribe(
-        self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None
-    ) -> None:
-        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds."""
-        await threaded(self._consumer.subscribe, topic, tags, sql=sql)
-
-    async def unsubscribe(self, topic: str) -> None:
-        await threaded(self._consumer.unsubscribe, topic)
+        await super().close()
 
     # ---- messages
 
@@ -98,17 +65,16 @@ class PopConsumer:
         invisible_ms (pop_invisible_time). Waits for the first one; nothing after timeout_ms."""
         loop = asyncio.get_running_loop()
         if timeout_ms is None:
-            timeout_ms = self._consumer.parameters.poll_timeout_millis
+            timeout_ms = self._client.parameters.poll_timeout_millis
         until = loop.time() + timeout_ms / 1000
         while True:
             self._news.clear()
-            found = self._consumer.take(max_messages)
+            found = self._client.take(max_messages)
             left = until - loop.time()
             if found or left <= 0:
                 return found
-            pause = await threaded(self._consumer.ask, left, max_messages, invisible_ms)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._news.wait(), min(left, pause))
+            pause = await threaded(self._client.ask, left, max_messages, invisible_ms)
+            await self._wait_for_news(min(left, pause))
 
     async def ack(self, messages: MessageExt | Iterable[MessageExt]) -> None:
         """They are dealt with; returns when brokers know. Raises the first refusal: RemoteError
@@ -128,9 +94,9 @@ class PopConsumer:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(end, error)
 
-        self._consumer.ack_async(messages, told)
+        self._client.ack_async(messages, told)
         await known
 
     async def change_invisible_time(self, message: MessageExt, invisible_ms: int) -> None:
         """It comes again (to anyone) so long from now, unless it is acknowledged before."""
-        await threaded(self._consumer.change_invisible_time, message, invisible_ms)
+        await threaded(self._client.change_invisible_time, message, invisible_ms)

@@ -9,31 +9,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cext.client.mailbox import Mailbox
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
+from rmq.aio.base import LoopClient, threaded
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
-from rmq.client.producing import producer as threaded
+from rmq.client.producing.producer import Producer as ThreadedProducer
 from rmq.client.producing.targets import Selector
 from rmq.client.producing.transaction import TransactionListener, TransactionResult
 from rmq.client.producing.transaction import TransactionProducer as ThreadedTransactionProducer
-from rmq.errors import BusyError, ClosedError, not_copied
+from rmq.errors import BusyError, ClosedError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
     from rmq.client.parameters.keywords import ProducerKeywords, TransactionProducerKeywords
 
-P = TypeVar("P", bound="Producer")
 R = TypeVar("R")
 WAIT_S = 0.002  # between two looks at whether there is room again
 
 
-class _LoopProducer(threaded.Producer):
+class _LoopProducer(ThreadedProducer):
     """A producer whose ends are told in an event loop."""
 
     loop_mailbox: Mailbox | None = None
@@ -44,7 +44,7 @@ class _LoopProducer(threaded.Producer):
         self.connect_sender(instance.engine, self.loop_mailbox)
 
 
-class Producer:
+class Producer(LoopClient[_LoopProducer]):
     """As rmq.Producer; used in one event loop."""
 
     def __init__(
@@ -54,18 +54,16 @@ class Producer:
         parameters: ProducerParameters | None = None,
         **changes: Unpack[ProducerKeywords],
     ) -> None:
-        self._producer = _LoopProducer(producer_group, parameters=parameters, **changes)
+        super().__init__(_LoopProducer(producer_group, parameters=parameters, **changes))
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def __reduce__(self) -> NoReturn:
-        raise not_copied(self, "start one in each process, from its parameters")
-
-    async def start(self: P) -> P:
+    async def start(self) -> Self:
+        """Connects; an `async with` does it."""
         if self._loop is not None:
             return self
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self._producer.start)
-        mailbox = self._producer.loop_mailbox
+        await super().start()
+        mailbox = self._client.loop_mailbox
         assert mailbox is not None
         mailbox.on_error = self._report
         loop.add_reader(mailbox.fileno(), mailbox.deliver)
@@ -77,19 +75,19 @@ class Producer:
         loop, self._loop = self._loop, None
         if loop is None:
             return
-        mailbox = self._producer.loop_mailbox
+        mailbox = self._client.loop_mailbox
         assert mailbox is not None
         try:
-            await self._drain(self._producer.timeout_ms)
-            await loop.run_in_executor(None, self._producer.close)
+            await self._drain(self._client.timeout_ms)
+            await super().close()
             mailbox.deliver()  # what the end of the engine has ended
         finally:
             loop.remove_reader(mailbox.fileno())
 
     async def _drain(self, timeout_ms: float) -> bool:
-        self._producer.seal_batches()
+        self._client.seal_batches()
         until = asyncio.get_running_loop().time() + timeout_ms / 1000
-        while self._producer.messages_under_way:
+        while self._client.messages_under_way:
             if asyncio.get_running_loop().time() > until:
                 return False
             await asyncio.sleep(WAIT_S)
@@ -97,13 +95,7 @@ class Producer:
 
     async def flush(self, timeout_ms: float | None = None) -> bool:
         """Sends what was gathered and waits until nothing is under way; whether that came."""
-        return await self._drain(self._producer.timeout_ms if timeout_ms is None else timeout_ms)
-
-    async def __aenter__(self: P) -> P:
-        return await self.start()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        return await self._drain(self._client.timeout_ms if timeout_ms is None else timeout_ms)
 
     def _report(self, error: Exception) -> None:
         assert self._loop is not None
@@ -135,7 +127,7 @@ class Producer:
         arg: Any = None,
     ) -> asyncio.Future[SendResult]:
         """Returns when the message is on its way; the future is done when it is stored."""
-        loop, producer = self._loop, self._producer
+        loop, producer = self._loop, self._client
         if loop is None:
             raise ClosedError("the producer is not started, or closed")
         if message.topic not in producer.topics:
@@ -161,7 +153,7 @@ class Producer:
         return future
 
     async def _room(self, timeout_ms: float) -> None:
-        producer = self._producer
+        producer = self._client
         if producer.messages_under_way < producer.messages_max:
             return
         until = asyncio.get_running_loop().time() + timeout_ms / 1000
@@ -174,27 +166,27 @@ class Producer:
         self, messages: Iterable[Message], *, timeout_ms: float | None = None
     ) -> list[SendResult]:
         """Stores messages of one topic, as few requests as max_message_size allows."""
-        return await self._threaded(self._producer.send_batch, list(messages),
+        return await self._threaded(self._client.send_batch, list(messages),
                                     timeout_ms=timeout_ms)  # fmt: skip
 
     async def send_oneway(self, message: Message) -> None:
         """Sends without an answer."""
-        await self._threaded(self._producer.send_oneway, message)
+        await self._threaded(self._client.send_oneway, message)
 
     async def request(self, message: Message, timeout_ms: float | None = None) -> MessageExt:
         """Sends the message and waits for a consumer's reply to it."""
-        return await self._threaded(self._producer.request, message, timeout_ms)
+        return await self._threaded(self._client.request, message, timeout_ms)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        return await self._threaded(self._producer.queues, topic)
+        return await self._threaded(self._client.queues, topic)
 
     async def _threaded(self, function: Callable[..., R], *arguments: Any, **named: Any) -> R:
         if self._loop is None:
             raise ClosedError("the producer is not started, or closed")
-        return await self._loop.run_in_executor(None, lambda: function(*arguments, **named))
+        return await threaded(function, *arguments, **named)
 
 
-class TransactionProducer:
+class TransactionProducer(LoopClient[ThreadedTransactionProducer]):
     """As rmq.TransactionProducer; the listener is called in threads, as there."""
 
     def __init__(
@@ -205,22 +197,12 @@ class TransactionProducer:
         parameters: TransactionProducerParameters | None = None,
         **changes: Unpack[TransactionProducerKeywords],
     ) -> None:
-        self._producer = ThreadedTransactionProducer(
-            producer_group, transaction_listener, parameters=parameters, **changes
+        super().__init__(
+            ThreadedTransactionProducer(
+                producer_group, transaction_listener, parameters=parameters, **changes
+            )
         )
-
-    def __reduce__(self) -> NoReturn:
-        raise not_copied(self, "start one in each process, from its parameters")
-
-    async def __aenter__(self) -> TransactionProducer:
-        await asyncio.get_running_loop().run_in_executor(None, self._producer.start)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self._producer.close)
 
     async def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionResult:
         """As the threaded one, in a thread."""
-        return await asyncio.get_running_loop().run_in_executor(
-            None, self._producer.send_in_transaction, message, arg
-        )
+        return await threaded(self._client.send_in_transaction, message, arg)

@@ -12,25 +12,25 @@ the loop. What asks brokers (subscribe, seek, commit, ..) runs in a thread of th
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt
-from rmq.aio.threaded import threaded
+from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.consuming.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.consumer import PullConsumer as ThreadedPullConsumer
-from rmq.errors import ClosedError, not_copied
+from rmq.errors import ClosedError
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
     from rmq.client.parameters.keywords import PullConsumerKeywords
 
 
-class PullConsumer:
+class PullConsumer(LoopConsumer[ThreadedPullConsumer]):
     """As rmq.PullConsumer; used in one event loop."""
 
     def __init__(
@@ -40,63 +40,43 @@ class PullConsumer:
         parameters: PullConsumerParameters | None = None,
         **changes: Unpack[PullConsumerKeywords],
     ) -> None:
-        self._consumer = ThreadedPullConsumer(consumer_group, parameters=parameters, **changes)
-        self._news = asyncio.Event()
-
-    def __reduce__(self) -> NoReturn:
-        raise not_copied(self, "start one in each process, from its parameters")
+        super().__init__(ThreadedPullConsumer(consumer_group, parameters=parameters, **changes))
 
     # ---- life
 
-    async def start(self) -> PullConsumer:
-        await threaded(self._consumer.start)
-        loop = asyncio.get_running_loop()
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._news.set)
-
-        self._consumer.wake_by(wake)
+    async def start(self) -> Self:
+        """Connects; an `async with` does it."""
+        await super().start()
+        self._client.wake_by(self._wake())
         return self
 
     async def close(self) -> None:
         """Commits (with auto_commit) what poll has returned, and leaves the group."""
-        await threaded(self._consumer.close)
+        await super().close()
 
-    async def __aenter__(self) -> PullConsumer:
-        return await self.start()
-
-    async def __aexit__(self, *reason: Any) -> None:
-        await threaded(self._consumer.__exit__, *reason)
-
-    @property
-    def client_id(self) -> str:
-        return self._consumer.client_id
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await threaded(self._client.__exit__, kind, error, trace)
 
     # ---- what is read
-
-    async def subscribe(
-        self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None
-    ) -> None:
-        """Shares the topic's queues with the group."""
-        await threaded(self._consumer.subscribe, topic, tags, sql=sql)
-
-    async def unsubscribe(self, topic: str) -> None:
-        await threaded(self._consumer.unsubscribe, topic)
 
     async def assign(
         self, queues: Iterable[MessageQueue], tags: str = EVERYTHING, *, sql: str | None = None
     ) -> None:
         """Reads exactly these queues, from where the group has committed."""
-        await threaded(self._consumer.assign, list(queues), tags, sql=sql)
+        await threaded(self._client.assign, list(queues), tags, sql=sql)
 
     def assignment(self) -> list[MessageQueue]:
         """The queues this consumer reads now."""
-        return self._consumer.assignment()
+        return self._client.assignment()
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """All queues of the topic."""
-        return await threaded(self._consumer.queues, topic)
+        return await threaded(self._client.queues, topic)
 
     # ---- messages
 
@@ -107,16 +87,15 @@ class PullConsumer:
         waiting for it (poll_timeout_millis unless given)."""
         loop = asyncio.get_running_loop()
         if timeout_ms is None:
-            timeout_ms = self._consumer.parameters.poll_timeout_millis
+            timeout_ms = self._client.parameters.poll_timeout_millis
         until = loop.time() + timeout_ms / 1000
         while True:
             self._news.clear()
-            found = self._consumer.poll(0, max_messages)
+            found = self._client.poll(0, max_messages)
             left = until - loop.time()
             if found or left <= 0:
                 return found
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._news.wait(), left)
+            await self._wait_for_news(left)
 
     async def __aiter__(self) -> AsyncIterator[MessageExt]:
         """Messages one by one, until it is closed."""
@@ -130,41 +109,41 @@ class PullConsumer:
 
     async def pause(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
         """poll returns nothing from these queues until they are resumed."""
-        await threaded(self._consumer.pause, queues)
+        await threaded(self._client.pause, queues)
 
     async def resume(self, queues: MessageQueue | Iterable[MessageQueue]) -> None:
-        await threaded(self._consumer.resume, queues)
+        await threaded(self._client.resume, queues)
 
     def paused(self) -> list[MessageQueue]:
-        return self._consumer.paused()
+        return self._client.paused()
 
     # ---- offsets
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """poll goes on at this offset of the queue."""
-        await threaded(self._consumer.seek, queue, offset)
+        await threaded(self._client.seek, queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        await threaded(self._consumer.seek_to_begin, queue)
+        await threaded(self._client.seek_to_begin, queue)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        await threaded(self._consumer.seek_to_end, queue)
+        await threaded(self._client.seek_to_end, queue)
 
     async def seek_to_time(self, queue: MessageQueue, timestamp: Any) -> None:
         """To the first message stored at or after a time (ms since 1970, or datetime)."""
-        await threaded(self._consumer.seek_to_time, queue, timestamp)
+        await threaded(self._client.seek_to_time, queue, timestamp)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp: Any) -> int:
-        return await threaded(self._consumer.offset_for_timestamp, queue, timestamp)
+        return await threaded(self._client.offset_for_timestamp, queue, timestamp)
 
     async def position(self, queue: MessageQueue) -> int:
         """Offset of the next message poll returns."""
-        return await threaded(self._consumer.position, queue)
+        return await threaded(self._client.position, queue)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Where the group goes on in this queue; None when it never committed."""
-        return await threaded(self._consumer.committed, queue)
+        return await threaded(self._client.committed, queue)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Tells brokers how far the group is."""
-        await threaded(self._consumer.commit, offsets)
+        await threaded(self._client.commit, offsets)

@@ -17,18 +17,16 @@ import asyncio
 import functools
 import threading
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from rmq.aio.threaded import threaded
+from rmq.aio.base import LoopConsumer, threaded
 from rmq.client.consuming.listener import Listen, function_of, is_coroutine
-from rmq.client.consuming.subscription import EVERYTHING
 from rmq.client.parameters.consumer import PushConsumerParameters
 from rmq.client.push.consumer import PushConsumer as ThreadedPushConsumer
-from rmq.errors import not_copied
 from rmq.format.fastjson import MessageQueue
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import Self, Unpack
 
     from rmq.client.parameters.keywords import PushConsumerKeywords
 
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 _waits: ContextVar[threading.Thread | None] = ContextVar("rmq_waits", default=None)
 
 
-class PushConsumer:
+class PushConsumer(LoopConsumer[ThreadedPushConsumer]):
     """As rmq.PushConsumer; used in one event loop."""
 
     def __init__(
@@ -48,64 +46,42 @@ class PushConsumer:
         parameters: PushConsumerParameters | None = None,
         **changes: Unpack[PushConsumerKeywords],
     ) -> None:
-        self._consumer = ThreadedPushConsumer(
-            consumer_group, message_listener, parameters=parameters, **changes
+        super().__init__(
+            ThreadedPushConsumer(consumer_group, message_listener, parameters=parameters, **changes)
         )
-
-    def __reduce__(self) -> NoReturn:
-        raise not_copied(self, "start one in each process, from its parameters")
 
     # ---- life
 
-    async def start(self) -> PushConsumer:
-        given = self._consumer.parameters
+    async def start(self) -> Self:
+        """Connects; an `async with` does it."""
+        given = self._client.parameters
         listen = function_of(given.message_listener)
         if is_coroutine(listen):
             loop = asyncio.get_running_loop()
             given.message_listener = functools.partial(_in_loop, loop, listen)
-        await threaded(self._consumer.start)
-        return self
+        return await super().start()
 
     async def close(self) -> None:
         """Ends pulls, waits for calls under way (but that of a listener that closes), commits, and
         leaves the group."""
-        await threaded(self._consumer.close, own=_waits.get())
-
-    async def __aenter__(self) -> PushConsumer:
-        return await self.start()
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    @property
-    def client_id(self) -> str:
-        return self._consumer.client_id
+        await threaded(self._client.close, own=_waits.get())
 
     # ---- what is read
 
-    async def subscribe(
-        self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None
-    ) -> None:
-        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds."""
-        await threaded(self._consumer.subscribe, topic, tags, sql=sql)
-
-    async def unsubscribe(self, topic: str) -> None:
-        await threaded(self._consumer.unsubscribe, topic)
-
     def assignment(self) -> list[MessageQueue]:
         """The queues this consumer reads now, but those of its retry topic."""
-        return self._consumer.assignment()
+        return self._client.assignment()
 
     def suspend(self) -> None:
         """No more pulls; what was pulled is dealt with."""
-        self._consumer.suspend()
+        self._client.suspend()
 
     async def resume(self) -> None:
-        await threaded(self._consumer.resume)
+        await threaded(self._client.resume)
 
     async def commit(self) -> None:
         """Tells the store now how far the queues are; it is told every 5 s by itself."""
-        await threaded(self._consumer.commit, wait=True)
+        await threaded(self._client.commit, wait=True)
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, listen: Listen, messages: Any, context: Any) -> Any:

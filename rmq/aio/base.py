@@ -1,0 +1,117 @@
+"""LoopClient: what the clients of rmq.aio have in common, a client of rmq and an event loop.
+
+Each is the twin of a client with threads, which does the work: what may block (starting, closing,
+questions to brokers) runs in threads of the loop's executor; what comes wakes the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+
+from rmq.client.consuming.subscription import EVERYTHING
+from rmq.errors import not_copied
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+R = TypeVar("R")
+
+
+async def threaded(function: Callable[..., R], *arguments: Any, **named: Any) -> R:
+    """The function's result, from a thread."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(None, lambda: function(*arguments, **named))
+
+
+class ThreadedClient(Protocol):
+    """The client with threads."""
+
+    @property
+    def client_id(self) -> str: ...
+
+    def start(self) -> object: ...
+
+    def close(self) -> None: ...
+
+
+class ThreadedConsumer(ThreadedClient, Protocol):
+    """The consumer with threads."""
+
+    def subscribe(
+        self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None
+    ) -> object: ...
+
+    def unsubscribe(self, topic: str) -> None: ...
+
+
+C = TypeVar("C", bound=ThreadedClient)
+M = TypeVar("M", bound=ThreadedConsumer)
+
+
+class LoopClient(Generic[C]):
+    """Used in one event loop; it starts once and closes once."""
+
+    def __init__(self, client: C) -> None:
+        self._client = client
+
+    def __reduce__(self) -> NoReturn:
+        raise not_copied(self, "start one in each process, from its parameters")
+
+    async def start(self) -> Self:
+        """Connects; an `async with` does it."""
+        await threaded(self._client.start)
+        return self
+
+    async def close(self) -> None:
+        """Ends what is under way, and takes leave of the brokers."""
+        await threaded(self._client.close)
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        return self._client.client_id
+
+
+class LoopConsumer(LoopClient[M]):
+    """A consumer in an event loop."""
+
+    def __init__(self, client: M) -> None:
+        super().__init__(client)
+        self._news = asyncio.Event()  # set when messages may be there
+
+    def _wake(self) -> Callable[[], None]:
+        """A function for other threads that sets the event in this loop."""
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._news.set)
+
+        return wake
+
+    async def _wait_for_news(self, timeout_s: float) -> None:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._news.wait(), timeout_s)
+
+    async def subscribe(
+        self, topic: str, tags: str = EVERYTHING, *, sql: str | None = None
+    ) -> None:
+        """Messages with one of the tags ("a || b"), or for which the SQL92 expression holds."""
+        await threaded(self._client.subscribe, topic, tags, sql=sql)
+
+    async def unsubscribe(self, topic: str) -> None:
+        await threaded(self._client.unsubscribe, topic)
