@@ -42,14 +42,17 @@ cdef class Decoder:
     cdef readonly int64_t filtered      # records without a wanted tag, ever
     cdef readonly object problem        # of the record that stopped FAIL_FAST
     cdef object unpacked        # keeps the bytes of a row alive until it is copied
+    cdef object raised          # by a function of Python, and no damage; with POOL_EMPTY, or None
 
     # Rows with a queue offset in [first, end) go into the columns; *next becomes the offset behind
     # the last record seen. OK: all used | NOT_READY: columns full | CLOSED: reached `end` |
-    # CORRUPT | POOL_EMPTY. first < 0: any offset, in any order.
+    # CORRUPT | POOL_EMPTY: raise_failure. first < 0: any offset, in any order.
     cdef int decode(self, const uint8_t* at, uint64_t available, int64_t first, int64_t end,
                     int64_t* next, uint64_t* used) noexcept nogil
     # One parsed record. OK | CORRUPT | POOL_EMPTY.
     cdef int add_record(self, RecordView* view, int64_t first, int64_t end) noexcept nogil
+    # After POOL_EMPTY: raises what a function of Python raised, or MemoryError.
+    cdef int raise_failure(self) except -1
     # What to do about a bad one: OK to go on, CORRUPT to stop, POOL_EMPTY.
     cdef int add_damage(self, int64_t queue_offset, const char* reason) noexcept nogil
 

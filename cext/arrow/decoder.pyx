@@ -169,6 +169,8 @@ cdef class Decoder:
             status = self._unpack(view, &row)
             if status == Status.MALFORMED:
                 return self.add_damage(view.queue_offset, b"the packed body cannot be unpacked")
+            if status != Status.OK:
+                return status
         if view.sys_flag & INNER_BATCH and view.sys_flag & UNWRAP:
             return self._unfold(view, &row, first, end)
         if self.wanted_count > 0 and not self._passes(
@@ -227,12 +229,19 @@ cdef class Decoder:
         try:
             plain = self.unpack(view.sys_flag, (<const char*> view.body)[:view.body_bytes],
                                 self.unpacked_max)
-        except Exception:
+        except ValueError:                      # the one that says: damaged
             return Status.MALFORMED
+        except BaseException as error:          # no memory, Ctrl-C, a codec that is not installed
+            self.raised = error
+            return Status.POOL_EMPTY
         self.unpacked = plain
         row.body = <const uint8_t*> plain
         row.body_bytes = <uint32_t> len(plain)
         return Status.OK
+
+    cdef int raise_failure(self) except -1:
+        error, self.raised = self.raised, None
+        raise MemoryError("no memory for columns") if error is None else error
 
     def damage(self, int64_t queue_offset, str reason not None) -> None:
         """A message that the broker says is damaged: a row, or nothing, or ValueError."""
@@ -240,7 +249,7 @@ cdef class Decoder:
         cdef const char* at = text
         cdef int status = self.add_damage(queue_offset, at)
         if status == Status.POOL_EMPTY:
-            raise MemoryError("no memory for columns")
+            self.raise_failure()
         if status != Status.OK:
             raise ValueError(reason)
 
@@ -253,4 +262,6 @@ cdef class Decoder:
         cdef int status
         with nogil:
             status = self.decode(at, length, first, end, &next, &used)
+        if status == Status.POOL_EMPTY:
+            self.raise_failure()
         return status, used, next

@@ -77,7 +77,7 @@ cdef class LogReader:
         if status == Status.IO_ERROR:
             raise OSError(self.error, f"the commit log cannot be read at {self.position}")
         if status == Status.POOL_EMPTY:
-            raise MemoryError("no memory for columns")
+            self.decoder.raise_failure()
         if status == Status.CORRUPT:
             raise ValueError(self.decoder.problem[1])
         return status == Status.OK
@@ -274,7 +274,7 @@ cdef class LogReader:
         return rule
 
     cdef TopicRule* _decide(self, const RecordView* view) noexcept with gil:
-        """Asks once for a topic that was not met before; NULL: no memory."""
+        """Asks once for a topic that was not met before; NULL: Decoder.raise_failure says why."""
         cdef TopicRule* rule = <TopicRule*> calloc(1, sizeof(TopicRule))
         cdef int i
         if rule == NULL:
@@ -292,7 +292,8 @@ cdef class LogReader:
                 rule.ranges[i].first = first
                 rule.ranges[i].end = end
             rule.count = <int32_t> len(ranges)
-        except Exception:
+        except BaseException as error:          # of `decide`: nothing about the log, so fill raises
+            self.decoder.raised = error
             return NULL
         if name_map_put(&self.topics, view.topic, view.topic_bytes, rule) != Status.OK:
             return NULL

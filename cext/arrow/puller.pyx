@@ -108,7 +108,7 @@ cdef class Puller:
                     self.next_offset = self.end_offset
                     return self._end()
                 if status == Status.POOL_EMPTY:
-                    raise MemoryError("no memory for columns")
+                    self.decoder.raise_failure()
                 if status != Status.OK:
                     return DAMAGED
                 if self.records_start == self.records_end and self.body_left == 0:

@@ -100,6 +100,26 @@ def test_packed_bodies_come_out_as_they_were_sent(flags: int, pack) -> None:
     assert row["_corrupt"] is not None
 
 
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, TypeError, OSError])
+@pytest.mark.parametrize("mode", [DamageMode.PERMISSIVE, DamageMode.DROP, DamageMode.FAIL_FAST])
+def test_only_a_value_error_says_that_a_body_is_damaged(error: type, mode: int) -> None:
+    wanted = [error]
+
+    def unpack(sys_flag: int, packed: bytes, limit: int) -> bytes:
+        if wanted:
+            raise wanted.pop()("not about the body")
+        return packed
+
+    decoder = Decoder(Columns([Field.BODY]), unpack=unpack, mode=mode)
+    data = record(0, b"packed", flags=0x001)
+    with pytest.raises(error, match="not about the body"):
+        decoder.decode_bytes(data, 0)
+    assert (decoder.damaged, decoder.problem, decoder.columns.rows) == (0, None, 0)
+    # nothing of it stays behind
+    assert decoder.decode_bytes(data, 0)[0] == Status.OK
+    assert (decoder.damaged, decoder.columns.rows) == (0, 1)
+
+
 def inner(body: bytes, properties: bytes) -> bytes:
     rest = bytes(8) + (7).to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
     rest += len(properties).to_bytes(2, "big") + properties

@@ -55,3 +55,19 @@ def test_a_damaged_body_is_of_its_topic_whatever_follows(tmp_path: Path, followi
         columns = Columns([Field.QUEUE_OFFSET])
         read(path, topic, mode, columns)
         assert columns.rows == rows
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, LookupError])
+def test_what_the_choice_of_topics_raises_is_raised(tmp_path: Path, error: type) -> None:
+    path = log_file(tmp_path, b"first", damaged=-1)
+
+    def decide(name: str) -> list[tuple[int, int, int]]:
+        raise error(f"about {name}")
+
+    with path.open("rb", buffering=0) as file:
+        size = path.stat().st_size
+        decoder = Decoder(Columns([Field.QUEUE_OFFSET]), mode=DamageMode.DROP)
+        reader = LogReader(decoder, file.fileno(), 0, size, 0, size, decide)
+        with pytest.raises(error, match="about orders"):
+            reader.fill()
+        assert decoder.damaged == 0
