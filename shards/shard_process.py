@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from rmq import logs
+from rmq import clock, logs
 from rmq.broker.broker import Broker
 from rmq.broker.shard import make_core
 from rmq.broker.store.damage_report import log_damage
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> int:
             settings.rmqLogFormat, settings.rmqLogLinesPerSecond, {"broker": settings.brokerName}
         )
         descriptors.share(None, settings)
-        asyncio.run(_serve(directory, index, start, settings))
+        clock.run(_serve(directory, index, start, settings))
     except RmqError as error:
         directory.write(f"shard-{index}.why", str(error))
         log.error("%s", error)

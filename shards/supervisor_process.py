@@ -19,7 +19,7 @@ import signal
 import time
 from pathlib import Path
 
-from rmq import logs
+from rmq import clock, logs
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
 from rmq.node.process import host_of, on_signal, run_node
@@ -45,7 +45,7 @@ def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -
     logs.set_up(broker.rmqLogFormat, broker.rmqLogLinesPerSecond, fields)
     descriptors.share(namesrv, None)  # each shard does so for itself
     places = place(broker, count, machine, bind=broker.rmqPinShards)
-    asyncio.run(_serve(namesrv, broker, places))
+    clock.run(_serve(namesrv, broker, places))
 
 
 async def _serve(namesrv: Settings | None, broker: Settings, places: list[Place]) -> None:

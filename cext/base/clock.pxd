@@ -1,10 +1,19 @@
 # Clocks: wall time for what is stored, monotonic time for how long something took.
 #
-# Both are vDSO calls of some 20 ns: read once per reactor turn, not once per message.
+# All are vDSO calls of some 20 ns: read once per reactor turn, not once per message.
 #
 # Example: cdef int64_t now = wall_ms()      # 1763726400123, ms since 1970 as Java's clock
+#
+# The seam for tests: a process may be given a ClockShift (rmq/clock.py says how), whose numbers are
+# added to what the machine says, so that an hour passes in a test without being waited for. All
+# threads of the process see it. Without one the zeros of this module are added.
 
 from libc.stdint cimport int64_t
+
+# 16 bytes that somebody else writes while threads read: another thread, or another process.
+cdef struct ClockShift:
+    int64_t passed_us    # time that passed at once, by all clocks; only grows
+    int64_t set_ms       # by how much an administrator set the wall clock, forward or back
 
 # Any thread. Milliseconds since 1970-01-01 UTC; may jump when the administrator sets the clock.
 cdef int64_t wall_ms() noexcept nogil
@@ -14,3 +23,8 @@ cdef int64_t boot_ms() noexcept nogil
 
 # Any thread. Microseconds from an arbitrary start; never goes backwards.
 cdef int64_t monotonic_us() noexcept nogil
+
+# Any thread. How long to sleep by the machine's clock (poll, epoll_wait) for `timeout_ms` by this
+# one: as long, and in a process whose clock tests drive 2 ms at most, since it may have moved.
+# A sleep without end (-1) stays one: no clock wakes anybody from it.
+cdef int sleep_ms(int timeout_ms) noexcept nogil

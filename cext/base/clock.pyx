@@ -1,34 +1,83 @@
-"""The two clocks of a shard (clock.pxd says which to use when).
+"""The clocks of a process (clock.pxd says which to use when).
 
 `wall_ms` is what store timestamps, born timestamps and retention are made of, so it counts like
 Java's System.currentTimeMillis(). `monotonic_us` is what timeouts and latencies are made of.
+Python's side reads the same clocks by `wall_seconds` and `monotonic_seconds`.
 
-    >>> wall_ms_for_tests()
-    1763726400123
+    >>> wall_seconds(), monotonic_seconds()
+    (1763726400.123, 8123.456789)
 """
 
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, clockid_t, timespec
+
+from cext.base.atomics cimport load_acquire_i64
 
 cdef extern from "<time.h>" nogil:
     clockid_t CLOCK_BOOTTIME
 
+cdef enum:
+    DRIVEN_SLEEP_MS = 2         # how long a driven clock may have moved before all have seen it
+
+cdef ClockShift none            # zeros, which nobody writes
+cdef ClockShift* shift = &none
+cdef Py_buffer shift_memory     # keeps `shift` where it is
+
+
+cdef inline int64_t now_us(clockid_t clock) noexcept nogil:
+    cdef timespec now
+    clock_gettime(clock, &now)
+    return <int64_t>now.tv_sec * 1000000 + now.tv_nsec // 1000 + load_acquire_i64(&shift.passed_us)
+
 
 cdef int64_t wall_ms() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_REALTIME, &now)
-    return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1000000
+    return now_us(CLOCK_REALTIME) // 1000 + load_acquire_i64(&shift.set_ms)
 
 
 cdef int64_t boot_ms() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_BOOTTIME, &now)
-    return <int64_t>now.tv_sec * 1000 + now.tv_nsec // 1000000
+    return now_us(CLOCK_BOOTTIME) // 1000
 
 
 cdef int64_t monotonic_us() noexcept nogil:
-    cdef timespec now
-    clock_gettime(CLOCK_MONOTONIC, &now)
-    return <int64_t>now.tv_sec * 1000000 + now.tv_nsec // 1000
+    return now_us(CLOCK_MONOTONIC)
+
+
+cdef int sleep_ms(int timeout_ms) noexcept nogil:
+    if shift != &none and timeout_ms > DRIVEN_SLEEP_MS:
+        return DRIVEN_SLEEP_MS
+    return timeout_ms
+
+
+def wall_seconds() -> float:
+    """As time.time()."""
+    return now_us(CLOCK_REALTIME) / 1e6 + load_acquire_i64(&shift.set_ms) / 1e3
+
+
+def monotonic_seconds() -> float:
+    """As time.monotonic()."""
+    return now_us(CLOCK_MONOTONIC) / 1e6
+
+
+def drive(memory) -> None:
+    """The clocks go by `memory` (writable, 16 bytes or more, at an address divisible by 8) from
+    now on, or by the machine alone again (None). Only while no thread of a core runs."""
+    global shift, shift_memory
+    cdef Py_buffer view
+    if shift != &none:
+        shift = &none
+        PyBuffer_Release(&shift_memory)
+    if memory is None:
+        return
+    PyObject_GetBuffer(memory, &view, PyBUF_WRITABLE)
+    if view.len < <Py_ssize_t> sizeof(ClockShift) or <size_t> view.buf % 8 != 0:
+        PyBuffer_Release(&view)
+        raise ValueError("a shift of the clocks is 16 bytes at an address divisible by 8")
+    shift_memory = view
+    shift = <ClockShift*> view.buf
+
+
+def is_driven() -> bool:
+    return shift != &none
 
 
 # for tests

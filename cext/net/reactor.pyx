@@ -3,7 +3,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 
 from cext.base.check cimport check
-from cext.base.clock cimport monotonic_us
+from cext.base.clock cimport monotonic_us, sleep_ms
 from cext.base.status cimport IO_ERROR, OK
 from cext.memory.arena cimport Arena, arena_room, arena_take_pages
 from cext.memory.buffer_pool cimport (
@@ -163,7 +163,7 @@ cdef class Reactor:
 
     cdef void poll(self, int32_t timeout_ms) noexcept nogil:
         self.event_count = epoll_wait(self.epoll_fd, <epoll_event*> self.events, EVENTS_PER_POLL,
-                                      timeout_ms)
+                                      sleep_ms(timeout_ms))
         self.now_us = monotonic_us()
         self.now_ms = self.now_us // 1000
         self.woken = False

@@ -1,8 +1,8 @@
 """Clock: the wall clock in the unit of RocketMQ's files and frames."""
 
-import time
+from rmq import clock
 
 
 def now_ms() -> int:
     """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+    return int(clock.wall() * 1000)

@@ -5,7 +5,8 @@ gives a second line that ends in "(999 more like it since)".
 """
 
 import logging
-import time
+
+from rmq import clock
 
 KEYS_MAX = 1024
 
@@ -22,7 +23,7 @@ class RateLimitedLog:
         self.say(logging.WARNING, key, text, *values)
 
     def say(self, level: int, key: str, text: str, *values: object) -> None:
-        now = time.monotonic()
+        now = clock.monotonic()
         entry = self._last.get(key)
         if entry is not None and now - entry[0] < self._interval_s:
             entry[1] += 1

@@ -17,12 +17,12 @@ then.
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rmq import clock
 from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.clients.consumers import ConsumerTable
@@ -103,7 +103,7 @@ class Broker:
             else root / "commitlog"
         )
         self.consume_queue_directory = root / "consumequeue"
-        self.started_at = time.time()
+        self.started_at = clock.wall()
         self.settings_version = DataVersion()
         self.bodies = BodyCache()
         self.connections = Connections()

@@ -13,10 +13,10 @@ that are not complete yet; who goes beyond is closed.
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable
 from typing import Protocol, cast
 
+from rmq import clock
 from rmq.errors import ProtocolError
 from rmq.format.remoting import FRAME_BYTES_MAX, Command, decode, encode
 
@@ -37,7 +37,7 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """Owned by the event loop. `last_active` is on time.monotonic()."""
+    """Owned by the event loop. `last_active` is on clock.monotonic()."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
         self._choked = False  # the client does not read
         self._silent = True  # it has asked for nothing yet
         self.peer = "?"
-        self.last_active = time.monotonic()
+        self.last_active = clock.monotonic()
 
     def close(self) -> None:
         """Closes after what is already written has left."""
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._owner.closed(self)
 
     def data_received(self, data: bytes) -> None:
-        self.last_active = time.monotonic()
+        self.last_active = clock.monotonic()
         self._buffer += data
         self._owner.partial_bytes += len(data)
         if self._owner.partial_bytes > self._owner.partial_bytes_max:
@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
     def _send(self, request: Command, reply: Command) -> None:
         if self._transport is not None and not request.is_oneway:
             self._transport.write(encode(reply))
-            self.last_active = time.monotonic()
+            self.last_active = clock.monotonic()
 
     def _pause_reading(self) -> None:
         if self._transport is not None and not self._transport.is_closing():

@@ -17,9 +17,9 @@ import errno
 import logging
 import os
 import socket
-import time
 from collections.abc import Awaitable, Callable
 
+from rmq import clock
 from rmq.acceptor import Acceptor
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command
@@ -94,7 +94,7 @@ class Listener:
 
     def opened(self, connection: Connection) -> bool:
         """Whether the new connection may stay."""
-        now = time.monotonic()
+        now = clock.monotonic()
         if len(self._connections) >= self._connections_max:
             self._displace(now)
         if len(self._connections) >= self._connections_max or self._stopping:
@@ -128,7 +128,7 @@ class Listener:
             self._empty.set()
 
     def sweep(self) -> None:
-        limit = time.monotonic() - self._idle_seconds
+        limit = clock.monotonic() - self._idle_seconds
         for connection in [c for c in self._connections if c.last_active < limit]:
             _log.info("%s: idle for %g s, closed", connection.peer, self._idle_seconds)
             connection.close()

@@ -17,11 +17,11 @@ Example: {"code":105,"extFields":{"topic":"T"}} is answered with TopicRouteData,
 """
 
 import logging
-import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from rmq import clock
 from rmq.codes import VERSION_QUOTED_KEYS, RequestCode, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ConfigError, ProtocolError
@@ -58,7 +58,7 @@ class Requests:
         self.tables = tables
         self.kv = kv
         self.config = config
-        self.started = time.monotonic()
+        self.started = clock.monotonic()
 
     def start(self, request: Command, connection: object) -> "Command | Awaitable[Command]":
         """The reply, or a coroutine for it. Errors of a coroutine are for failure()."""
@@ -181,7 +181,7 @@ def _route(ns: Requests, request: Command, connection: object) -> Command:
     topic = request.require("topic")
     settings = ns.settings
     if settings.needWaitForService:
-        waited = time.monotonic() - ns.started
+        waited = clock.monotonic() - ns.started
         if waited < settings.waitSecondsForService:
             return request.reply(ResponseCode.SYSTEM_ERROR, "name server not ready")
     found = route_json.find_route(ns.tables, topic, settings.supportActingMaster)

@@ -20,11 +20,11 @@ Owned by the event loop of the name server; nothing here waits or does I/O.
 """
 
 import logging
-import time
 from collections.abc import Callable
 
 import msgspec
 
+from rmq import clock
 from rmq.namesrv.registration import MASTER_ID, DataVersion, Registration, TopicConfig
 from rmq.namesrv.topic_queues import PERM_WRITE, QueueData, TopicQueues
 
@@ -80,7 +80,7 @@ class Accepted(msgspec.Struct):
 
 
 def _monotonic_ms() -> float:
-    return time.monotonic() * 1000
+    return clock.monotonic() * 1000
 
 
 def _ignore(change: SmallestIdChange) -> None:

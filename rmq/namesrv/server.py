@@ -22,6 +22,7 @@ import logging
 import signal
 from pathlib import Path
 
+from rmq import clock
 from rmq.config import Settings
 from rmq.namesrv.expiry import expire_for_ever
 from rmq.namesrv.kv_config import KvConfig
@@ -99,4 +100,4 @@ async def serve(settings: Settings) -> None:
 
 def run(settings: Settings) -> None:
     """Runs a name server in this process until it is told to stop."""
-    asyncio.run(serve(settings))
+    clock.run(serve(settings))

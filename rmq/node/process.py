@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rmq import logs
+from rmq import clock, logs
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
 from rmq.node.store_lock import StoreLock
@@ -47,7 +47,7 @@ def run_node(namesrv: Settings | None, broker: Settings | None) -> None:
         if settings is not None and (ignored := settings.without_effect()):
             log.warning("settings without effect in rmq: %s", ", ".join(ignored))
     descriptors.share(namesrv, broker)
-    asyncio.run(_serve(namesrv, broker))
+    clock.run(_serve(namesrv, broker))
 
 
 async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:

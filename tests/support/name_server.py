@@ -10,25 +10,40 @@ async def test_x() -> None:
 import asyncio
 import functools
 import json
+import threading
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from cext.base import clock as core_clock
+from rmq import clock
 from rmq.config import load_properties
 from rmq.format.remoting import Command, decode, encode
 from rmq.namesrv.server import NameServer
 
+TEST_S = 120
 DATA_VERSION = {"counter": 1, "stateVersion": 0, "timestamp": 1_700_000_000_000}
 
 
 def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Runs an async test in an event loop of its own, for at most two minutes."""
+    """Runs an async test in an event loop of its own, for at most two minutes of the machine's.
+    The loop goes by the clock that the test drives, if it does (support/driven_clock.py)."""
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
         async def bounded() -> None:
-            await asyncio.wait_for(test(*args, **kwargs), 120)
+            loop = asyncio.get_running_loop()
+            if core_clock.is_driven():
+                clock.follow(loop)
+            here = asyncio.current_task()
+            assert here is not None
+            limit = threading.Timer(TEST_S, loop.call_soon_threadsafe, (here.cancel, "too long"))
+            limit.start()
+            try:
+                await test(*args, **kwargs)
+            finally:
+                limit.cancel()
 
         asyncio.run(bounded())
 

@@ -10,8 +10,9 @@ Example: request 28 from 60 clients within 200 ms reads the counters, the disk's
 oldest message once.
 """
 
-import time
 from collections.abc import Callable, Hashable
+
+from rmq import clock
 
 MOMENT_S = 0.2
 
@@ -19,7 +20,7 @@ MOMENT_S = 0.2
 class BodyCache:
     """Owned by the control thread; one body a name, the last one."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = clock.monotonic) -> None:
         self._clock = clock
         self._of_version: dict[str, tuple[Hashable, bytes]] = {}
         self._of_moment: dict[str, tuple[float, bytes]] = {}

@@ -22,12 +22,12 @@ Example: request 999 is answered with code 3 and " request type 999 not supporte
 
 import asyncio
 import logging
-import time
 import traceback
 from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
+from rmq import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker import core_seam
 from rmq.broker.clients.broker_to_client import BrokerToClient
@@ -81,7 +81,7 @@ class Dispatcher(Generic[C]):
 
     def poll(self) -> None:
         """Takes what the core has to report, and serves for POLL_S; then the loop comes again."""
-        began = time.monotonic()
+        began = clock.monotonic()
         queue = self._queue
         if not queue.is_full or not queue.any_open:
             self._take()
@@ -90,7 +90,7 @@ class Dispatcher(Generic[C]):
             self._context.core.close_connection(number)
         while (item := queue.take()) is not None:
             self._serve(*item)
-            if time.monotonic() - began >= POLL_S:
+            if clock.monotonic() - began >= POLL_S:
                 break
         self._go_on()
 

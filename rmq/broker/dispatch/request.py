@@ -13,11 +13,11 @@ missing or malformed raises ProtocolError by itself and is answered with code 1 
 Example: raise Refusal(ResponseCode.TOPIC_NOT_EXIST, "topic[t] does not exist")
 """
 
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from rmq import clock
 from rmq.broker.clients.connections import Connection
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
@@ -33,7 +33,7 @@ class Request:
     connection: Connection
     command: Command
     frame: bytes  # as it came, without the length bytes; for core.resubmit
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=clock.monotonic)
 
     @property
     def of_sibling(self) -> bool:

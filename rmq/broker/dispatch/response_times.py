@@ -8,10 +8,10 @@
 Control requests are some hundreds a second at most; no message comes this way.
 """
 
-import time
 from bisect import bisect_left
 from collections.abc import Callable
 
+from rmq import clock
 from rmq.broker.dispatch.request import Request
 from rmq.codes import RequestCode, ResponseCode
 from rmq.observe.sample import CREATE_STEPS_MS, RPC_STEPS_MS, StepCounts
@@ -37,7 +37,7 @@ class ResponseTimes:
         self.created: dict[tuple[str, bool, bool], StepCounts] = {}
 
     def answered(self, request: Request, response_code: int) -> None:
-        took_ms = int((time.monotonic() - request.began) * 1000)
+        took_ms = int((clock.monotonic() - request.began) * 1000)
         code = request.command.code
         if code not in _KNOWN:
             return

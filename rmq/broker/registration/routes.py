@@ -9,9 +9,9 @@ Example: topic t with 2 queues on broker-a and 1 on broker-b: [a 0, a 1, b 0].
 
 import asyncio
 import logging
-import time
 from typing import Any
 
+from rmq import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError
 from rmq.broker.tables.topic_config import PERM_READ, QUEUES_MAX
@@ -39,7 +39,7 @@ class Routes:
 
     async def queues(self, topic: str) -> list[MessageQueue] | None:
         """All readable queues in order; None when nobody knows them."""
-        now = time.monotonic()
+        now = clock.monotonic()
         kept = self._kept.get(topic)
         if kept is None or now - kept[0] > KEPT_S:
             if len(self._kept) >= TOPICS_MAX:

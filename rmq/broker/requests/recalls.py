@@ -12,9 +12,9 @@ When none fails the frame goes back; the reactor never hands the same frame over
 the handle.
 """
 
-import time
 from typing import Protocol
 
+from rmq import clock
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
@@ -39,7 +39,7 @@ def recall(context: Context, request: Request) -> Reply:
     if not settings.recallMessageEnable:
         raise Refusal(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
     writable = settings.brokerPermission & PERM_WRITE or settings.allowRecallWhenBrokerNotWriteable
-    if time.time() * 1000 < settings.startAcceptSendRequestTimeStamp or not writable:
+    if clock.wall() * 1000 < settings.startAcceptSendRequestTimeStamp or not writable:
         raise Refusal(
             ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed, broker service not available"
         )

@@ -25,11 +25,11 @@ Example: 310 {b: "new", c: "TBW102", d: "4", e: "3", ..} creates "new" with 4 qu
 with e "4" it is answered with 29, and the topic is not created.
 """
 
-import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol
 
+from rmq import clock
 from rmq.broker import names
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
@@ -181,7 +181,7 @@ def send(context: Context, request: Request) -> Reply | Awaitable[Reply]:
 
 def check_broker(context: LimitsContext, header: SendHeader) -> None:
     settings = context.settings
-    if time.time() * 1000 < settings.startAcceptSendRequestTimeStamp:
+    if clock.wall() * 1000 < settings.startAcceptSendRequestTimeStamp:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
             "this broker takes sends only from its startAcceptSendRequestTimeStamp on",

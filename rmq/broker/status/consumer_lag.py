@@ -17,9 +17,9 @@ Example: queue 0 holds offsets 0 to 99, "g" committed 90 and pulled at 95: 10 me
 """
 
 import threading
-import time
 from dataclasses import dataclass, field
 
+from rmq import clock
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.observe.sample import LagSample
 
@@ -93,7 +93,7 @@ class LagTimes:
             self._fill(rows, now_ms)
 
     def _fill(self, rows: list[Lag], now_ms: int) -> None:
-        end = time.monotonic() + TIMES_S
+        end = clock.monotonic() + TIMES_S
         known, self._known = self._known, {}
         looks = 0
         for row in rows:
@@ -103,7 +103,7 @@ class LagTimes:
             for place in wanted:
                 stored = known.get(place)
                 if stored is None:
-                    if self._stopped or looks >= TIMES_MAX or time.monotonic() > end:
+                    if self._stopped or looks >= TIMES_MAX or clock.monotonic() > end:
                         return
                     looks += 1
                     stored = self._queues.store_time_at(*place)

@@ -12,6 +12,8 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
+from rmq import clock
+
 SAMPLE_S = 10
 TOPICS_MAX = 1000  # sampled one by one
 _FINE = 61  # samples: 10 minutes and one
@@ -40,7 +42,7 @@ class CounterHistory:
         self.at_midnight_before: dict[str, int] = {}
 
     def take(self, counters: Mapping[str, int]) -> None:
-        now, values = time.monotonic(), dict(counters)
+        now, values = clock.monotonic(), dict(counters)
         self._fine.append((now, values))
         if not self._coarse or now - self._coarse[-1][0] >= _COARSE_S:
             self._coarse.append((now, values))

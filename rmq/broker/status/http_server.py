@@ -15,9 +15,9 @@ none for STUCK_S is stuck.
 
 import asyncio
 import logging
-import time
 from typing import Protocol
 
+from rmq import clock
 from rmq.broker.core_seam import Core
 from rmq.broker.registration.registration import Registration
 from rmq.broker.siblings import Siblings
@@ -63,7 +63,7 @@ class StatusServer:
             },
         )
         self._turns = -1
-        self._moved_at = time.monotonic()
+        self._moved_at = clock.monotonic()
         self._watch: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -126,7 +126,7 @@ class StatusServer:
         """Why this process is beyond help; None while it is well."""
         if self._context.core.stats().get("poisoned"):
             return "the log is poisoned by a failed write or sync"
-        silent = time.monotonic() - self._moved_at
+        silent = clock.monotonic() - self._moved_at
         if silent > STUCK_S:
             return f"the reactor has taken no turn for {silent:.0f} s"
         return None
@@ -144,7 +144,7 @@ class StatusServer:
         while True:
             turns = self._context.core.stats().get("turns", 0)
             if turns != self._turns:
-                self._turns, self._moved_at = turns, time.monotonic()
+                self._turns, self._moved_at = turns, clock.monotonic()
             await asyncio.sleep(LOOK_S)
 
 

@@ -19,11 +19,11 @@ answered with code 1, which mqadmin takes.
 """
 
 import os
-import time
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Protocol
 
+from rmq import clock
 from rmq.broker.clients.connections import Connections
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.body_cache import BodyCache
@@ -163,7 +163,7 @@ def _stats_item(context: Context, counter: str, seconds: int) -> dict[str, float
 
 def _identity(context: Context) -> dict[str, str]:
     settings = context.settings
-    seconds = int(time.time() - context.started_at)
+    seconds = int(clock.wall() - context.started_at)
     days, seconds = divmod(seconds, 86400)
     hours, seconds = divmod(seconds, 3600)
     minutes, seconds = divmod(seconds, 60)

@@ -13,11 +13,11 @@ rest. take() never waits; take_all() looks at the ages of lags too, in a thread 
 
 import asyncio
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from rmq import clock
 from rmq.broker import names
 from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
 from rmq.broker.clients.producers import Client, ProducerTable
@@ -70,7 +70,7 @@ class Sampler:
 
     def __init__(self, context: SamplerContext) -> None:
         self._context = context
-        self._began = time.monotonic()
+        self._began = clock.monotonic()
         self._page_cache = (0, -1, 0)
         self._page_cache_at = float("-inf")
         self._times = LagTimes(context.queues)
@@ -103,8 +103,8 @@ class Sampler:
             pid=os.getpid(),
             permission=settings.brokerPermission,
             state="running",
-            now_ms=int(time.time() * 1000),
-            uptime_ms=int((time.monotonic() - self._began) * 1000),
+            now_ms=int(clock.wall() * 1000),
+            uptime_ms=int((clock.monotonic() - self._began) * 1000),
             cpu_ms=int((process.user + process.system) * 1000),
             rss_bytes=_resident_bytes(),
             threads=_entries("/proc/self/task"),
@@ -193,7 +193,7 @@ class Sampler:
         return self._oldest[1]
 
     def _cached(self) -> tuple[int, int, int]:
-        now = time.monotonic()
+        now = clock.monotonic()
         if now - self._page_cache_at >= PAGE_CACHE_S:
             self._page_cache_at = now
             self._page_cache = self._context.core.page_cache(PAGE_CACHE_FILES)

@@ -14,11 +14,11 @@ Example: client a locks queue 0 of "t" at 0 s. Client b is refused at 59 s, gets
 """
 
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rmq import clock
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import Core
 from rmq.broker.tables.config_saver import ConfigSaver
@@ -45,7 +45,7 @@ class LockTable:
 
     def load(self) -> None:
         """Takes over the locks of the process before, as if they were renewed now."""
-        now = time.monotonic()
+        now = clock.monotonic()
         content = self._file.load() or {}
         for group, clients in _object(content.get("locks")).items():
             for client_id, rows in _object(clients).items():
@@ -73,7 +73,7 @@ class LockTable:
         self, group: str, queues: Iterable[MessageQueue], client_id: str
     ) -> list[MessageQueue]:
         """Takes or renews what is free; returns what the client holds now."""
-        now = time.monotonic()
+        now = clock.monotonic()
         table = self._locks.setdefault(group, {})
         held = []
         changed = False
@@ -102,7 +102,7 @@ class LockTable:
 
     def held_by_anyone(self, group: str) -> bool:
         """Whether the group has an unexpired lock: its consumers are orderly."""
-        now = time.monotonic()
+        now = clock.monotonic()
         return any(now - taken <= LOCK_S for _, taken in self._locks.get(group, {}).values())
 
     def put_in_core(self, group: str) -> None:
@@ -114,12 +114,12 @@ class LockTable:
             self._core.lock_group(group.encode(), 0)
             return
         newest = max(taken for _, taken in table.values())
-        left_s = newest + LOCK_S - time.monotonic()
+        left_s = newest + LOCK_S - clock.monotonic()
         self._core.lock_group(group.encode(), max(0, int(left_s * 1000)))
 
     def expire(self) -> None:
         """Forgets expired locks; to be called now and then."""
-        now = time.monotonic()
+        now = clock.monotonic()
         for group, table in list(self._locks.items()):
             for queue in [q for q, (_, taken) in table.items() if now - taken > LOCK_S]:
                 del table[queue]

@@ -25,6 +25,7 @@ import os
 import time
 from pathlib import Path
 
+from rmq import clock
 from rmq.base.clock import now_ms
 from rmq.broker.core_seam import Core
 from rmq.config import Settings
@@ -45,7 +46,7 @@ class Retention:
         self._directories = directories
         self._writable = True
         self._manual_rounds = 0
-        self._next_clean = time.monotonic() + FIRST_CLEAN_S
+        self._next_clean = clock.monotonic() + FIRST_CLEAN_S
 
     async def run(self) -> None:
         while True:
@@ -55,7 +56,7 @@ class Retention:
     def delete_by_hand(self) -> None:
         """Request 329: the next rounds delete by age, whatever the hour."""
         self._manual_rounds = MANUAL_ROUNDS
-        self._next_clean = time.monotonic()
+        self._next_clean = clock.monotonic()
 
     def look(self) -> None:
         """One look at the disk, and a round of deletion when it is due."""
@@ -63,7 +64,7 @@ class Retention:
         warning = _clamp(self._settings.diskSpaceWarningLevelRatio, 35, 90)
         forcible = _clamp(self._settings.diskSpaceCleanForciblyRatio, 30, 85)
         self._guard(ratio, warning, forcible)
-        now = time.monotonic()
+        now = clock.monotonic()
         if now >= self._next_clean or not self._writable:
             self._next_clean = now + self._settings.cleanResourceInterval / 1000
             self._clean(ratio, forcible)

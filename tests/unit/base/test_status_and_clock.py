@@ -3,13 +3,25 @@
 Method: call the compiled functions. Cannot prove: that a clock never jumps.
 """
 
+import mmap
 import time
+from pathlib import Path
 
 import pytest
+from support.driven_clock import DrivenClock
 
-from cext.base import clock
+from cext.base import clock as core_clock
 from cext.base.status import Status, raise_status
 from rmq import errors
+from rmq.clock import run
+
+READERS = (
+    core_clock.wall_seconds,
+    lambda: core_clock.wall_ms_for_tests() / 1e3,
+    core_clock.monotonic_seconds,
+    lambda: core_clock.monotonic_us_for_tests() / 1e6,
+    lambda: core_clock.boot_ms_for_tests() / 1e3,
+)
 
 
 @pytest.mark.parametrize("status", [0, 1, 4096])
@@ -38,8 +50,59 @@ def test_an_unknown_status_still_raises():
 
 
 def test_wall_clock_is_milliseconds_since_1970():
-    assert abs(clock.wall_ms_for_tests() - time.time() * 1000) < 1000
+    assert abs(core_clock.wall_ms_for_tests() - time.time() * 1000) < 1000
 
 
 def test_monotonic_clock_is_microseconds():
-    assert abs(clock.monotonic_us_for_tests() - time.monotonic() * 1e6) < 1e6
+    assert abs(core_clock.monotonic_us_for_tests() - time.monotonic() * 1e6) < 1e6
+
+
+def test_python_reads_the_same_clocks():
+    assert abs(core_clock.wall_seconds() - time.time()) < 1
+    assert abs(core_clock.monotonic_seconds() - time.monotonic()) < 1
+
+
+def test_time_that_passes_at_once_passes_by_all_clocks(clock: DrivenClock):
+    before = [read() for read in READERS]
+    clock.advance(3600)
+    passed = [read() - was for read, was in zip(READERS, before, strict=True)]
+    assert all(3600 <= each < 3660 for each in passed), passed
+    assert abs(clock.now_ms() - core_clock.wall_ms_for_tests()) < 1000
+    assert abs(clock.monotonic() - core_clock.monotonic_seconds()) < 1
+
+
+def test_a_wall_clock_that_is_set_back_changes_no_other(clock: DrivenClock):
+    before = [read() for read in READERS]
+    clock.set_wall(-3600)
+    passed = [read() - was for read, was in zip(READERS, before, strict=True)]
+    assert [each < -3500 for each in passed] == [True, True, False, False, False], passed
+
+
+def test_without_a_test_the_clocks_are_the_machines(clock: DrivenClock):
+    clock.advance(1e6)
+    core_clock.drive(None)
+    assert not core_clock.is_driven()
+    assert abs(core_clock.monotonic_seconds() - time.monotonic()) < 1
+
+
+def test_a_shift_is_16_bytes_that_can_be_written():
+    for memory in (bytearray(15), bytes(16)):
+        with pytest.raises((ValueError, BufferError)):
+            core_clock.drive(memory)
+    with pytest.raises(ValueError, match="divisible by 8"):
+        core_clock.drive(memoryview(mmap.mmap(-1, 32))[1:])
+    assert not core_clock.is_driven()
+
+
+def test_a_process_that_is_no_test_takes_no_clock(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """A broker that somebody else's environment names a clock for does not start."""
+
+    async def main() -> None:
+        raise AssertionError("it started")
+
+    monkeypatch.setenv("RMQ_TEST_CLOCK", str(tmp_path / "clock"))
+    with pytest.raises(errors.ConfigError, match="unset it"):
+        run(main())
+    assert not core_clock.is_driven()

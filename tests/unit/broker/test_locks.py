@@ -30,7 +30,7 @@ async def test_a_lock_lasts_60_s_without_renewal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(locks, "time", Clock(now))
+    monkeypatch.setattr(locks, "clock", Clock(now))
     table = LockTable(FakeCore(), tmp_path)
     assert table.lock("g", [QUEUE], "a") == [QUEUE]
     now[0] = 50.0
@@ -96,7 +96,7 @@ async def test_locks_count_for_60_s_after_a_restart(
         # What a killed broker leaves: the file holds it before the clients hear of it.
         kept = (tmp_path / "config" / "rmqLocks.json").read_bytes()
     now = [1000.0]
-    monkeypatch.setattr(locks, "time", Clock(now))
+    monkeypatch.setattr(locks, "clock", Clock(now))
     (tmp_path / "config" / "rmqLocks.json").write_bytes(kept)
     core = FakeCore()
     table = LockTable(core, tmp_path / "config")

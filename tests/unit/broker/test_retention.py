@@ -19,6 +19,7 @@ class Disk:
         self.ratio, self.now, self.hour = 0.5, 1000.0, 12
         monkeypatch.setattr(retention, "disk_ratio", lambda directory: self.ratio)
         monkeypatch.setattr(retention, "time", self)
+        monkeypatch.setattr(retention, "clock", self)
         self.core = FakeCore()
         self.keeper = Retention(load_properties(None, settings), self.core, [Path("/x")])
 

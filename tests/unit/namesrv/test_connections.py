@@ -11,6 +11,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.driven_clock import DrivenClock
 from support.name_server import Client, in_loop, name_server
 
 from rmq.errors import ConfigError
@@ -135,7 +136,7 @@ async def test_silent_brokers_expire_and_their_connections_are_closed() -> None:
 
 @in_loop
 async def test_idle_connections_are_closed_and_busy_ones_are_not(
-    monkeypatch: pytest.MonkeyPatch,
+    clock: DrivenClock,
 ) -> None:
     async with (
         name_server(serverChannelMaxIdleTimeSeconds=1) as server,
@@ -143,8 +144,7 @@ async def test_idle_connections_are_closed_and_busy_ones_are_not(
         Client(server.port) as busy,
     ):
         await idle.call(206)
-        real = time.monotonic
-        monkeypatch.setattr(time, "monotonic", lambda: real() + 1.1)
+        clock.advance(1.1)
         await busy.call(206)
         assert server._listener is not None
         expire_once(server.tables, server._listener)

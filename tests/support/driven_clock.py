@@ -1,0 +1,83 @@
+"""A clock that a test drives: what takes an hour comes at once, and nothing is waited for.
+
+    def test_x(clock: DrivenClock, tmp_path: Path) -> None:     # of this process
+        with Shard(tmp_path) as shard:                          # made after the clock
+            clock.advance(3600)                                 # an hour passes
+            clock.set_wall(-60)                                 # somebody sets the wall clock back
+            clock.now_ms()                                      # what the shard takes for now
+
+    with process_clock(tmp_path) as clock:                      # of broker processes
+        with broker_process(tmp_path, environment=clock.environment): ...
+
+All clocks of cext/base/clock.pxd and rmq/clock.py go by it, and the loop of a test that runs
+`in_loop`. What sleeps sees a move within some milliseconds: states are waited for as ever.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from mmap import mmap
+from pathlib import Path
+
+from cext.base import clock as core_clock
+from rmq.clock import SHIFT_BYTES
+
+
+class DrivenClock:
+    def __init__(self, memory: bytearray | mmap, environment: dict[str, str] | None = None) -> None:
+        self._memory = memory
+        self.environment = environment or {}
+
+    def advance(self, seconds: float) -> None:
+        """So much time passes, at once."""
+        assert seconds >= 0
+        passed_us, set_ms = self._shift()
+        self._write(passed_us + round(seconds * 1e6), set_ms)
+
+    def set_wall(self, seconds: float) -> None:
+        """Somebody sets the wall clock by so much; how long things take does not change."""
+        passed_us, set_ms = self._shift()
+        self._write(passed_us, set_ms + round(seconds * 1000))
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970 by the driven clock."""
+        passed_us, set_ms = self._shift()
+        return (time.time_ns() // 1000 + passed_us) // 1000 + set_ms
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._shift()[0] / 1e6
+
+    def _shift(self) -> tuple[int, int]:
+        passed_us, set_ms = struct.unpack_from("=qq", self._memory)
+        return passed_us, set_ms
+
+    def _write(self, passed_us: int, set_ms: int) -> None:
+        """Each number in one piece: readers may be at it."""
+        view = memoryview(self._memory).cast("q")
+        view[0], view[1] = passed_us, set_ms
+        view.release()
+
+
+@contextmanager
+def driven_clock() -> Iterator[DrivenClock]:
+    """The clocks of this process, for the block; no core runs when it begins or ends."""
+    memory = bytearray(SHIFT_BYTES)
+    core_clock.drive(memory)
+    try:
+        yield DrivenClock(memory)
+    finally:
+        core_clock.drive(None)
+
+
+@contextmanager
+def process_clock(directory: Path) -> Iterator[DrivenClock]:
+    """A clock of processes that are started with its environment."""
+    path = directory / "clock"
+    path.write_bytes(bytes(SHIFT_BYTES))
+    with path.open("r+b") as file, mmap(file.fileno(), SHIFT_BYTES) as memory:
+        told = {"RMQ_TEST_CLOCK": str(path), "RMQ_TESTING": "1"}
+        yield DrivenClock(memory, {**os.environ, **told})
