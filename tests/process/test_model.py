@@ -5,12 +5,14 @@ support/model/machine.py says what the steps are, support/model/queues.py what i
 is printed by hypothesis as the shortest sequence of steps it found.
 """
 
+import contextlib
 import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
+from support.driven_clock import process_clock
 from support.model.broker import ModelBroker
 from support.model.machine import BrokerMachine
 
@@ -21,7 +23,6 @@ ENDS = 3  # kills at least, and as many restarts
 def walk(directory: Path, steps: int) -> dict[str, int]:
     """Runs until so many steps are done, enough kills among them; how many of which kind."""
     BrokerMachine.steps = {}
-    BrokerMachine.broker = ModelBroker(directory)
     how = settings(
         stateful_step_count=STEPS_A_RUN,
         deadline=None,
@@ -31,7 +32,10 @@ def walk(directory: Path, steps: int) -> dict[str, int]:
         suppress_health_check=list(HealthCheck),
         print_blob=False,
     )
-    try:
+    with contextlib.ExitStack() as stack:
+        clock = stack.enter_context(process_clock(directory))
+        BrokerMachine.broker = ModelBroker(directory, clock)
+        stack.callback(BrokerMachine.broker.kill)
         while True:
             done = BrokerMachine.steps
             left = steps - sum(done.values())
@@ -42,8 +46,6 @@ def walk(directory: Path, steps: int) -> dict[str, int]:
             runs = 4 + min(max(left, 0), 10_000) // STEPS_A_RUN
             run_state_machine_as_test(BrokerMachine, settings=settings(how, max_examples=runs))
         log = BrokerMachine.broker.log()
-    finally:
-        BrokerMachine.broker.kill()
     assert "is passed" not in log, log
     assert "Traceback" not in log, log
     told = ", ".join(f"{count} {what}" for what, count in sorted(BrokerMachine.steps.items()))

@@ -1,9 +1,10 @@
 """A broker process that a test asks over one connection, kills, stops and starts again.
 
-    broker = ModelBroker(tmp_path)
+    broker = ModelBroker(tmp_path, clock)
     broker.ask(30, topic="t", queueId=0).fields["offset"]
     broker.kill(); broker.start()
 
+Its clock is the test's: what comes later comes when the test lets time pass.
 Bare frames, no client: thousands of requests a second, each answered before the next.
 """
 
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from support.broker_process import start_broker
-from support.model.queues import now_ms
+from support.driven_clock import DrivenClock
+from support.model.queues import go_by, now_ms
 from support.shard import Client, pull, request, send
 
 from rmq.format import fastjson
@@ -34,7 +36,9 @@ OPTIONS = {
 
 
 class ModelBroker:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, clock: DrivenClock) -> None:
+        self.clock = clock
+        go_by(clock)
         self._directory = directory
         self._opaques = itertools.count(1)
         self.starts = 0
@@ -43,7 +47,7 @@ class ModelBroker:
     def start(self) -> None:
         options = [f"{name}={value}" for name, value in OPTIONS.items()]
         set_all = [part for option in options for part in ("--set", option)]
-        self._process = start_broker(self._directory, set_all)
+        self._process = start_broker(self._directory, set_all, self.clock.environment)
         self.client = Client(self._process.port)
         self.up_since_ms = now_ms()
         self.starts += 1

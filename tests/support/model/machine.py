@@ -7,8 +7,6 @@ whatever was acknowledged before is read again.
 
 from __future__ import annotations
 
-import time
-
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from support.model.broker import READER
@@ -18,7 +16,7 @@ from support.model.reads import ReadSteps
 from support.model.sends import SendSteps
 from support.model.state import MOVED, QUEUES, TOPIC_UNKNOWN, pick
 
-RESTART_STEPS = 250
+RESTART_STEPS = 400
 
 
 class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
@@ -97,6 +95,11 @@ class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
         self.look_at_everything()
         self.step("restarts")
 
+    @rule(milliseconds=st.integers(0, 700))
+    def let_time_pass(self, milliseconds: int) -> None:
+        self.broker.clock.advance(milliseconds / 1000)
+        self.step("times that passed")
+
     def all_places(self) -> set[Place]:
         return {(g, q.topic, q.queue_id) for g in self.groups for q in self.queues.values()}
 
@@ -117,10 +120,14 @@ class BrokerMachine(SendSteps, ReadSteps, OffsetSteps):
         for place in self.offsets.history:
             self.check_offset(place)
 
+    def pass_until_due(self) -> None:
+        due = max(item.most_ms for queue in self.queues.values() for item in queue.waiting())
+        self.broker.clock.advance(max(0, due - now_ms()) / 1000)
+
     def teardown(self) -> None:
         """All that was promised has come, and nothing else."""
         while any(queue.late for queue in self.queues.values()):
-            time.sleep(0.02)
+            self.pass_until_due()
             for queue in self.queues.values():
                 self.end(queue)
                 queue.check_times(self.broker.up_since_ms)

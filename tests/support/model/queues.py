@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from support.driven_clock import DrivenClock
+
 from rmq.format.message import StoredMessage
 
 SLOW_MS = 8000  # how much later than due a message may come: the machine has other work
@@ -21,10 +23,17 @@ KEPT_MS = 5000  # an offset that was replaced longer ago than this is in the fil
 
 Key = tuple[bytes, int]  # body, how often it came back
 Place = tuple[str, str, int]  # group, topic, queue
+_clock: DrivenClock | None = None
 
 
 def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    """By the clock of the broker, once there is one."""
+    return time.time_ns() // 1_000_000 if _clock is None else _clock.now_ms()
+
+
+def go_by(clock: DrivenClock) -> None:
+    global _clock
+    _clock = clock
 
 
 @dataclass
