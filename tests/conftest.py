@@ -17,6 +17,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["rmq", "apache"],
         help="broker under test of tests/compat (default: rmq)",
     )
+    parser.addoption("--no-skips", action="store_true", help="a skipped test fails the run")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """On the machine that has all tests need, none may leave unnoticed. Workers tell no results."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if session.config.getoption("--no-skips") and reporter is not None and (
+        skipped := len(reporter.stats.get("skipped", ()))
+    ):
+        reporter.write_line("")
+        reporter.write_line(f"{skipped} skipped: install what they name, or set RMQ_SKIPS=allow")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture

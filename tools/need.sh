@@ -6,6 +6,9 @@
 #   tools/need.sh jdk maven go       what the compatibility tests run the official clients with:
 #                                    a JDK of 11 or later, Maven, Go 1.19 or later
 #   tools/need.sh java17             what Spark runs on: Java 17 or later, perhaps in JAVA_HOME
+#   tools/need.sh openssl redis      a maker of keys; the server that @deduplicate can keep its keys in
+#   tools/need.sh mkfs               mkfs.ext4, for file systems that tests fill and cut off
+#   tools/need.sh aarch64            a compiler of the other processor, and what runs its programs
 #
 # Missing packages are installed with apt when we are root and apt is there; otherwise they are named
 # together with the command that installs them, and the exit code is 1. Nothing missing: no output.
@@ -41,6 +44,16 @@ has_go() {
         && [ $((BASH_REMATCH[1] * 1000 + BASH_REMATCH[2])) -ge 1019 ]
 }
 
+# The headers of the other processor's C library come with a package of their own.
+has_aarch64() {
+    [ "$(uname -m)" = aarch64 ] || { command -v aarch64-linux-gnu-gcc >/dev/null \
+        && [ -e /usr/aarch64-linux-gnu/include/stdio.h ]; }
+}
+
+has_emulator() {
+    [ "$(uname -m)" = aarch64 ] || command -v qemu-aarch64-static qemu-aarch64 >/dev/null
+}
+
 for need in "$@"; do
     case $need in
         make) command -v make >/dev/null || missing+=(make) ;;
@@ -51,6 +64,12 @@ for need in "$@"; do
         jdk) has_jdk || missing+=(default-jdk-headless) ;;
         java17) has_java17 || missing+=(openjdk-17-jre-headless) ;;
         maven) command -v mvn >/dev/null || missing+=(maven) ;;
+        openssl) command -v openssl >/dev/null || missing+=(openssl) ;;
+        mkfs) PATH=$PATH:/sbin:/usr/sbin command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs) ;;
+        redis) command -v redis-server valkey-server >/dev/null || missing+=(redis-server) ;;
+        aarch64)
+            has_aarch64 || missing+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+            has_emulator || missing+=(qemu-user-static) ;;
         go) has_go || missing+=(golang-go) ;;
         *) echo "tools/need.sh: no rule for $need" >&2; exit 2 ;;
     esac

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 from support.source_tree import ROOT
@@ -29,6 +30,33 @@ def test_missing_packages_are_asked_for_by_name_with_the_command(tmp_path: Path)
     done = need("go", "maven", path=str(tmp_path))
     assert done.returncode == 1
     assert "missing: golang-go maven. Install with: sudo apt-get install -y" in done.stderr
+
+
+def test_what_the_tests_need_is_named_by_its_packages(tmp_path: Path) -> None:
+    path = programs(tmp_path / "bare", uname="x86_64")
+    done = need("openssl", "redis", "aarch64", path=path)
+    assert done.returncode == 1
+    aarch64 = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static"
+    assert f"missing: openssl redis-server {aarch64}. Install with: sudo" in done.stderr
+    path = programs(
+        tmp_path / "all", **dict.fromkeys(("openssl", "valkey-server"), ""), uname="aarch64"
+    )
+    assert need("openssl", "redis", "aarch64", path=path).returncode == 0
+
+
+def test_a_skipped_test_fails_a_run_that_may_not_skip(tmp_path: Path) -> None:
+    (tmp_path / "test_x.py").write_text(
+        "import pytest\ndef test_a(): pytest.skip('no such')\ndef test_b(): pass\n"
+    )
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    for more, code in ((["--no-skips"], 1), (["--no-skips", "-n", "2"], 1), ([], 0)):
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "conftest", *more, "test_x.py"],
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == code, done.stdout + done.stderr
+        assert ("1 skipped: install what they name" in done.stdout) == bool(code)
 
 
 def programs(folder: Path, **texts: str) -> str:
