@@ -26,6 +26,9 @@ from pathlib import Path
 from cext.base import clock as core_clock
 from rmq.clock import SHIFT_BYTES
 
+STEP_S = 0.1  # what passes between two looks of one who waits
+_clock: DrivenClock | None = None  # of this process
+
 
 class DrivenClock:
     def __init__(self, memory: bytearray | mmap, environment: dict[str, str] | None = None) -> None:
@@ -65,12 +68,21 @@ class DrivenClock:
 @contextmanager
 def driven_clock() -> Iterator[DrivenClock]:
     """The clocks of this process, for the block; no core runs when it begins or ends."""
+    global _clock
     memory = bytearray(SHIFT_BYTES)
     core_clock.drive(memory)
+    _clock = DrivenClock(memory)
     try:
-        yield DrivenClock(memory)
+        yield _clock
     finally:
+        _clock = None
         core_clock.drive(None)
+
+
+def pass_some_time(seconds: float = STEP_S) -> None:
+    """For those who wait: where this process has a driven clock, it goes on."""
+    if _clock is not None:
+        _clock.advance(seconds)
 
 
 @contextmanager

@@ -1,8 +1,15 @@
-"""Waiting for something to become true, in tests on an asyncio loop and in others."""
+"""Waiting for something to become true, in tests on an asyncio loop and in others.
+
+Where a test drives the clock (support/driven_clock.py), time passes while it waits: what is due in
+an hour comes. How long it waits at most is by the machine's clock in any case.
+"""
 
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
+
+from support import driven_clock
 
 TOLD_S = 15.0  # for what comes by being told: clients would find it out by themselves after 20 s
 
@@ -11,6 +18,7 @@ async def until(condition: Callable[[], object], timeout_s: float = 60.0) -> Non
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "waited in vain"
+        driven_clock.pass_some_time()
         await asyncio.sleep(0.005)
 
 
@@ -19,4 +27,17 @@ def wait_until(condition: Callable[[], object], timeout_s: float = 60.0) -> None
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "waited in vain"
+        driven_clock.pass_some_time()
         time.sleep(0.005)
+
+
+async def pass_seconds(core: Any, seconds: float) -> None:
+    """Lets time pass in a test that drives the clock; the reactor has seen each step of it and done
+    what came due, so that what has not happened then does not happen."""
+    while seconds > 0:
+        step = min(seconds, driven_clock.STEP_S)
+        seconds -= step
+        driven_clock.pass_some_time(step)
+        turns = core.stats()["turns"]
+        while core.stats()["turns"] < turns + 3:
+            await asyncio.sleep(0.001)

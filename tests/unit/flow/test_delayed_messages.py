@@ -1,19 +1,20 @@
 """Delay levels in the reactor: a real shard core, loopback sockets, levels made short."""
 
-import asyncio
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 from support.broker_client import BrokerClient
 from support.live_broker import entries, live_broker, records, served
 from support.name_server import in_loop
-from support.waiting import until
+from support.waiting import pass_seconds, until
 
+from rmq import clock
 from rmq.format.message import tags_code
+
+pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 HOUR_MS = 3_600_000
@@ -21,7 +22,7 @@ TICK = 0.001  # the broker's clock counts whole ms: what comes at .9 of one is a
 
 
 def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return int(clock.wall() * 1000)
 
 
 @in_loop
@@ -101,7 +102,7 @@ async def test_what_waits_survives_a_restart_and_is_delivered_once(tmp_path: Pat
     assert file["offsetTable"] == {"1": 1, "2": 0}
     async with live_broker(tmp_path, messageDelayLevel="1s 2s") as broker:
         await until(lambda: broker.core.queue_range(b"t", 0) == (0, 2))
-        await asyncio.sleep(0.3)
+        await pass_seconds(broker.core, 0.3)
         assert broker.core.queue_range(b"t", 0) == (0, 2)
         assert broker.core.delay_offsets()[0] == [1, 1]
 
@@ -134,7 +135,7 @@ async def test_an_entry_that_points_into_apaches_extension_is_due_by_its_record(
     """enableConsumeQueueExt replaces the due time in the queue by an address."""
     async with served(tmp_path, messageDelayLevel="3s") as (_, client):
         assert (await client.send("t", b"later", i="DELAY\x011\x02")).code == 0
-        sent_ms = time.time_ns() // 1_000_000
+        sent_ms = int(clock.wall() * 1000)
     path = tmp_path / "consumequeue" / "SCHEDULE_TOPIC_XXXX" / "0" / "00000000000000000000"
     with path.open("r+b") as file:
         file.seek(12)
@@ -195,18 +196,18 @@ async def test_a_clock_that_is_set_delivers_nothing_early_nor_late(
 ) -> None:
     async with served(tmp_path, messageDelayLevel="1s 2s") as (broker, client):
         await client.send("t", b"make")
-        began = time.monotonic()
+        began = clock.monotonic()
         await client.send("t", b"before", i="DELAY\x012\x02")
-        await asyncio.sleep(0.1)
+        await pass_seconds(broker.core, 0.1)
         broker.core.set_option("clock_skew_ms", by_ms)
-        await asyncio.sleep(0.02)
+        await pass_seconds(broker.core, 0.02)
         await client.send("t", b"after", i="DELAY\x012\x02")
         skewed = entries(broker, SCHEDULE, 1)[1][2] - entries(broker, SCHEDULE, 1)[0][2]
         assert abs(skewed - by_ms) < 1000
         await until(lambda: len(records(broker, "t")) >= 2)
-        assert time.monotonic() - began >= 2.0 - TICK
+        assert clock.monotonic() - began >= 2.0 - TICK
         await until(lambda: len(records(broker, "t")) >= 3)
-        assert time.monotonic() - began >= 2.1 - TICK
+        assert clock.monotonic() - began >= 2.1 - TICK
         assert [each.body for each in records(broker, "t")] == [b"make", b"before", b"after"]
 
 
@@ -221,10 +222,10 @@ async def test_a_clock_set_back_while_the_broker_was_down_costs_one_delay(tmp_pa
             broker.core.append(SCHEDULE.encode(), 0, b"%d" % n,
                                b"REAL_TOPIC\1t\2REAL_QID\0010\2", 0, 0, 1, bytes(8), 0, 0,
                                far + 100 * n)  # fmt: skip
-        began = time.monotonic()
+        began = clock.monotonic()
         broker.core.set_delay_levels([1000], offsets)
         await until(lambda: len(records(broker, "t")) == 4)
-        assert time.monotonic() - began >= 1.1
+        assert clock.monotonic() - began >= 1.1
 
 
 @in_loop
@@ -232,7 +233,7 @@ async def test_a_full_disk_makes_delayed_messages_wait(tmp_path: Path) -> None:
     async with served(tmp_path, messageDelayLevel="1s") as (broker, client):
         await client.send("t", b"later", i="DELAY\x011\x02")
         broker.core.set_writable(0, b"the disk is full")
-        await asyncio.sleep(1.3)
+        await pass_seconds(broker.core, 1.3)
         assert records(broker, "t") == []
         broker.core.set_writable(1, b"")
         await until(lambda: records(broker, "t"))

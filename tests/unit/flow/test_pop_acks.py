@@ -1,18 +1,20 @@
 """What acks are in the log, when they are answered, and what is known of pops after a kill."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.broker_client import BrokerClient
 from support.live_broker import live_broker, records, served
 from support.name_server import in_loop
 from support.popping import ACK, POP, Popped, ack, ack_fields, change, pop, pop_all, pop_fields
-from support.waiting import until
+from support.waiting import pass_seconds, until
 
 from rmq.broker.broker import Broker
 from rmq.broker.tasks import pop_recovery
 from rmq.format import fastjson
+
+pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
 TIMER = "rmq_sys_wheel_timer"
 RETRY = "%RETRY%g_t"
@@ -54,7 +56,7 @@ async def test_acks_of_one_check_point_that_come_together_are_one_record(tmp_pat
     async with served(tmp_path) as (broker, client):
         await fill(client, 40, 2)
         first = await pop(client, "g", "t", invisibleTime=2500)
-        await asyncio.sleep(0.01)  # another pop time
+        await pass_seconds(broker.core, 0.01)  # another pop time
         rest = await pop(client, "g", "t", invisibleTime=2500)
         assert await ack_in_one_write(client, first[1:] + rest) == [0] * 39
         assert len(ack_records(broker)) < 20  # 3 or 4, as long as the socket keeps them together
@@ -210,7 +212,7 @@ async def test_a_group_with_too_many_in_its_hands_gets_no_more_of_the_queue(
     tmp_path: Path,
 ) -> None:
     settings = {"enablePopMessageThreshold": True, "popInflightMessageThreshold": 10}
-    async with served(tmp_path, **settings) as (_, client):
+    async with served(tmp_path, **settings) as (broker, client):
         await fill(client, 40, 2)
         few = {"maxMsgNums": 6, "queueId": 0}
         some = await pop(client, "g", "t", **few) + await pop(client, "g", "t", **few)
@@ -222,7 +224,7 @@ async def test_a_group_with_too_many_in_its_hands_gets_no_more_of_the_queue(
         assert await pop(client, "g", "t", **few) == []
         waiting = client.post(POP, **pop_fields("g", "t", **few, pollTime=20_000))
         async with BrokerClient(client.port) as other:
-            await asyncio.sleep(0.1)
+            await pass_seconds(broker.core, 0.1)
             await ack(other, "g", some[1])
         assert (await client.reply(waiting)).code == 0
 

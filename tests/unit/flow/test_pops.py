@@ -1,10 +1,9 @@
 """Consumers that pop: a real shard core, loopback sockets, invisible times of a second or less."""
 
-import asyncio
-import time
 from base64 import b64encode
 from pathlib import Path
 
+import pytest
 from support.broker_client import BrokerClient
 from support.live_broker import live_broker, records, served
 from support.name_server import in_loop
@@ -27,11 +26,14 @@ from support.popping import (
     pop_fields,
     popped,
 )
-from support.waiting import until
+from support.waiting import pass_seconds, until
 
+from rmq import clock
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.message import decode_messages
+
+pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
 TIMER = "rmq_sys_wheel_timer"
 RETRY = "%RETRY%g_t"
@@ -59,7 +61,7 @@ async def test_every_message_is_given_once_and_not_again_after_its_ack(tmp_path:
         assert await pop(client, "other", "t", maxMsgNums=1) != []
         await ack(client, "g", *found)
         await until(lambda: broker.core.stats()["pop_check_points"] > 0)
-        await asyncio.sleep(max(0, found[-1].visible_ms + 300 - now_ms()) / 1000)
+        await pass_seconds(broker.core, max(0, found[-1].visible_ms + 300 - now_ms()) / 1000)
         assert await pop(client, "g", "t") == []
         assert broker.core.stats()["pop_revived"] == 0
         assert records(broker, RETRY) == []
@@ -115,10 +117,10 @@ async def test_a_pop_waits_until_a_message_comes_or_its_time_is_over(tmp_path: P
     async with served(tmp_path) as (broker, client):
         await fill(client, 1)
         await ack(client, "g", *await pop(client, "g", "t"))
-        began = time.monotonic()
+        began = clock.monotonic()
         waiting = client.post(POP, **pop_fields("g", "t", pollTime=60_000))
         other = client.post(POP, **pop_fields("g", "t", pollTime=60_000, queueId=0))
-        await asyncio.sleep(0.2)
+        await pass_seconds(broker.core, 0.2)
         info = await client.call(POLLING, consumerGroup="g", topic="t", queueId=-1)
         assert info.fields["pollingNum"] == "1"
         async with BrokerClient(broker.core.port) as sender:
@@ -127,11 +129,11 @@ async def test_a_pop_waits_until_a_message_comes_or_its_time_is_over(tmp_path: P
         found = popped(await client.reply(waiting), "g", "t")
         found += popped(await client.reply(other), "g", "t")
         assert numbers(found) == [2, 3]
-        assert time.monotonic() - began < 30
-        began = time.monotonic()
+        assert clock.monotonic() - began < 30
+        began = clock.monotonic()
         reply = await client.call(POP, **pop_fields("g", "t", pollTime=300))
         assert (reply.code, reply.fields["restNum"]) == (210, "0")
-        assert time.monotonic() - began > 0.25
+        assert clock.monotonic() - began > 0.25
 
 
 @in_loop
@@ -140,7 +142,7 @@ async def test_one_message_wakes_one_of_many_that_wait(tmp_path: Path) -> None:
         await fill(client, 1)
         await ack(client, "g", *await pop(client, "g", "t"))
         waiting = [client.post(POP, **pop_fields("g", "t", pollTime=1500)) for _ in range(20)]
-        await asyncio.sleep(0.1)
+        await pass_seconds(broker.core, 0.1)
         async with BrokerClient(broker.core.port) as sender:
             with sender.in_one_write():
                 posts = [sender.post_send("t", b"%d" % n) for n in range(50)]
@@ -212,7 +214,7 @@ async def test_a_batch_of_which_one_in_order_is_refused_counts_but_for_that(tmp_
 
 @in_loop
 async def test_in_order_the_next_waits_for_the_acks_of_the_last(tmp_path: Path) -> None:
-    async with served(tmp_path) as (_, client):
+    async with served(tmp_path) as (broker, client):
         await fill(client, 6)
         some = await pop(client, "g", "t", order="true", maxMsgNums=3, invisibleTime=2000)
         assert numbers(some) == [0, 1, 2]
@@ -228,7 +230,7 @@ async def test_in_order_the_next_waits_for_the_acks_of_the_last(tmp_path: Path) 
         waiting = client.post(POP, **pop_fields("g", "t", order="true", pollTime=20_000))
         async with BrokerClient(client.port) as other:
             await other.send("t", b"6")
-            await asyncio.sleep(0.1)
+            await pass_seconds(broker.core, 0.1)
             await ack(other, "g", *again)
         assert [int(one.body) for one in popped(await client.reply(waiting), "g", "t")] == [6]
 
@@ -245,7 +247,7 @@ async def test_the_attempt_that_has_the_batch_gets_it_again(tmp_path: Path) -> N
 
 @in_loop
 async def test_a_notification_tells_of_messages_and_takes_none(tmp_path: Path) -> None:
-    async with served(tmp_path) as (_, client):
+    async with served(tmp_path) as (broker, client):
         await fill(client, 1)
         ask = {"consumerGroup": "g", "topic": "t", "queueId": -1, "pollTime": 3000, "bornTime": 0}
         assert (await client.call(NOTIFICATION, **ask)).fields["hasMsg"] == "true"
@@ -259,7 +261,7 @@ async def test_a_notification_tells_of_messages_and_takes_none(tmp_path: Path) -
         }  # fmt: skip
         waiting = client.post(NOTIFICATION, **ask)
         async with BrokerClient(client.port) as other:
-            await asyncio.sleep(0.1)
+            await pass_seconds(broker.core, 0.1)
             await other.send("t", b"1")
         assert (await client.reply(waiting)).fields["hasMsg"] == "true"
         assert numbers(await pop(client, "g", "t")) == [1]
@@ -320,8 +322,9 @@ async def test_what_waits_for_its_time_outlives_a_restart(tmp_path: Path) -> Non
         again = await pop_all(client, "g", "t", 2)
         assert numbers(again) == [4, 5]
         await ack(client, "g", *again)
-    async with served(tmp_path) as (_, client):
-        assert await pop(client, "g", "t", pollTime=5500) == []
+    async with served(tmp_path) as (broker, client):
+        await pass_seconds(broker.core, 5.5)
+        assert await pop(client, "g", "t") == []
 
 
 @in_loop

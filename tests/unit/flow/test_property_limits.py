@@ -22,6 +22,8 @@ from rmq.broker.broker import Broker
 from rmq.format import fastjson
 from rmq.format.message import record_crc_pair
 
+pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
+
 MAX = 32767
 CHECKSUM = 20
 ILLEGAL = 13

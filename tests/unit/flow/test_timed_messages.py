@@ -1,29 +1,31 @@
 """Timed messages in the reactor: a real shard core, loopback sockets, short delays."""
 
-import asyncio
 import base64
 import itertools
 import os
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import driven_clock
 from support.broker_client import BrokerClient
 from support.live_broker import entries, live_broker, records, served
 from support.name_server import in_loop
-from support.waiting import until
+from support.waiting import pass_seconds, until
 
+from rmq import clock
 from rmq.broker.broker import Broker
 from rmq.format.message import StoredMessage, encode_properties, tags_code
 from rmq.offline.checker import check_store
+
+pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
 TIMER = "rmq_sys_wheel_timer"
 HOUR_MS = 3_600_000  # not over before the test is: the broker's clock is set forward by it
 
 
 def now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return int(clock.wall() * 1000)
 
 
 def after(seconds: float, **more: str) -> str:
@@ -147,7 +149,7 @@ async def test_what_waits_survives_a_stop_and_is_delivered_once(tmp_path: Path) 
     async with live_broker(tmp_path) as broker:
         assert broker.core.stats()["timers_covers"] == 2 * 381  # 20 were due at once
         await until(lambda: len(bodies(broker)) == 402)
-        await asyncio.sleep(0.2)
+        await pass_seconds(broker.core, 0.2)
         assert len(bodies(broker)) == 402
         assert len(set(bodies(broker))) == 402
 
@@ -167,7 +169,7 @@ async def test_recalled_messages_do_not_come(tmp_path: Path) -> None:
             assert reply.code == 0
             assert reply.fields["msgId"] == base64.urlsafe_b64decode(handle).split()[4].decode()
         await until(lambda: len(bodies(broker)) == 11)
-        await asyncio.sleep(0.3)
+        await pass_seconds(broker.core, 0.3)
         assert sorted(int(body) for body in bodies(broker)[1:]) == list(range(10, 20))
         assert broker.core.stats()["timers_recalled"] == 10
 
@@ -354,10 +356,10 @@ async def test_what_apache_delivered_between_two_runs_is_not_delivered_again(
     numbers[0], numbers[2] = second, 3  # it fired number 1, and has 2 in its wheel
     check.write_bytes(b"".join(number.to_bytes(8, "big") for number in numbers))
     (tmp_path / "timerwheel").write_bytes(bytes(1024))
-    await asyncio.sleep(max(0, second - now_ms()) / 1000)
+    driven_clock.pass_some_time(max(0, second - now_ms()) / 1000)
     async with live_broker(tmp_path) as broker:
         await until(lambda: b"2" in bodies(broker))
-        await asyncio.sleep(0.2)
+        await pass_seconds(broker.core, 0.2)
         assert bodies(broker) == [b"make", b"0", b"2"]
 
 
@@ -449,8 +451,8 @@ async def test_a_stop_tells_apache_the_oldest_that_waits(tmp_path: Path) -> None
     assert fired % 1000 == 0
     assert not (tmp_path / "timerlog").exists()
     assert not (tmp_path / "timerwheel").exists()
-    async with live_broker(tmp_path / "empty"):
-        await asyncio.sleep(0.1)
+    async with live_broker(tmp_path / "empty") as broker:
+        await pass_seconds(broker.core, 0.1)
     check = tmp_path / "empty" / "config" / "timercheck"
     assert numbers()[2:4] == [0, 0]
 
@@ -473,7 +475,7 @@ async def test_a_damaged_file_of_timers_is_made_anew_from_the_queue(tmp_path: Pa
         broker.core.restart_timers()
         assert broker.core.stats()["timers_broken"] == 0
         await until(lambda: broker.core.queue_range(b"t", 0) == (0, 1502))
-        await asyncio.sleep(0.2)
+        await pass_seconds(broker.core, 0.2)
         assert bodies(broker)[1:] == [b"%d" % n for n in range(1500)] + [b"last"]
 
 

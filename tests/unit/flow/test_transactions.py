@@ -1,8 +1,6 @@
 """Transactions: a real shard core and its control side, loopback sockets, times made short."""
 
-import asyncio
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +8,15 @@ import pytest
 from support.broker_client import BrokerClient
 from support.live_broker import entries, records, served
 from support.name_server import in_loop
-from support.waiting import until
+from support.waiting import pass_seconds, until
 
+from rmq import clock
 from rmq.broker.broker import Broker
 from rmq.format import fastjson
 from rmq.format.message import decode_message, tags_code
 from rmq.format.remoting import Command
+
+pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -26,7 +27,7 @@ MARKS = "TRAN_MSG\x01true\x02PGROUP\x01P\x02UNIQ_KEY\x01U\x02TAGS\x01a\x02"
 async def send_half(
     client: BrokerClient, body: bytes, more: str = "", queue: int = 1, age_ms: int = 0
 ) -> Command:
-    born = time.time_ns() // 1_000_000 - age_ms
+    born = int(clock.wall() * 1000) - age_ms
     reply = await client.send("t", body, queue, i=MARKS + more, f=4, h=7, g=born)
     assert reply.code == 0, reply.remark
     return reply
@@ -135,7 +136,7 @@ async def test_the_ends_of_a_turn_share_op_messages(tmp_path: Path) -> None:
                 client.post(37, one_way=True, **end(half, 8))
         await until(lambda: broker.core.stats()["transactions_committed"] == 1500)
         await until(lambda: broker.core.open_halves(0, 9)[0] == 1500)
-        await asyncio.sleep(0.05)
+        await pass_seconds(broker.core, 0.05)
         said = b"".join(ops(broker))
         assert sorted(map(int, said.rstrip(b",").split(b","))) == list(range(1500))
         assert len(ops(broker)) < 1000
@@ -241,7 +242,7 @@ async def test_an_open_one_is_stored_anew_and_its_producer_asked(tmp_path: Path)
         assert len(records(broker, "t", 1)) == 1
         group = b"CID_RMQ_SYS_TRANS"
         await until(lambda: broker.core.query_offset(group, HALF.encode(), 0) == asked)
-        await asyncio.sleep(0.8)
+        await pass_seconds(broker.core, 0.8)
         assert len(records(broker, HALF)) == asked
         assert broker.core.query_offset(group, OP.encode(), 0) == len(ops(broker))
 
@@ -256,7 +257,7 @@ async def test_after_too_many_checks_it_is_set_aside(tmp_path: Path) -> None:
         aside = records(broker, "TRANS_CHECK_MAX_TIME_TOPIC")
         assert [message.body for message in aside] == [b"order"]
         assert aside[0].properties["TRANSACTION_CHECK_TIMES"] == "2"
-        await asyncio.sleep(0.8)
+        await pass_seconds(broker.core, 0.8)
         assert len(records(broker, "TRANS_CHECK_MAX_TIME_TOPIC")) == 1
         assert len([request for request in client.requests if request.code == 39]) == 2
         assert broker.core.open_halves(0, 10)[2] == []
@@ -278,7 +279,7 @@ async def test_a_late_commit_of_what_was_set_aside_still_counts(tmp_path: Path) 
         assert (came[0].sys_flag, came[0].properties["KEYS"]) == (8, "k")
         assert (await client.call(37, **end(half, 8))).code == 0
         assert len(records(broker, "t", 1)) == 1
-        await asyncio.sleep(0.5)
+        await pass_seconds(broker.core, 0.5)
         assert broker.core.open_halves(0, 10)[2] == []
         # An operator may have it checked once more, by its id in the topic it was put into.
         await become_producer(client)
@@ -304,13 +305,13 @@ async def test_a_late_commit_counts_after_a_restart_too(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_half_message_with_its_own_time_is_not_asked_about_before(tmp_path: Path) -> None:
-    async with served(tmp_path, **QUICK) as (_broker, client):
+    async with served(tmp_path, **QUICK) as (broker, client):
         await become_producer(client)
         await client.send("t", b"make")
-        now = time.time_ns() // 1_000_000
+        now = int(clock.wall() * 1000)
         own = "CHECK_IMMUNITY_TIME_IN_SECONDS\x012\x02"
         await client.send("t", b"x", i=MARKS + own, f=4, g=now)
-        await asyncio.sleep(1.2)
+        await pass_seconds(broker.core, 1.2)
         assert client.requests == []
         await client.asked(39)
 
@@ -321,7 +322,7 @@ async def test_any_live_producer_of_the_group_is_asked(tmp_path: Path) -> None:
         await sender.send("t", b"make")
         await become_producer(sender, "other")
         await send_half(sender, b"order")
-        await asyncio.sleep(0.7)
+        await pass_seconds(broker.core, 0.7)
         assert sender.requests == []
         async with BrokerClient(broker.core.port, "second") as second:
             await become_producer(second)
