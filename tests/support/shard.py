@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import driven_clock
 
 from cext.flow.shard_core import ShardCore
 from rmq.broker.shard import core_options
@@ -161,6 +162,7 @@ class Shard:
                 return
             if time.monotonic() > end:
                 raise AssertionError(f"still in use: {used}, {self.core.stats()}")
+            driven_clock.pass_some_time()  # what no test answered is given up after seconds
             time.sleep(0.002)
 
     def connect(self, receive_buffer: int = 0) -> Client:

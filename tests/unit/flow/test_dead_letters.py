@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.shard import (
     MIB,
     REQUEST,
@@ -23,6 +24,8 @@ from support.shard import (
 
 from rmq.format.message import StoredMessage
 from rmq.format.remoting import JSON, ROCKETMQ, decode, encode
+
+pytestmark = pytest.mark.usefixtures("clock")
 
 RETRY, DEAD, HALF = "%RETRY%g", "%DLQ%g", "RMQ_SYS_TRANS_HALF_TOPIC"
 OLD_CLIENT = 120  # its maxReconsumeTimes does not count
@@ -329,7 +332,7 @@ def test_dead_letters_behind_one_that_is_away_wait_and_keep_their_order(shard: S
     assert [dead.body for dead in stored(client, DEAD)] == [b"a", b"b", b"c"]
 
 
-def test_a_group_that_changes_meanwhile_decides_anew(shard: Shard) -> None:
+def test_a_group_that_changes_meanwhile_decides_anew(clock: DrivenClock, shard: Shard) -> None:
     """It may have been given more tries while the dead letters' topic was made."""
     shard.core.remove_topic(DEAD.encode())
     client = shard.connect()
@@ -338,6 +341,7 @@ def test_a_group_that_changes_meanwhile_decides_anew(shard: Shard) -> None:
     shard.core.put_retries(b"g", 1, 20, b"")
     shard.core.resubmit(number, frame)
     assert client.reply().code == 0
+    clock.advance(4)  # nobody releases the client: it is read again when control's time is over
     assert [retry.body for retry in stored(client, RETRY)] == [b"x"]
 
 

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.page_cache import drop_page_cache
 from support.shard import REQUEST, Client, Shard, bodies, messages, pull, send
 
 from rmq.filters.sql92 import compile_expression
 from rmq.format.message import decode_messages
+
+pytestmark = pytest.mark.usefixtures("clock")
 
 FUNCTION_PULL = 5
 HEAD = struct.Struct("=iiiiqqqq")
@@ -164,7 +167,9 @@ def test_a_held_pull_waits_for_a_message_that_passes(shard: Shard, by: str) -> N
 
 
 @pytest.mark.parametrize("by", ["sql", "tag"])
-def test_a_held_pull_goes_on_behind_what_does_not_pass(shard: Shard, by: str) -> None:
+def test_a_held_pull_goes_on_behind_what_does_not_pass(
+    clock: DrivenClock, shard: Shard, by: str
+) -> None:
     """So that it has nothing to catch up when its message comes."""
     if by == "sql":
         subscribe(shard, "s", "n = 40000")
@@ -182,6 +187,7 @@ def test_a_held_pull_goes_on_behind_what_does_not_pass(shard: Shard, by: str) ->
     waiting.put(pull("s", "t", 1001, hold_ms=5000))
     shard.until(lambda counters: counters["pulls_waiting"] == 1)
     fill(shard, 10, first=1000)
+    clock.advance(5)
     reply = waiting.reply()
     assert (reply.code, reply.fields["nextBeginOffset"]) == (19, "1011")
     assert shard.core.stats()["entries_skipped"] == before

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.shard import CLOSED, MIB, OPENED, REQUEST, Client, Shard, messages, pull, request, send
 
 from rmq.format.message import decode_properties
 from rmq.format.remoting import ROCKETMQ, Command, encode
+
+pytestmark = pytest.mark.usefixtures("clock")
 
 TOPIC = "DefaultCluster_REPLY_TOPIC"
 MARKS = {"CORRELATION_ID": "c1", "REPLY_TO_CLIENT": "asker@1", "MSG_TYPE": "reply", "TTL": "3000"}
@@ -155,11 +158,14 @@ def test_a_consumer_that_leaves_is_forgotten(shard: Shard) -> None:
     shard.until(lambda counters: counters["replies_pushed"] == 1)
 
 
-def test_a_producer_that_stays_silent_fails_the_reply(shard: Shard) -> None:
+def test_a_producer_that_stays_silent_fails_the_reply(clock: DrivenClock, shard: Shard) -> None:
     producer, consumer = asker(shard), shard.connect()
     consumer.socket.settimeout(30)
     consumer.put(request(324, 1, b"answer", **LONG))
     assert producer.reply().code == 326
+    clock.advance(9)
+    assert consumer.is_silent()
+    clock.advance(1)
     reply = consumer.reply()
     assert (reply.code, "10 s" in (reply.remark or "")) == (1, True)
 

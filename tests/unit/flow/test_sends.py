@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.live_broker import served
 from support.name_server import in_loop
 from support.shard import (
@@ -23,6 +24,8 @@ from support.shard import (
 
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format.remoting import JSON, ROCKETMQ, decode
+
+pytestmark = pytest.mark.usefixtures("clock")
 
 SEND = {"a": "P", "b": "t", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": ""}
 
@@ -192,7 +195,7 @@ def test_a_send_for_a_queue_below_zero_goes_to_some_queue(shard: Shard) -> None:
     assert used == {"0", "1", "2", "3"}
 
 
-def test_an_unknown_topic_goes_to_control_and_comes_back(shard: Shard) -> None:
+def test_an_unknown_topic_goes_to_control_and_comes_back(clock: DrivenClock, shard: Shard) -> None:
     client = shard.connect()
     client.put(send("new", b"first", 8), send("t", b"other", 9))
     assert client.reply().opaque == 9  # nobody waits for control
@@ -201,6 +204,7 @@ def test_an_unknown_topic_goes_to_control_and_comes_back(shard: Shard) -> None:
     shard.group("g", "new")
     shard.core.resubmit(number, frame)
     assert client.reply().opaque == 8
+    clock.advance(4)  # nobody releases the client: it is read again when control's time is over
     assert bodies(client.ask(pull("g", "new"))) == [b"first"]
 
 
@@ -225,7 +229,9 @@ def test_more_fields_than_a_send_has_go_to_control_once_and_are_answered(shard: 
         assert shard.kept(REQUEST) == []
 
 
-def test_removing_a_topic_refuses_its_sends_and_keeps_the_others(shard: Shard) -> None:
+def test_removing_a_topic_refuses_its_sends_and_keeps_the_others(
+    clock: DrivenClock, shard: Shard
+) -> None:
     client = shard.connect()
     shard.topic("short")
     assert client.ask(send("short", b"x")).code == 0
@@ -233,6 +239,7 @@ def test_removing_a_topic_refuses_its_sends_and_keeps_the_others(shard: Shard) -
     client.put(send("short", b"x", 2), send("t", b"y", 3))
     assert client.reply().opaque == 3
     shard.topic("short")
+    clock.advance(4)  # control had its time for the refused one
     assert client.ask(send("short", b"z", 4)).code == 0
 
 
@@ -296,12 +303,16 @@ def test_sends_behind_one_to_a_new_topic_wait_until_control_is_done(shard: Shard
     assert [reply.fields["queueOffset"] for reply in replies] == ["2", "3", "0"]
 
 
-def test_a_send_that_control_loses_holds_its_client_back_for_seconds_only(shard: Shard) -> None:
+def test_a_send_that_control_loses_holds_its_client_back_for_seconds_only(
+    clock: DrivenClock, shard: Shard
+) -> None:
     client = shard.connect()
     client.put(send("new", b"a", 1))
     shard.reports(REQUEST)
     client.put(send("t", b"b", 2))
-    assert client.is_silent(1.0)
+    clock.advance(1)
+    assert client.is_silent()
+    clock.advance(3)
     assert client.reply().opaque == 2
 
 
