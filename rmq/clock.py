@@ -1,4 +1,4 @@
-"""The clocks of Python's side: the compiled core's, which tests can drive.
+"""The clocks of Python's side: the same as the compiled core's, and tests can drive both.
 
     began = clock.monotonic()
     clock.run(serve(settings))          # asyncio.run, with a loop that goes by this clock
@@ -6,6 +6,8 @@
 A process whose environment has RMQ_TEST_CLOCK=FILE adds the two numbers in FILE (ClockShift in
 cext/base/clock.pxd) to all its clocks, its event loop's too: so a test has an hour pass in a broker
 process. It does so only with RMQ_TESTING=1 beside it, and says it in the log.
+
+A name server has no compiled part: the core's clock is imported when a test drives it.
 """
 
 from __future__ import annotations
@@ -13,12 +15,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Coroutine
 from mmap import mmap
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cext.base import clock
 from rmq.errors import ConfigError
 
 T = TypeVar("T")
@@ -26,8 +28,33 @@ DRIVEN_SLEEP_S = 0.002
 SHIFT_BYTES = 16
 
 log = logging.getLogger("rmq.clock")
-wall = clock.wall_seconds
-monotonic = clock.monotonic_seconds
+_shift: memoryview | None = None  # passed_us and set_ms
+
+
+def wall() -> float:
+    """As time.time()."""
+    if _shift is None:
+        return time.time()
+    return time.time() + _shift[0] / 1e6 + _shift[1] / 1e3
+
+
+def monotonic() -> float:
+    """As time.monotonic()."""
+    return time.monotonic() if _shift is None else time.monotonic() + _shift[0] / 1e6
+
+
+def drive(memory: bytearray | mmap | None) -> None:
+    """All clocks of this process go by the 16 bytes of `memory`, or by the machine alone (None).
+    Only while no core runs."""
+    global _shift
+    from cext.base import clock
+
+    clock.drive(memory)
+    _shift = None if memory is None else memoryview(memory)[:SHIFT_BYTES].cast("q")
+
+
+def is_driven() -> bool:
+    return _shift is not None
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -42,7 +69,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             "the machine's"
         )
     with Path(path).open("r+b") as file:
-        clock.drive(mmap(file.fileno(), SHIFT_BYTES))
+        drive(mmap(file.fileno(), SHIFT_BYTES))
     log.warning("the clock of this process is driven by a test: %s", path)
 
     async def driven() -> T:

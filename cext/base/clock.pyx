@@ -2,10 +2,10 @@
 
 `wall_ms` is what store timestamps, born timestamps and retention are made of, so it counts like
 Java's System.currentTimeMillis(). `monotonic_us` is what timeouts and latencies are made of.
-Python's side reads the same clocks by `wall_seconds` and `monotonic_seconds`.
+Python's side has the same clocks in rmq/clock.py.
 
-    >>> wall_seconds(), monotonic_seconds()
-    (1763726400.123, 8123.456789)
+    >>> wall_ms_for_tests()
+    1763726400123
 """
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -48,16 +48,6 @@ cdef int sleep_ms(int timeout_ms) noexcept nogil:
     return timeout_ms
 
 
-def wall_seconds() -> float:
-    """As time.time()."""
-    return now_us(CLOCK_REALTIME) / 1e6 + load_acquire_i64(&shift.set_ms) / 1e3
-
-
-def monotonic_seconds() -> float:
-    """As time.monotonic()."""
-    return now_us(CLOCK_MONOTONIC) / 1e6
-
-
 def drive(memory) -> None:
     """The clocks go by `memory` (writable, 16 bytes or more, at an address divisible by 8) from
     now on, or by the machine alone again (None). Only while no thread of a core runs."""
@@ -74,10 +64,6 @@ def drive(memory) -> None:
         raise ValueError("a shift of the clocks is 16 bytes at an address divisible by 8")
     shift_memory = view
     shift = <ClockShift*> view.buf
-
-
-def is_driven() -> bool:
-    return shift != &none
 
 
 # for tests

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 
-from cext.base import clock as core_clock
+from rmq import clock as rmq_clock
 from rmq.clock import SHIFT_BYTES
 
 STEP_S = 0.1  # what passes between two looks of one who waits
@@ -70,13 +70,13 @@ def driven_clock() -> Iterator[DrivenClock]:
     """The clocks of this process, for the block; no core runs when it begins or ends."""
     global _clock
     memory = bytearray(SHIFT_BYTES)
-    core_clock.drive(memory)
+    rmq_clock.drive(memory)
     _clock = DrivenClock(memory)
     try:
         yield _clock
     finally:
         _clock = None
-        core_clock.drive(None)
+        rmq_clock.drive(None)
 
 
 def pass_some_time(seconds: float = STEP_S) -> None:

@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from cext.base import clock as core_clock
 from rmq import clock
 from rmq.config import load_properties
 from rmq.format.remoting import Command, decode, encode
@@ -34,7 +33,7 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     def run(*args: Any, **kwargs: Any) -> None:
         async def bounded() -> None:
             loop = asyncio.get_running_loop()
-            if core_clock.is_driven():
+            if clock.is_driven():
                 clock.follow(loop)
             here = asyncio.current_task()
             assert here is not None

@@ -9,7 +9,6 @@ from typing import Any
 from support.broker_client import BrokerClient
 from support.driven_clock import pass_some_time
 
-from cext.base import clock as core_clock
 from rmq import clock
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage, decode_messages
@@ -135,7 +134,7 @@ async def pop_all(
     while len(out) < count:
         left = end - time.monotonic()
         assert left > 0, f"{len(out)} of {count} messages"
-        if core_clock.is_driven():  # instead of a long poll
+        if clock.is_driven():  # instead of a long poll
             pass_some_time()
             await asyncio.sleep(0.005)
             out += await pop(client, group, topic, **fields)

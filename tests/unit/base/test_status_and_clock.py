@@ -12,13 +12,14 @@ from support.driven_clock import DrivenClock
 
 from cext.base import clock as core_clock
 from cext.base.status import Status, raise_status
+from rmq import clock as rmq_clock
 from rmq import errors
 from rmq.clock import run
 
 READERS = (
-    core_clock.wall_seconds,
+    rmq_clock.wall,
     lambda: core_clock.wall_ms_for_tests() / 1e3,
-    core_clock.monotonic_seconds,
+    rmq_clock.monotonic,
     lambda: core_clock.monotonic_us_for_tests() / 1e6,
     lambda: core_clock.boot_ms_for_tests() / 1e3,
 )
@@ -58,8 +59,8 @@ def test_monotonic_clock_is_microseconds():
 
 
 def test_python_reads_the_same_clocks():
-    assert abs(core_clock.wall_seconds() - time.time()) < 1
-    assert abs(core_clock.monotonic_seconds() - time.monotonic()) < 1
+    assert abs(rmq_clock.wall() - time.time()) < 1
+    assert abs(rmq_clock.monotonic() - time.monotonic()) < 1
 
 
 def test_time_that_passes_at_once_passes_by_all_clocks(clock: DrivenClock):
@@ -68,7 +69,7 @@ def test_time_that_passes_at_once_passes_by_all_clocks(clock: DrivenClock):
     passed = [read() - was for read, was in zip(READERS, before, strict=True)]
     assert all(3600 <= each < 3660 for each in passed), passed
     assert abs(clock.now_ms() - core_clock.wall_ms_for_tests()) < 1000
-    assert abs(clock.monotonic() - core_clock.monotonic_seconds()) < 1
+    assert abs(clock.monotonic() - rmq_clock.monotonic()) < 1
 
 
 def test_a_wall_clock_that_is_set_back_changes_no_other(clock: DrivenClock):
@@ -80,18 +81,18 @@ def test_a_wall_clock_that_is_set_back_changes_no_other(clock: DrivenClock):
 
 def test_without_a_test_the_clocks_are_the_machines(clock: DrivenClock):
     clock.advance(1e6)
-    core_clock.drive(None)
-    assert not core_clock.is_driven()
-    assert abs(core_clock.monotonic_seconds() - time.monotonic()) < 1
+    rmq_clock.drive(None)
+    assert not rmq_clock.is_driven()
+    assert abs(rmq_clock.monotonic() - time.monotonic()) < 1
 
 
 def test_a_shift_is_16_bytes_that_can_be_written():
     for memory in (bytearray(15), bytes(16)):
         with pytest.raises((ValueError, BufferError)):
-            core_clock.drive(memory)
+            rmq_clock.drive(memory)
     with pytest.raises(ValueError, match="divisible by 8"):
-        core_clock.drive(memoryview(mmap.mmap(-1, 32))[1:])
-    assert not core_clock.is_driven()
+        rmq_clock.drive(memoryview(mmap.mmap(-1, 32))[1:])
+    assert not rmq_clock.is_driven()
 
 
 def test_a_process_that_is_no_test_takes_no_clock(
@@ -105,4 +106,4 @@ def test_a_process_that_is_no_test_takes_no_clock(
     monkeypatch.setenv("RMQ_TEST_CLOCK", str(tmp_path / "clock"))
     with pytest.raises(errors.ConfigError, match="unset it"):
         run(main())
-    assert not core_clock.is_driven()
+    assert not rmq_clock.is_driven()
