@@ -22,7 +22,8 @@ from pathlib import Path
 
 import msgspec
 
-from rmq import clock, logs
+from rmq import logs
+from rmq.base import clock
 from rmq.broker.broker import Broker
 from rmq.broker.shard import make_core
 from rmq.broker.store.damage_report import log_damage

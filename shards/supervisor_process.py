@@ -19,7 +19,8 @@ import signal
 import time
 from pathlib import Path
 
-from rmq import clock, logs
+from rmq import logs
+from rmq.base import clock
 from rmq.config import Settings
 from rmq.namesrv.server import NameServer
 from rmq.node.process import host_of, on_signal, run_node

@@ -1,8 +1,94 @@
-"""Clock: the wall clock in the unit of RocketMQ's files and frames."""
+"""The clocks of Python's side: the same as the compiled core's, and tests can drive both.
 
-from rmq import clock
+    began = clock.monotonic()
+    clock.run(serve(settings))          # asyncio.run, with a loop that goes by this clock
+
+A process whose environment has RMQ_TEST_CLOCK=FILE adds the two numbers in FILE (ClockShift in
+cext/base/clock.pxd) to all its clocks, its event loop's too: so a test has an hour pass in a broker
+process. It does so only with RMQ_TESTING=1 beside it, and says it in the log.
+
+A name server has no compiled part: the core's clock is imported when a test drives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Coroutine
+from mmap import mmap
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rmq.errors import ConfigError
+
+T = TypeVar("T")
+DRIVEN_SLEEP_S = 0.002
+SHIFT_BYTES = 16
+
+log = logging.getLogger("rmq.base.clock")
+_shift: memoryview | None = None  # passed_us and set_ms
+
+
+def wall() -> float:
+    """As time.time()."""
+    if _shift is None:
+        return time.time()
+    return time.time() + _shift[0] / 1e6 + _shift[1] / 1e3
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return int(clock.wall() * 1000)
+    """Milliseconds since 1970, the unit of RocketMQ's files and frames."""
+    return int(wall() * 1000)
+
+
+def monotonic() -> float:
+    """As time.monotonic()."""
+    return time.monotonic() if _shift is None else time.monotonic() + _shift[0] / 1e6
+
+
+def drive(memory: bytearray | mmap | None) -> None:
+    """All clocks of this process go by the 16 bytes of `memory`, or by the machine alone (None).
+    Only while no core runs."""
+    global _shift
+    from cext.base import clock
+
+    clock.drive(memory)
+    _shift = None if memory is None else memoryview(memory)[:SHIFT_BYTES].cast("q")
+
+
+def is_driven() -> bool:
+    return _shift is not None
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """asyncio.run; ConfigError when the environment names a clock and this is no test."""
+    path = os.environ.get("RMQ_TEST_CLOCK")
+    if path is None:
+        return asyncio.run(main)
+    if os.environ.get("RMQ_TESTING") != "1":
+        main.close()
+        raise ConfigError(
+            "RMQ_TEST_CLOCK is for tests, which set RMQ_TESTING=1 too: unset it, and the clock is "
+            "the machine's"
+        )
+    with Path(path).open("r+b") as file:
+        drive(mmap(file.fileno(), SHIFT_BYTES))
+    log.warning("the clock of this process is driven by a test: %s", path)
+
+    async def driven() -> T:
+        follow(asyncio.get_running_loop())
+        return await main
+
+    return asyncio.run(driven())
+
+
+def follow(loop: asyncio.AbstractEventLoop) -> None:
+    """Has the running loop go by this clock: what a move makes due is done within 2 ms."""
+    loop.time = monotonic  # type: ignore[method-assign]
+
+    def look() -> None:  # so that the loop never sleeps for longer
+        loop.call_later(DRIVEN_SLEEP_S, look)
+
+    look()

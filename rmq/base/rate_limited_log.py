@@ -6,7 +6,7 @@ gives a second line that ends in "(999 more like it since)".
 
 import logging
 
-from rmq import clock
+from rmq.base import clock
 
 KEYS_MAX = 1024
 

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.clients.consumers import ConsumerTable

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol, cast
 
-from rmq import clock
+from rmq.base import clock
 from rmq.errors import ProtocolError
 from rmq.format.remoting import FRAME_BYTES_MAX, Command, decode, encode
 

@@ -19,8 +19,8 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 
-from rmq import clock
 from rmq.acceptor import Acceptor
+from rmq.base import clock
 from rmq.errors import ConfigError
 from rmq.format.remoting import Command
 from rmq.namesrv.connection import Connection

@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from rmq import clock
+from rmq.base import clock
 from rmq.codes import VERSION_QUOTED_KEYS, RequestCode, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ConfigError, ProtocolError

@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rmq import clock
+from rmq.base import clock
 from rmq.namesrv.registration import MASTER_ID, DataVersion, Registration, TopicConfig
 from rmq.namesrv.topic_queues import PERM_WRITE, QueueData, TopicQueues
 

@@ -22,7 +22,7 @@ import logging
 import signal
 from pathlib import Path
 
-from rmq import clock
+from rmq.base import clock
 from rmq.config import Settings
 from rmq.namesrv.expiry import expire_for_ever
 from rmq.namesrv.kv_config import KvConfig

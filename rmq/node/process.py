@@ -24,7 +24,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rmq import clock, logs
+from rmq import logs
+from rmq.base import clock
 from rmq.config import Settings
 from rmq.errors import ConfigError, NotBuiltError
 from rmq.node.store_lock import StoreLock

@@ -24,7 +24,7 @@ from mmap import mmap
 from pathlib import Path
 
 from rmq import clock as rmq_clock
-from rmq.clock import SHIFT_BYTES
+from rmq.base.clock import SHIFT_BYTES
 
 STEP_S = 0.1  # what passes between two looks of one who waits
 _clock: DrivenClock | None = None  # of this process

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from rmq import clock
+from rmq.base import clock
 from rmq.config import load_properties
 from rmq.format.remoting import Command, decode, encode
 from rmq.namesrv.server import NameServer

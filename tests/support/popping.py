@@ -9,7 +9,7 @@ from typing import Any
 from support.broker_client import BrokerClient
 from support.driven_clock import pass_some_time
 
-from rmq import clock
+from rmq.base import clock
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command

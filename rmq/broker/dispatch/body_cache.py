@@ -12,7 +12,7 @@ oldest message once.
 
 from collections.abc import Callable, Hashable
 
-from rmq import clock
+from rmq.base import clock
 
 MOMENT_S = 0.2
 

@@ -27,7 +27,7 @@ from collections.abc import Awaitable, Mapping
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from rmq import clock
+from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker import core_seam
 from rmq.broker.clients.broker_to_client import BrokerToClient

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker.clients.connections import Connection
 from rmq.errors import ProtocolError
 from rmq.format import fastjson

@@ -11,7 +11,7 @@ Control requests are some hundreds a second at most; no message comes this way.
 from bisect import bisect_left
 from collections.abc import Callable
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker.dispatch.request import Request
 from rmq.codes import RequestCode, ResponseCode
 from rmq.observe.sample import CREATE_STEPS_MS, RPC_STEPS_MS, StepCounts

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from typing import Any
 
-from rmq import clock
+from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError
 from rmq.broker.tables.topic_config import PERM_READ, QUEUES_MAX

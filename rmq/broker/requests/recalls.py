@@ -14,7 +14,7 @@ the handle.
 
 from typing import Protocol
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal

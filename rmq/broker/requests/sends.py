@@ -29,7 +29,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker import names
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request

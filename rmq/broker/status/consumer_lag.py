@@ -19,7 +19,7 @@ Example: queue 0 holds offsets 0 to 99, "g" committed 90 and pulled at 95: 10 me
 import threading
 from dataclasses import dataclass, field
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.observe.sample import LagSample
 

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
-from rmq import clock
+from rmq.base import clock
 
 SAMPLE_S = 10
 TOPICS_MAX = 1000  # sampled one by one

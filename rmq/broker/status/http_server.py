@@ -17,7 +17,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker.core_seam import Core
 from rmq.broker.registration.registration import Registration
 from rmq.broker.siblings import Siblings

@@ -23,7 +23,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Protocol
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker.clients.connections import Connections
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.body_cache import BodyCache

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker import names
 from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
 from rmq.broker.clients.producers import Client, ProducerTable

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rmq import clock
+from rmq.base import clock
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import Core
 from rmq.broker.tables.config_saver import ConfigSaver

@@ -25,7 +25,7 @@ import os
 import time
 from pathlib import Path
 
-from rmq import clock
+from rmq.base import clock
 from rmq.base.clock import now_ms
 from rmq.broker.core_seam import Core
 from rmq.config import Settings

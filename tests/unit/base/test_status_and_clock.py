@@ -14,7 +14,7 @@ from cext.base import clock as core_clock
 from cext.base.status import Status, raise_status
 from rmq import clock as rmq_clock
 from rmq import errors
-from rmq.clock import run
+from rmq.base.clock import run
 
 READERS = (
     rmq_clock.wall,

@@ -11,7 +11,7 @@ from support.live_broker import entries, live_broker, records, served
 from support.name_server import in_loop
 from support.waiting import pass_seconds, until
 
-from rmq import clock
+from rmq.base import clock
 from rmq.format.message import tags_code
 
 pytestmark = pytest.mark.usefixtures("clock")  # what is waited for comes at once

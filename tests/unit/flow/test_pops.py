@@ -28,7 +28,7 @@ from support.popping import (
 )
 from support.waiting import pass_seconds, until
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
 from rmq.format.message import decode_messages

@@ -13,7 +13,7 @@ from support.live_broker import entries, live_broker, records, served
 from support.name_server import in_loop
 from support.waiting import pass_seconds, until
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker.broker import Broker
 from rmq.format.message import StoredMessage, encode_properties, tags_code
 from rmq.offline.checker import check_store

@@ -10,7 +10,7 @@ from support.live_broker import entries, records, served
 from support.name_server import in_loop
 from support.waiting import pass_seconds, until
 
-from rmq import clock
+from rmq.base import clock
 from rmq.broker.broker import Broker
 from rmq.format import fastjson
 from rmq.format.message import decode_message, tags_code
