@@ -90,6 +90,7 @@ cdef dict counters_of(ShardState s):
         "pulls_held": s.counters.pulls_held,
         "pulls_empty": s.counters.pulls_empty,
         "pulls_from_disk": s.counters.pulls_from_disk,
+        "fetches_under_way": s.fetches.under_way,
         "pulls_waiting": s.held_count,
         "entries_skipped": s.counters.entries_skipped,
         "filter_failures": s.counters.filter_failures,
@@ -111,7 +112,7 @@ cdef dict counters_of(ShardState s):
         "transactions_unasked": s.checks.unasked,
         "half_messages_first": s.halves.first,
         "half_messages_ended_out_of_order": s.halves.ended_ahead,
-        "delayed_fetches": s.schedule.fetches,
+        "delayed_fetches": s.schedule.readahead.fetches,
         "delayed_dropped": s.schedule.dropped,
         **net_counters(s),
         "log_first": s.log.min_offset(),
@@ -157,6 +158,7 @@ cdef dict pools_of(ShardState s):
         "reply": pool_numbers(&s.net.reply_pool),
         "piece": pool_numbers(&s.net.piece_pool),
         "pull": pool_numbers(&s.job_pool),
+        "fetch": pool_numbers(&s.fetches.fetches),
     }
     chunks = &s.queues.pool
     # Chunks go back to a list and come from it first, so `touched` is the most ever in use.

@@ -2,10 +2,15 @@
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
-from cext.base.status cimport OK, TOO_LARGE
+from cext.base.status cimport IO_ERROR, OK, TOO_LARGE
 from cext.flow.delay.recall cimport recall
-from cext.flow.fetch.parked_requests cimport park_request, parked_begin, parked_end
-from cext.flow.fetch.parked_state cimport PARKED_RECORD_BYTES, ParkedRequest
+from cext.flow.fetch.parked_requests cimport (
+    PARKED_RECORD_BYTES,
+    ParkedRequest,
+    park_request,
+    parked_begin,
+    parked_end,
+)
 from cext.flow.outcome cimport (
     CLOSE_CONNECTION,
     DONE,
@@ -16,7 +21,7 @@ from cext.flow.outcome cimport (
 )
 from cext.flow.pop.pop cimport accept_pop
 from cext.flow.pop.pop_ack cimport accept_ack, accept_batch_ack, accept_change
-from cext.flow.pull.pull cimport accept_pull
+from cext.flow.pull.pull_admission cimport accept_pull
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
     FLAG_RESPONSE,
@@ -111,7 +116,7 @@ cdef Outcome conclude(ShardState s, Connection* c, const Header* h, const Frame*
     for a client that is gone: control, which would answer it, does not hear of its request."""
     cdef const char* busy = NULL
     if outcome == NEEDS_RECORD:
-        if park_request(s, c, f, resubmitted):
+        if park_request(&s.parked, s.fetches, c.id, f, resubmitted):
             return DONE
         busy = b"[OVERLOAD]system busy, start flow control for a while: too many requests wait " \
                b"for messages from the disk"
@@ -203,12 +208,14 @@ cdef void route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes
 
 
 cdef void route_fetched(ShardState s) noexcept nogil:
-    cdef ParkedRequest* frame = parked_begin(s)
-    while frame != NULL:
-        route_again(s, frame.connection_id, frame.data + PARKED_RECORD_BYTES, frame.frame_bytes,
-                    frame.resubmitted)
-        parked_end(s, frame)
-        frame = parked_begin(s)
+    cdef ParkedRequest* request = parked_begin(&s.parked, s.fetches)
+    while request != NULL:
+        if request.fetch.read.status == IO_ERROR:
+            tell_event(s, NULL, b"a record that a request speaks of cannot be read from the disk")
+        route_again(s, request.connection_id, request.data + PARKED_RECORD_BYTES,
+                    request.frame_bytes, request.resubmitted)
+        parked_end(&s.parked, s.fetches, request)
+        request = parked_begin(&s.parked, s.fetches)
 
 
 cdef void route_postponed(ShardState s) noexcept nogil:

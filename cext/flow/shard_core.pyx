@@ -135,6 +135,7 @@ cdef class ShardCore(ShardCalls):
         if s.net.open(s.options.frame_max_bytes, given["connections_max"], given["jumbo_buffers"],
                       given["reply_buffers"]) != OK:
             raise MemoryError("no memory or descriptors for the reactor")
+        s.fetches.connect(<void*> s, s.readers, &s.net.jumbo_pool, s.net.jumbo_bytes)
         seal_memory(s)
         s.preparer = Preparer(s.log)
         s.flusher = Flusher(s.log, sync_mode=given["sync_flush"],

@@ -9,7 +9,8 @@ from cext.flow.tables.group_table cimport group_table_close, group_table_open
 from cext.flow.tables.offset_table cimport offset_table_close, offset_table_open
 from cext.flow.send.open_halves cimport MOVES, OP_BYTES_MAX, WINDOW_BITS, HalfMove
 from cext.flow.pop.pop_table cimport pops_close, pops_open
-from cext.flow.fetch.parked_requests cimport parked_free
+from cext.flow.fetch.disk_fetch cimport FetchPool, fetch_pool_room
+from cext.flow.fetch.parked_requests cimport PARKED_MAX, parked_free
 from cext.flow.send.postponed cimport postponed_free
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.send.check_table cimport check_table_close, check_table_open
@@ -43,7 +44,7 @@ cdef enum:
     LINK_BYTES = 67108864           # bytes of requests that wait for the control thread
 
 
-cdef uint64_t own_room(int32_t dispatch_max, uint32_t pulls_max,
+cdef uint64_t own_room(int32_t dispatch_max, uint32_t pulls_max, uint32_t fetches_max,
                        uint64_t connections_max) noexcept nogil:
     return (arena_room(dispatch_max * sizeof(Dispatch))
             + arena_room(TIMER_SLOTS * sizeof(ChainEntry*))
@@ -56,15 +57,18 @@ cdef uint64_t own_room(int32_t dispatch_max, uint32_t pulls_max,
             + 2 * ack_queue_room(ACKS_WAITING)
             + header_shapes_room()
             + buffer_pool_room(sizeof(PullJob), pulls_max)
+            + fetch_pool_room(fetches_max)
             + link_room(LINK_MESSAGES, connections_max))
 
 
 cdef int take_memory(ShardState s, dict given) except -1:
     cdef uint32_t pulls_max = given["pulls_max"], connections_max = given["connections_max"]
+    cdef uint32_t fetches_max = given["jumbo_buffers"] + PARKED_MAX
     cdef Arena* arena
+    s.fetches = FetchPool()
     s.dispatch_max = POOL_DISPATCH_MAX if given["pool_bytes"] else DISPATCH_MAX
     s.memory = SharedArena(
-        own_room(s.dispatch_max, pulls_max, connections_max)
+        own_room(s.dispatch_max, pulls_max, fetches_max, connections_max)
         + chunk_pool_room(given["queue_chunks"])
         + reactor_room(given["frame_max_bytes"], connections_max, given["jumbo_buffers"],
                        given["reply_buffers"]),
@@ -88,6 +92,7 @@ cdef int take_memory(ShardState s, dict given) except -1:
             or check_table_open(&s.checks) != OK
             or header_shapes_open(&s.shapes, arena) != OK
             or buffer_pool_open(&s.job_pool, arena, sizeof(PullJob), pulls_max, 0) != OK
+            or s.fetches.open(arena, fetches_max) != OK
             or link_open(&s.link, arena, LINK_MESSAGES, LINK_BYTES, connections_max) != OK
             or group_table_open(&s.groups) != OK
             or expressions_open(&s.expressions) != OK
@@ -116,4 +121,5 @@ cdef void free_memory(ShardState s) noexcept:
     buffer_pool_close(&s.job_pool)
     postponed_free(&s.postponed)
     parked_free(&s.parked)
+    buffer_pool_close(&s.fetches.fetches)
     link_close(&s.link)

@@ -10,7 +10,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.latency cimport Latency
 from cext.flow.log.ack_queue cimport AckQueue
-from cext.flow.fetch.parked_state cimport ParkedRequests
+from cext.flow.fetch.disk_fetch cimport FetchPool
+from cext.flow.fetch.parked_requests cimport ParkedRequests
 from cext.flow.send.check_table cimport CheckTable
 from cext.flow.control.control_link cimport ControlLink
 from cext.flow.delay.delay_level cimport RedirectBuffers, Schedule
@@ -92,6 +93,7 @@ cdef class ShardState:
     cdef Flusher flusher
     cdef Committer committer            # None without a store pool
     cdef DiskReader readers
+    cdef FetchPool fetches              # reads of the disk for requests
     cdef Options options
     cdef Counters counters
     cdef Latency append_latency         # from the poll that brought a message to its write
@@ -117,7 +119,6 @@ cdef class ShardState:
     cdef ChainEntry** timer_slots       # TIMER_SLOTS lists of held pulls
     cdef int64_t timer_tick             # last tick that was run
     cdef int64_t held_count
-    cdef int64_t reading_count
     cdef int64_t now_ms                 # monotonic, of this turn
     cdef int64_t wall_ms                # of this turn; never goes back
     cdef uint32_t random                # xorshift state: queueId < 0, uniq keys

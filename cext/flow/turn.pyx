@@ -15,7 +15,7 @@ from cext.flow.pop.pop_merge cimport merge_turn
 from cext.flow.pop.revive cimport revive_turn, revive_wait
 from cext.flow.pull.held_pulls cimport wake_expired
 from cext.flow.pull.mended cimport mended_turn
-from cext.flow.pull.pull cimport answer_pulls, collect_reads
+from cext.flow.pull.pull_turn cimport answer_pulls
 from cext.flow.request_router cimport route_fetched, route_postponed
 from cext.flow.send.room_wait cimport room_turn
 from cext.flow.send.transaction cimport write_ops
@@ -108,7 +108,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     timer_written(s)
     revive_turn(s)
     wake_expired(s)
-    collect_reads(s)
+    s.fetches.collect()
     answer_pulls(s)
     write_pops(s)
     sync_turn(s)
@@ -137,7 +137,7 @@ cdef inline void write_pops(ShardState s) noexcept nogil:
 
 cdef bint is_drained(ShardState s) noexcept nogil:
     return (s.postponed.first == NULL and s.await_durable.head == s.await_durable.tail
-            and s.reading_count == 0 and s.parked.count == 0 and s.ready == NULL
+            and s.fetches.drained() and s.parked.count == 0 and s.ready == NULL
             and s.net.dirty_first == NULL
             and (s.log.marks.written == s.log.marks.appended or s.log.poisoned()))
 

@@ -16,6 +16,9 @@ from libc.stdint cimport int32_t, int64_t, uint64_t, uint8_t
 
 from cext.store.consume_queue cimport Chunk, Queue
 
+cdef enum:
+    QUEUE_PATH_BYTES = 4096         # of a file's path with its NUL
+
 cdef struct QueueName:
     const char* topic               # borrowed, closed by a NUL, already validated
     int32_t queue_id
@@ -41,6 +44,9 @@ cdef class QueueFiles:
     cdef int64_t opens              # open() calls so far
     cdef int64_t writes             # pwritev() calls so far
 
+    # Where the unit at `offset` lies: the path of its file, QUEUE_PATH_BYTES at most, and its first
+    # byte in that file.
+    cdef int64_t unit_place(self, const QueueName* name, int64_t offset, char* path) noexcept nogil
     # Descriptor of an existing file, or NOT_FOUND | IO_ERROR.
     cdef int open_file(self, const QueueName* name, int64_t file) noexcept nogil
     # Descriptor of a file that is made when missing; units just before `index` that were never

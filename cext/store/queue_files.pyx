@@ -49,7 +49,6 @@ cdef extern from "unistd.h" nogil:
     int SEEK_DATA
 
 cdef enum:
-    PATH_BYTES = 4096
     PAGE_BYTES = 4096
     DIRECTORY_BYTES_MAX = 3700      # leaves room for topic, queue id and file name
     PARTS_MAX = 256                 # chunks in one pwritev: 12,800 units
@@ -213,9 +212,14 @@ cdef class QueueFiles:
 
     cdef int _path(self, const QueueName* name, int64_t file, char* out) noexcept nogil:
         if file < 0:
-            return snprintf(out, PATH_BYTES, "%s/%s/%d", self.directory, name.topic, name.queue_id)
-        return snprintf(out, PATH_BYTES, "%s/%s/%d/%020lld", self.directory, name.topic,
+            return snprintf(out, QUEUE_PATH_BYTES, "%s/%s/%d", self.directory, name.topic,
+                            name.queue_id)
+        return snprintf(out, QUEUE_PATH_BYTES, "%s/%s/%d/%020lld", self.directory, name.topic,
                         name.queue_id, <long long> (file * self.file_bytes))
+
+    cdef int64_t unit_place(self, const QueueName* name, int64_t offset, char* path) noexcept nogil:
+        self._path(name, offset // self.entries_per_file, path)
+        return offset % self.entries_per_file * UNIT_BYTES
 
     cdef int _fail(self) noexcept nogil:
         self.last_errno = errno
@@ -226,10 +230,10 @@ cdef class QueueFiles:
         return Status.IO_ERROR
 
     cdef int _make_directories(self, const QueueName* name) noexcept nogil:
-        cdef char path[PATH_BYTES]
+        cdef char path[QUEUE_PATH_BYTES]
         if mkdir(self.directory, 0o755) != 0 and errno != EEXIST:
             return self._fail()
-        snprintf(path, PATH_BYTES, "%s/%s", self.directory, name.topic)
+        snprintf(path, QUEUE_PATH_BYTES, "%s/%s", self.directory, name.topic)
         if mkdir(path, 0o755) != 0 and errno != EEXIST:
             return self._fail()
         self._path(name, -1, path)
@@ -241,7 +245,7 @@ cdef class QueueFiles:
 
     cdef int open_file(self, const QueueName* name, int64_t file) noexcept nogil:
         cdef int fd = self._find(name.serial, file)
-        cdef char path[PATH_BYTES]
+        cdef char path[QUEUE_PATH_BYTES]
         if fd >= 0:
             return fd
         self._path(name, file, path)
@@ -253,7 +257,7 @@ cdef class QueueFiles:
 
     cdef int create_file(self, const QueueName* name, int64_t file, int64_t index) noexcept nogil:
         cdef int fd = self._find(name.serial, file)
-        cdef char path[PATH_BYTES]
+        cdef char path[QUEUE_PATH_BYTES]
         cdef int status
         if fd >= 0:
             return fd
@@ -429,7 +433,7 @@ cdef class QueueFiles:
     # ---- directories
 
     cdef int remove_file(self, const QueueName* name, int64_t file) noexcept nogil:
-        cdef char path[PATH_BYTES]
+        cdef char path[QUEUE_PATH_BYTES]
         cdef int32_t at
         for at in range(self.capacity):
             if self.slots[at].serial == name.serial and self.slots[at].file == file:
@@ -442,8 +446,8 @@ cdef class QueueFiles:
         return Status.OK
 
     cdef int remove_queue(self, const QueueName* name) noexcept nogil:
-        cdef char path[PATH_BYTES]
-        cdef char inner[PATH_BYTES]
+        cdef char path[QUEUE_PATH_BYTES]
+        cdef char inner[QUEUE_PATH_BYTES]
         cdef DIR* listing
         cdef dirent* entry
         cdef int status = Status.OK
@@ -459,20 +463,20 @@ cdef class QueueFiles:
             # Only what can be a queue file goes: nothing else was put there by a broker.
             if file_number(entry.d_name, self.file_bytes) < 0:
                 continue
-            if strlen(path) + 22 > PATH_BYTES:
+            if strlen(path) + 22 > QUEUE_PATH_BYTES:
                 continue
-            snprintf(inner, PATH_BYTES, "%.4000s/%.20s", path, entry.d_name)
+            snprintf(inner, QUEUE_PATH_BYTES, "%.4000s/%.20s", path, entry.d_name)
             if unlink(inner) != 0 and errno != ENOENT:
                 status = self._fail()
         closedir(listing)
         if rmdir(path) == 0:
-            snprintf(path, PATH_BYTES, "%s/%s", self.directory, name.topic)
+            snprintf(path, QUEUE_PATH_BYTES, "%s/%s", self.directory, name.topic)
             rmdir(path)             # succeeds with the topic's last queue only
         return status
 
     cdef int list_files(self, const QueueName* name, int64_t* first, int64_t* last, int64_t* count,
                         int64_t* odd) noexcept nogil:
-        cdef char path[PATH_BYTES]
+        cdef char path[QUEUE_PATH_BYTES]
         cdef DIR* listing
         cdef dirent* entry
         cdef int64_t number

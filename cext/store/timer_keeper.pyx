@@ -24,6 +24,7 @@ from cext.base.clock cimport monotonic_us
 from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
 from cext.base.status cimport CORRUPT, NOT_FOUND, OK
 from cext.base.sysio cimport close_file, event_open, event_signal, event_wait, sync_file
+from cext.store.segment cimport segment_path
 from cext.store.timer_checkpoint cimport timer_checkpoint_load, timer_checkpoint_save
 from cext.store.timer_heap cimport (
     TIMER_FRESH,
@@ -252,8 +253,7 @@ cdef void advise(KeeperState* k, const char* log_directory, int64_t segment_byte
     cdef int64_t segment = begin - begin % segment_bytes
     if segment != k.prefetch_segment:
         close_file(k.prefetch_fd)
-        snprintf(k.prefetch_path, KEEPER_PATH_BYTES + 64, b"%s/%020lld", log_directory,
-                 <long long> segment)
+        segment_path(k.prefetch_path, KEEPER_PATH_BYTES + 64, log_directory, segment)
         k.prefetch_fd = c_open(k.prefetch_path, O_RDONLY | O_CLOEXEC)
         k.prefetch_segment = segment
     if k.prefetch_fd >= 0:

@@ -145,8 +145,8 @@ def test_clients_that_never_read_cost_bounded_memory_and_no_one_else(tmp_path: P
             client.setblocking(False)
             client.send(wanted)
         others_are_served(broker)
-        # Each has 1 MiB of replies (UNSENT_MAX of cext/flow/pull/pull.pyx), one more reply of 256
-        # KiB, and the pulls that wait behind them.
+        # Each has 1 MiB of replies (UNSENT_MAX of cext/flow/pull/pull_turn.pyx), one more reply of
+        # 256 KiB, and the pulls that wait behind them.
         at_rest = resident(broker)
         assert at_rest - before < 40 * 3 * MIB
         for client in greedy:  # nobody reads what they ask for now

@@ -154,7 +154,7 @@ class Shard:
     def expect_all_given_back(self) -> None:
         """Without connections no buffer and no pull is in use."""
         end = time.monotonic() + TIMEOUT_S
-        names = ("request", "jumbo", "reply", "piece", "pull")
+        names = ("request", "jumbo", "reply", "piece", "pull", "fetch")
         while True:
             pools = self.core.pools()
             used = {name: pools[name][2] for name in names if pools[name][2] != 0}

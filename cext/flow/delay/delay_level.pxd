@@ -8,19 +8,13 @@ which entries were there then.
 Example: level 3 (10 s), entry 17 due at 12:00:10. At 12:00:04 the clock is set to 13:00:04: a jump
 of +3 600 000 ms with end_offset 18; entry 17 is now due at 13:00:10, entry 18 by its own time.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from cext.store.disk_reader cimport ReadJob
+from cext.flow.fetch.readahead cimport Readahead
 
 cdef enum:
     DELAY_LEVELS_MAX = 18
     JUMPS_MAX = 8               # more at a time are added to the newest
-    SCHEDULE_PATH_BYTES = 1024
-
-cdef enum FetchState:           # the one read of the disk that is under way for all levels
-    FETCH_IDLE = 0
-    FETCH_READING = 1           # a disk reader owns `read` and `buffer`
-    FETCH_READY = 2             # records [index, read.done_count) are in `buffer`
 
 cdef struct ClockJump:
     int64_t end_offset          # entries below it were stored before the jump
@@ -42,16 +36,9 @@ cdef struct Schedule:
     bint clock_unsure           # it may have been set since the last turn: nothing is delivered
     int64_t clock_base          # wall minus boot clock of the turn before; a step is a jump
     int64_t skew_ms             # added to the wall clock; tests set it
-    int32_t fetch_state         # FetchState
-    int32_t fetch_level
-    int32_t fetch_index         # next record of the buffer to be delivered
-    uint32_t fetch_at           # where it starts in the buffer
-    int64_t unreadable          # physical offset of a record the disk does not give; -1
-    uint8_t* buffer             # owned jumbo buffer while reading or ready
-    ReadJob read
-    char path[SCHEDULE_PATH_BYTES]      # of the queue file being fetched
+    Readahead readahead         # of all levels: one reads at a time
+    int32_t readahead_level     # whose it is while readahead.fetch is not NULL
     uint64_t delivered
-    uint64_t fetches            # reads given to a disk reader
     uint64_t dropped            # damaged, or their topic cannot be made
 
 # What redirect.pyx works with: a message's properties before and after.

@@ -35,8 +35,6 @@ cdef void schedule_clock(ShardState s, int64_t wall) noexcept nogil
 cdef void deliver_due(ShardState s) noexcept nogil
 # How long the poll may sleep, at most `limit_ms`.
 cdef int32_t schedule_wait(ShardState s, int32_t limit_ms) noexcept nogil
-# A disk reader is done with the schedule's job.
-cdef void schedule_read_done(ShardState s) noexcept nogil
 # When the entry is due, on the turn's clock (ms); for tests of clock jumps it stands alone.
 cdef int64_t due_ms(ShardState s, int32_t level, int64_t offset, int64_t tags_code,
                     int64_t end_offset) noexcept nogil

@@ -16,22 +16,26 @@ from cext.flow.log.append cimport (
 from cext.flow.control.control_link cimport WANT_TOPIC, link_tell
 from cext.flow.delay.delay_level cimport (
     DELAY_LEVELS_MAX,
-    FETCH_IDLE,
-    FETCH_READING,
-    FETCH_READY,
     JUMPS_MAX,
-    SCHEDULE_PATH_BYTES,
     ClockJump,
     DelayLevel,
     Schedule,
 )
+from cext.flow.fetch.readahead cimport (
+    READAHEAD_RECORDS,
+    readahead_end,
+    readahead_entries,
+    readahead_find,
+    readahead_is_busy,
+    readahead_open,
+    readahead_records,
+    view_in_memory,
+)
 from cext.flow.replying cimport tell_event
 from cext.flow.delay.timer_turn cimport timer_clock_set
 from cext.flow.tables.topic_table cimport Topic, topic_queue
-from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
-from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORDS_MAX
+from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.outside_address cimport is_outside_address
 from cext.store.record cimport RecordView, record_parse
 from cext.wire.properties cimport SendProperties, scan_properties
@@ -64,7 +68,8 @@ cdef int schedule_open(ShardState s, const int64_t* delays_ms, const int64_t* of
         level.next_offset = offsets[i] if offsets[i] > 0 else 0
         level.look_ms = LOOK_AT_NEWS
     s.schedule.count = count
-    s.schedule.unreadable = -1
+    if s.schedule.readahead.fetch == NULL:
+        readahead_open(&s.schedule.readahead, NULL)
     return OK
 
 
@@ -148,85 +153,41 @@ cdef int32_t schedule_wait(ShardState s, int32_t limit_ms) noexcept nogil:
 
 # ------------------------------------------------------------------- records from the disk
 
-cdef void fetch_release(ShardState s) noexcept nogil:
-    s.schedule.fetch_state = FETCH_IDLE
-    if s.schedule.buffer != NULL:
-        buffer_pool_release(&s.net.jumbo_pool, s.schedule.buffer)
-        s.schedule.buffer = NULL
+cdef inline bint is_of_others(ShardState s, int32_t level) noexcept nogil:
+    """Another level reads, or has not delivered yet what it has read."""
+    return s.schedule.readahead.fetch != NULL and s.schedule.readahead_level != level
 
 
-cdef void fetch_submit(ShardState s, int32_t level, int32_t kind) noexcept nogil:
-    """Gives the schedule's job to a disk reader; the level looks again when it is back."""
-    cdef Schedule* x = &s.schedule
-    if x.buffer == NULL:
-        x.buffer = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
-    x.levels[level].look_ms = s.now_ms + RETRY_MS
-    if x.buffer == NULL:
-        return
-    x.read.kind = kind
-    x.read.check = True
-    x.read.owner = <void*> x
-    x.read.buffer = x.buffer
-    x.read.capacity = <uint32_t> s.net.jumbo_bytes
-    if s.readers.submit(&x.read) != OK:
-        fetch_release(s)
-        return
-    x.fetch_state = FETCH_READING
-    x.fetch_level = level
-    x.fetches += 1
-    s.reading_count += 1
+cdef void fetch_release(ShardState s, int32_t level) noexcept nogil:
+    """What was read for this level is not needed any more."""
+    if not is_of_others(s, level):
+        readahead_end(&s.schedule.readahead, s.fetches)
 
 
-cdef void fetch_entries(ShardState s, int32_t level, const Queue* queue,
-                        int64_t offset) noexcept nogil:
-    """Has a disk reader bring a page of the queue's file into the page cache."""
-    cdef Schedule* x = &s.schedule
-    cdef int64_t per_file = s.queues.entries_per_file
-    cdef int64_t file = offset // per_file
-    cdef const char* directory = s.queues.reader_files.directory
-    snprintf(x.path, SCHEDULE_PATH_BYTES, b"%s/%s/%d/%020lld", directory, queue.topic,
-             queue.queue_id, <long long> (file * per_file * UNIT_BYTES))
-    x.read.path = x.path
-    x.read.count = 1
-    x.read.offsets[0] = (offset - file * per_file) * UNIT_BYTES
-    x.read.sizes[0] = ENTRIES_AT_ONCE * UNIT_BYTES
-    fetch_submit(s, level, READ_FILE)
+cdef void claim(ShardState s, int32_t level) noexcept nogil:
+    """The next read is this level's, which looks again when it is over."""
+    s.schedule.readahead_level = level
+    s.schedule.levels[level].look_ms = s.now_ms + RETRY_MS
+    s.schedule.readahead.look_ms = &s.schedule.levels[level].look_ms
 
 
 cdef void fetch_records(ShardState s, int32_t level, const QueueEntry* entries, int32_t count,
                         int64_t offset, int64_t end_offset) noexcept nogil:
     """Has a disk reader fetch the records of these entries, as far as they are due."""
-    cdef Schedule* x = &s.schedule
-    cdef uint64_t bytes = 0
+    cdef int64_t offsets[READAHEAD_RECORDS]
+    cdef int32_t sizes[READAHEAD_RECORDS]
     cdef int32_t i, n = 0
     for i in range(count):
         if entries[i].size <= 0 or entries[i].physical_offset < s.log.min_offset():
             continue
-        if n == READ_RECORDS_MAX or bytes + entries[i].size > s.net.jumbo_bytes or due_ms(
-                s, level, offset + i, entries[i].tags_code, end_offset) > x.clock_ms:
+        if n == READAHEAD_RECORDS or due_ms(s, level, offset + i, entries[i].tags_code,
+                                            end_offset) > s.schedule.clock_ms:
             break
-        x.read.offsets[n] = entries[i].physical_offset
-        x.read.sizes[n] = entries[i].size
-        bytes += entries[i].size
+        offsets[n] = entries[i].physical_offset
+        sizes[n] = entries[i].size
         n += 1
-    x.read.count = n
-    if n > 0:
-        fetch_submit(s, level, READ_LOG)
-    else:
-        x.unreadable = entries[0].physical_offset       # larger than any buffer
-
-
-cdef void schedule_read_done(ShardState s) noexcept nogil:
-    cdef Schedule* x = &s.schedule
-    s.reading_count -= 1
-    x.levels[x.fetch_level].look_ms = 0
-    if x.read.kind == READ_LOG and x.read.done_count > 0:
-        x.fetch_state = FETCH_READY
-        x.fetch_index = 0
-        x.fetch_at = 0
-        return
-    x.unreadable = x.read.offsets[0] if x.read.kind == READ_LOG else -1
-    fetch_release(s)
+    claim(s, level)
+    readahead_records(&s.schedule.readahead, s.fetches, offsets, sizes, n)
 
 
 cdef int find_record(ShardState s, int32_t level, const QueueEntry* entry,
@@ -234,32 +195,25 @@ cdef int find_record(ShardState s, int32_t level, const QueueEntry* entry,
     """OK, ABSENT (a fetch has to be started), NOT_READY (one is under way) or why there is none."""
     cdef Schedule* x = &s.schedule
     cdef int status
-    if x.fetch_state == FETCH_READY and x.fetch_level == level:
-        if (x.fetch_index < x.read.done_count
-                and x.read.offsets[x.fetch_index] == entry.physical_offset):
-            at[0] = x.buffer + x.fetch_at
-            checked[0] = True
-            return OK
-        fetch_release(s)
-    status = s.log.view(entry.physical_offset, entry.size, at)
-    checked[0] = status == OK and (at[0] >= s.log.ring.base
-                                   and at[0] < s.log.ring.base + 2 * s.log.ring.size)
-    if status == ABSENT and x.unreadable == entry.physical_offset:
-        return CORRUPT
-    if status == ABSENT and x.fetch_state != FETCH_IDLE:
-        return NOT_READY
-    return status
+    if is_of_others(s, level):
+        status = view_in_memory(s.log, entry.physical_offset, entry.size, at, checked)
+        if status != ABSENT:
+            return status
+        return CORRUPT if x.readahead.unreadable == entry.physical_offset else NOT_READY
+    status = readahead_find(&x.readahead, s.fetches, s.log, entry.physical_offset, entry.size, at,
+                            checked)
+    return ABSENT if status == NOT_READY and not readahead_is_busy(&x.readahead) else status
 
 
-cdef void record_used(ShardState s, int32_t level) noexcept nogil:
-    """The first record of the buffer, if it is this level's, is delivered or passed."""
+cdef void record_used(ShardState s, int32_t level, const QueueEntry* entry) noexcept nogil:
+    """The last record that was read for this level is delivered or passed: others may read."""
     cdef Schedule* x = &s.schedule
-    if x.fetch_state != FETCH_READY or x.fetch_level != level:
-        return
-    x.fetch_at += x.read.sizes[x.fetch_index]
-    x.fetch_index += 1
-    if x.fetch_index == x.read.done_count:
-        fetch_release(s)
+    if (x.readahead.fetch != NULL and x.readahead_level == level
+            and not readahead_is_busy(&x.readahead)
+            and x.readahead.fetch.read.done_count > 0
+            and x.readahead.fetch.read.offsets[x.readahead.fetch.read.done_count - 1]
+            == entry.physical_offset):
+        readahead_end(&x.readahead, s.fetches)
 
 
 # ------------------------------------------------------------------- delivery
@@ -336,8 +290,7 @@ cdef int deliver_record(ShardState s, int32_t level, int64_t offset, const Queue
     if status != OK or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset:
         queue = level_queue(s, level)
         if queue != NULL and s.queues.mend(queue, offset) == ABSENT:
-            if s.schedule.fetch_state == FETCH_READY and s.schedule.fetch_level == level:
-                fetch_release(s)
+            fetch_release(s, level)
             return NOT_READY
         s.counters.corrupt_records += 1
         return drop(s, level, offset, entry, b"its record is damaged")
@@ -379,10 +332,11 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
         count = s.queues.read(queue, level.next_offset, ENTRIES_AT_ONCE, entries)
         if count == ABSENT:
             level.look_ms = s.now_ms + FETCH_POLL_MS
-            if s.schedule.fetch_state == FETCH_READY and s.schedule.fetch_level == i:
-                fetch_release(s)
-            if s.schedule.fetch_state == FETCH_IDLE:
-                fetch_entries(s, i, queue, level.next_offset)
+            fetch_release(s, i)
+            if s.schedule.readahead.fetch == NULL:
+                claim(s, i)
+                readahead_entries(&s.schedule.readahead, s.fetches, s.queues.reader_files, queue,
+                                  level.next_offset)
             return
         if count <= 0:
             tell_event(s, NULL, b"an entry of SCHEDULE_TOPIC_XXXX cannot be read and is passed")
@@ -411,8 +365,7 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
                 due = due_of_record(s, i, level.next_offset, &entries[n], at, queue.next_offset)
                 if due > s.schedule.clock_ms:
                     level.look_ms = s.now_ms + (due - s.schedule.clock_ms)
-                    if s.schedule.fetch_state == FETCH_READY and s.schedule.fetch_level == i:
-                        fetch_release(s)
+                    fetch_release(s, i)
                     return
             if status == OK:
                 status = deliver_record(s, i, level.next_offset, &entries[n], at, checked)
@@ -423,7 +376,7 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
             if status < 0:
                 level.look_ms = retry_at(s, status)
                 return
-            record_used(s, i)
+            record_used(s, i, &entries[n])
             level.next_offset += 1
             messages[0] -= 1
             bytes[0] -= entries[n].size

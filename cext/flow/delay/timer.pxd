@@ -23,7 +23,7 @@ clock is set to 13:00:04: it is delivered at 13:00:10.123.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from cext.flow.fetch.fetch_state cimport RecordFetch
+from cext.flow.fetch.readahead cimport Readahead
 from cext.store.timer_heap cimport TimerHeap, TimerKey
 from cext.store.timer_position cimport PositionFile, TimerPosition
 
@@ -69,7 +69,7 @@ cdef struct Timers:
     int64_t last_seal_ms            # monotonic
     uint64_t done_seen              # counters at the newest position
     bint file_failed                # told once
-    RecordFetch fetch               # for feeding or for delivering
+    Readahead readahead             # for feeding or for delivering
     # Settings.
     int64_t max_delay_ms            # timerMaxDelaySec
     int64_t precision_ms            # timerPrecisionMs, of TIMER_OUT_MS

@@ -16,7 +16,7 @@ from cext.flow.delay.recalled cimport recall_add, recall_has
 from cext.flow.replying cimport tell_event
 from cext.flow.delay.timer cimport TimerClock
 from cext.flow.delay.timer_feed cimport timer_due, timer_parse, timer_queue
-from cext.flow.fetch.record_fetch cimport FETCH_RECORDS, record_fetch, record_find
+from cext.flow.fetch.readahead cimport READAHEAD_RECORDS, readahead_find, readahead_records
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue, QueueEntry
@@ -194,23 +194,24 @@ cdef int deliver_entry(ShardState s, TimerClock* clock, const TimerEntry* entry,
 
 cdef void fetch(ShardState s, const TimerClock* clock) noexcept nogil:
     """Of what is on top of the heap, all due soon, what is not in memory."""
-    cdef int64_t offsets[FETCH_RECORDS]
-    cdef int32_t sizes[FETCH_RECORDS]
+    cdef int64_t offsets[READAHEAD_RECORDS]
+    cdef int32_t sizes[READAHEAD_RECORDS]
     cdef const uint8_t* at = NULL
     cdef bint checked = False
     cdef const TimerEntry* entry
     cdef int32_t i, n = 0
-    for i in range(4 * FETCH_RECORDS):
-        if i >= clock.heap.count or n == FETCH_RECORDS:
+    for i in range(4 * READAHEAD_RECORDS):
+        if i >= clock.heap.count or n == READAHEAD_RECORDS:
             break
         entry = &clock.heap.entries[i]
-        if entry.key.due_ms <= clock.now_ms and record_find(
-                s, &s.timers.fetch, timer_offset(entry), entry.size, &at, &checked) == NOT_READY:
+        if entry.key.due_ms <= clock.now_ms and readahead_find(
+                &s.timers.readahead, s.fetches, s.log, timer_offset(entry), entry.size, &at,
+                &checked) == NOT_READY:
             offsets[n] = timer_offset(entry)
             sizes[n] = entry.size
             n += 1
     if n > 0:
-        record_fetch(s, &s.timers.fetch, offsets, sizes, n)
+        readahead_records(&s.timers.readahead, s.fetches, offsets, sizes, n)
 
 
 cdef int deliver_clock(ShardState s, int32_t number, const TimerKey* bound, int32_t* messages,
@@ -229,8 +230,8 @@ cdef int deliver_clock(ShardState s, int32_t number, const TimerKey* bound, int3
         if key_same(&entry.key, &clock.last):
             timer_heap_pop(&clock.heap)
             continue
-        status = record_find(s, &s.timers.fetch, timer_offset(&entry), entry.size, &at,
-                             &checked)
+        status = readahead_find(&s.timers.readahead, s.fetches, s.log, timer_offset(&entry),
+                                entry.size, &at, &checked)
         if status == NOT_READY:
             fetch(s, clock)
             return NOT_READY

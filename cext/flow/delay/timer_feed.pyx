@@ -13,11 +13,11 @@ from cext.flow.delay.timer cimport (
     TimerClock,
     Timers,
 )
-from cext.flow.fetch.record_fetch cimport (
-    FETCH_RECORDS,
-    record_fetch,
-    record_fetch_entries,
-    record_find,
+from cext.flow.fetch.readahead cimport (
+    READAHEAD_RECORDS,
+    readahead_entries,
+    readahead_find,
+    readahead_records,
 )
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
@@ -136,15 +136,15 @@ cdef inline bint is_record_of(const uint8_t* at, const QueueEntry* entry,
 
 
 cdef void fetch(ShardState s, const QueueEntry* entries, int32_t count) noexcept nogil:
-    cdef int64_t offsets[FETCH_RECORDS]
-    cdef int32_t sizes[FETCH_RECORDS]
+    cdef int64_t offsets[READAHEAD_RECORDS]
+    cdef int32_t sizes[READAHEAD_RECORDS]
     cdef int32_t i, n = 0
     for i in range(count):
         if entries[i].size > 0 and entries[i].physical_offset >= s.log.min_offset():
             offsets[n] = entries[i].physical_offset
             sizes[n] = entries[i].size
             n += 1
-    record_fetch(s, &s.timers.fetch, offsets, sizes, n)
+    readahead_records(&s.timers.readahead, s.fetches, offsets, sizes, n)
 
 
 cdef bint has_room(ShardState s) noexcept nogil:
@@ -174,7 +174,7 @@ cdef bint timer_feed(ShardState s) noexcept nogil:
             return True
         count = s.queues.read(queue, x.fed, ENTRIES_AT_ONCE, entries)
         if count == ABSENT:
-            record_fetch_entries(s, &x.fetch, queue, x.fed)
+            readahead_entries(&x.readahead, s.fetches, s.queues.reader_files, queue, x.fed)
             return False
         if count <= 0:
             tell_event(s, NULL, b"an entry of rmq_sys_wheel_timer cannot be read and is passed")
@@ -185,8 +185,8 @@ cdef bint timer_feed(ShardState s) noexcept nogil:
             if not has_room(s):
                 return False
             if entries[n].size > 0:
-                status = record_find(s, &x.fetch, entries[n].physical_offset,
-                                     entries[n].size, &at, &checked)
+                status = readahead_find(&x.readahead, s.fetches, s.log, entries[n].physical_offset,
+                                        entries[n].size, &at, &checked)
                 if status == NOT_READY:
                     fetch(s, &entries[n], count - n)
                     return False

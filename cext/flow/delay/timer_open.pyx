@@ -20,6 +20,7 @@ from cext.flow.delay.recalled cimport recall_close
 from cext.flow.delay.timer cimport CLOCK_STEADY, CLOCK_WALL, HEAP_ENTRIES, TIMER_CLOCKS, Timers
 from cext.flow.delay.timer_feed cimport timer_queue
 from cext.flow.delay.timer_turn cimport timer_seal_all
+from cext.flow.fetch.readahead cimport readahead_open
 from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.timer_heap cimport (
     TIMER_NEVER,
@@ -48,7 +49,7 @@ cdef timers_open(ShardState s, dict given):
     cdef bytes path
     cdef int64_t log_end = s.log.marks.written
     x.file.fd = -1
-    x.fetch.unreadable = -1
+    readahead_open(&x.readahead, &x.look_ms)
     x.max_delay_ms = given["timer_max_delay_ms"]
     x.precision_ms = given["timer_precision_ms"]
     x.roll_ms = given["timer_roll_ms"]
@@ -256,7 +257,7 @@ cdef dict timer_counters(ShardState s):
             late_ms = max(late_ms, x.clocks[i].now_ms - x.clocks[i].heap.entries[0].key.due_ms)
     out |= {"timers_late_ms": late_ms, "timers_delivered": x.delivered,
             "timers_recalled": x.recalled, "timers_rolled": x.rolled,
-            "timers_dropped": x.dropped, "timers_fetches": x.fetch.fetches,
+            "timers_dropped": x.dropped, "timers_fetches": x.readahead.fetches,
             "timers_fed": x.fed, "timers_ready": int(x.ready),
             "timers_before_ms": x.position.before[CLOCK_WALL].due_ms}
     if x.started:

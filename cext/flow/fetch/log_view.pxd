@@ -8,9 +8,11 @@ again with the record (parked_requests.pxd). So the second try finds it whatever
 """
 from libc.stdint cimport int64_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.fetch.parked_requests cimport ParkedRequests
+from cext.store.commit_log cimport CommitLog
 from cext.store.record cimport RecordView
 
 # The checked record at this log offset. OK, ABSENT (not in memory), NOT_READY (cannot be had now)
 # or CORRUPT (none starts here).
-cdef int view_record(ShardState s, int64_t offset, RecordView* view) noexcept nogil
+cdef int view_record(CommitLog log, ParkedRequests* parked, int64_t offset,
+                     RecordView* view) noexcept nogil

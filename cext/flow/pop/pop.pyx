@@ -6,8 +6,9 @@ from cext.base.status cimport OK
 from cext.flow.tables.group_table cimport CODES_MAX, Group, group_find
 from cext.flow.control.handed cimport handed_of
 from cext.flow.pull.held_pulls cimport free_job, make_ready
+from cext.flow.pop.pop_answer cimport answer_pop
 from cext.flow.pop.pop_table cimport pair_obtain
-from cext.flow.pull.pull_job cimport NOTIFY, PEEK, POP, PopPair, PullJob
+from cext.flow.pull.pull_job cimport JobAnswer, NOTIFY, PEEK, POP, PopPair, PullJob
 from cext.flow.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TO_CONTROL
 from cext.flow.replying cimport (
     FLAG_ONE_WAY,
@@ -93,7 +94,8 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRe
     job.handed = handed_of(group, pair.topic)
     job.moved = False
     job.max_bytes = -1
-    job.read_buffer = NULL
+    job.answer = <JobAnswer> answer_pop
+    job.fetch = NULL
     job.tags_from_records = False
     job.by_real_topic = False
     job.entry_reads = 0

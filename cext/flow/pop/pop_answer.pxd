@@ -16,6 +16,5 @@ messages are given again at once, which no promise is against.
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.shard_state cimport ShardState
 
+# Of a job that is READY.
 cdef void answer_pop(ShardState s, PullJob* job) noexcept nogil
-# A disk reader has brought what was looked for into the page cache.
-cdef void pop_read_done(ShardState s, PullJob* job) noexcept nogil

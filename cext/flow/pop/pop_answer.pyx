@@ -7,8 +7,15 @@ from cext.base.clock cimport monotonic_us
 from cext.base.decimal cimport put_decimal
 from cext.base.status cimport ABSENT, OK
 from cext.flow.control.handed cimport handed_add
-from cext.flow.pull.held_pulls cimport free_job, hold_pop, make_ready, wake_pops
-from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
+from cext.flow.fetch.disk_fetch cimport (
+    DiskFetch,
+    FetchDone,
+    FetchPool,
+    fetch_add,
+    fetch_begin,
+    fetch_entries,
+)
+from cext.flow.pull.held_pulls cimport drop_fetch, free_job, hold_pop, make_ready, wake_pops
 from cext.flow.tables.offset_table cimport offset_commit, offset_query, offset_take_reset
 from cext.flow.pop.pop_flight cimport flight_begin, flight_full
 from cext.flow.pop.pop_order cimport (
@@ -21,7 +28,8 @@ from cext.flow.pop.pop_order cimport (
 )
 from cext.flow.pop.pop_rewrite cimport REWRITE_ADDS_MAX, extra_info_text, rewrite_record
 from cext.flow.pop.pop_table cimport pair_find, pair_obtain, retry_topic_name
-from cext.flow.pull.pull_job cimport JOB_READING, NOTIFY, PATH_BYTES, PEEK, POP, PopPair
+from cext.flow.pull.pull_job cimport JOB_READING, NOTIFY, PEEK, POP, PopPair
+from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
 from cext.flow.replying cimport (
     POLLING_FULL,
     POLLING_TIMEOUT,
@@ -38,8 +46,7 @@ from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO
-from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
-from cext.store.disk_reader cimport READ_FILE, READ_LOG
+from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.wire.check_point cimport CHECK_POINT_MESSAGES_MAX, ReviveEntry
 from cext.wire.pop_request cimport REVIVE_IN_ORDER
 from cext.wire.replies cimport (
@@ -405,52 +412,37 @@ cdef bint read_absent(ShardState s, PullJob* job, Popped* p) noexcept nogil:
     """Has a disk reader bring what comes next into the page cache; then the pop looks again."""
     cdef Queue* queue = topic_queue(p.absent_topic, s.queues, p.absent_queue)
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
-    cdef int64_t file, per_file = s.queues.entries_per_file
-    cdef uint64_t bytes = 0
     cdef int count, i
     job.entry_reads += 1
     if queue == NULL or job.entry_reads > READS_MAX:
         return False
-    if job.read_buffer == NULL:
-        job.read_buffer = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
-    if job.read_buffer == NULL:
+    job.fetch = s.fetches.take(<FetchDone> read_done, job)
+    if job.fetch == NULL:
         return False
     count = s.queues.read(queue, p.absent_offset, ENTRIES_AT_ONCE, entries)
-    job.read.count = 0
-    job.read.kind = READ_LOG
+    fetch_begin(job.fetch, False)
     for i in range(count if count > 0 else 0):
         if entries[i].size <= 0 or entries[i].physical_offset < s.log.min_offset():
             continue
-        if bytes + entries[i].size > s.net.jumbo_bytes:
+        if not fetch_add(job.fetch, entries[i].physical_offset, entries[i].size,
+                         p.absent_offset + i):
             break
-        job.read.offsets[job.read.count] = entries[i].physical_offset
-        job.read.sizes[job.read.count] = entries[i].size
-        job.read.count += 1
-        bytes += entries[i].size
-    if job.read.count == 0:
-        file = p.absent_offset // per_file
-        snprintf(job.path, PATH_BYTES, b"%s/%s/%d/%020lld", s.queues.reader_files.directory,
-                 queue.topic, queue.queue_id, <long long> (file * per_file * UNIT_BYTES))
-        job.read.kind = READ_FILE
-        job.read.path = job.path
-        job.read.count = 1
-        job.read.offsets[0] = (p.absent_offset - file * per_file) * UNIT_BYTES
-        job.read.sizes[0] = 2 * ENTRIES_AT_ONCE * UNIT_BYTES
-    job.read.check = False
-    job.read.owner = job
-    job.read.buffer = job.read_buffer
-    job.read.capacity = <uint32_t> s.net.jumbo_bytes
-    if s.readers.submit(&job.read) != OK:
+    if job.fetch.read.count == 0:
+        fetch_entries(job.fetch, s.queues.reader_files, queue, p.absent_offset,
+                      2 * ENTRIES_AT_ONCE)
+    if s.fetches.submit(job.fetch) != OK:
         return False
     job.state = JOB_READING
-    s.reading_count += 1
     s.counters.pulls_from_disk += 1
     return True
 
 
-cdef void pop_read_done(ShardState s, PullJob* job) noexcept nogil:
-    buffer_pool_release(&s.net.jumbo_pool, job.read_buffer)
-    job.read_buffer = NULL
+cdef void read_done(ShardState s, FetchPool pool, DiskFetch* fetch) noexcept nogil:
+    cdef PullJob* job = <PullJob*> fetch.owner
+    if job.connection.id != job.connection_id:
+        free_job(s, job)
+        return
+    drop_fetch(s, job)
     make_ready(s, job)
 
 

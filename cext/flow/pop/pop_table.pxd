@@ -9,17 +9,16 @@ log as a timed message, and so does its ack.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.flow.fetch.readahead cimport Readahead
 from cext.flow.log.ack_queue cimport AckReply
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport NameMap
-from cext.store.disk_reader cimport ReadJob
 
 cdef enum:
     PAIRS_MAX = 262144
     REVIVE_QUEUES_MAX = 64
     CHECK_POINTS_MAX = 65536        # of each revive queue; then the oldest is revived at once
-    REVIVE_PATH_BYTES = 4160
     MERGED_PLACES = 16              # check points whose acks are gathered at a time; a power of two
     MERGED_ACKS = 32                # of one of them
     MERGED_NAMES_BYTES = 1024
@@ -74,10 +73,7 @@ cdef struct Pops:
     bint appended                   # check points were written since the last write-out
     int64_t look_ms                 # monotonic: not to be looked at before; 0: at once
     int32_t wanted                  # looks that found a retry topic missing, in a row
-    bint fetching                   # a disk reader owns `read` and `buffer`
-    uint8_t* buffer                 # owned jumbo buffer while fetching
-    ReadJob read
-    char path[REVIVE_PATH_BYTES]
+    Readahead readahead             # of the revive log and of what comes again
     # Settings.
     int32_t retry_share             # popFromRetryProbability, percent
     int32_t revive_queues           # reviveQueueNum

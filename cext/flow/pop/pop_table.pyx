@@ -5,6 +5,7 @@ from libc.string cimport memcpy
 
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport OK
+from cext.flow.fetch.readahead cimport readahead_open
 from cext.memory.name_map cimport (
     PAIR_BYTES_MAX,
     NameEntry,
@@ -89,6 +90,7 @@ cdef int pops_open(Pops* pops, dict given) except -1:
     pops.keep_retry_topic = given["pop_keep_retry_topic"]
     pops.flight_max = given["pop_flight_max"]
     pops.opened_ms = wall_ms()
+    readahead_open(&pops.readahead, &pops.look_ms)
     if name_map_open(&pops.pairs) != OK:
         raise MemoryError("no memory for the shard's tables")
     return 0

@@ -25,5 +25,3 @@ from cext.flow.shard_state cimport ShardState
 cdef void revive_turn(ShardState s) noexcept nogil
 # How long the poll may sleep, at most `limit_ms`.
 cdef int32_t revive_wait(ShardState s, int32_t limit_ms) noexcept nogil
-# A disk reader is done with s.pops.read.
-cdef void revive_read_done(ShardState s) noexcept nogil

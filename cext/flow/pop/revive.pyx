@@ -18,14 +18,19 @@ from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.pop.pop_flight cimport flight_end
 from cext.flow.pop.pop_table cimport (
     CHECK_POINTS_MAX,
-    REVIVE_PATH_BYTES,
     REVIVE_QUEUES_MAX,
     CheckPoint,
-    Pops,
     ReviveQueue,
     pair_find,
     pair_obtain,
     retry_topic_name,
+)
+from cext.flow.fetch.readahead cimport (
+    readahead_end,
+    readahead_entries,
+    readahead_find,
+    readahead_is_busy,
+    readahead_records,
 )
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.replying cimport tell_event
@@ -39,10 +44,8 @@ from cext.flow.pop.revive_ring cimport (
 )
 from cext.flow.delay.timer_turn cimport timer_delivered_ms
 from cext.flow.tables.topic_table cimport Topic, topic_queue
-from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport UNIT_BYTES, Queue, QueueEntry
-from cext.store.disk_reader cimport READ_FILE, READ_LOG
+from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.record cimport RecordView, record_parse
 from cext.store.record_crc cimport record_crc_strip
 from cext.wire.check_point cimport ReviveEntry, read_revive_entry
@@ -55,14 +58,10 @@ from cext.wire.properties cimport (
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.text cimport Text, text_equals, text_of
 
-cdef extern from "<stdio.h>" nogil:
-    int snprintf(char* out, size_t size, const char* form, ...)
-
 cdef enum:
     READ_TURN = 1024            # entries of one turn
     REVIVE_TURN = 256           # messages of one turn
     REVIVE_BYTES = 524288       # bytes of one turn (one message more, whatever its size)
-    ENTRIES_AT_ONCE = 64
     RETRY_MS = 100              # after the store refused, and between looks for a missing topic
     FETCH_POLL_MS = 2
     WANTED_MAX = 300            # looks for a retry topic before its messages are dropped
@@ -76,68 +75,26 @@ FIRST_POP[0] = "1ST_POP_TIME"
 
 # ------------------------------------------------------------------- from the disk
 
-cdef void fetch_release(ShardState s) noexcept nogil:
-    if s.pops.buffer != NULL:
-        buffer_pool_release(&s.net.jumbo_pool, s.pops.buffer)
-        s.pops.buffer = NULL
-
-
-cdef void fetch(ShardState s, const Queue* queue, int64_t offset,
-                const QueueEntry* entry) noexcept nogil:
-    """Has a disk reader bring a record, or a page of the queue's file, into the page cache."""
-    cdef Pops* x = &s.pops
-    cdef int64_t per_file = s.queues.entries_per_file
-    cdef int64_t file = offset // per_file
-    x.look_ms = s.now_ms + FETCH_POLL_MS
-    x.buffer = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
-    if x.buffer == NULL:
-        return
-    x.read.count = 1
-    if entry != NULL:
-        x.read.kind = READ_LOG
-        x.read.offsets[0] = entry.physical_offset
-        x.read.sizes[0] = entry.size
-    else:
-        snprintf(x.path, REVIVE_PATH_BYTES, b"%s/%s/%d/%020lld", s.queues.reader_files.directory,
-                 queue.topic, queue.queue_id, <long long> (file * per_file * UNIT_BYTES))
-        x.read.kind = READ_FILE
-        x.read.path = x.path
-        x.read.offsets[0] = (offset - file * per_file) * UNIT_BYTES
-        x.read.sizes[0] = ENTRIES_AT_ONCE * UNIT_BYTES
-    x.read.check = False
-    x.read.owner = <void*> x
-    x.read.buffer = x.buffer
-    x.read.capacity = <uint32_t> s.net.jumbo_bytes
-    if s.readers.submit(&x.read) != OK:
-        fetch_release(s)
-        return
-    x.fetching = True
-    s.reading_count += 1
-
-
-cdef void revive_read_done(ShardState s) noexcept nogil:
-    s.pops.fetching = False
-    s.pops.look_ms = 0
-    s.reading_count -= 1
-    fetch_release(s)
-
-
 cdef int find_record(ShardState s, Queue* queue, int64_t offset, RecordView* view) noexcept nogil:
     """The record of a queue's entry: OK, NOT_READY (it is fetched), or why there is none."""
     cdef QueueEntry entry
     cdef const uint8_t* at = NULL
+    cdef bint checked = False
     cdef int status = s.queues.read(queue, offset, 1, &entry)
     if status == ABSENT:
-        fetch(s, queue, offset, NULL)
+        s.pops.look_ms = s.now_ms + FETCH_POLL_MS
+        readahead_entries(&s.pops.readahead, s.fetches, s.queues.reader_files, queue, offset)
         return NOT_READY
     if status < 1 or entry.size <= 0:
         return status if status < 0 else ABSENT
-    status = s.log.view(entry.physical_offset, entry.size, &at)
-    if status == ABSENT and <uint64_t> entry.size <= s.net.jumbo_bytes:
-        fetch(s, queue, offset, &entry)
+    status = readahead_find(&s.pops.readahead, s.fetches, s.log, entry.physical_offset, entry.size,
+                            &at, &checked)
+    if status == NOT_READY:
+        s.pops.look_ms = s.now_ms + FETCH_POLL_MS
+        readahead_records(&s.pops.readahead, s.fetches, &entry.physical_offset, &entry.size, 1)
         return NOT_READY
     if status == OK:
-        status = record_parse(at, entry.size, entry.physical_offset, False, view)
+        status = record_parse(at, entry.size, entry.physical_offset, not checked, view)
         if status == OK and view.queue_offset != offset:
             status = CORRUPT
     if status != OK and status != NOT_FOUND and s.queues.mend(queue, offset) == ABSENT:
@@ -434,7 +391,7 @@ cdef void revive_turn(ShardState s) noexcept nogil:
     cdef int32_t i
     cdef bint all_read
     # Control tells the delay levels last: topics, groups and offsets are there.
-    if (not s.timers.started or s.schedule.count == 0 or s.pops.fetching
+    if (not s.timers.started or s.schedule.count == 0 or readahead_is_busy(&s.pops.readahead)
             or s.pops.look_ms > s.now_ms or not s.writable or s.log.poisoned()
             or load_acquire_i32(&s.stopping)):
         return
@@ -452,13 +409,14 @@ cdef void revive_turn(ShardState s) noexcept nogil:
             start(s, topic, i)
         commit(s, topic, i)
         all_read = read_log(s, &s.pops.queues[i], queue, &budget)
-        if s.pops.fetching:
+        if readahead_is_busy(&s.pops.readahead):
             return
         revive_due(s, &s.pops.queues[i], all_read, delivered_ms, &messages, &bytes)
         s.pops.queues[i].commit_offset = ring_oldest(&s.pops.queues[i],
                                                      s.pops.queues[i].next_offset) - 1
-        if s.pops.fetching:
+        if readahead_is_busy(&s.pops.readahead):
             return
+    readahead_end(&s.pops.readahead, s.fetches)
 
 
 cdef int32_t revive_wait(ShardState s, int32_t limit_ms) noexcept nogil:
@@ -467,7 +425,7 @@ cdef int32_t revive_wait(ShardState s, int32_t limit_ms) noexcept nogil:
     cdef CheckPoint* point
     cdef int64_t left
     cdef int32_t i
-    if not s.timers.started or s.pops.fetching or not s.writable:
+    if not s.timers.started or readahead_is_busy(&s.pops.readahead) or not s.writable:
         return limit_ms
     if s.pops.look_ms > s.now_ms:
         return <int32_t> min(<int64_t> limit_ms, s.pops.look_ms - s.now_ms)

@@ -29,6 +29,8 @@ cdef void wake_topic(ShardState s, Topic* topic, int32_t queue_id) noexcept nogi
 cdef void wake_all_pops(ShardState s, Topic* topic) noexcept nogil      # the topic goes away
 cdef void defer(ShardState s, PullJob* job) noexcept nogil         # until the connection is drained
 cdef void make_ready(ShardState s, PullJob* job) noexcept nogil    # to the turn's list
+# What was read from the disk for it is not needed any more.
+cdef void drop_fetch(ShardState s, PullJob* job) noexcept nogil
 cdef void free_job(ShardState s, PullJob* job) noexcept nogil
 # A message was added at queue.max_offset - 1; where its record lies. Pulls whose filter it does not
 # pass stay, and go on behind it when it was the one they waited at.

@@ -38,6 +38,7 @@ cdef void join_wheel(ShardState s, PullJob* job) noexcept nogil:
 
 
 cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
+    drop_fetch(s, job)                      # nobody waits with a buffer of the disk readers
     job.may_hold = False                    # a woken pull is answered, whatever it finds
     job.queue = queue
     chain_join(line_of(job), &job.line, job)
@@ -98,14 +99,18 @@ cdef void defer(ShardState s, PullJob* job) noexcept nogil:
     chain_join(peers(job), &job.peer, job)
 
 
+cdef void drop_fetch(ShardState s, PullJob* job) noexcept nogil:
+    if job.fetch != NULL:
+        s.fetches.release(job.fetch)
+        job.fetch = NULL
+
+
 cdef void free_job(ShardState s, PullJob* job) noexcept nogil:
     job.state = JOB_FREE
     pass_on(s, job)
     sql_filter_drop(job.sql)
     job.sql = NULL
-    if job.read_buffer != NULL:
-        buffer_pool_release(&s.net.jumbo_pool, job.read_buffer)
-        job.read_buffer = NULL
+    drop_fetch(s, job)
     buffer_pool_release(&s.job_pool, job)
 
 

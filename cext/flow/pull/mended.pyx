@@ -7,32 +7,34 @@ from cext.flow.pull.held_pulls cimport wake_all, wake_topic
 from cext.flow.replying cimport tell_event
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport Queue, UNIT_BYTES
+from cext.store.consume_queue cimport Queue
+from cext.store.queue_files cimport QUEUE_PATH_BYTES, QueueName
 from cext.store.queue_repair cimport Repair
 
 
-cdef void tell(ShardState s, const Repair* r) noexcept nogil:
+cdef void tell(ShardState s, Repair* r) noexcept nogil:
     cdef char line[1000]
-    cdef int64_t per_file = s.queues.entries_per_file
-    cdef int64_t file = r.offset // per_file * per_file * UNIT_BYTES
-    cdef int64_t at = r.offset % per_file * UNIT_BYTES
+    cdef char path[QUEUE_PATH_BYTES]
+    cdef QueueName name
+    cdef int64_t at
+    name.topic = r.topic
+    name.queue_id = r.queue_id
+    name.serial = r.serial
+    at = s.queues.reader_files.unit_place(&name, r.offset, path)
     if r.mended > 0 and (r.status == OK or r.status == CORRUPT):
-        snprintf(line, sizeof(line), b"%.500s/%s/%d/%020lld:%lld: damaged at offset %lld of the "
+        snprintf(line, sizeof(line), b"%.800s:%lld: damaged at offset %lld of the "
                  b"queue; %lld entries there have been made anew from the commit log",
-                 s.queues.reader_files.directory, r.topic, r.queue_id, <long long> file,
-                 <long long> at, <long long> r.offset, <long long> r.mended)
+                 path, <long long> at, <long long> r.offset, <long long> r.mended)
     elif r.status == OK:
         return
     elif r.status == CORRUPT:
-        snprintf(line, sizeof(line), b"%.500s/%s/%d/%020lld:%lld: the commit log has no whole "
+        snprintf(line, sizeof(line), b"%.800s:%lld: the commit log has no whole "
                  b"record for offset %lld of the queue, which is not served",
-                 s.queues.reader_files.directory, r.topic, r.queue_id, <long long> file,
-                 <long long> at, <long long> r.offset)
+                 path, <long long> at, <long long> r.offset)
     else:
-        snprintf(line, sizeof(line), b"%.500s/%s/%d/%020lld:%lld: damaged at offset %lld of the "
+        snprintf(line, sizeof(line), b"%.800s:%lld: damaged at offset %lld of the "
                  b"queue and could not be made anew (%d); it is tried again in a minute",
-                 s.queues.reader_files.directory, r.topic, r.queue_id, <long long> file,
-                 <long long> at, <long long> r.offset, r.status)
+                 path, <long long> at, <long long> r.offset, r.status)
     tell_event(s, NULL, line)
 
 

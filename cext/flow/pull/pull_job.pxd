@@ -2,24 +2,20 @@
 
     READY      in the turn's list; answered at the end of the turn
     HELD       nothing to give: waits on its queue for a message, at most until `deadline_ms`
-    READING    records are not in memory; a disk reader fetches them
+    READING    records are not in memory; a disk fetch reads them (cext/flow/fetch)
     DEFERRED   the connection has unsent output; goes on when it is drained
 
-A job belongs to the reactor thread except while READING, when the disk reader owns `read`.
 Everything a job needs is copied out of the request, so that the frame may be forgotten.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.flow.fetch.disk_fetch cimport DiskFetch
 from cext.flow.tables.group_table cimport Handed, TagFilter
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.chain cimport ChainEntry
 from cext.net.connection cimport Connection
 from cext.store.consume_queue cimport Queue
-from cext.store.disk_reader cimport ReadJob
-
-cdef enum:
-    PATH_BYTES = 1024
 
 cdef enum JobState:
     JOB_FREE = 0
@@ -64,11 +60,15 @@ cdef struct PopFields:          # of a job that is no pull
     uint32_t attempt_bytes
     uint8_t attempt[64]         # of the request, cut off
 
+# Answers, holds or reads for a READY job; `shard` is the ShardState.
+ctypedef void (*JobAnswer)(void* shard, PullJob* job) noexcept nogil
+
 cdef struct PullJob:
     ChainEntry line             # READY: in the turn's list; HELD: in its queue's or pair's
     ChainEntry timer            # in a slot of the expiry wheel (HELD)
     ChainEntry peer             # in its connection's list (HELD, DEFERRED)
-    int32_t state               # JobState; set by pull_set_state() only
+    int32_t state               # JobState
+    JobAnswer answer            # what the turn calls when the job is READY
     int32_t timer_slot
     Connection* connection      # borrowed; compare connection_id with connection.id before use
     uint64_t connection_id
@@ -95,9 +95,6 @@ cdef struct PullJob:
     bint by_real_topic          # a retry topic whose messages are judged by their topic's filter
     bint tags_from_records      # READING: some queue entries do not hold the tag's code
     int64_t scanned             # queue entries looked at for this answer
-    uint8_t* read_buffer        # READING: owned jumbo buffer
-    ReadJob read
-    int64_t read_queue_offsets[64]      # queue offset of each record of `read`
+    DiskFetch* fetch            # owned: READING, and until the answer; NULL: nothing is read
     int32_t entry_reads         # times queue entries were fetched from disk for this answer
-    char path[PATH_BYTES]       # of the consume queue file being fetched
     PopFields pop               # pop.kind NO_POP: an ordinary pull

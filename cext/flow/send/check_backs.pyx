@@ -14,12 +14,13 @@ from cext.flow.log.append cimport (
 )
 from cext.flow.send.check_table cimport check_table_next, check_table_put
 from cext.flow.log.dispatch cimport write_and_dispatch
-from cext.flow.fetch.record_fetch cimport (
-    FETCH_RECORDS,
-    record_fetch,
-    record_fetch_end,
-    record_fetch_entries,
-    record_find,
+from cext.flow.fetch.readahead cimport (
+    READAHEAD_RECORDS,
+    readahead_end,
+    readahead_entries,
+    readahead_find,
+    readahead_is_busy,
+    readahead_records,
 )
 from cext.flow.send.open_halves cimport HalfMove, half_is_ended
 from cext.flow.pushing cimport push_out, push_room
@@ -87,12 +88,12 @@ cdef int64_t number_of(const RecordView* view, const char* name, int64_t otherwi
 
 cdef void fetch_from(ShardState s, Queue* queue, int64_t offset) noexcept nogil:
     """Has the records of the next open half messages fetched."""
-    cdef int64_t offsets[FETCH_RECORDS]
-    cdef int32_t sizes[FETCH_RECORDS]
+    cdef int64_t offsets[READAHEAD_RECORDS]
+    cdef int32_t sizes[READAHEAD_RECORDS]
     cdef QueueEntry entry
     cdef int64_t end = min(queue.max_offset, offset + FETCH_AHEAD_MAX)
     cdef int32_t n = 0
-    while offset < end and n < FETCH_RECORDS:
+    while offset < end and n < READAHEAD_RECORDS:
         if not half_is_ended(&s.halves, offset):
             if s.queues.read(queue, offset, 1, &entry) != 1 or entry.size <= 0:
                 break
@@ -100,7 +101,7 @@ cdef void fetch_from(ShardState s, Queue* queue, int64_t offset) noexcept nogil:
             sizes[n] = entry.size
             n += 1
         offset += 1
-    record_fetch(s, &s.checks.fetch, offsets, sizes, n)
+    readahead_records(&s.checks.readahead, s.fetches, offsets, sizes, n)
 
 
 cdef int read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexcept nogil:
@@ -110,15 +111,16 @@ cdef int read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexc
     cdef const uint8_t* at = NULL
     cdef bint checked = False
     cdef int status
-    if s.checks.fetch.busy:
+    if readahead_is_busy(&s.checks.readahead):
         return AWAY                         # no round ends before its last fetch
     status = s.queues.read(queue, offset, 1, &entry)
     if status == ABSENT:
-        record_fetch_entries(s, &s.checks.fetch, queue, offset)
+        readahead_entries(&s.checks.readahead, s.fetches, s.queues.reader_files, queue, offset)
         return AWAY
     if status != 1 or entry.size <= 0:
         return CONTROLS
-    status = record_find(s, &s.checks.fetch, entry.physical_offset, entry.size, &at, &checked)
+    status = readahead_find(&s.checks.readahead, s.fetches, s.log, entry.physical_offset,
+                            entry.size, &at, &checked)
     if status == NOT_READY:
         fetch_from(s, queue, offset)
         return AWAY
@@ -307,7 +309,7 @@ cdef void call_check_halves(ShardState s, Arguments* x) noexcept nogil:
         return
     check_halves(s, &rules, topic, queue, min(x.numbers[1], queue.max_offset), x)
     if x.results[3] != RECORDS_AWAY:
-        record_fetch_end(s, &s.checks.fetch)
+        readahead_end(&s.checks.readahead, s.fetches)
     if x.results[1] + x.results[2] > 0 and write_and_dispatch(s) != OK:
         x.results[3] = LOG_FULL
 

@@ -9,7 +9,7 @@ Reactor only. Tables are malloc'd: they change at control rate.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.flow.fetch.fetch_state cimport RecordFetch
+from cext.flow.fetch.readahead cimport Readahead
 from cext.memory.name_map cimport NameMap
 from cext.net.connection cimport Connection
 from cext.net.reactor cimport Reactor
@@ -27,7 +27,7 @@ cdef struct CheckTable:
     NameMap groups                  # producer group -> CheckGroup*, owned
     uint64_t asked                  # checks sent
     uint64_t unasked                # stored anew while no producer could be asked
-    RecordFetch fetch               # of records that are looked at
+    Readahead readahead             # of records that are looked at
 
 cdef int check_table_open(CheckTable* table) noexcept nogil
 cdef void check_table_close(CheckTable* table) noexcept nogil

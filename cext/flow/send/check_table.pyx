@@ -3,6 +3,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK, POOL_EMPTY
+from cext.flow.fetch.readahead cimport readahead_open
 from cext.memory.name_map cimport (
     NameEntry,
     name_map_close,
@@ -15,7 +16,7 @@ from cext.memory.name_map cimport (
 
 
 cdef int check_table_open(CheckTable* table) noexcept nogil:
-    table.fetch.unreadable = -1
+    readahead_open(&table.readahead, NULL)
     return name_map_open(&table.groups)
 
 

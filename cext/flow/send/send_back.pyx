@@ -153,7 +153,7 @@ cdef Outcome copy_back(ShardState s, Connection* c, const Header* h, const SendB
     cdef char remark[128]
     cdef Topic* target
     cdef int32_t queue_id = 0, level = 0
-    cdef int bytes, status = view_record(s, r.log_offset, &view)
+    cdef int bytes, status = view_record(s.log, &s.parked, r.log_offset, &view)
     if status == ABSENT:
         return NEEDS_RECORD
     if status == NOT_READY:

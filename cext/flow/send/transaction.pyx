@@ -280,7 +280,7 @@ cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
     status = promise_room_to(s, &to)
     if status != OK:
         return refuse_end(s, c, h, status)
-    status = view_record(s, e.log_offset, &view)
+    status = view_record(s.log, &s.parked, e.log_offset, &view)
     if status == ABSENT:
         return NEEDS_RECORD
     if status == NOT_READY:

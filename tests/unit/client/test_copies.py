@@ -219,6 +219,7 @@ class Internal:
         return self.kept[-1]
 
     def store(self) -> dict[str, Callable[[], Any]]:
+        from cext.flow.fetch.disk_fetch import FetchPool
         from cext.flow.shard_state import ShardState
         from cext.memory.arena import SharedArena
         from cext.net.reactor import Reactor
@@ -249,6 +250,7 @@ class Internal:
         files = QueueFiles(folder, 100, 10, True)
         keeper = TimerKeeper(log, folder, 100)
         return {
+            "cext.flow.fetch.disk_fetch.FetchPool": FetchPool,
             "cext.flow.shard_calls.ShardCalls": ShardCalls,
             "cext.flow.shard_state.ShardState": ShardState,
             "cext.memory.arena.SharedArena": lambda: SharedArena(1 << 20),

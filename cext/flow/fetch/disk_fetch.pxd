@@ -1,0 +1,89 @@
+"""Disk fetch: one read of the log or of a queue's file, done by a disk reader for a request.
+
+    take       a DiskFetch from the pool, with a jumbo buffer or for memory of the owner's
+    describe   begin() and add() records, or one record of unknown size, or a page of a queue
+    submit     from here on it is a disk reader's: the reactor touches neither it nor its buffer
+    collect    once a turn: `done` of every fetch whose read is over is called, with its results
+    release    back to the pool, its buffer too
+
+`done` is called exactly once for each submit() that returned OK, by the reactor, whatever became of
+the read: read.status says why there are fewer records than were wanted. It may release the fetch,
+keep it and what it brought, or submit it anew. Who asked may be gone by then: a connection is
+compared by its id, a queue is looked up again.
+
+Bounded three times: the pool has one fetch for each jumbo buffer and each request that may be
+parked, so that neither waits for the other; every disk reader takes READ_JOBS_MAX at a time; and
+each owner has a limit of its own.
+
+Example: a pull finds its records neither in the ring nor in the page cache: take, begin, add 32
+records, submit; 100 us later `done` finds them in fetch.buffer, checked, and sends them from there.
+
+Reactor only.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.memory.arena cimport Arena
+from cext.memory.buffer_pool cimport BufferPool
+from cext.store.consume_queue cimport Queue
+from cext.store.disk_reader cimport READ_RECORDS_MAX, DiskReader, ReadJob
+from cext.store.queue_files cimport QUEUE_PATH_BYTES, QueueFiles
+
+cdef class FetchPool
+
+# `context` is what connect() was given: the shard.
+ctypedef void (*FetchDone)(void* context, FetchPool pool, DiskFetch* fetch) noexcept nogil
+
+cdef struct DiskFetch:
+    ReadJob read                # what is read; then read.status, done_count and done_bytes
+    FetchDone done
+    void* owner                 # who asked
+    bint under_way              # a disk reader has it
+    uint8_t* buffer             # owned jumbo buffer; NULL: the owner's memory, or given to a reply
+    uint64_t wanted_bytes       # of the records that were added
+    int64_t queue_offsets[READ_RECORDS_MAX]     # of each record added
+    char path[QUEUE_PATH_BYTES]                 # of the queue's file
+
+# Records of the log, by place and size. With `check` the reader compares their places and CRCs;
+# without, they are only brought into the page cache.
+cdef void fetch_begin(DiskFetch* fetch, bint check) noexcept nogil
+# Adds a record of the queue's offset `queue_offset`. False: there is no room for another one.
+cdef bint fetch_add(DiskFetch* fetch, int64_t physical_offset, int32_t size,
+                    int64_t queue_offset) noexcept nogil
+# One record of the log whose size is not known; TOO_LARGE tells it in read.sizes[0].
+cdef void fetch_one(DiskFetch* fetch, int64_t physical_offset) noexcept nogil
+# Brings the entries [offset, offset + count) of a queue, as far as they are in the same file, into
+# the page cache.
+cdef void fetch_entries(DiskFetch* fetch, QueueFiles files, const Queue* queue, int64_t offset,
+                        int32_t count) noexcept nogil
+
+cdef class FetchPool:
+    cdef BufferPool fetches
+    cdef BufferPool* buffers    # borrowed: the jumbo buffers of the network half
+    cdef uint64_t buffer_bytes  # of each
+    cdef DiskReader readers
+    cdef void* context
+    cdef int64_t under_way      # submitted, `done` not called yet
+
+    # OK, or IO_ERROR: the arena has less left than fetch_pool_room(count).
+    cdef int open(self, Arena* arena, uint32_t count) noexcept nogil
+    cdef void connect(self, void* context, DiskReader readers, BufferPool* buffers,
+                      uint64_t buffer_bytes) noexcept
+    # A fetch with a buffer of `buffer_bytes`. NULL: none is free.
+    cdef DiskFetch* take(self, FetchDone done, void* owner) noexcept nogil
+    # A fetch for the owner's memory (fetch_into). NULL: none is free.
+    cdef DiskFetch* take_bare(self, FetchDone done, void* owner) noexcept nogil
+    # OK | RING_FULL | CLOSED | MALFORMED (cext/store/disk_reader.pxd): then it is still the owner's
+    # and `done` is not called.
+    cdef int submit(self, DiskFetch* fetch) noexcept nogil
+    # Not while it is under way.
+    cdef void release(self, DiskFetch* fetch) noexcept nogil
+    # The step of the turn: calls `done` of what the disk readers have finished.
+    cdef void collect(self) noexcept nogil
+    # At stop: no read is under way.
+    cdef bint drained(self) noexcept nogil
+
+cdef uint64_t fetch_pool_room(uint32_t count) noexcept nogil
+
+cdef inline void fetch_into(DiskFetch* fetch, uint8_t* memory, uint32_t bytes) noexcept nogil:
+    fetch.read.buffer = memory
+    fetch.read.capacity = bytes

@@ -1,0 +1,120 @@
+"""Reads of the disk for requests. See disk_fetch.pxd."""
+from cext.base.check cimport check
+from cext.base.status cimport OK
+from cext.memory.buffer_pool cimport (
+    buffer_pool_open,
+    buffer_pool_release,
+    buffer_pool_room,
+    buffer_pool_take,
+)
+from cext.store.consume_queue cimport UNIT_BYTES
+from cext.store.disk_reader cimport READ_FILE, READ_LOG, READ_RECORD
+from cext.store.queue_files cimport QueueName, name_of
+
+
+cdef void fetch_begin(DiskFetch* fetch, bint check_records) noexcept nogil:
+    fetch.read.kind = READ_LOG
+    fetch.read.check = check_records
+    fetch.read.count = 0
+    fetch.wanted_bytes = 0
+
+
+cdef bint fetch_add(DiskFetch* fetch, int64_t physical_offset, int32_t size,
+                    int64_t queue_offset) noexcept nogil:
+    cdef int32_t n = fetch.read.count
+    if n == READ_RECORDS_MAX or fetch.wanted_bytes + size > fetch.read.capacity:
+        return False
+    fetch.read.offsets[n] = physical_offset
+    fetch.read.sizes[n] = size
+    fetch.queue_offsets[n] = queue_offset
+    fetch.wanted_bytes += size
+    fetch.read.count = n + 1
+    return True
+
+
+cdef void fetch_one(DiskFetch* fetch, int64_t physical_offset) noexcept nogil:
+    fetch.read.kind = READ_RECORD
+    fetch.read.count = 1
+    fetch.read.offsets[0] = physical_offset
+
+
+cdef void fetch_entries(DiskFetch* fetch, QueueFiles files, const Queue* queue, int64_t offset,
+                        int32_t count) noexcept nogil:
+    cdef QueueName name = name_of(queue)
+    fetch.read.kind = READ_FILE
+    fetch.read.count = 1
+    fetch.read.offsets[0] = files.unit_place(&name, offset, fetch.path)
+    fetch.read.sizes[0] = count * UNIT_BYTES
+    fetch.read.path = fetch.path
+
+
+cdef uint64_t fetch_pool_room(uint32_t count) noexcept nogil:
+    return buffer_pool_room(sizeof(DiskFetch), count)
+
+
+cdef class FetchPool:
+    cdef int open(self, Arena* arena, uint32_t count) noexcept nogil:
+        return buffer_pool_open(&self.fetches, arena, sizeof(DiskFetch), count, 0)
+
+    cdef void connect(self, void* context, DiskReader readers, BufferPool* buffers,
+                      uint64_t buffer_bytes) noexcept:
+        self.context = context
+        self.readers = readers
+        self.buffers = buffers
+        self.buffer_bytes = buffer_bytes
+
+    cdef DiskFetch* take_bare(self, FetchDone done, void* owner) noexcept nogil:
+        cdef DiskFetch* fetch = <DiskFetch*> buffer_pool_take(&self.fetches)
+        if fetch != NULL:
+            fetch.done = done
+            fetch.owner = owner
+            fetch.under_way = False
+            fetch.buffer = NULL
+            fetch.read.owner = fetch
+            fetch.read.count = 0
+            fetch.read.done_count = 0
+        return fetch
+
+    cdef DiskFetch* take(self, FetchDone done, void* owner) noexcept nogil:
+        cdef DiskFetch* fetch = self.take_bare(done, owner)
+        if fetch == NULL:
+            return NULL
+        fetch.buffer = <uint8_t*> buffer_pool_take(self.buffers)
+        if fetch.buffer == NULL:
+            self.release(fetch)
+            return NULL
+        fetch_into(fetch, fetch.buffer, <uint32_t> self.buffer_bytes)
+        return fetch
+
+    cdef int submit(self, DiskFetch* fetch) noexcept nogil:
+        cdef int status
+        check(not fetch.under_way, b"a disk fetch is submitted once at a time", fetch.read.kind,
+              fetch.read.offsets[0])
+        fetch.read.done_count = 0
+        status = self.readers.submit(&fetch.read)
+        if status == OK:
+            fetch.under_way = True
+            self.under_way += 1
+        return status
+
+    cdef void release(self, DiskFetch* fetch) noexcept nogil:
+        check(not fetch.under_way, b"a disk fetch is released when its read is over",
+              fetch.read.kind, fetch.read.offsets[0])
+        if fetch.buffer != NULL:
+            buffer_pool_release(self.buffers, fetch.buffer)
+        buffer_pool_release(&self.fetches, fetch)
+
+    cdef void collect(self) noexcept nogil:
+        cdef ReadJob* job
+        cdef DiskFetch* fetch
+        while self.under_way > 0:
+            job = self.readers.completed()
+            if job == NULL:
+                return
+            fetch = <DiskFetch*> job.owner
+            fetch.under_way = False
+            self.under_way -= 1
+            fetch.done(self.context, self, fetch)
+
+    cdef bint drained(self) noexcept nogil:
+        return self.under_way == 0

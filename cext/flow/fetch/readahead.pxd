@@ -1,0 +1,48 @@
+"""Readahead: the records that come next for whoever goes through a queue, fetched 64 at a time.
+
+    readahead_find()   the record is in memory, or in what was fetched
+    else               readahead_records() for it and those behind it, and look again later
+
+Used by delay levels, timers, check backs and revival; each has one fetch under way at most.
+
+Example: 1000 half messages of yesterday are to be looked at: find says NOT_READY for the first, 64
+are fetched, found one after the other, then the next 64.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+from cext.flow.fetch.disk_fetch cimport DiskFetch, FetchPool
+from cext.store.commit_log cimport CommitLog
+from cext.store.consume_queue cimport Queue
+from cext.store.queue_files cimport QueueFiles
+
+cdef enum:
+    READAHEAD_RECORDS = 64
+
+cdef struct Readahead:
+    DiskFetch* fetch                # owned; NULL: nothing is read, and nothing that was is kept
+    int64_t unreadable              # log offset of a record the disk does not give; -1
+    int64_t* look_ms                # the owner's next look, 0 when a read is over; may be NULL
+    uint64_t fetches                # ever
+
+cdef void readahead_open(Readahead* x, int64_t* look_ms) noexcept nogil
+# Whether a read is under way.
+cdef inline bint readahead_is_busy(const Readahead* x) noexcept nogil:
+    return x.fetch != NULL and x.fetch.under_way
+
+# A record of the log in memory: OK with its bytes, valid in this turn, and whether they are known
+# to be whole, as those of the tail ring are; ABSENT, or why there is none.
+cdef int view_in_memory(CommitLog log, int64_t offset, int32_t size, const uint8_t** at,
+                        bint* checked) noexcept nogil
+# The record at this log offset. OK with its bytes, valid in this turn, and whether they are known
+# to be whole; NOT_READY: it has to be fetched; or why there is none.
+cdef int readahead_find(Readahead* x, FetchPool pool, CommitLog log, int64_t offset, int32_t size,
+                        const uint8_t** at, bint* checked) noexcept nogil
+# After NOT_READY: has these records fetched, as many as fit into a buffer, unless a read is under
+# way.
+cdef void readahead_records(Readahead* x, FetchPool pool, const int64_t* offsets,
+                            const int32_t* sizes, int32_t count) noexcept nogil
+# Has the page of the queue's file with this entry brought into the page cache.
+cdef void readahead_entries(Readahead* x, FetchPool pool, QueueFiles files, const Queue* queue,
+                            int64_t offset) noexcept nogil
+# Nothing more is looked for: what was fetched is given back, unless a read is under way.
+cdef void readahead_end(Readahead* x, FetchPool pool) noexcept nogil

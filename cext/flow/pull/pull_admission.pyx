@@ -1,0 +1,181 @@
+"""From a pull request to a job. See pull_admission.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcmp
+
+from cext.base.status cimport OK
+from cext.flow.control.handed cimport handed_grow, handed_of, handed_pull
+from cext.flow.outcome cimport DONE, GO_ON, TO_CONTROL
+from cext.flow.pull.held_pulls cimport free_job, make_ready
+from cext.flow.pull.pull_batch cimport answer_pull
+from cext.flow.pull.pull_job cimport NO_POP, JobAnswer, PullJob
+from cext.flow.replying cimport (
+    FLAG_ONE_WAY,
+    INVALID_PARAMETER,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
+    reply_error,
+)
+from cext.flow.tables.group_table cimport (
+    CODES_MAX,
+    Group,
+    Subscription,
+    group_find,
+    subscription_find,
+)
+from cext.flow.tables.offset_table cimport offset_commit, offset_take_reset
+from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
+from cext.flow.tables.topic_table cimport PERM_READ, Topic
+from cext.memory.buffer_pool cimport buffer_pool_take
+from cext.memory.name_map cimport name_map_find
+from cext.wire.pull_request cimport PullRequest, read_pull_request
+from cext.wire.subscription cimport parse_tag_subscription
+from cext.wire.text cimport Text, text_copy, text_equals
+
+cdef enum:
+    SYS_COMMIT_OFFSET = 1
+    SYS_SUSPEND = 2
+    SYS_SUBSCRIPTION = 4
+    SYS_CLASS_FILTER = 8
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+
+cdef Outcome brought_filter(ShardState s, const PullRequest* r, PullJob* job) noexcept nogil:
+    """The filter of a pull that brings its subscription along; GO_ON or TO_CONTROL."""
+    cdef uint8_t text[EXPRESSION_BYTES_MAX]
+    cdef const Text* kind = &r.expression_type
+    cdef int32_t length
+    cdef bint all_tags = False
+    cdef int32_t codes[CODES_MAX]
+    cdef int32_t i
+    if kind.bytes != NULL and kind.length > 0 and not text_equals(kind, b"TAG", 3):
+        if not s.options.property_filter or not text_equals(kind, b"SQL92", 5):
+            return TO_CONTROL
+        if r.subscription.bytes == NULL:
+            return TO_CONTROL
+        length = text_copy(&r.subscription, text, EXPRESSION_BYTES_MAX)
+        if length < 0:
+            return TO_CONTROL
+        job.sql = sql_filter_share(expression_find(&s.expressions, text, length))
+        return GO_ON if job.sql != NULL else TO_CONTROL
+    length = parse_tag_subscription(&r.subscription, codes, CODES_MAX, &all_tags)
+    if length < 0:
+        return GO_ON                # more tags than are filtered here: the client filters
+    job.tags.all = all_tags
+    job.tags.count = length
+    for i in range(length):
+        job.tags.codes[i] = codes[i]
+    return GO_ON
+
+
+cdef Outcome find_filter(ShardState s, const PullRequest* r, Group* group,
+                         PullJob* job) noexcept nogil:
+    """Fills the job's filter; GO_ON or TO_CONTROL."""
+    cdef Subscription* known
+    job.tags.all = True
+    job.tags.count = 0
+    job.sql = NULL
+    if r.sys_flag & SYS_CLASS_FILTER:
+        return TO_CONTROL           # which refuses it
+    if r.sys_flag & SYS_SUBSCRIPTION:
+        return brought_filter(s, r, job)
+    known = subscription_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length,
+                              r.topic.bytes, r.topic.length)
+    if known == NULL or known.version < r.sub_version or (
+            known.broadcasting and not group.broadcast_enable):
+        return TO_CONTROL
+    if known.sql == NULL:
+        job.tags = known.filter
+    elif not s.options.property_filter:
+        return TO_CONTROL
+    job.sql = sql_filter_share(known.sql)
+    return GO_ON
+
+
+cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullRequest* r,
+                       Topic* topic, Group* group) noexcept nogil:
+    """A job without its filter; NULL when too many pulls wait."""
+    cdef PullJob* job = <PullJob*> buffer_pool_take(&s.job_pool)
+    if job == NULL:
+        return NULL
+    job.connection = c
+    job.connection_id = c.id
+    job.opaque = h.opaque
+    job.request_code = h.code
+    job.arrived_ms = s.now_ms
+    job.held = False
+    job.version = h.version
+    job.serialize_type = h.serialize_type
+    job.topic = topic
+    job.handed = handed_of(group, topic)
+    job.queue_id = r.queue_id
+    job.pop.kind = NO_POP
+    job.offset = r.queue_offset
+    job.moved = False
+    job.max_messages = r.max_messages
+    job.max_bytes = r.max_message_bytes
+    job.may_hold = (r.sys_flag & SYS_SUSPEND) != 0
+    job.hold_ms = r.suspend_timeout_ms if s.options.long_polling else \
+        s.options.short_polling_ms
+    if job.hold_ms > s.options.suspend_max_ms and s.options.long_polling:
+        job.hold_ms = s.options.suspend_max_ms
+    job.answer = <JobAnswer> answer_pull
+    job.fetch = NULL
+    job.scanned = 0
+    job.tags_from_records = False
+    job.by_real_topic = s.options.filter_retries and topic.name_length > 7 and memcmp(
+        topic.name, b"%RETRY%", 7) == 0
+    return job
+
+
+cdef Outcome accept_pull(ShardState s, Connection* c, const Header* h, const Frame* f,
+                         bint resubmitted) noexcept nogil:
+    cdef PullRequest r
+    cdef Topic* topic
+    cdef Group* group
+    cdef PullJob* job = NULL
+    cdef int64_t moved_to = -1
+    cdef Outcome known = TO_CONTROL
+    cdef char remark[256]
+    if read_pull_request(h, &r) != OK:
+        snprintf(remark, sizeof(remark), b"the pull's field %s is missing or not a number",
+                 r.bad_field)
+        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+    if h.flag & FLAG_ONE_WAY:
+        return DONE
+    topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
+    group = group_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length)
+    if (topic != NULL and group != NULL and group.consume_enable
+            and not r.topic.escaped and not r.consumer_group.escaped
+            and topic.permission & PERM_READ):
+        if r.queue_id < 0 or r.queue_id >= topic.read_queues:
+            snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%s] "
+                     b"readQueueNums:[%d]", r.queue_id, topic.name, topic.read_queues)
+            return reply_error(s, c, h, INVALID_PARAMETER, remark)
+        job = make_job(s, c, h, &r, topic, group)
+        if job == NULL:
+            return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control "
+                               b"for a while: too many pulls are waiting")
+        known = find_filter(s, &r, group, job)
+    if known == TO_CONTROL:
+        if job != NULL:
+            free_job(s, job)
+        if resubmitted:
+            return reply_error(s, c, h, SYSTEM_ERROR, b"the pull's topic, group or subscription "
+                               b"changed while the request was looked at; pull again")
+        return TO_CONTROL
+    s.counters.pulls += 1
+    if s.offsets.reset_count > 0:
+        moved_to = offset_take_reset(&s.offsets, r.topic.bytes, r.topic.length,
+                                     r.consumer_group.bytes, r.consumer_group.length, r.queue_id)
+    if r.sys_flag & SYS_COMMIT_OFFSET and moved_to < 0:
+        offset_commit(&s.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
+                      r.consumer_group.length, r.queue_id, r.commit_offset)
+    handed_grow(job.handed, r.queue_id)
+    handed_pull(job.handed, r.queue_id, r.queue_offset if moved_to < 0 else moved_to)
+    if moved_to >= 0:
+        job.offset = moved_to
+        job.moved = True
+    make_ready(s, job)
+    return DONE

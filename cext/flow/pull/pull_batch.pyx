@@ -1,0 +1,261 @@
+"""Batches of pulls. See pull_batch.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memmove
+
+from cext.base.status cimport ABSENT, OK
+from cext.flow.fetch.disk_fetch cimport (
+    DiskFetch,
+    FetchDone,
+    FetchPool,
+    fetch_add,
+    fetch_begin,
+    fetch_entries,
+)
+from cext.flow.pull.held_pulls cimport free_job, make_ready
+from cext.flow.pull.pull_answer cimport (
+    answer_damage,
+    answer_fetched,
+    answer_found,
+    answer_nothing,
+    answer_unreadable,
+    nothing_new,
+    refuse_busy,
+    refuse_job,
+)
+from cext.flow.pull.pull_job cimport JOB_READING
+from cext.flow.pull.queue_entry_scan cimport (
+    RECORD_COST,
+    SCAN_ENTRIES_MAX,
+    Found,
+    is_of_queue,
+    record_passes,
+    scan_entries,
+)
+from cext.flow.replying cimport (
+    PULL_NOT_FOUND,
+    PULL_OFFSET_MOVED,
+    PULL_RETRY_IMMEDIATELY,
+    TOPIC_NOT_EXIST,
+)
+from cext.flow.tables.group_table cimport tag_filter_passes
+from cext.flow.tables.topic_table cimport topic_queue
+from cext.store.consume_queue cimport Queue, QueueEntry
+from cext.store.disk_reader cimport READ_FILE, READ_RECORDS_MAX
+from cext.store.outside_address cimport is_outside_address
+from cext.store.record cimport RecordView, record_parse
+
+cdef enum:
+    ENTRIES_AT_ONCE = 64
+    ENTRY_READS_MAX = 8             # fetches of queue entries before a pull is given up
+
+
+# ------------------------------------------------------------------- to the disk
+
+cdef void submit(ShardState s, PullJob* job) noexcept nogil:
+    if s.fetches.submit(job.fetch) != OK:
+        refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: the disk "
+                    b"readers are behind")
+        return
+    job.state = JOB_READING
+    s.counters.pulls_from_disk += 1
+
+
+cdef bint may_pass(PullJob* job, int64_t tags_code) noexcept nogil:
+    """By what stands in the queue entry."""
+    if not job.tags.all and is_outside_address(tags_code):
+        job.tags_from_records = True
+        return True
+    return tag_filter_passes(&job.tags, tags_code)
+
+
+cdef bint add_records(ShardState s, PullJob* job, const QueueEntry* entries,
+                      int32_t count) noexcept nogil:
+    """Of the queue's next entries, from job.offset on, what the reply may hold; sets next_offset.
+    False: an entry is damaged, at job.offset then."""
+    cdef DiskFetch* fetch = job.fetch
+    cdef int32_t limit = job.max_messages if job.max_messages > 0 else 1
+    cdef int64_t offset = job.offset
+    cdef int32_t i
+    if limit > s.options.disk_max_messages:
+        limit = s.options.disk_max_messages
+    if job.sql != NULL:
+        limit = READ_RECORDS_MAX            # most of them will not pass
+    fetch_begin(fetch, True)
+    for i in range(count):
+        if fetch.read.count >= limit:
+            break
+        if entries[i].size > 0 and may_pass(job, entries[i].tags_code) \
+                and entries[i].physical_offset >= s.log.min_offset():
+            if fetch.read.count > 0 and (fetch.wanted_bytes + entries[i].size
+                                         > <uint64_t> s.options.disk_max_bytes):
+                break
+            if not fetch_add(fetch, entries[i].physical_offset, entries[i].size, offset):
+                if fetch.read.count == 0:
+                    job.offset = offset     # no record is that long
+                    return False
+                break
+        offset += 1
+    job.next_offset = offset
+    return True
+
+
+cdef void read_from_disk(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
+    """Records (or queue entries) are not in memory: a disk reader fetches the next few."""
+    cdef QueueEntry entries[ENTRIES_AT_ONCE]
+    cdef int count
+    if job.fetch == NULL:
+        job.fetch = s.fetches.take(<FetchDone> read_done, job)
+        job.entry_reads = 0
+    if job.fetch == NULL:
+        refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: too many "
+                    b"pulls read from disk")
+        return
+    count = s.queues.read(queue, job.offset, ENTRIES_AT_ONCE, entries)
+    if count == ABSENT and job.entry_reads < ENTRY_READS_MAX:
+        job.entry_reads += 1
+        fetch_entries(job.fetch, s.queues.reader_files, queue, job.offset, ENTRIES_AT_ONCE)
+        submit(s, job)
+    elif count <= 0 or not add_records(s, job, entries, count):
+        answer_unreadable(s, job)
+    elif job.fetch.read.count > 0:
+        submit(s, job)
+    else:
+        answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE", job.next_offset)
+
+
+# ------------------------------------------------------------------- back from the disk
+
+cdef bint all_whole(PullJob* job, uint64_t* total, Found* found) noexcept nogil:
+    """The records a disk reader brought (and checked) are those the queue entries mean."""
+    cdef RecordView view
+    cdef DiskFetch* fetch = job.fetch
+    cdef uint64_t at = 0
+    cdef int32_t i
+    found.corrupt_offset = -1
+    found.corrupt_physical = -1
+    for i in range(fetch.read.done_count):
+        if record_parse(fetch.buffer + at, fetch.read.sizes[i], fetch.read.offsets[i], False,
+                        &view) != OK or view.total_bytes != fetch.read.sizes[i] \
+                or not is_of_queue(&view, job, fetch.queue_offsets[i]):
+            found.corrupt_offset = fetch.queue_offsets[i]
+            found.corrupt_physical = fetch.read.offsets[i]
+            job.next_offset = fetch.queue_offsets[i]
+            fetch.read.done_count = i
+            break
+        at += fetch.read.sizes[i]
+    total[0] = at
+    return found.corrupt_offset < 0
+
+
+cdef uint64_t sieve(ShardState s, PullJob* job) noexcept nogil:
+    """Leaves of the records in the buffer those that pass, at most a reply's; their bytes."""
+    cdef RecordView view
+    cdef DiskFetch* fetch = job.fetch
+    cdef int32_t limit = s.options.disk_max_messages
+    cdef int32_t i, kept = 0
+    cdef uint64_t at = 0, end = 0
+    if job.max_messages < limit:
+        limit = job.max_messages if job.max_messages > 0 else 1
+    for i in range(fetch.read.done_count):
+        if record_parse(fetch.buffer + at, fetch.read.sizes[i], fetch.read.offsets[i], False,
+                        &view) == OK and record_passes(s, job, &view):
+            if kept == limit:
+                job.next_offset = fetch.queue_offsets[i]
+                break
+            if end != at:
+                memmove(fetch.buffer + end, fetch.buffer + at, fetch.read.sizes[i])
+            end += fetch.read.sizes[i]
+            at += fetch.read.sizes[i]
+            fetch.read.sizes[kept] = fetch.read.sizes[i]
+            kept += 1
+        else:
+            s.counters.entries_skipped += 1
+            at += fetch.read.sizes[i]
+    job.scanned += RECORD_COST * fetch.read.done_count
+    fetch.read.done_count = kept
+    return end
+
+
+cdef void go_on(ShardState s, PullJob* job) noexcept nogil:
+    """Nothing of what was read passed the filter: the next records, or an answer without any."""
+    if job.scanned >= SCAN_ENTRIES_MAX:
+        answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE", job.next_offset)
+        return
+    job.offset = job.next_offset
+    job.entry_reads = 0
+    make_ready(s, job)
+
+
+cdef void read_done(ShardState s, FetchPool pool, DiskFetch* fetch) noexcept nogil:
+    cdef PullJob* job = <PullJob*> fetch.owner
+    cdef Found found
+    cdef uint64_t bytes = 0
+    cdef bint whole
+    found.corrupt_physical = -1
+    if job.connection.id != job.connection_id:
+        free_job(s, job)
+        return
+    if fetch.read.kind == READ_FILE:
+        make_ready(s, job)                  # the entries are in the page cache now: look again
+        return
+    if 0 <= fetch.read.done_count < fetch.read.count:
+        job.next_offset = fetch.queue_offsets[fetch.read.done_count]
+    whole = all_whole(job, &bytes, &found)
+    if fetch.read.done_count <= 0:
+        if whole:
+            found.corrupt_offset = fetch.queue_offsets[0]
+            found.corrupt_physical = fetch.read.offsets[0]
+        answer_damage(s, job, &found)
+        return
+    if job.sql != NULL or job.tags_from_records:
+        bytes = sieve(s, job)
+        if fetch.read.done_count == 0:
+            go_on(s, job)
+            return
+    answer_fetched(s, job, bytes)
+
+
+# ------------------------------------------------------------------- the batch
+
+cdef void answer_pull(ShardState s, PullJob* job) noexcept nogil:
+    cdef Found found
+    cdef Queue* queue
+    cdef int status
+    if job.topic.removed:
+        if not refuse_job(s, job, TOPIC_NOT_EXIST, b"the topic was deleted"):
+            s.net.close_connection(job.connection)
+        free_job(s, job)
+        return
+    if job.moved:
+        answer_nothing(s, job, PULL_OFFSET_MOVED, b"OFFSET_RESET", job.offset)
+        return
+    queue = topic_queue(job.topic, s.queues, job.queue_id)
+    if queue == NULL:
+        answer_nothing(s, job, PULL_NOT_FOUND, b"NO_MATCHED_LOGIC_QUEUE", job.offset)
+    elif job.offset == queue.max_offset:
+        nothing_new(s, job, queue)
+    elif queue.max_offset == 0:
+        answer_nothing(s, job, PULL_OFFSET_MOVED, b"NO_MESSAGE_IN_QUEUE", 0)
+    elif job.offset > queue.max_offset:
+        answer_nothing(s, job, PULL_OFFSET_MOVED, b"OFFSET_OVERFLOW_BADLY", queue.max_offset)
+    elif job.offset < queue.min_offset:
+        answer_nothing(s, job, PULL_OFFSET_MOVED, b"OFFSET_TOO_SMALL", queue.min_offset)
+    else:
+        status = scan_entries(s, job, queue, &found)
+        if found.count > 0:
+            answer_found(s, job, &found)
+        elif found.unfinished:
+            job.offset = found.next_offset
+            make_ready(s, job)              # goes on in the next turn
+        elif status == ABSENT or found.absent_offset >= 0:
+            if found.absent_offset > job.offset:
+                job.offset = found.absent_offset    # what lies before did not pass the filter
+            read_from_disk(s, job, queue)
+        elif found.corrupt_offset >= 0:
+            answer_damage(s, job, &found)
+        elif status < 0:
+            job.offset = found.next_offset      # what lies before did not pass the filter
+            answer_unreadable(s, job)
+        else:
+            answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE",
+                           found.next_offset)

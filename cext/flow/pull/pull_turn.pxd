@@ -1,0 +1,10 @@
+"""Pull turn: the READY pulls and pops of a turn are answered, each connection in its turn.
+
+At the end of the turn, after its own messages have been written and dispatched. TURN_BYTES of
+answers at most: the rest goes on in the next turn, and whose connection has not sent what is queued
+for it waits until it has.
+"""
+from cext.flow.shard_state cimport ShardState
+
+# Answers, holds or hands to a disk reader every job of the turn's list.
+cdef void answer_pulls(ShardState s) noexcept nogil

@@ -1,0 +1,62 @@
+"""Pulls and pops in a turn of the reactor. See pull_turn.pxd."""
+from libc.stdint cimport uint64_t
+
+from cext.flow.pull.held_pulls cimport defer, free_job, make_ready
+from cext.flow.pull.pull_answer cimport refuse_busy
+from cext.flow.pull.pull_job cimport PullJob
+from cext.flow.pull.queue_entry_scan cimport SCAN_COST_OF_TURN
+from cext.memory.chain cimport ChainEntry
+from cext.net.connection cimport UNREAD_UNSENT
+
+cdef enum:
+    UNSENT_MAX = 1048576            # queued bytes of one connection before its pulls wait
+    TURN_BYTES = 8388608            # of answers in one turn; other clients wait for its end
+
+
+cdef void put_in_front(ChainEntry** chain, ChainEntry* first, ChainEntry* last) noexcept nogil:
+    """The rest of a list, from `first` to `last`, comes before what is in the chain already."""
+    cdef ChainEntry* behind = chain[0]
+    first.previous = last
+    if behind != NULL:
+        first.previous = behind.previous
+        last.next = behind
+        behind.previous = last
+    chain[0] = first
+
+
+cdef void answer_pulls(ShardState s) noexcept nogil:
+    cdef ChainEntry* entry = s.ready
+    cdef ChainEntry* last = entry.previous if entry != NULL else NULL
+    cdef uint64_t bytes_end = s.counters.bytes_out + TURN_BYTES
+    cdef PullJob* job
+    # Where buffers run out nobody has one answer queued behind another.
+    cdef uint64_t unsent_max = 0 if s.net.is_short() else UNSENT_MAX
+    s.ready = NULL
+    s.scan_cost_left = SCAN_COST_OF_TURN
+    while entry != NULL:
+        if s.counters.bytes_out >= bytes_end:
+            put_in_front(&s.ready, entry, last)
+            return
+        job = <PullJob*> entry.owner
+        entry = entry.next
+        if job.connection.id != job.connection_id:
+            free_job(s, job)
+        elif (s.counters.bytes_out + TURN_BYTES // 2 >= bytes_end
+              and job.connection.unsent_bytes > 0):
+            make_ready(s, job)              # each connection in turn, where much is asked for
+        elif (job.connection.unread & UNREAD_UNSENT
+              or job.connection.unsent_bytes > unsent_max):
+            if not job.connection.unread & UNREAD_UNSENT:
+                s.net.flush_connection(job.connection)      # may find the socket full
+            if job.connection.id != job.connection_id:
+                free_job(s, job)
+            elif job.connection.unread & UNREAD_UNSENT:
+                if s.job_pool.in_use > s.job_pool.count - s.job_pool.count // 4:
+                    refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: "
+                                b"too many pulls wait for clients that do not read")
+                else:
+                    defer(s, job)
+            else:
+                job.answer(<void*> s, job)
+        else:
+            job.answer(<void*> s, job)
