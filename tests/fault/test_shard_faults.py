@@ -6,80 +6,18 @@ Cannot prove: what a real disk does after a power cut.
 """
 
 import errno
-import json
 import shutil
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.faults import Faults
+from support.faulty_shard import Start
 from support.shard import Client, Shard, bodies, pull, send, send_batch
 from support.wire_frames import batch_body
 
 TRIES = 4
-ROOT = Path(__file__).resolve().parents[2]
-
-
-class Worker:
-    """One shard_worker process and clients of it."""
-
-    def __init__(self, directory: Path, faults: Faults, options: dict[str, Any]) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "support.shard_worker", str(directory), json.dumps(options)],
-            env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert self.process.stdout is not None
-        self.port = int(self.process.stdout.readline())
-        self.clients: list[Client] = []
-
-    def connect(self) -> Client:
-        self.clients.append(Client(self.port))
-        return self.clients[-1]
-
-    def ask(self, command: str) -> dict[str, Any]:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(command + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-    def stop(self) -> int:
-        assert self.process.stdin is not None
-        for client in self.clients:
-            client.close()
-        self.clients = []
-        self.process.stdin.close()
-        return self.process.wait(30)
-
-
-Start = Callable[..., Worker]
-
-
-@pytest.fixture
-def start(tmp_path: Path, faults: Faults) -> Iterator[Start]:
-    workers: list[Worker] = []
-
-    def start(folder: str = "", **options: Any) -> Worker:
-        (tmp_path / folder).mkdir(exist_ok=True)
-        workers.append(Worker(tmp_path / folder, faults, options))
-        return workers[-1]
-
-    yield start
-    for worker in workers:
-        if worker.process.poll() is None:
-            worker.process.kill()
-            worker.process.wait()
-        for client in worker.clients:
-            client.close()
-        for stream in (worker.process.stdin, worker.process.stdout):
-            assert stream is not None
-            stream.close()
 
 
 def everything(client: Client, topic: str = "t") -> list[bytes]:

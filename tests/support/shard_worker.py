@@ -3,7 +3,7 @@
     python -m support.shard_worker DIRECTORY '{"sync_flush": true}'    (PYTHONPATH: root and tests)
 
 It has topics t and u (1 queue each) and group g, prints its port, and answers each line on stdin
-(`stats`, `ranges`) with one JSON line until stdin ends; then it stops cleanly.
+(`stats`, `pools`, `ranges`, `stop`) with one JSON line until stdin ends; then it stops cleanly.
 """
 
 import json
@@ -24,6 +24,11 @@ def main() -> None:
             command = line.strip()
             if command == "stats":
                 answer: object = shard.core.stats()
+            elif command == "stop":  # with clients connected
+                shard.stop()
+                answer = {}
+            elif command == "pools":
+                answer = shard.core.pools()
             else:
                 answer = {name: shard.core.queue_range(name.encode(), 0) for name in ("t", "u")}
             print(json.dumps(answer), flush=True)

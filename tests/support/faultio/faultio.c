@@ -1,15 +1,15 @@
 /* A disk that fails when it is told to: an LD_PRELOAD library in front of the file system calls.
  *
- * It stands between a program and pwrite*, fdatasync, fsync and fallocate. The environment variable
- * RMQ_FAULTIO names a control file (tests/support/faults.py writes it), which is mapped, so that a
- * test may change the rules while the program runs and reads the counters back. Without the
- * variable everything goes straight through.
+ * It stands between a program and pwrite*, fdatasync, fsync, fallocate and pread. The environment
+ * variable RMQ_FAULTIO names a control file (tests/support/faults.py writes it), which is mapped,
+ * so that a test may change the rules while the program runs and reads the counters back. Without
+ * the variable everything goes straight through.
  *
  * Layout of the control file (little-endian, as the machine has it):
  *
  *     0  u32 magic 0x46494F31   4  u32 number of rules   8  8 bytes unused
  *    16  rules of 256 bytes each, at most 8:
- *          0 u32 operations   bits: 1 pwrite*, 2 fdatasync, 4 fsync, 8 fallocate
+ *          0 u32 operations   bits: 1 pwrite*, 2 fdatasync, 4 fsync, 8 fallocate, 16 pread
  *          4 u32 action       1 fail, 2 short write, 3 SIGKILL before the call, 4 SIGKILL after a
  *                             part of the write, 5 sleep and go on, 6 hold until the rules are
  *                             cleared and go on
@@ -40,7 +40,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WRITE = 1, DATASYNC = 2, SYNC = 4, ALLOCATE = 8 };
+enum { WRITE = 1, DATASYNC = 2, SYNC = 4, ALLOCATE = 8, READ = 16 };
 enum { FAIL = 1, SHORT = 2, KILL = 3, KILL_AFTER_PART = 4, SLEEP = 5, HOLD = 6 };
 enum { MAGIC = 0x46494F31, RULES_MAX = 8, SUBSTRING_BYTES = 224 };
 
@@ -210,6 +210,26 @@ ssize_t pwritev2(int fd, const struct iovec *parts, int count, off_t offset, int
 ssize_t pwritev64v2(int fd, const struct iovec *parts, int count, off64_t offset, int flags)
 {
     return vector_through(fd, parts, count, offset, flags);
+}
+
+static ssize_t read_through(int fd, void *bytes, size_t size, off64_t offset)
+{
+    static ssize_t (*real)(int, void *, size_t, off64_t);
+    struct rule *rule = NULL;
+    if (!real)
+        real = REAL(ssize_t, pread64, int, void *, size_t, off64_t);
+    uint32_t action = decide(fd, READ, &rule);
+    return act(action, rule) ? -1 : real(fd, bytes, size, offset);
+}
+
+ssize_t pread(int fd, void *bytes, size_t size, off_t offset)
+{
+    return read_through(fd, bytes, size, offset);
+}
+
+ssize_t pread64(int fd, void *bytes, size_t size, off64_t offset)
+{
+    return read_through(fd, bytes, size, offset);
 }
 
 int fdatasync(int fd)

@@ -1,0 +1,87 @@
+"""A shard in a process of its own on a disk that fails on demand (support/shard_worker, faults).
+
+    def test_x(start: Start, faults: Faults) -> None:
+        worker = start(sync_flush=True)         # the fixture, taken over by a conftest.py
+        client = worker.connect()
+        faults.fail("pwrite", errno.EIO, path="commitlog/")
+        assert worker.ask("stats")["connections"] == 1
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.faults import Faults
+from support.shard import TIMEOUT_S, Client
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Worker:
+    """One shard_worker process and clients of it."""
+
+    def __init__(self, directory: Path, faults: Faults, options: dict[str, Any]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "support.shard_worker", str(directory), json.dumps(options)],
+            env=faults.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
+        self.clients: list[Client] = []
+
+    def connect(self) -> Client:
+        self.clients.append(Client(self.port))
+        return self.clients[-1]
+
+    def ask(self, command: str) -> dict[str, Any]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def until(self, condition: Callable[[dict[str, Any]], bool], command: str = "stats") -> None:
+        """Waits until what it answers to the command satisfies the condition."""
+        end = time.monotonic() + TIMEOUT_S
+        while not condition(answer := self.ask(command)):
+            if time.monotonic() > end:
+                raise AssertionError(f"waited in vain: {answer}")
+            time.sleep(0.002)
+
+    def stop(self) -> int:
+        assert self.process.stdin is not None
+        for client in self.clients:
+            client.close()
+        self.clients = []
+        self.process.stdin.close()
+        return self.process.wait(30)
+
+
+Start = Callable[..., Worker]
+
+
+@pytest.fixture
+def start(tmp_path: Path, faults: Faults) -> Iterator[Start]:
+    workers: list[Worker] = []
+
+    def start(folder: str = "", **options: Any) -> Worker:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        workers.append(Worker(tmp_path / folder, faults, options))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        if worker.process.poll() is None:
+            worker.process.kill()
+            worker.process.wait()
+        for client in worker.clients:
+            client.close()
+        for stream in (worker.process.stdin, worker.process.stdout):
+            assert stream is not None
+            stream.close()
