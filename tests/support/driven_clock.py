@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 
-from rmq import clock as rmq_clock
+from rmq.base import clock as rmq_clock
 from rmq.base.clock import SHIFT_BYTES
 
 STEP_S = 0.1  # what passes between two looks of one who waits
