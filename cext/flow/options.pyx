@@ -12,6 +12,8 @@ cdef int options_read(Options* options, dict given) except -1:
     options.frame_max_bytes = given["frame_max_bytes"]
     options.sync_flush = given["sync_flush"]
     options.sync_flush_timeout_ms = given["sync_flush_timeout_ms"]
+    options.sync_replicas = given.get("sync_replicas", False)
+    options.slave_timeout_ms = given.get("slave_timeout_ms", 3000)
     options.long_polling = given["long_polling"]
     options.short_polling_ms = given["short_polling_ms"]
     options.suspend_max_ms = given["suspend_max_ms"]
@@ -49,6 +51,10 @@ cdef int options_set(Options* options, str name, int64_t value) except -1:
         options.message_max_bytes = value
     elif name == "sync_flush_timeout_ms":
         options.sync_flush_timeout_ms = value
+    elif name == "sync_replicas":
+        options.sync_replicas = value != 0
+    elif name == "slave_timeout_ms":
+        options.slave_timeout_ms = value
     elif name == "long_polling":
         options.long_polling = value != 0
     elif name == "short_polling_ms":

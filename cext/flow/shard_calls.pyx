@@ -27,6 +27,7 @@ from cext.flow.control.control_link cimport (
     sem_wait,
 )
 from cext.flow.delay.delay_level cimport DELAY_LEVELS_MAX
+from cext.flow.log.follower cimport call_set_replicated
 from cext.flow.tables.group_table cimport CODES_MAX, Subscription
 from cext.flow.control.handed cimport call_copy_handed, call_copy_pulled, read_handed
 from cext.flow.observe cimport call_copy_topics, read_topics
@@ -557,6 +558,15 @@ cdef class ShardCalls:
         names(&x, reason, b"")
         x.numbers[0] = flag
         self._call(<CallFn> call_set_writable, &x)
+
+    def set_replicated(self, int64_t offset):
+        """Every follower that counts has the log up to here. ProtocolError when it is more than
+        there is of it: what a follower says is not believed."""
+        cdef Arguments x
+        names(&x, b"", b"")
+        x.numbers[0] = offset
+        raise_status(<int> self._call(<CallFn> call_set_replicated, &x),
+                     f"a follower says that it has the log up to {offset}")
 
     def restart_timers(self):
         """After a file of timers was found damaged: they are read from their queue again."""

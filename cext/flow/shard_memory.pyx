@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.status cimport OK
-from cext.flow.log.ack_queue cimport ack_queue_open, ack_queue_room
+from cext.flow.log.ack_queue cimport MARKS, ack_queue_open, ack_queue_room
 from cext.flow.control.control_link cimport link_close, link_open, link_room
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.tables.group_table cimport group_table_close, group_table_open
@@ -39,7 +39,7 @@ from cext.store.consume_queue cimport chunk_pool_room
 from cext.wire.header_shapes cimport header_shapes_open, header_shapes_room
 
 cdef enum:
-    ACKS_WAITING = 65536            # sends of one shard that wait for `written` or `durable`
+    ACKS_WAITING = 65536            # sends of one shard that wait for one mark of the log
     LINK_MESSAGES = 65536
     LINK_BYTES = 67108864           # bytes of requests that wait for the control thread
 
@@ -54,11 +54,19 @@ cdef uint64_t own_room(int32_t dispatch_max, uint32_t pulls_max, uint32_t fetche
             + arena_room(OP_BYTES_MAX)
             + arena_room(MOVES * sizeof(HalfMove))
             + reply_table_room()
-            + 2 * ack_queue_room(ACKS_WAITING)
+            + MARKS * ack_queue_room(ACKS_WAITING)
             + header_shapes_room()
             + buffer_pool_room(sizeof(PullJob), pulls_max)
             + fetch_pool_room(fetches_max)
             + link_room(LINK_MESSAGES, connections_max))
+
+
+cdef bint open_acks(ShardState s) noexcept nogil:
+    cdef int32_t mark
+    for mark in range(MARKS):
+        if ack_queue_open(&s.acks.waiting[mark], &s.memory.arena, ACKS_WAITING) != OK:
+            return False
+    return True
 
 
 cdef int take_memory(ShardState s, dict given) except -1:
@@ -86,8 +94,7 @@ cdef int take_memory(ShardState s, dict given) except -1:
             or s.redirect.after == NULL
             or s.redirect.before == NULL or s.batch_ids == NULL or s.timer_slots == NULL
             or s.dispatches == NULL
-            or ack_queue_open(&s.await_written, arena, ACKS_WAITING) != OK
-            or ack_queue_open(&s.await_durable, arena, ACKS_WAITING) != OK
+            or not open_acks(s)
             or reply_table_open(&s.replies, arena) != OK
             or check_table_open(&s.checks) != OK
             or header_shapes_open(&s.shapes, arena) != OK

@@ -9,7 +9,7 @@ control_link; `turn` puts them in order and `shard_core` is the face that Python
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.latency cimport Latency
-from cext.flow.log.ack_queue cimport AckQueue
+from cext.flow.log.ack_queue cimport Acks
 from cext.flow.fetch.disk_fetch cimport FetchPool
 from cext.flow.fetch.parked_requests cimport ParkedRequests
 from cext.flow.send.check_table cimport CheckTable
@@ -103,8 +103,7 @@ cdef class ShardState:
     cdef GroupTable groups
     cdef ExpressionTable expressions
     cdef OffsetTable offsets
-    cdef AckQueue await_written
-    cdef AckQueue await_durable
+    cdef Acks acks                      # who waits for which mark of the log
     cdef Dispatch* dispatches           # dispatch_max entries, in the order of the log
     cdef int32_t dispatch_max
     cdef int32_t dispatch_first         # not 0 only with a store pool
@@ -149,7 +148,6 @@ cdef class ShardState:
     cdef RedirectBuffers redirect       # scratch for sends that are stored elsewhere first
     cdef uint8_t* batch_ids             # scratch for the message ids of a batch
     cdef int64_t batch_tags[DISPATCH_MAX]   # tag codes of the batch being stored
-    cdef int64_t durable_seen           # `durable` at the end of the last turn
     cdef int64_t last_second            # of now_ms; once-a-second work
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
     cdef uint64_t events_dropped

@@ -9,7 +9,8 @@ from cext.flow.control_inbox cimport take_control_messages
 from cext.flow.delay.schedule cimport deliver_due, schedule_clock, schedule_wait
 from cext.flow.delay.timer_turn cimport timer_deliver, timer_wait, timer_written
 from cext.flow.housekeeping cimport keep_house
-from cext.flow.log.acknowledge cimport expire, settle
+from cext.flow.log.ack_queue cimport MARK_DURABLE, MARK_REPLICATED, acks_wait
+from cext.flow.log.acknowledge cimport settle_turn
 from cext.flow.log.dispatch cimport handle_poison, write_and_dispatch
 from cext.flow.pop.pop_merge cimport merge_turn
 from cext.flow.pop.revive cimport revive_turn, revive_wait
@@ -36,7 +37,7 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
         return 1
     if s.net.unread_count(UNREAD_SHARE) > 0:
         return timer_wait(s, schedule_wait(s, CATCH_UP_MS))
-    if s.held_count > 0 or s.await_durable.head != s.await_durable.tail or s.stopping:
+    if s.held_count > 0 or acks_wait(&s.acks, MARK_DURABLE | MARK_REPLICATED) or s.stopping:
         return revive_wait(s, timer_wait(s, schedule_wait(s, 50)))
     return revive_wait(s, timer_wait(s, schedule_wait(s, 500)))
 
@@ -45,8 +46,8 @@ cdef bint gather(ShardState s) noexcept nogil:
     """Before a sync in this thread: takes all that has arrived. Whether the loop was woken."""
     cdef bint woken = s.net.woken
     cdef int _pass
-    if not s.options.sync_flush or s.await_durable.head == s.await_durable.tail \
-            or not s.flusher.syncs_here():
+    if (not s.options.sync_flush or not acks_wait(&s.acks, MARK_DURABLE)
+            or not s.flusher.syncs_here()):
         return woken
     for _pass in range(GATHER_PASSES_MAX):
         s.net.poll(0)
@@ -61,7 +62,7 @@ cdef void sync_turn(ShardState s) noexcept nogil:
     """Has what the turn wrote synced: here when that is quick, or by the flusher."""
     if not s.log.holds_flusher or s.log.marks.written == s.log.durable():
         return
-    if s.await_durable.head != s.await_durable.tail and s.flusher.syncs_here():
+    if acks_wait(&s.acks, MARK_DURABLE) and s.flusher.syncs_here():
         if s.net.dirty_first != NULL:
             s.net.flush()                   # what does not wait for the disk leaves before
         if s.flusher.sync_here() != NOT_READY:
@@ -77,7 +78,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     if s.stalled_ms >= s.options.send_wait_ms:
         timeout = 0                         # what came meanwhile, and nothing later
     s.log.reactor_sleeps()                  # before the last look: who moves on from here signals
-    if s.log.durable() != s.durable_seen or s.log.commit_moved():
+    if s.log.durable() != s.acks.durable_seen or s.log.commit_moved():
         timeout = 0
     s.net.poll(timeout)
     s.log.reactor_wakes()
@@ -112,14 +113,10 @@ cdef void run_turn(ShardState s) noexcept nogil:
     answer_pulls(s)
     write_pops(s)
     sync_turn(s)
-    # Looked at once, so that a move between two looks is not missed before the next sleep.
-    s.durable_seen = s.log.durable()
-    if s.await_durable.head != s.await_durable.tail:
-        settle(s, &s.await_durable, s.durable_seen)
-        expire(s, &s.await_durable)
+    settle_turn(s)
     if s.log.poisoned() and not s.poison_told:
         handle_poison(s)
-    s.queues.turn(s.wall_ms, s.durable_seen)
+    s.queues.turn(s.wall_ms, s.acks.durable_seen)
     mended_turn(s)
     if s.now_ms // 1000 != s.last_second:
         s.last_second = s.now_ms // 1000
@@ -136,7 +133,7 @@ cdef inline void write_pops(ShardState s) noexcept nogil:
 
 
 cdef bint is_drained(ShardState s) noexcept nogil:
-    return (s.postponed.first == NULL and s.await_durable.head == s.await_durable.tail
+    return (s.postponed.first == NULL and not acks_wait(&s.acks, MARK_DURABLE | MARK_REPLICATED)
             and s.fetches.drained() and s.parked.count == 0 and s.ready == NULL
             and s.net.dirty_first == NULL
             and (s.log.marks.written == s.log.marks.appended or s.log.poisoned()))

@@ -528,6 +528,8 @@ cdef class CommitLog:
             raise StoreCorruptError(f"end {end} is inside the last 8 bytes of a segment")
         self.settle_files(end, zero_rest)
         self.marks.appended = self.marks.dispatched = self.ring_low = end
+        self.marks.replicated = 0
+        self.marks.visible = INT64_MAX
         store_release_i64(&self.link.claimed, end)
         store_release_i64(&self.marks.written, end)
         store_release_i64(&self.marks.durable, end)

@@ -31,12 +31,17 @@ cdef enum:
 #   written     pwrite has returned: survives kill -9            reactor writes, others acquire
 #   durable     fdatasync has returned: survives a power cut     who syncs writes, others acquire
 #   dispatched  consume queues know the records                  the reactor's own (cext/flow)
-# ASYNC_FLUSH acks at `written`, SYNC_FLUSH at `durable`.
+#   replicated  every follower that counts has it                the reactor's own (cext/flow)
+#   visible     consumers may be given what is below: nothing from there on is dispatched;
+#               INT64_MAX: all that is written                   the reactor's own (cext/flow)
+# What an answer waits for is said in cext/flow/log/promise.pxd.
 cdef struct Watermarks:
     int64_t appended
     int64_t written
     int64_t durable
     int64_t dispatched
+    int64_t replicated
+    int64_t visible
 
 cpdef enum LogOperation:        # what failed
     OPERATION_NONE = 0

@@ -1,9 +1,14 @@
-"""Requests whose records are in the log and that wait for their answer, in log order.
+"""Ack queue: requests whose records are in the log and that wait for their answer, in log order.
 
-There is one for each mark that answers wait for (promise.pxd). An entry is due when the mark has
-reached its `end`; since entries are in log order only the first one is ever looked at.
+There is one for each mark that answers wait for. An entry is due when the mark has reached its
+`end`; since entries are in log order only the first one is ever looked at.
+
+A mark is a set of conditions, one bit each, and has reached the least of what they have reached: so
+an answer that has to be durable here and at the followers waits in one queue, not in two. Which
+mark an answer waits for is the policy's matter (promise.pxd), how far each is acknowledge.pxd's.
 
 Example: written = 1000; entries end at 400, 1000, 1400: two replies go out, the third waits.
+Example: durable = 1400, replicated = 1000: CONFIRMED is 1000; at replicated = 2000 it is 1400.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
@@ -12,6 +17,13 @@ from cext.net.connection cimport Connection
 
 cdef enum:
     UNIQ_KEY_MAX = 64           # bytes of the message's UNIQ_KEY given back
+
+cdef enum Mark:                 # conditions beside `written`, which every mark includes
+    MARK_WRITTEN = 0            # in the log's file: kill -9 of the process does not lose it
+    MARK_DURABLE = 1            # on this machine's disk
+    MARK_REPLICATED = 2         # in the log of every follower that counts
+    MARK_CONFIRMED = 3          # both
+    MARKS = 4
 
 cdef enum Answer:
     ANSWER_SEND = 0             # where the message is
@@ -36,7 +48,7 @@ cdef struct PendingAck:
     int64_t end                 # log offset behind the (last) record
     int64_t physical_offset     # of the (first) record
     int64_t queue_offset        # of the (first) message
-    int64_t deadline_ms         # monotonic; after it FLUSH_DISK_TIMEOUT is answered
+    int64_t arrived_ms          # monotonic; the timeouts of its mark count from then
     AckReply to
     uint8_t* early_reply        # of a batch or a long key: jumbo buffer with the ready reply
     uint32_t early_reply_bytes
@@ -53,9 +65,24 @@ cdef struct AckQueue:
     uint64_t head               # oldest waiting
     uint64_t tail               # next free
 
+cdef struct Acks:
+    AckQueue waiting[MARKS]     # by Mark
+    int64_t durable_seen        # `durable` when it was last looked at, once a turn
+
 # What ack_queue_open takes from the arena.
 cdef uint64_t ack_queue_room(uint64_t capacity) noexcept nogil
 cdef int ack_queue_open(AckQueue* queue, Arena* arena, uint64_t capacity) noexcept nogil
+
+cdef inline bint ack_queue_is_empty(const AckQueue* queue) noexcept nogil:
+    return queue.head == queue.tail
+
+# Whether anything waits for a mark with one of these conditions.
+cdef inline bint acks_wait(const Acks* acks, int32_t conditions) noexcept nogil:
+    cdef int32_t mark
+    for mark in range(1, MARKS):
+        if mark & conditions and not ack_queue_is_empty(&acks.waiting[mark]):
+            return True
+    return False
 
 # The next free entry, or NULL when full; it counts once ack_queue_push() is called.
 cdef inline PendingAck* ack_queue_reserve(AckQueue* queue) noexcept nogil:

@@ -1,4 +1,4 @@
-"""Sends that wait for their acknowledgement. See ack_queue.pxd."""
+"""Requests that wait for their answer. See ack_queue.pxd."""
 from libc.string cimport memset
 
 from cext.memory.arena cimport arena_room, arena_take_pages

@@ -1,7 +1,16 @@
-"""Answers requests whose records have reached the mark they wait for (promise.pxd)."""
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
+"""Acknowledgement: answers to requests whose records have reached their mark (promise.pxd).
 
-from cext.flow.log.ack_queue cimport AckQueue, AckReply, PendingAck
+    mark         has reached the least of
+    WRITTEN      log.marks.written (with a store pool: appended)
+    DURABLE      that, log.marks.durable         a sync of the log has returned
+    REPLICATED   written, log.marks.replicated   what every follower that counts has said it has
+    CONFIRMED    all three
+
+WRITTEN is looked at when a write-out has returned, the others at the end of each turn.
+"""
+from libc.stdint cimport int32_t, uint16_t, uint64_t
+
+from cext.flow.log.ack_queue cimport AckReply, PendingAck
 from cext.flow.replying cimport FLAG_ONE_WAY
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
@@ -18,10 +27,12 @@ cdef inline void reply_to(AckReply* r, Connection* c, const Header* h) noexcept 
     r.request_code = <uint16_t> h.code          # as in a binary header
     r.serialize_type = h.serialize_type
 
-# Answers every entry with end <= mark.
-cdef void settle(ShardState s, AckQueue* queue, int64_t mark) noexcept nogil
-# Answers every entry with an error: the log is poisoned and nothing will be acked any more.
-cdef void refuse_all(ShardState s, AckQueue* queue, const char* remark) noexcept nogil
-# Answers entries whose syncFlushTimeout has passed with FLUSH_DISK_TIMEOUT (10), whatever was
-# asked: 0 is a promise, and this is none.
-cdef void expire(ShardState s, AckQueue* queue) noexcept nogil
+# Answers all that waits for a mark and is below what it has reached.
+cdef void settle(ShardState s, int32_t mark) noexcept nogil
+# The end of a turn: settles all marks but WRITTEN, by `durable` as it is now. What waits too long
+# is answered by FLUSH_SLAVE_TIMEOUT (12) when a follower is late for slaveTimeout, and by
+# FLUSH_DISK_TIMEOUT (10) when the sync is for syncFlushTimeout, whatever was asked: 0 is a promise,
+# and these are none.
+cdef void settle_turn(ShardState s) noexcept nogil
+# Answers all that waits with an error: the log is poisoned and nothing will be acked any more.
+cdef void refuse_all(ShardState s, const char* remark) noexcept nogil

@@ -1,5 +1,5 @@
-"""Answers requests whose records have reached the mark they wait for. See acknowledge.pxd."""
-from libc.stdint cimport uint8_t, uint32_t
+"""Answers to requests whose records have reached their mark. See acknowledge.pxd."""
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 from libc.string cimport memset, strlen
 
 from cext.base.clock cimport monotonic_us
@@ -9,12 +9,18 @@ from cext.flow.log.ack_queue cimport (
     ANSWER_CODE,
     ANSWER_RECALL,
     ANSWER_SEND,
+    MARK_DURABLE,
+    MARK_REPLICATED,
+    MARKS,
+    AckQueue,
     ack_queue_first,
+    ack_queue_is_empty,
     ack_queue_pop,
 )
 from cext.flow.pushing cimport push_out
 from cext.flow.replying cimport (
     FLUSH_DISK_TIMEOUT,
+    FLUSH_SLAVE_TIMEOUT,
     SERVICE_NOT_AVAILABLE,
     SUCCESS,
     reply_error_to,
@@ -120,24 +126,31 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
         s.net.close_connection(c)
 
 
-cdef inline int64_t arrived_ms(ShardState s, const PendingAck* ack) noexcept nogil:
-    return ack.deadline_ms - s.options.sync_flush_timeout_ms
+cdef inline int64_t reached(ShardState s, int32_t mark) noexcept nogil:
+    cdef int64_t offset = s.log.marks.appended if s.log.pooled else s.log.marks.written
+    if mark & MARK_DURABLE:
+        offset = min(offset, s.acks.durable_seen)
+    if mark & MARK_REPLICATED:
+        offset = min(offset, s.log.marks.replicated)
+    return offset
 
 
-cdef void settle(ShardState s, AckQueue* queue, int64_t mark) noexcept nogil:
+cdef void settle(ShardState s, int32_t mark) noexcept nogil:
+    cdef AckQueue* queue = &s.acks.waiting[mark]
     cdef PendingAck* ack = ack_queue_first(queue)
+    cdef int64_t end = reached(s, mark)
     cdef int64_t now_ms, arrived = 0
     cdef int32_t code = 0
     cdef uint64_t alike = 0                 # answers since the last that differed
-    if ack == NULL or ack.end > mark:
+    if ack == NULL or ack.end > end:
         return
     now_ms = monotonic_us() // 1000
-    while ack != NULL and ack.end <= mark:
-        if ack.to.request_code != code or arrived_ms(s, ack) != arrived:
+    while ack != NULL and ack.end <= end:
+        if ack.to.request_code != code or ack.arrived_ms != arrived:
             if alike > 0:
                 rpc_record(&s.rpc, code, SUCCESS, False, now_ms - arrived, alike)
             code = ack.to.request_code
-            arrived = arrived_ms(s, ack)
+            arrived = ack.arrived_ms
             alike = 0
         alike += 1
         answer_ack(s, ack, SUCCESS, NULL)
@@ -146,26 +159,61 @@ cdef void settle(ShardState s, AckQueue* queue, int64_t mark) noexcept nogil:
     rpc_record(&s.rpc, code, SUCCESS, False, now_ms - arrived, alike)
 
 
-cdef void refuse_all(ShardState s, AckQueue* queue, const char* remark) noexcept nogil:
+cdef void refuse_all(ShardState s, const char* remark) noexcept nogil:
+    cdef AckQueue* queue
+    cdef PendingAck* ack
+    cdef int32_t mark
+    for mark in range(MARKS):
+        queue = &s.acks.waiting[mark]
+        ack = ack_queue_first(queue)
+        while ack != NULL:
+            refuse(s, ack, remark)
+            ack_queue_pop(queue)
+            ack = ack_queue_first(queue)
+
+
+cdef void refuse(ShardState s, PendingAck* ack, const char* remark) noexcept nogil:
+    rpc_record(&s.rpc, ack.to.request_code, SERVICE_NOT_AVAILABLE, False,
+               s.now_ms - ack.arrived_ms, 1)
+    drop_early_reply(s, ack)
+    if ack.to.connection.id == ack.to.connection_id and not reply_error_to(
+            s, ack.to.connection, ack.to.opaque, ack.to.serialize_type, SERVICE_NOT_AVAILABLE,
+            remark):
+        s.net.close_connection(ack.to.connection)
+
+
+cdef int32_t overdue(ShardState s, int32_t mark, const PendingAck* ack) noexcept nogil:
+    """The code it is answered by because it has waited too long, or SUCCESS: it has not."""
+    if (mark & MARK_REPLICATED and ack.end > s.log.marks.replicated
+            and ack.arrived_ms + s.options.slave_timeout_ms <= s.now_ms):
+        return FLUSH_SLAVE_TIMEOUT
+    if (mark & MARK_DURABLE and ack.end > s.acks.durable_seen
+            and ack.arrived_ms + s.options.sync_flush_timeout_ms <= s.now_ms):
+        return FLUSH_DISK_TIMEOUT
+    return SUCCESS
+
+
+cdef void expire(ShardState s, int32_t mark) noexcept nogil:
+    cdef AckQueue* queue = &s.acks.waiting[mark]
     cdef PendingAck* ack = ack_queue_first(queue)
+    cdef int32_t code
     while ack != NULL:
-        rpc_record(&s.rpc, ack.to.request_code, SERVICE_NOT_AVAILABLE, False,
-                   s.now_ms - arrived_ms(s, ack), 1)
-        drop_early_reply(s, ack)
-        if ack.to.connection.id == ack.to.connection_id and not reply_error_to(
-                s, ack.to.connection, ack.to.opaque, ack.to.serialize_type, SERVICE_NOT_AVAILABLE,
-                remark):
-            s.net.close_connection(ack.to.connection)
+        code = overdue(s, mark, ack)
+        if code == SUCCESS:
+            return
+        rpc_record(&s.rpc, ack.to.request_code, code, False, s.now_ms - ack.arrived_ms, 1)
+        answer_ack(s, ack, code, b"stored, but not replicated within slaveTimeout"
+                   if code == FLUSH_SLAVE_TIMEOUT
+                   else b"stored, but not synced to disk within syncFlushTimeout")
         ack_queue_pop(queue)
         ack = ack_queue_first(queue)
 
 
-cdef void expire(ShardState s, AckQueue* queue) noexcept nogil:
-    cdef PendingAck* ack = ack_queue_first(queue)
-    while ack != NULL and ack.deadline_ms <= s.now_ms:
-        rpc_record(&s.rpc, ack.to.request_code, FLUSH_DISK_TIMEOUT, False,
-                   s.now_ms - arrived_ms(s, ack), 1)
-        answer_ack(s, ack, FLUSH_DISK_TIMEOUT,
-                   b"stored, but not synced to disk within syncFlushTimeout")
-        ack_queue_pop(queue)
-        ack = ack_queue_first(queue)
+cdef void settle_turn(ShardState s) noexcept nogil:
+    cdef int32_t mark
+    # Looked at once, so that a move between two looks is not missed before the next sleep.
+    s.acks.durable_seen = s.log.durable()
+    for mark in range(1, MARKS):
+        if not ack_queue_is_empty(&s.acks.waiting[mark]):
+            settle(s, mark)
+            expire(s, mark)

@@ -5,6 +5,7 @@ from libc.string cimport memmove
 from cext.base.clock cimport monotonic_us
 from cext.base.latency cimport latency_record
 from cext.base.status cimport OK, POISONED
+from cext.flow.log.ack_queue cimport MARK_WRITTEN
 from cext.flow.log.acknowledge cimport refuse_all, settle
 from cext.flow.pull.held_pulls cimport wake_topic, wake_waiters
 from cext.flow.shard_state cimport Dispatch
@@ -49,7 +50,7 @@ cdef int write_and_dispatch(ShardState s) noexcept nogil:
             wake_topic(s, d.topic, d.queue.queue_id)
     keep_rest(s, i)
     s.log.marks.dispatched = s.log.marks.written
-    settle(s, &s.await_written, s.log.marks.appended if s.log.pooled else s.log.marks.written)
+    settle(s, MARK_WRITTEN)
     return OK
 
 
@@ -75,5 +76,4 @@ cdef void handle_poison(ShardState s) noexcept nogil:
     if not s.poison_told:
         s.poison_told = True
         tell_poison(s)
-    refuse_all(s, &s.await_written, remark)
-    refuse_all(s, &s.await_durable, remark)
+    refuse_all(s, remark)

@@ -3,13 +3,19 @@ from libc.string cimport memset
 
 from cext.base.check cimport check
 from cext.base.status cimport NOT_READY, OK, POISONED
-from cext.flow.log.ack_queue cimport ack_queue_push, ack_queue_reserve
+from cext.flow.log.ack_queue cimport (
+    MARK_WRITTEN,
+    AckQueue,
+    PendingAck,
+    ack_queue_push,
+    ack_queue_reserve,
+)
 from cext.flow.log.dispatch cimport write_and_dispatch
 
 
 cdef inline bint has_room(ShardState s) noexcept nogil:
-    return ack_queue_reserve(promise_queue(s, False)) != NULL \
-        and ack_queue_reserve(promise_queue(s, True)) != NULL
+    return ack_queue_reserve(&s.acks.waiting[<int> MARK_WRITTEN]) != NULL \
+        and ack_queue_reserve(&s.acks.waiting[promise_mark(s, True)]) != NULL
 
 
 cdef int promise_room(ShardState s) noexcept nogil:
@@ -25,7 +31,12 @@ cdef int promise_room(ShardState s) noexcept nogil:
 
 
 cdef PendingAck* promise(ShardState s, const AckReply* to, int32_t answer) noexcept nogil:
-    cdef AckQueue* queue = promise_queue(s, True)
+    return promise_at(s, to, answer, promise_mark(s, True))
+
+
+cdef PendingAck* promise_at(ShardState s, const AckReply* to, int32_t answer,
+                            int32_t mark) noexcept nogil:
+    cdef AckQueue* queue = &s.acks.waiting[mark]
     cdef PendingAck* ack
     if to.connection == NULL:
         return NULL
@@ -34,7 +45,7 @@ cdef PendingAck* promise(ShardState s, const AckReply* to, int32_t answer) noexc
           to.request_code, s.log.marks.appended)
     memset(ack, 0, sizeof(PendingAck))
     ack.to = to[0]
-    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
+    ack.arrived_ms = s.now_ms
     ack.answer = answer
     ack.end = s.log.marks.appended
     ack_queue_push(queue)

@@ -8,11 +8,10 @@ from cext.base.status cimport IO_ERROR, MALFORMED, NO_SPACE, NOT_READY, OK, POIS
 from cext.flow.client_state cimport UNREAD_ROOM
 from cext.flow.log.ack_queue cimport (
     ANSWER_SEND,
+    MARK_WRITTEN,
     UNIQ_KEY_MAX,
-    AckQueue,
+    AckReply,
     PendingAck,
-    ack_queue_push,
-    ack_queue_reserve,
 )
 from cext.flow.log.acknowledge cimport reply_to
 from cext.flow.log.append cimport (
@@ -35,7 +34,7 @@ from cext.flow.log.append_status cimport (
     TIMER_OFF,
     TOO_MANY_OPEN,
 )
-from cext.flow.log.promise cimport promise_queue, promise_room
+from cext.flow.log.promise cimport promise_at, promise_mark, promise_room
 from cext.flow.delay.recall_handle cimport has_recall_handle
 from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
 from cext.flow.send.redirect cimport append_redirected
@@ -162,21 +161,22 @@ cdef int32_t choose_queue(ShardState s, Topic* topic) noexcept nogil:
     return <int32_t> (s.random % <uint32_t> (topic.write_queues if topic.write_queues > 0 else 1))
 
 
-cdef void fill_ack(ShardState s, PendingAck* ack, Connection* c, const Header* h,
-                   const Appended* a, int32_t queue_id) noexcept nogil:
+cdef PendingAck* promise_send(ShardState s, Connection* c, const Header* h, const Appended* a,
+                              int32_t queue_id, int32_t mark) noexcept nogil:
+    """After promise_room(): answered by where the message is."""
+    cdef AckReply to
+    cdef PendingAck* ack
     cdef uint32_t n = a.properties.uniq_key.length
+    reply_to(&to, c, h)
+    ack = promise_at(s, &to, ANSWER_SEND, mark)
     ack.physical_offset = a.physical_offset
     ack.queue_offset = a.queue_offset
     ack.queue_id = queue_id
-    reply_to(&ack.to, c, h)
-    ack.deadline_ms = s.now_ms + s.options.sync_flush_timeout_ms
-    ack.early_reply = NULL
-    ack.answer = ANSWER_SEND
-    ack.uniq_key_bytes = 0
     ack.has_recall_handle = has_recall_handle(a)
     if a.properties.uniq_key.bytes != NULL and n <= UNIQ_KEY_MAX:
         memcpy(ack.uniq_key, a.properties.uniq_key.bytes, n)
         ack.uniq_key_bytes = <uint8_t> n
+    return ack
 
 
 cdef Outcome produce_single(ShardState s, Connection* c, const Header* h, const Frame* f,
@@ -184,8 +184,6 @@ cdef Outcome produce_single(ShardState s, Connection* c, const Header* h, const 
                             bint dead) noexcept nogil:
     cdef Message m
     cdef Appended a
-    cdef AckQueue* acks
-    cdef PendingAck* ack = NULL
     cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0
     cdef int status
     m.body = f.body
@@ -218,13 +216,8 @@ cdef Outcome produce_single(ShardState s, Connection* c, const Header* h, const 
     if status != OK:
         return refuse_status(s, c, h, status)
     s.counters.dead_letters += dead
-    if one_way:
-        return DONE
-    acks = promise_queue(s, a.properties.wait_store_ok)
-    ack = ack_queue_reserve(acks)
-    fill_ack(s, ack, c, h, &a, queue.queue_id)
-    ack.end = s.log.marks.appended
-    ack_queue_push(acks)
+    if not one_way:
+        promise_send(s, c, h, &a, queue.queue_id, promise_mark(s, a.properties.wait_store_ok))
     return DONE
 
 
@@ -285,12 +278,13 @@ cdef uint32_t write_batch_reply(ShardState s, const Header* h, uint8_t* out, int
 
 
 cdef bint batch_waits(ShardState s, const SendRequest* r) noexcept nogil:
-    """Whether the batch waits for the sync: its own properties only hold WAIT, never stored."""
+    """Whether the batch waits for more than `written`: its own properties only hold WAIT, never
+    stored."""
     cdef SendProperties outer
     cdef int32_t length
-    if not s.options.sync_flush or r.properties.bytes == NULL or \
-            r.properties.length > BATCH_IDS_BYTES:
-        return s.options.sync_flush
+    if (promise_mark(s, True) == MARK_WRITTEN or r.properties.bytes == NULL
+            or r.properties.length > BATCH_IDS_BYTES):
+        return True
     length = text_copy(&r.properties, s.batch_ids, BATCH_IDS_BYTES)
     return length < 0 or scan_properties(s.batch_ids, length, &outer) != OK or outer.wait_store_ok
 
@@ -324,9 +318,9 @@ cdef Outcome produce_batch(ShardState s, Connection* c, const Header* h, const F
     cdef BatchMessage entry
     cdef Message m
     cdef Appended a, first
-    cdef AckQueue* acks
     cdef PendingAck* ack
     cdef uint8_t* early = NULL
+    cdef int32_t mark
     cdef int64_t bytes = 0
     cdef int32_t records = 0, done = 0
     cdef uint32_t ids = 0
@@ -340,7 +334,7 @@ cdef Outcome produce_batch(ShardState s, Connection* c, const Header* h, const F
         status = make_room(s, queue, <uint32_t> bytes, records)
     if status != OK:
         return refuse_status(s, c, h, status)
-    acks = promise_queue(s, batch_waits(s, r))
+    mark = promise_mark(s, batch_waits(s, r))
     if not one_way:
         early = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
         if early == NULL or promise_room(s) != OK:
@@ -377,12 +371,9 @@ cdef Outcome produce_batch(ShardState s, Connection* c, const Header* h, const F
     check(done == records, b"a batch: as many records as were measured", done, records)
     if one_way:
         return DONE
-    ack = ack_queue_reserve(acks)
-    fill_ack(s, ack, c, h, &first, queue.queue_id)
-    ack.end = s.log.marks.appended
+    ack = promise_send(s, c, h, &first, queue.queue_id, mark)
     ack.early_reply = early
     ack.early_reply_bytes = write_batch_reply(s, h, early, queue.queue_id, first.queue_offset, ids)
-    ack_queue_push(acks)
     return DONE
 
 
