@@ -5,8 +5,10 @@ from cext.base.check cimport check
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
 from cext.flow.client_state cimport ClientState, client_state
 from cext.flow.control.control_link cimport CLOSED_CONNECTION, DRAINED, link_tell
+from cext.flow.log.dispatch_hook cimport dispatch_hook
 from cext.flow.outcome cimport CLOSE_CONNECTION
-from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred
+from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred, wake_by_news
+from cext.flow.replica cimport replica_replayed
 from cext.flow.replying cimport FLAG_RESPONSE, SYSTEM_BUSY, reply_error, tell_event
 from cext.flow.request_router cimport route_frame
 from cext.flow.send.reply_push cimport push_forget
@@ -89,3 +91,4 @@ cdef void connect_callbacks(ShardState s) noexcept nogil:
           sizeof(ClientState), 8 * OWNER_BLOCK_WORDS)
     s.net.set_callbacks(<void*> s, <OnBytes> take_bytes, <OnRefused> refuse_frame,
                         <OnClosed> connection_closed, <OnDrained> output_drained)
+    dispatch_hook(wake_by_news, replica_replayed)

@@ -7,7 +7,8 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from cext.base.atomics cimport store_release_u64
-from cext.base.status cimport NOT_FOUND, OK, raise_status
+from cext.base.status cimport (
+    CLOSED, CORRUPT, NOT_FOUND, NOT_READY, OK, TOO_LARGE, raise_status)
 from cext.flow.control.calls cimport *
 from cext.flow.send.check_backs cimport call_check_halves, call_put_producers
 from cext.flow.control.control_link cimport (
@@ -27,19 +28,20 @@ from cext.flow.control.control_link cimport (
     sem_wait,
 )
 from cext.flow.delay.delay_level cimport DELAY_LEVELS_MAX
-from cext.flow.log.follower cimport call_set_replicated
 from cext.flow.tables.group_table cimport CODES_MAX, Subscription
 from cext.flow.control.handed cimport call_copy_handed, call_copy_pulled, read_handed
 from cext.flow.observe cimport call_copy_topics, read_topics
 from cext.flow.options cimport options_set
 from cext.flow.pop.pop_calls cimport call_copy_orders, call_put_order
 from cext.flow.pop.pop_order cimport OrderBlock
+from cext.flow.replica cimport (
+    call_append_raw, call_promote, call_set_replicated, call_set_visible)
 from cext.flow.send.reply_push cimport call_put_client
 from cext.flow.delay.timer_open cimport timer_option, timers_pause, timers_reopen, timers_resume
 from cext.memory.spsc_ring cimport spsc_pop, spsc_push
 from cext.net.socket_api cimport read, write
 
-from rmq.errors import StoreError, not_copied
+from rmq.errors import StoreCorruptError, StoreError, not_copied
 
 
 cdef void names(Arguments* x, bytes a, bytes b):
@@ -567,6 +569,47 @@ cdef class ShardCalls:
         x.numbers[0] = offset
         raise_status(<int> self._call(<CallFn> call_set_replicated, &x),
                      f"a follower says that it has the log up to {offset}")
+
+    def append_raw(self, int64_t offset, bytes data):
+        """Bytes of another log that belong at `offset`, the end of this one; the new end. Whole
+        records are taken: the next bytes belong at what is returned.
+
+        Only for a core that is not writable (StoreError). StoreCorruptError: what stands at the end
+        is no record of there, or `offset` is not the end; ProtocolError: a record larger than this
+        broker takes. What is returned is less than was given also when the log has no room now.
+        """
+        cdef Arguments x
+        cdef int64_t status
+        names(&x, data, b"")
+        x.numbers[0] = offset
+        status = self._call(<CallFn> call_append_raw, &x)
+        if status == CLOSED:
+            raise StoreError("raw bytes are for the log of a replica; this core takes sends")
+        if status == NOT_FOUND:
+            raise StoreCorruptError(f"raw bytes for offset {offset} of the log, which ends at "
+                                    f"{x.results[0]}")
+        if status == CORRUPT or status == TOO_LARGE:
+            raise_status(<int> status, f"raw bytes at offset {x.results[0]} of the log are no "
+                                       f"record for there (problem {x.results[1]})")
+        return x.results[0]
+
+    def set_visible(self, int64_t offset):
+        """Consumers may be given what is below this offset of the log, and nothing else."""
+        cdef Arguments x
+        names(&x, b"", b"")
+        x.numbers[0] = offset
+        self._call(<CallFn> call_set_visible, &x)
+
+    def promote(self):
+        """All of the log is visible. False: not all is dispatched yet, ask again; True: it is, and
+        set_writable() makes a leader of this core."""
+        cdef Arguments x
+        cdef int64_t status
+        names(&x, b"", b"")
+        status = self._call(<CallFn> call_promote, &x)
+        if status != NOT_READY:
+            raise_status(<int> status, "the log")
+        return status == OK
 
     def restart_timers(self):
         """After a file of timers was found damaged: they are read from their queue again."""

@@ -12,6 +12,7 @@ from cext.flow.housekeeping cimport keep_house
 from cext.flow.log.ack_queue cimport MARK_DURABLE, MARK_REPLICATED, acks_wait
 from cext.flow.log.acknowledge cimport settle_turn
 from cext.flow.log.dispatch cimport handle_poison, write_and_dispatch
+from cext.flow.log.replay cimport replay_waits
 from cext.flow.pop.pop_merge cimport merge_turn
 from cext.flow.pop.revive cimport revive_turn, revive_wait
 from cext.flow.pull.held_pulls cimport wake_expired
@@ -33,7 +34,7 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
     """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
     if s.ready != NULL or s.net.dirty_first != NULL or s.parked.read_count > 0:
         return 0
-    if s.postponed.first != NULL or s.net.unread_count(UNREAD_ROOM) > 0:
+    if s.postponed.first != NULL or s.net.unread_count(UNREAD_ROOM) > 0 or replay_waits(s):
         return 1
     if s.net.unread_count(UNREAD_SHARE) > 0:
         return timer_wait(s, schedule_wait(s, CATCH_UP_MS))

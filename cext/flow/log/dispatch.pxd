@@ -1,7 +1,11 @@
 """The middle of a turn: the turn's records go to the file, then to their consume queues.
 
-Order: write (one pwritev for all records of the turn), then queue entries, then the pulls that
-wait for them. A consumer can therefore never be given a record that a killed process would lose.
+Order: write (one pwritev for all records of the turn), then queue entries, then who waits for them
+(dispatch_hook.pxd). A consumer can therefore never be given a record that a killed process would
+lose.
+
+Dispatch reads the log from marks.dispatched on, up to `written` and `visible`. The list of what
+this process appended is its fast path; what is in no list it reads from the log (replay.pxd).
 """
 from cext.flow.shard_state cimport ShardState
 

@@ -7,16 +7,15 @@ from cext.base.latency cimport latency_record
 from cext.base.status cimport OK, POISONED
 from cext.flow.log.ack_queue cimport MARK_WRITTEN
 from cext.flow.log.acknowledge cimport refuse_all, settle
-from cext.flow.pull.held_pulls cimport wake_topic, wake_waiters
+from cext.flow.log.dispatch_hook cimport dispatch_news
+from cext.flow.log.replay cimport dispatch_limit, replay, replay_waits
 from cext.flow.shard_state cimport Dispatch
 from cext.flow.trouble cimport poison_remark, tell_poison
 from cext.store.log_link cimport OPERATION_WRITE, log_poison
 
 
 cdef int write_and_dispatch(ShardState s) noexcept nogil:
-    cdef Dispatch* d
     cdef int64_t began, now
-    cdef int32_t i
     cdef bint news = s.counters.messages_in != s.appends_seen
     if s.log.marks.appended > s.log.marks.written:
         s.counters.tail_high = max(s.counters.tail_high,
@@ -32,25 +31,36 @@ cdef int write_and_dispatch(ShardState s) noexcept nogil:
             latency_record(&s.append_latency, now - s.net.now_us,
                            s.counters.messages_in - s.appends_seen)
             s.appends_seen = s.counters.messages_in
-    i = s.dispatch_first
+    if dispatch(s) != OK:
+        return give_up(s)
+    settle(s, MARK_WRITTEN)
+    return OK
+
+
+cdef int dispatch(ShardState s) noexcept nogil:
+    """From marks.dispatched on, by the list as far as it reaches."""
+    cdef Dispatch* d
+    cdef int64_t end = dispatch_limit(s)
+    cdef int32_t i = s.dispatch_first
     while i < s.dispatch_count:
         d = &s.dispatches[i]
-        if d.physical_offset + d.size > s.log.marks.written:
-            break                       # in the store pool still
+        if d.physical_offset + d.size > end:
+            break                       # in the store pool still, or not visible
+        # Before it are records that are in no list, or the rest of a segment.
+        if d.physical_offset != s.log.marks.dispatched and replay(s, d.physical_offset) != OK:
+            break
+        s.log.marks.dispatched = d.physical_offset + d.size
         i += 1
         if d.queue == NULL:
             continue                    # its topic was removed meanwhile
         if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
             log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno,
                        d.physical_offset, b"consumequeue")
-            return give_up(s)
-        if d.queue.waiters != NULL:
-            wake_waiters(s, d.queue, d.tags_code, d.physical_offset, d.size)
-        if d.topic.pop_waiting != NULL or d.topic.pop_retry_of != NULL:
-            wake_topic(s, d.topic, d.queue.queue_id)
+            return POISONED
+        dispatch_news(s, d)
     keep_rest(s, i)
-    s.log.marks.dispatched = s.log.marks.written
-    settle(s, MARK_WRITTEN)
+    if replay_waits(s):
+        replay(s, end)
     return OK
 
 

@@ -13,9 +13,15 @@ not: an operator may have reset the group's offset since.
 
 Example: the file says 100; check points behind its mark say 132 and 164: the group goes on at 164.
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from cext.store.commit_log cimport CommitLog
+from cext.store.record cimport RecordView
+from cext.wire.check_point cimport ReviveEntry
 
+# The record is a check point where its pop wrote it: its texts, borrowed from the record, and where
+# the group goes on. Any thread.
+cdef bint pop_of_record(const RecordView* view, const uint8_t* revive, uint32_t revive_bytes,
+                        ReviveEntry* e, int64_t* following) noexcept nogil
 # Any thread; may wait for the disk. Reads up to `end`, or to the first byte that is no record.
 cdef dict popped_since(CommitLog log, bytes revive_topic, int64_t start, int64_t end)

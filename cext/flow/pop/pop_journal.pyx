@@ -68,20 +68,25 @@ cdef bint is_pop(const RecordView* view, const uint8_t* revive, uint32_t revive_
             and text_i64(&found, following) == OK and following[0] >= 0)
 
 
+cdef bint pop_of_record(const RecordView* view, const uint8_t* revive, uint32_t revive_bytes,
+                        ReviveEntry* e, int64_t* following) noexcept nogil:
+    cdef uint32_t used = 0
+    return (is_pop(view, revive, revive_bytes, following)
+            and read_revive_entry(view.body, view.body_bytes, e, &used) == OK
+            and e.topic.bytes != NULL and e.group.bytes != NULL
+            and not e.topic.escaped and not e.group.escaped)
+
+
 cdef int next_pop(LogWindow window, const uint8_t* revive, uint32_t revive_bytes, int64_t* at,
                   int64_t end, ReviveEntry* e, int64_t* following) noexcept nogil:
     """The next check point; its texts are good until the next call."""
     cdef RecordView view
-    cdef uint32_t used = 0
     cdef int status
     while True:
         status = next_record(window, at, end, &view)
         if status != OK:
             return status
-        if (is_pop(&view, revive, revive_bytes, following)
-                and read_revive_entry(view.body, view.body_bytes, e, &used) == OK
-                and e.topic.bytes != NULL and e.group.bytes != NULL
-                and not e.topic.escaped and not e.group.escaped):
+        if pop_of_record(&view, revive, revive_bytes, e, following):
             return OK
 
 

@@ -13,7 +13,7 @@ is looked at again when its slot comes round.
 from libc.stdint cimport int32_t, int64_t
 
 from cext.flow.pull.pull_job cimport PopPair, PullJob
-from cext.flow.shard_state cimport ShardState
+from cext.flow.shard_state cimport Dispatch, ShardState
 from cext.flow.tables.topic_table cimport Topic
 from cext.net.connection cimport Connection
 from cext.store.consume_queue cimport Queue
@@ -36,6 +36,8 @@ cdef void free_job(ShardState s, PullJob* job) noexcept nogil
 # pass stay, and go on behind it when it was the one they waited at.
 cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code, int64_t physical_offset,
                        int32_t size) noexcept nogil
+# Of dispatch (dispatch_hook.pxd): a record can be read now.
+cdef void wake_by_news(ShardState s, const Dispatch* d) noexcept nogil
 cdef void wake_all(ShardState s, Queue* queue) noexcept nogil      # the topic goes away
 cdef void wake_expired(ShardState s) noexcept nogil
 cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil

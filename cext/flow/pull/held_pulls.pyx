@@ -163,6 +163,13 @@ cdef void wake_topic(ShardState s, Topic* topic, int32_t queue_id) noexcept nogi
         wake_pops(s, pair, -1)
 
 
+cdef void wake_by_news(ShardState s, const Dispatch* d) noexcept nogil:
+    if d.queue.waiters != NULL:
+        wake_waiters(s, d.queue, d.tags_code, d.physical_offset, d.size)
+    if d.topic != NULL and (d.topic.pop_waiting != NULL or d.topic.pop_retry_of != NULL):
+        wake_topic(s, d.topic, d.queue.queue_id)
+
+
 cdef void wake_all_pops(ShardState s, Topic* topic) noexcept nogil:
     cdef PopPair* pair = <PopPair*> topic.pop_waiting
     cdef PullJob* job

@@ -1,0 +1,37 @@
+"""Replay: records that dispatch has no list entry for are dispatched from their bytes in the log.
+
+The list of appended records is dispatch's fast path: it holds what this process appended. What came
+as raw bytes (cext/store/raw_append.pxd) is in no list; what the list says of a record is then read
+from the record: its queue, its size, its tags code.
+
+    the record's place in its queue     what is done
+    where the queue ends                an entry
+    below                               nothing: it was dispatched before
+    above, the queue is empty           the queue starts there
+    above                               blanks up to there: the log lacks records
+
+A queue that nobody knows is made, as at a start; half messages that were rolled back get no entry.
+
+Bytes come from the tail ring or the page cache; what is in neither is read where it is needed, a
+record at a time: a replica follows so closely that this is seldom.
+
+Example: dispatched = 1000, written = 1400, the list is empty: the records at 1000, 1150 and 1290
+get their entries, dispatched = 1400.
+"""
+from libc.stdint cimport int64_t
+
+from cext.flow.shard_state cimport ShardState
+
+cdef enum:
+    REPLAY_BYTES_MAX = 4 << 20      # of one call; the rest follows in the next
+
+# From marks.dispatched, which moves, up to `end`. OK: all of it. NOT_READY: some of it.
+cdef int replay(ShardState s, int64_t end) noexcept nogil
+
+# How far dispatch may go.
+cdef inline int64_t dispatch_limit(ShardState s) noexcept nogil:
+    return min(s.log.marks.written, s.log.marks.visible)
+
+# There is more to be replayed: the turn had better not sleep.
+cdef inline bint replay_waits(ShardState s) noexcept nogil:
+    return s.dispatch_count == 0 and s.log.marks.dispatched < dispatch_limit(s)

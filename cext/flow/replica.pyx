@@ -1,0 +1,104 @@
+"""Replica: a core whose log is a copy of another core's. See replica.pxd."""
+from libc.stdint cimport INT64_MAX, int32_t, uint32_t
+from libc.string cimport memcmp
+
+from cext.base.status cimport CLOSED, MALFORMED, NOT_READY, OK, RING_FULL
+from cext.flow.delay.timer_feed cimport timer_due
+from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.pop.pop_journal cimport pop_of_record
+from cext.flow.send.open_halves cimport half_end
+from cext.flow.tables.offset_table cimport offset_commit, offset_query
+from cext.store.raw_append cimport raw_append
+from cext.store.tags_code cimport DelayLevels, tags_code_of
+from cext.wire.check_point cimport ReviveEntry
+from cext.wire.properties cimport SendProperties, scan_properties
+
+cdef enum:
+    DIGITS_MAX = 18             # of an offset in an op message
+
+
+cdef inline bint is_topic(const RecordView* view, const char* name, uint32_t length) noexcept nogil:
+    return view.topic_bytes == length and memcmp(view.topic, name, length) == 0
+
+
+cdef void end_halves(ShardState s, const RecordView* op) noexcept nogil:
+    """An op message says "17,18,": those half messages are ended."""
+    cdef int64_t offset = 0
+    cdef uint32_t i, digits = 0
+    for i in range(op.body_bytes + 1):
+        if i < op.body_bytes and 48 <= op.body[i] <= 57:
+            if digits < DIGITS_MAX:
+                offset = offset * 10 + (op.body[i] - 48)
+            digits += 1
+            continue
+        if 0 < digits <= DIGITS_MAX:
+            half_end(&s.halves, offset)
+        offset = digits = 0
+
+
+cdef void note_pop(ShardState s, const RecordView* view) noexcept nogil:
+    """A check point where its pop wrote it says where the group goes on."""
+    cdef ReviveEntry e
+    cdef int64_t following = 0
+    if (pop_of_record(view, s.pops.revive_name, s.pops.revive_name_bytes, &e, &following)
+            and following > offset_query(&s.offsets, e.topic.bytes, e.topic.length, e.group.bytes,
+                                         e.group.length, e.queue_id)):
+        offset_commit(&s.offsets, e.topic.bytes, e.topic.length, e.group.bytes, e.group.length,
+                      e.queue_id, following)
+
+
+cdef int64_t replica_replayed(ShardState s, const RecordView* view) noexcept nogil:
+    cdef SendProperties found
+    cdef DelayLevels levels
+    cdef int64_t due_ms = 0
+    cdef bint relative = False
+    cdef int32_t i
+    levels.count = s.schedule.count
+    for i in range(levels.count):
+        levels.milliseconds[i] = s.schedule.levels[i].delay_ms
+    if is_topic(view, b"RMQ_SYS_TRANS_OP_HALF_TOPIC", 27):
+        end_halves(s, view)
+    elif is_topic(view, b"rmq_sys_wheel_timer", 19):
+        note_pop(s, view)
+        if (scan_properties(view.properties, view.properties_bytes, &found) == OK
+                and found.timer_out_ms.bytes != NULL
+                and timer_due(view, &found, 0, &due_ms, &relative)):
+            return due_ms
+    elif is_topic(view, <const char*> s.pops.revive_name, s.pops.revive_name_bytes):
+        note_pop(s, view)
+    return tags_code_of(view, &levels)
+
+
+cdef void call_append_raw(ShardState s, Arguments* x) noexcept nogil:
+    cdef int64_t begin = x.numbers[0], at = begin
+    cdef int32_t problem = 0
+    x.status = CLOSED
+    while not s.writable:
+        x.status = raw_append(s.log, at, x.a + (at - begin), x.a_bytes - <uint32_t> (at - begin),
+                              &problem)
+        if x.status != RING_FULL or s.log.marks.appended == at:
+            break
+        at = s.log.marks.appended           # the ring is full: written out, it takes more
+        if write_and_dispatch(s) != OK:
+            break
+    x.results[0] = s.log.marks.appended
+    x.results[1] = problem
+
+
+cdef void call_set_replicated(ShardState s, Arguments* x) noexcept nogil:
+    # A follower can be ahead of this core's disk, never of its log.
+    x.status = OK if 0 <= x.numbers[0] <= s.log.marks.appended else MALFORMED
+    if x.status == OK:
+        s.log.marks.replicated = x.numbers[0]
+
+
+cdef void call_set_visible(ShardState s, Arguments* x) noexcept nogil:
+    s.log.marks.visible = x.numbers[0]
+    x.status = OK
+
+
+cdef void call_promote(ShardState s, Arguments* x) noexcept nogil:
+    s.log.marks.visible = INT64_MAX
+    x.status = write_and_dispatch(s)
+    if x.status == OK and s.log.marks.dispatched != s.log.marks.appended:
+        x.status = NOT_READY
