@@ -5,9 +5,9 @@
         admin.message("7F00000100002A9F0000000000000061")
         admin.reset_offset("g", "orders", timestamp=...)
 
-Topics and groups live on every master, so changes go to all of them and answers are merged. The
-questions themselves are in rmq/client/blocking (admin, lookup), which the command line uses over
-blocking sockets; here they run over the engine.
+Topics and groups live on every master, so changes go to all of them and answers are merged. What is
+asked, and what the answers say, stands in rmq/client/blocking (admin, lookup), which the command
+line uses over blocking sockets; here it travels over the engine, and names are in a namespace.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ from rmq.client.connecting.instance import ClientInstance, not_open
 from rmq.client.connecting.namespaces import wrap
 from rmq.client.connecting.routes import Route
 from rmq.client.parameters import ClientParameters
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError, RemoteError, not_copied
-from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import encode_message
 from rmq.format.remoting import FLAG_RESPONSE, Command, encode
@@ -58,9 +57,10 @@ class _EngineConnection(Connection):
         code: int,
         fields: Mapping[str, Any] | None = None,
         body: bytes = b"",
-        timeout: float = 5.0,
+        timeout: float | None = None,
     ) -> Command:
-        reply = self._instance.ask(self.address, code, fields, body, int(timeout * 1000))
+        timeout_ms = None if timeout is None else int(timeout * 1000)
+        reply = self._instance.ask(self.address, code, fields, body, timeout_ms)
         return Command(
             code=reply.code, flag=reply.flag, opaque=reply.opaque, version=reply.version,
             remark=reply.remark, fields=reply.fields, body=reply.body,
@@ -76,6 +76,12 @@ class _EngineCluster(Cluster):
 
     def connect(self, address: str) -> Connection:
         return _EngineConnection(self._instance, address)
+
+    def broker(self, name: str) -> Connection:
+        return self.connect(self._instance.routes.address_of(name))
+
+    def route(self, topic: str) -> Route:
+        return self._instance.routes.of(topic, refresh=True)
 
 
 class Admin:
@@ -123,6 +129,9 @@ class Admin:
     def _name(self, name: str) -> str:
         return wrap(self.parameters.namespace, name)
 
+    def _queue(self, queue: MessageQueue) -> MessageQueue:
+        return queue._replace(topic=self._name(queue.topic))
+
     # ---- topics
 
     def create_topic(
@@ -130,16 +139,10 @@ class Admin:
         cluster_name: str | None = None, attributes: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Creates the topic, or changes it. attributes: {"message.type": "DELAY"} and such."""
-        fields: dict[str, Any] = {
-            "topic": self._name(topic), "defaultTopic": "TBW102", "readQueueNums": queues,
-            "writeQueueNums": queues, "perm": perm, "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": 0, "order": order,
-        }  # fmt: skip
-        if attributes:
-            fields["attributes"] = ",".join(f"+{key}={text}" for key, text in attributes.items())
-        for broker in self.cluster.masters(cluster_name):
-            assert broker.master is not None
-            self.instance.call(broker.master, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+        admin.create_topic(
+            self.cluster, self._name(topic), queues, perm=perm, order=order,
+            cluster_name=cluster_name, attributes=attributes,
+        )  # fmt: skip
 
     def delete_topic(self, topic: str, cluster_name: str | None = None) -> None:
         admin.delete_topic(self.cluster, self._name(topic), cluster_name)
@@ -149,7 +152,7 @@ class Admin:
         return self.cluster.topics()
 
     def route(self, topic: str) -> Route:
-        return self.instance.routes.of(self._name(topic), refresh=True)
+        return self.cluster.route(self._name(topic))
 
     def queue_ranges(self, topic: str) -> list[admin.QueueRange]:
         """Smallest and next offset of every queue."""
@@ -160,38 +163,20 @@ class Admin:
     def create_group(self, group: str, **settings: Any) -> None:
         """Creates the consumer group, or changes it; settings by RocketMQ's names
         (retryMaxTimes=3)."""
-        body = fastjson.dumps({
-            "groupName": self._name(group), "consumeEnable": True, "consumeFromMinEnable": True,
-            "consumeBroadcastEnable": True, "consumeMessageOrderly": False, "retryQueueNums": 1,
-            "retryMaxTimes": 16, "brokerId": 0, "whichBrokerWhenConsumeSlowly": 1,
-            "notifyConsumerIdsChangedEnable": True, "groupSysFlag": 0, "consumeTimeoutMinute": 15,
-            **settings,
-        })  # fmt: skip
-        for broker in self.cluster.masters():
-            assert broker.master is not None
-            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-            self.instance.call(broker.master, code, {}, body)
+        admin.create_group(self.cluster, self._name(group), settings)
 
     def delete_group(self, group: str, *, clean_offsets: bool = True) -> None:
-        for broker in self.cluster.masters():
-            assert broker.master is not None
-            self.instance.call(
-                broker.master, RequestCode.DELETE_SUBSCRIPTIONGROUP,
-                {"groupName": self._name(group), "cleanOffset": clean_offsets},
-            )  # fmt: skip
+        admin.delete_group(self.cluster, self._name(group), clean_offsets=clean_offsets)
 
     def set_consume_mode(
         self, topic: str, group: str, mode: str, *, pop_share_queue_num: int = 0
     ) -> None:
         """PULL or POP: how the group's push consumers with client_rebalance=False take the topic.
         pop_share_queue_num: each pops also the queues of so many neighbours; 0: all queues."""
-        body = fastjson.dumps({
-            "topic": self._name(topic), "consumerGroup": self._name(group), "mode": mode,
-            "popShareQueueNum": pop_share_queue_num,
-        })  # fmt: skip
-        for broker in self.cluster.masters():
-            assert broker.master is not None
-            self.instance.call(broker.master, RequestCode.SET_MESSAGE_REQUEST_MODE, {}, body)
+        admin.set_consume_mode(
+            self.cluster, self._name(topic), self._name(group), mode,
+            pop_share_queue_num=pop_share_queue_num,
+        )  # fmt: skip
 
     def groups(self) -> dict[str, dict[str, Any]]:
         """Consumer group -> its settings."""
@@ -208,63 +193,35 @@ class Admin:
     # ---- offsets
 
     def min_offset(self, queue: MessageQueue) -> int:
-        return self._offset(RequestCode.GET_MIN_OFFSET, queue)
+        return admin.min_offset(self.cluster, self._queue(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The offset the next message gets."""
-        return self._offset(RequestCode.GET_MAX_OFFSET, queue)
+        return admin.max_offset(self.cluster, self._queue(queue))
 
     def offset_at(self, queue: MessageQueue, timestamp: Any, *, upper: bool = False) -> int:
         """The first message stored at or after a time (ms or datetime); upper: the last one
         stored at or before it."""
-        return self._offset(
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queue, timestamp=milliseconds(timestamp),
-            boundaryType="UPPER" if upper else "LOWER",
-        )  # fmt: skip
+        when = milliseconds(timestamp)
+        return admin.offset_at(self.cluster, self._queue(queue), when, upper=upper)
 
     def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
         """Where the group goes on; None when it never committed."""
-        address = self.instance.routes.address_of(queue.broker_name)
-        reply = self.instance.ask(
-            address, RequestCode.QUERY_CONSUMER_OFFSET,
-            {"consumerGroup": self._name(group), "topic": self._name(queue.topic),
-             "queueId": queue.queue_id, "setZeroIfNotFound": False},
-        )  # fmt: skip
-        if reply.code == ResponseCode.QUERY_NOT_FOUND:
-            return None
-        return reply.check().int_field("offset")
+        return admin.committed_offset(self.cluster, self._name(group), self._queue(queue))
 
     def commit_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Sets where the group goes on. Its members must be offline: they would set it back."""
-        address = self.instance.routes.address_of(queue.broker_name)
-        self.instance.call(
-            address, RequestCode.UPDATE_CONSUMER_OFFSET,
-            {"consumerGroup": self._name(group), "topic": self._name(queue.topic),
-             "queueId": queue.queue_id, "commitOffset": offset},
-        )  # fmt: skip
+        admin.commit_offset(self.cluster, self._name(group), self._queue(queue), offset)
 
     def reset_offset(
         self, group: str, topic: str, timestamp: Any = LATEST, *, force: bool = True
     ) -> dict[MessageQueue, int]:
         """Sends the group to a time in all queues of the topic (LATEST: skips what has gathered);
         where it goes on. Consumers that are online are told."""
-        found: dict[MessageQueue, int] = {}
-        fields = {"group": self._name(group), "topic": self._name(topic),
-                  "timestamp": milliseconds(timestamp), "isForce": force}  # fmt: skip
-        route = self.route(topic)
-        for name in sorted({each.broker_name for each in route.readable()}):
-            address = self.instance.routes.address_of(name)
-            code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
-            reply = self.instance.call(address, code, fields)
-            table = fastjson.loads_object(reply.body).get("offsetTable") or {}
-            found |= {queue: int(offset) for queue, offset in table.items()
-                      if isinstance(queue, MessageQueue)}  # fmt: skip
-        return found
-
-    def _offset(self, code: int, queue: MessageQueue, **more: Any) -> int:
-        address = self.instance.routes.address_of(queue.broker_name)
-        fields = {"topic": self._name(queue.topic), "queueId": queue.queue_id, **more}
-        return self.instance.call(address, code, fields).int_field("offset")
+        when = milliseconds(timestamp)
+        return admin.reset_offset(
+            self.cluster, self._name(group), self._name(topic), when, force=force
+        )
 
     # ---- messages
 

@@ -1,7 +1,9 @@
 """What an operator asks of a cluster: topics, groups, brokers. One function per question.
 
-Every function takes the Cluster first and returns plain values. A topic or group lives on every
-master of its cluster, so changes go to all of them and answers are merged. Example:
+Every function takes the Cluster first and returns plain values; names are those on the wire. The
+Cluster says by what the question travels: blocking sockets for the command line, the client's
+engine for Admin (rmq/client/administration.py). A topic or group lives on every master of its
+cluster, so changes go to all of them and answers are merged. Example:
 
     create_topic(cluster, "orders", queues=8)
     for row in topic_queues(cluster, "orders"): row.queue, row.min_offset, row.max_offset
@@ -54,13 +56,17 @@ def create_topic(
     perm: int = 6,
     order: bool = False,
     cluster_name: str | None = None,
+    attributes: Mapping[str, str] | None = None,
 ) -> list[BrokerEntry]:
-    """Creates the topic, or changes it, on every master (of one cluster); who took it."""
-    fields = {
+    """Creates the topic, or changes it, on every master (of one cluster); who took it.
+    attributes: {"message.type": "DELAY"} and such."""
+    fields: dict[str, Any] = {
         "topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues,
         "writeQueueNums": queues, "perm": perm, "topicFilterType": "SINGLE_TAG",
         "topicSysFlag": 0, "order": order,
     }  # fmt: skip
+    if attributes:
+        fields["attributes"] = ",".join(f"+{key}={text}" for key, text in attributes.items())
     masters = cluster.masters(cluster_name)
     for broker in masters:
         _call(cluster, broker, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
@@ -99,6 +105,41 @@ def system_topics(cluster: Cluster) -> set[str]:
         reply = _call(cluster, broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
         found.update(map(str, fastjson.loads_object(reply.body).get("topicList") or []))
     return found
+
+
+# ---- groups
+
+
+def create_group(cluster: Cluster, group: str, settings: Mapping[str, Any]) -> None:
+    """Creates the consumer group on every master, or changes it; settings by RocketMQ's names."""
+    body = fastjson.dumps({
+        "groupName": group, "consumeEnable": True, "consumeFromMinEnable": True,
+        "consumeBroadcastEnable": True, "consumeMessageOrderly": False, "retryQueueNums": 1,
+        "retryMaxTimes": 16, "brokerId": 0, "whichBrokerWhenConsumeSlowly": 1,
+        "notifyConsumerIdsChangedEnable": True, "groupSysFlag": 0, "consumeTimeoutMinute": 15,
+        **settings,
+    })  # fmt: skip
+    for broker in cluster.masters():
+        _call(cluster, broker, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+
+
+def delete_group(cluster: Cluster, group: str, *, clean_offsets: bool) -> None:
+    """Deletes the group on every master, and with clean_offsets what it has committed."""
+    fields = {"groupName": group, "cleanOffset": clean_offsets}
+    for broker in cluster.masters():
+        _call(cluster, broker, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+
+
+def set_consume_mode(
+    cluster: Cluster, topic: str, group: str, mode: str, *, pop_share_queue_num: int
+) -> None:
+    """How push consumers with client_rebalance=False take the topic: PULL or POP."""
+    body = fastjson.dumps({
+        "topic": topic, "consumerGroup": group, "mode": mode,
+        "popShareQueueNum": pop_share_queue_num,
+    })  # fmt: skip
+    for broker in cluster.masters():
+        _call(cluster, broker, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
 
 
 def groups(cluster: Cluster) -> dict[str, dict[str, Any]]:
@@ -161,6 +202,70 @@ def group_members(cluster: Cluster, group: str) -> dict[str, Any] | None:
     return merged
 
 
+# ---- offsets
+
+
+def min_offset(cluster: Cluster, queue: MessageQueue) -> int:
+    """The smallest offset that is still there."""
+    return _offset(cluster, RequestCode.GET_MIN_OFFSET, queue)
+
+
+def max_offset(cluster: Cluster, queue: MessageQueue) -> int:
+    """The offset the next message gets."""
+    return _offset(cluster, RequestCode.GET_MAX_OFFSET, queue)
+
+
+def offset_at(cluster: Cluster, queue: MessageQueue, timestamp_ms: int, *, upper: bool) -> int:
+    """The first message stored at or after a time; upper: the last one at or before it."""
+    boundary = "UPPER" if upper else "LOWER"
+    more = {"timestamp": timestamp_ms, "boundaryType": boundary}
+    return _offset(cluster, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queue, more)
+
+
+def committed_offset(cluster: Cluster, group: str, queue: MessageQueue) -> int | None:
+    """Where the group goes on; None when it never committed."""
+    more = {"consumerGroup": group, "setZeroIfNotFound": False}
+    try:
+        return _offset(cluster, RequestCode.QUERY_CONSUMER_OFFSET, queue, more)
+    except RemoteError as error:
+        if error.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        raise
+
+
+def commit_offset(cluster: Cluster, group: str, queue: MessageQueue, offset: int) -> None:
+    """Sets where the group goes on. Its members must be offline: they would set it back."""
+    fields = {
+        "consumerGroup": group, "topic": queue.topic, "queueId": queue.queue_id,
+        "commitOffset": offset,
+    }  # fmt: skip
+    cluster.broker(queue.broker_name).call(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+
+
+def reset_offset(
+    cluster: Cluster, group: str, topic: str, timestamp_ms: int, *, force: bool
+) -> dict[MessageQueue, int]:
+    """Sends the group to a time (-1: the end) in all queues of the topic; where it goes on."""
+    found: dict[MessageQueue, int] = {}
+    fields = {"group": group, "topic": topic, "timestamp": timestamp_ms, "isForce": force}
+    for name in sorted({each.broker_name for each in cluster.route(topic).readable()}):
+        reply = cluster.broker(name).call(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+        table = fastjson.loads_object(reply.body).get("offsetTable") or {}
+        found |= {queue: int(offset) for queue, offset in table.items()
+                  if isinstance(queue, MessageQueue)}  # fmt: skip
+    return found
+
+
+def _offset(
+    cluster: Cluster, code: int, queue: MessageQueue, more: Mapping[str, Any] | None = None
+) -> int:
+    fields = {"topic": queue.topic, "queueId": queue.queue_id, **(more or {})}
+    return int(cluster.broker(queue.broker_name).call(code, fields).int_field("offset"))
+
+
+# ---- brokers
+
+
 def runtime_info(cluster: Cluster, broker: BrokerEntry, detail: str = "") -> dict[str, str]:
     """The broker's own figures, by RocketMQ's names; of rmq also its sample (true, or brief)."""
     fields = {"rmqDetail": detail} if detail else None
@@ -170,10 +275,14 @@ def runtime_info(cluster: Cluster, broker: BrokerEntry, detail: str = "") -> dic
 
 
 def _call(
-    cluster: Cluster, broker: BrokerEntry, code: int, fields: Mapping[str, Any] | None = None
+    cluster: Cluster,
+    broker: BrokerEntry,
+    code: int,
+    fields: Mapping[str, Any] | None = None,
+    body: bytes = b"",
 ) -> Any:
     assert broker.master is not None
-    return cluster.connect(broker.master).call(code, fields)
+    return cluster.connect(broker.master).call(code, fields, body)
 
 
 def _queue_table(body: bytes) -> dict[MessageQueue, dict[str, Any]]:

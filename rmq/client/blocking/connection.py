@@ -68,7 +68,7 @@ class Connection:
         code: int,
         fields: Mapping[str, Any] | None = None,
         body: bytes = b"",
-        timeout: float = CALL_TIMEOUT,
+        timeout: float | None = None,
     ) -> Command:
         """The answer with code SUCCESS; RemoteError for every other code."""
         reply = self.ask(code, fields, body, timeout)
@@ -81,9 +81,10 @@ class Connection:
         code: int,
         fields: Mapping[str, Any] | None = None,
         body: bytes = b"",
-        timeout: float = CALL_TIMEOUT,
+        timeout: float | None = None,
     ) -> Command:
         """The answer, whatever its code."""
+        timeout = CALL_TIMEOUT if timeout is None else timeout
         deadline = time.monotonic() + timeout
         opaque = self.submit(code, fields, body)
         while True:
@@ -94,7 +95,7 @@ class Connection:
                 return reply
 
     def ask_all(
-        self, code: int, rows: Sequence[Mapping[str, Any]], timeout: float = CALL_TIMEOUT
+        self, code: int, rows: Sequence[Mapping[str, Any]], timeout: float | None = None
     ) -> list[Command]:
         """The answers to all rows, in their order, whatever their codes.
 
@@ -102,6 +103,7 @@ class Connection:
         """
         waiting: dict[int, int] = {}
         answers: dict[int, Command] = {}
+        timeout = CALL_TIMEOUT if timeout is None else timeout
         asked, deadline = 0, time.monotonic() + timeout
         while len(answers) < len(rows):
             while asked < len(rows) and len(waiting) < UNDER_WAY:
