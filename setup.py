@@ -1,5 +1,7 @@
 """Builds the compiled half of rmq: every .pyx under cext/ becomes one extension module.
 
+Those of cext/testing are for tests alone, and no part of a wheel.
+
 Environment:
     RMQ_BUILD     release (default) | debug | asan | tsan | none: what stands in cext/ is used,
                   where pip install -e would compile all of it again, in a folder of its own
@@ -115,6 +117,7 @@ def extensions(profile: str) -> list[Extension]:
             extra_link_args=["-pthread", *link_args],
         )
         for path in sorted((ROOT / "cext").rglob("*.pyx"))
+        if "testing" not in path.parts or "bdist_wheel" not in sys.argv
     ]
 
 

@@ -9,6 +9,8 @@
 from libc.stdint cimport int64_t
 
 cdef extern from "check.h" nogil:
+    # A constant: what only debug_check needs is left out by the compiler where it is 0.
+    const bint DEBUG_BUILD "RMQ_DEBUG_BUILD"
     # Any thread, with or without the GIL; a branch that is never taken.
     void check "rmq_check" (bint holds, const char* text, int64_t a, int64_t b) noexcept
     # Only in a build with RMQ_DEBUG (setup.py: debug, asan). Arguments must have no effects.

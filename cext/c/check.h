@@ -34,9 +34,11 @@ static inline void rmq_check(int holds, const char *text, int64_t a, int64_t b)
 }
 
 #ifdef RMQ_DEBUG
+#define RMQ_DEBUG_BUILD 1
 #define rmq_debug_check(holds, text, a, b) rmq_check(holds, text, a, b)
 #else
+#define RMQ_DEBUG_BUILD 0
 #define rmq_debug_check(holds, text, a, b) \
-    ((void) sizeof(holds), (void) sizeof(a), (void) sizeof(b))
+    ((void) sizeof(holds), (void) (text), (void) sizeof(a), (void) sizeof(b))
 #endif
 #endif

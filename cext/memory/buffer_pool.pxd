@@ -4,10 +4,12 @@ That part is address space and touched when a buffer is first taken, so a pool t
 no memory. Freed buffers are reused last in, first out: the warmest first.
 An empty pool returns NULL and counts a refusal; the caller answers SYSTEM_BUSY or stops reading.
 
-One thread uses a pool (the reactor). Example: 4096 buffers of 16 KiB reserve 64 MiB; after a burst
+One thread uses a pool (the reactor, which notes itself with buffer_pool_own). A buffer that is not
+of the pool, or one more back than were taken, ends the process; a debug build also finds the buffer
+that is given back twice. Example: 4096 buffers of 16 KiB reserve 64 MiB; after a burst
 that held 10 of them at once, 160 KiB are resident and `high_water` is 10.
 """
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from cext.memory.arena cimport Arena
 
@@ -22,6 +24,7 @@ cdef struct BufferPool:
     uint64_t refusals       # takes answered with NULL
     uint64_t releases
     void* free_head         # freed buffers, linked through their first 8 bytes
+    int32_t owner           # thread_owner.pxd
     uint64_t keep_bytes     # on release, memory beyond this many bytes goes back to the system
 
 # What buffer_pool_open takes from the arena.
@@ -30,6 +33,8 @@ cdef uint64_t buffer_pool_room(uint64_t buffer_bytes, uint32_t count) noexcept n
 cdef int buffer_pool_open(BufferPool* pool, Arena* arena, uint64_t buffer_bytes, uint32_t count,
                           uint64_t keep_bytes) noexcept nogil
 cdef void buffer_pool_close(BufferPool* pool) noexcept nogil
+# From now on this thread's; with False nobody's.
+cdef void buffer_pool_own(BufferPool* pool, bint mine) noexcept nogil
 cdef void* buffer_pool_take(BufferPool* pool) noexcept nogil
 cdef void buffer_pool_release(BufferPool* pool, void* buffer) noexcept nogil
 # The same for a buffer whose bytes from keep_bytes on were not touched: spares a system call.

@@ -1,7 +1,10 @@
 """Fixed-size buffers from the arena. See buffer_pool.pxd."""
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from cext.base.check cimport DEBUG_BUILD, check
 from cext.base.status cimport IO_ERROR, OK
+from cext.base.thread_owner cimport thread_check, thread_clear, thread_note
 from cext.memory.arena cimport SharedArena, arena_room, arena_take_pages
 
 cdef extern from "<sys/mman.h>" nogil:
@@ -25,6 +28,7 @@ cdef extern from * nogil:
 cdef enum:
     LINK_BYTES = 8
     PAGE = 4096
+    RELEASED_LOOKS = 64
 
 
 cdef inline uint64_t whole_lines(uint64_t bytes) noexcept nogil:
@@ -55,8 +59,32 @@ cdef void buffer_pool_close(BufferPool* pool) noexcept nogil:
     memset(pool, 0, sizeof(BufferPool))
 
 
+cdef void buffer_pool_own(BufferPool* pool, bint mine) noexcept nogil:
+    if mine:
+        thread_note(&pool.owner)
+    else:
+        thread_clear(&pool.owner)
+
+
+cdef inline bint is_of_pool(const BufferPool* pool, const void* buffer) noexcept nogil:
+    cdef uint64_t at = <uint64_t> (<const uint8_t*> buffer - pool.base)
+    return at < pool.region_bytes and at % pool.buffer_bytes == 0
+
+
+cdef bint is_free(const BufferPool* pool, const void* buffer) noexcept nogil:
+    """Looks through the buffers that were released last: for debug builds."""
+    cdef void* free_one = pool.free_head
+    cdef int _i
+    for _i in range(RELEASED_LOOKS):
+        if free_one == NULL or free_one == buffer:
+            return free_one != NULL
+        free_one = (<void**> free_one)[0]
+    return False
+
+
 cdef void* buffer_pool_take(BufferPool* pool) noexcept nogil:
     cdef void* buffer = pool.free_head
+    thread_check(&pool.owner, b"a buffer pool: a buffer is taken by the pool's thread")
     if buffer != NULL:
         pool.free_head = (<void**> buffer)[0]
     elif pool.fresh < pool.count:
@@ -80,6 +108,14 @@ cdef void buffer_pool_release(BufferPool* pool, void* buffer) noexcept nogil:
 
 
 cdef void buffer_pool_release_head(BufferPool* pool, void* buffer) noexcept nogil:
+    check(pool.in_use > 0, b"a buffer pool: no more buffers come back than were taken",
+          pool.in_use, <int64_t> pool.buffer_bytes)
+    thread_check(&pool.owner, b"a buffer pool: a buffer is released by the pool's thread")
+    if DEBUG_BUILD:
+        check(is_of_pool(pool, buffer), b"a buffer pool: a buffer comes back to its own pool",
+              <uint8_t*> buffer - pool.base, <int64_t> pool.buffer_bytes)
+        check(not is_free(pool, buffer), b"a buffer pool: a buffer is released once",
+              <uint8_t*> buffer - pool.base, pool.in_use)
     (<void**> buffer)[0] = pool.free_head
     pool.free_head = buffer
     pool.in_use -= 1

@@ -12,6 +12,8 @@ Example: joined a, b, c; left b: first is a, a.next c, c.next NULL, a.previous c
 One thread; no allocation.
 """
 
+from cext.base.check cimport debug_check
+
 cdef struct ChainEntry:
     ChainEntry* next            # NULL: the last one
     ChainEntry* previous        # of the first one: the last one
@@ -29,6 +31,8 @@ cdef inline void chain_join(ChainEntry** first, ChainEntry* entry, void* owner) 
     first[0].previous = entry
 
 cdef inline void chain_leave(ChainEntry** first, ChainEntry* entry) noexcept nogil:
+    debug_check(first[0] != NULL and (entry == first[0] or entry.previous.next == entry),
+                b"a chain: who leaves is in the list", entry == first[0], first[0] == NULL)
     if entry == first[0]:
         first[0] = entry.next
     else:

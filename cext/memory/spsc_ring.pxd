@@ -5,9 +5,12 @@ own and each side keeps a copy of the other's counter, so that it reads the othe
 its copy says full (or empty). A push is a store with release order, a pop a load with acquire
 order: whatever the pushing thread wrote before the push is seen after the pop.
 
+Each side may note its thread (spsc_own_push, spsc_own_pop): a debug build then ends the process
+when another pushes or pops.
+
 Example: capacity 8, tail 11, head 9: two pointers wait, in slots 9 & 7 = 1 and 10 & 7 = 2.
 """
-from libc.stdint cimport uint64_t, uint8_t
+from libc.stdint cimport int32_t, uint64_t, uint8_t
 
 from cext.memory.arena cimport Arena
 
@@ -18,17 +21,24 @@ cdef struct SpscRing:
     uint8_t pad0[44]
     uint64_t tail           # pushes so far; written by the pushing thread only
     uint64_t head_seen      # the pushing thread's copy of head
-    uint8_t pad1[48]
+    int32_t pusher          # thread_owner.pxd
+    uint8_t pad1[44]
     uint64_t head           # pops so far; written by the popping thread only
     uint64_t tail_seen      # the popping thread's copy of tail
-    uint8_t pad2[48]
+    int32_t popper          # thread_owner.pxd
+    uint8_t pad2[44]
 
 cdef int spsc_open(SpscRing* ring, uint64_t capacity) noexcept nogil    # OK | IO_ERROR
 # The same with slots from an arena, which takes spsc_room(capacity).
 cdef int spsc_open_in(SpscRing* ring, Arena* arena, uint64_t capacity) noexcept nogil
 cdef uint64_t spsc_room(uint64_t capacity) noexcept nogil
+# This thread alone pushes, or pops, from now on; with False any thread may.
+cdef void spsc_own_push(SpscRing* ring, bint mine) noexcept nogil
+cdef void spsc_own_pop(SpscRing* ring, bint mine) noexcept nogil
 cdef void spsc_close(SpscRing* ring) noexcept nogil
 cdef bint spsc_push(SpscRing* ring, void* item) noexcept nogil           # False: full
+# The same where it cannot be full, since no more is under way than it has slots.
+cdef void spsc_put(SpscRing* ring, void* item, const char* text) noexcept nogil
 cdef void* spsc_pop(SpscRing* ring) noexcept nogil                       # NULL: empty
 cdef uint64_t spsc_waiting(SpscRing* ring) noexcept nogil                # pushing thread only
 cdef bint spsc_is_empty(SpscRing* ring) noexcept nogil                   # popping thread only

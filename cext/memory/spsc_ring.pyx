@@ -3,6 +3,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from cext.base.atomics cimport load_acquire_u64, store_release_u64
+from cext.base.check cimport check
+from cext.base.thread_owner cimport thread_check, thread_clear, thread_note
 from cext.memory.arena cimport arena_room, arena_take_pages
 
 
@@ -37,6 +39,20 @@ cdef int spsc_open_in(SpscRing* ring, Arena* arena, uint64_t capacity) noexcept 
     return 0
 
 
+cdef void spsc_own_push(SpscRing* ring, bint mine) noexcept nogil:
+    if mine:
+        thread_note(&ring.pusher)
+    else:
+        thread_clear(&ring.pusher)
+
+
+cdef void spsc_own_pop(SpscRing* ring, bint mine) noexcept nogil:
+    if mine:
+        thread_note(&ring.popper)
+    else:
+        thread_clear(&ring.popper)
+
+
 cdef void spsc_close(SpscRing* ring) noexcept nogil:
     if not ring.borrowed:
         free(ring.slots)
@@ -45,6 +61,7 @@ cdef void spsc_close(SpscRing* ring) noexcept nogil:
 
 cdef bint spsc_push(SpscRing* ring, void* item) noexcept nogil:
     cdef uint64_t tail = ring.tail
+    thread_check(&ring.pusher, b"a ring: its one pushing thread pushes")
     if tail - ring.head_seen > ring.mask:
         ring.head_seen = load_acquire_u64(&ring.head)
         if tail - ring.head_seen > ring.mask:
@@ -54,12 +71,19 @@ cdef bint spsc_push(SpscRing* ring, void* item) noexcept nogil:
     return True
 
 
+cdef void spsc_put(SpscRing* ring, void* item, const char* text) noexcept nogil:
+    check(spsc_push(ring, item), text, ring.tail, ring.mask + 1)
+
+
 cdef void* spsc_pop(SpscRing* ring) noexcept nogil:
     cdef uint64_t head = ring.head
+    thread_check(&ring.popper, b"a ring: its one popping thread pops")
     if head == ring.tail_seen:
         ring.tail_seen = load_acquire_u64(&ring.tail)
         if head == ring.tail_seen:
             return NULL
+    check(ring.tail_seen - head <= ring.mask + 1,
+          b"a ring: no more waits than it has slots", ring.tail_seen, head)
     cdef void* item = ring.slots[head & ring.mask]
     store_release_u64(&ring.head, head + 1)
     return item

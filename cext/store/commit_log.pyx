@@ -27,6 +27,7 @@ from cext.base.clock cimport monotonic_us
 from cext.base.status cimport Status, raise_status
 from cext.base.sysio cimport (
     close_file, event_open, event_signal, read_at, sync_data, write_at, write_zeros)
+from cext.base.watermark cimport watermark_move
 from cext.memory.mirror_ring cimport mirror_ring_at, mirror_ring_close, mirror_ring_open
 from cext.memory.region cimport region_lock, region_prefer_node
 from cext.store.log_link cimport (
@@ -64,6 +65,8 @@ cdef enum:
     ROOM_FIRST_ASK_BYTES = 262144   # written behind a start before more room is asked for
     ROOM_GROWTH = 16                # times what the segment holds: room asked for
     ROOM_WHOLE_PART = 8             # of a segment: with so much in it, all of it is asked for
+
+cdef const char* WRITTEN_BACK = b"the log: `written` never moves back"
 
 OPERATIONS = {1: "pwrite", 2: "fdatasync", 3: "fsync of the directory"}
 SEGMENT_NAME = re.compile(r"\d{20}")
@@ -257,7 +260,9 @@ cdef class CommitLog:
             if status != Status.OK:
                 return status
         self.marks.appended = end
-        self.activate(end, self.link.ready_fd, end + self.segment_bytes)
+        status = self.activate(end, self.link.ready_fd, end + self.segment_bytes)
+        check(status == Status.OK, b"the log: room to hand a file over was there before", status,
+              end)
         if self.pooled:
             self.hand_over()
         log_wake_flusher(&self.link)
@@ -292,7 +297,7 @@ cdef class CommitLog:
         if self.marks.appended != self.link.committable:
             log_offer(&self.link, self.marks.appended)
         if committed > self.marks.written:
-            store_release_i64(&self.marks.written, committed)
+            watermark_move(&self.marks.written, committed, WRITTEN_BACK)
             log_wake_flusher(&self.link)
 
     cdef bint commit_moved(self) noexcept nogil:
@@ -343,7 +348,7 @@ cdef class CommitLog:
         self.writes += 1
         if status != Status.OK:
             return self.write_failed(error, start + <int64_t>done)
-        store_release_i64(&self.marks.written, mark)
+        watermark_move(&self.marks.written, mark, WRITTEN_BACK)
         return Status.OK
 
     cdef int write_failed(self, int error, int64_t offset) noexcept nogil:
@@ -464,9 +469,10 @@ cdef class CommitLog:
         if load_acquire_i64(&self.marks.durable) < end or not drops_have_room(self):
             return Status.NOT_READY
         # Readers must stop believing in it before its bytes may change.
-        store_release_i64(&self.link.min_offset, end)
+        watermark_move(&self.link.min_offset, end, b"the log: its beginning never moves back")
         segment_map_drop(&self.map, start)
-        log_push_drop(&self.link, start)
+        check(log_push_drop(&self.link, start), b"the log: room for a file that is dropped", start,
+              end)
         return Status.OK
 
     # ---- opening -------------------------------------------------------------------------------
@@ -579,7 +585,8 @@ cdef class CommitLog:
         sync_path(self.directory)
         self.link.room = active + room
         self.marks.appended = end
-        self.activate(active, fd, self.link.room)
+        raise_status(self.activate(active, fd, self.link.room),
+                     f"{self.directory}: no room to hand over the active file")
         return 0
 
     def path_of(self, int64_t start) -> str:

@@ -13,13 +13,14 @@ from libc.string cimport memset
 
 from cext.base.atomics cimport (
     fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32,
-    store_release_i64, store_release_u64)
+    store_release_u64)
 from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.latency cimport latency_record
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_signal, event_wait, write_with_zeros_at
+from cext.base.watermark cimport watermark_move
 from cext.memory.mirror_ring cimport mirror_ring_at
 from cext.store.log_link cimport (
     HANDLES_MAX, OPERATION_WRITE, CommitHandle, log_is_poisoned, log_notify, log_poison)
@@ -77,7 +78,7 @@ cdef int commit_to(CommitterState* state, int64_t target) noexcept nogil:
         if target >= segment_end and at >= handle.data_end:
             at = segment_end                            # what follows the blank's head is filler
             store_release_u64(&link.commit_popped, link.commit_popped + 1)
-        store_release_i64(&link.committed, at)
+        watermark_move(&link.committed, at, b"the store pool: `committed` never moves back")
         log_notify(link)
     return Status.OK
 

@@ -20,7 +20,9 @@ from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport (
     close_file, event_drain, event_open, event_signal, event_wait, open_file, read_at)
-from cext.memory.spsc_ring cimport spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push
+from cext.memory.spsc_ring cimport (
+    spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push, spsc_put,
+)
 from cext.store.record cimport RECORD_BYTES_MIN, RecordView, record_parse
 from cext.store.segment cimport segment_open
 
@@ -232,7 +234,8 @@ cdef void run(void* argument) noexcept nogil:
         job = <ReadJob*>spsc_pop(&reader.jobs)
         if job != NULL:
             do_job(reader, job)
-            spsc_push(&reader.done, job)    # has room: submit() counts what is not collected
+            # submit() counts what is not collected
+            spsc_put(&reader.done, job, b"a disk reader: room for each read that is done")
             event_signal(reader.notify_event)
             continue
         if load_acquire_i32(&reader.stopping) != 0:

@@ -12,11 +12,13 @@ import time
 from cext.base.atomics cimport (
     exchange_i32, fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32,
     store_release_i64, store_release_u64)
+from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.latency cimport latency_record
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport close_file, event_signal, event_wait, sync_data
+from cext.base.watermark cimport watermark_move
 from cext.store.log_link cimport (
     HANDLES_MAX, OPERATION_SYNC, SegmentHandle, log_is_poisoned, log_notify, log_poison)
 from cext.store.segment cimport segment_path
@@ -60,15 +62,18 @@ cdef int flush_to(FlusherState* state, int64_t target) noexcept nogil:
     cdef int64_t reach
     cdef int64_t end
     while durable < target:
-        if link.handles_popped == load_acquire_u64(&link.handles_pushed):
-            break                                    # not there before its segment was pushed
+        check(link.handles_popped != load_acquire_u64(&link.handles_pushed),
+              b"the log: a file is handed to the flusher before its bytes are written", durable,
+              target)
         handle = &link.handles[link.handles_popped & (HANDLES_MAX - 1)]
         end = handle.start + link.segment_bytes
         reach = target if target < end else end
         if log_is_poisoned(link) or sync_segment(state, handle, durable) != Status.OK:
             return Status.POISONED
         durable = reach
-        store_release_i64(&link.marks.durable, durable)
+        watermark_move(&link.marks.durable, durable, b"the log: `durable` never moves back")
+        check(durable <= load_acquire_i64(&link.marks.written),
+              b"the log: what is durable was written", durable, link.marks.written)
         if durable == end:                           # the reactor went on to the next one
             close_file(handle.fd)
             store_release_u64(&link.handles_popped, link.handles_popped + 1)

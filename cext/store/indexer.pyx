@@ -23,7 +23,9 @@ from cext.base.clock cimport monotonic_us, wall_ms
 from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
 from cext.base.status cimport Status, raise_status
 from cext.base.sysio cimport close_file, event_open, event_signal, event_wait
-from cext.memory.spsc_ring cimport spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push
+from cext.memory.spsc_ring cimport (
+    spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push, spsc_put,
+)
 from cext.store.index_key cimport (
     KEY_BYTES_MAX, KeyTexts, KeyTokens, find_key_texts, hash_on, next_token, positive_hash)
 from cext.store.index_store cimport HITS_MAX, KEYS_MAX
@@ -252,7 +254,7 @@ cdef class Indexer:
             if job.waited:
                 sem_post(&job.done)         # it is on the caller's stack: gone from here
             else:
-                spsc_push(&self.answered, job)      # there is room: ask() counts
+                spsc_put(&self.answered, job, b"the index: room for each question's answer")
                 event_signal(self.done_fd)
             job = <IndexJob*> spsc_pop(&self.jobs)
 
@@ -366,7 +368,7 @@ cdef class Indexer:
             job.query.begin_ms = begin_ms
             job.query.end_ms = end_ms
             job.query.body_max = max(body_max, <uint64_t> 1)
-            spsc_push(&self.jobs, job)
+            spsc_put(&self.jobs, job, b"the index: room for each question")
             self.unanswered += 1
             event_signal(self.wake_fd)
         return True

@@ -4,8 +4,9 @@ from libc.string cimport strncpy
 
 from cext.base.atomics cimport (
     exchange_i32, fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, load_seq_i32,
-    store_release_i32, store_release_i64, store_release_u64)
+    store_release_i32, store_release_u64)
 from cext.base.sysio cimport event_signal
+from cext.base.watermark cimport watermark_move
 
 cdef extern from *:
     """
@@ -45,7 +46,8 @@ cdef void log_wake_flusher(LogLink* link) noexcept nogil:
 
 cdef void log_offer(LogLink* link, int64_t committable) noexcept nogil:
     cdef int32_t asleep
-    store_release_i64(&link.committable, committable)
+    watermark_move(&link.committable, committable,
+                   b"the store pool: `committable` never moves back")
     fence()              # it comes before our look at committer_sleeping
     asleep = load_acquire_i32(&link.committer_sleeping)
     if asleep == 0:

@@ -15,6 +15,7 @@ from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_drain, event_signal, event_wait
+from cext.base.watermark cimport watermark_move
 from cext.store.log_link cimport (
     DROPS_MAX, OPERATION_SYNC_DIRECTORY, log_is_poisoned, log_notify, log_poison)
 from cext.store.segment cimport (
@@ -104,7 +105,7 @@ cdef void add_room(PreparerState* state) noexcept nogil:
         state.slowest_piece_us = max(state.slowest_piece_us, monotonic_us() - began)
         if status == Status.OK:
             state.pieces += 1
-            store_release_i64(&link.room, link.room + piece)
+            watermark_move(&link.room, link.room + piece, b"the log: a file's room never shrinks")
         else:
             state.failures += 1
         link.room_error = error

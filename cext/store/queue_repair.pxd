@@ -18,9 +18,10 @@ answered as such. What was looked for in vain is remembered for KNOWN_MS.
 Example: page 3 of a file is zeros, units 614-818. A pull at 700 asks; units 500 and 1,024 name
 their records; the log between these is read, 524 units are compared, 205 are written.
 """
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.native_thread cimport NativeThread
+from cext.base.state cimport state_move
 from cext.memory.spsc_ring cimport SpscRing
 from cext.store.commit_log cimport CommitLog
 from cext.store.log_tail cimport LogTail
@@ -43,7 +44,7 @@ cdef enum RepairState:              # of a slot; the reactor's
     REPAIR_OVER = 3                 # to be told: `mended`, `offset`, `status`
 
 cdef struct Repair:
-    int32_t state
+    int32_t state                   # RepairState, by repair_move()
     uint64_t serial                 # Queue.serial: the queue may be gone when the answer comes
     char topic[REPAIR_TOPIC_BYTES]  # closed by a NUL
     int32_t topic_length
@@ -60,6 +61,13 @@ cdef struct Repair:
     uint8_t* marks                  # of each unit: UNIT_MISSING, UNIT_SAME, UNIT_NEW; owned
     int64_t mended                  # units that the file did not have so
     int64_t vain_from, vain_to      # offsets around `offset` of which the log has no record
+
+# The one setter of its state: FREE -> LOOKING -> (WRITING ->) OVER -> FREE.
+cdef inline void repair_move(Repair* r, int32_t to) noexcept nogil:
+    cdef uint32_t allowed = 1 << (to + 3 & 3)
+    if to == REPAIR_OVER:
+        allowed |= 1 << REPAIR_LOOKING
+    state_move(&r.state, to, allowed, b"queue repair: looked at, written, over, free")
 
 cdef enum UnitMark:
     UNIT_MISSING = 0                # the log has no record for it

@@ -10,7 +10,7 @@ from cext.base.atomics cimport load_acquire_i32, load_acquire_i64, store_release
 from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_open, event_signal, event_wait
-from cext.memory.spsc_ring cimport spsc_close, spsc_open, spsc_pop, spsc_push
+from cext.memory.spsc_ring cimport spsc_close, spsc_open, spsc_pop, spsc_push, spsc_put
 from cext.store.commit_log cimport segment_end
 from cext.store.consume_queue cimport (
     UNIT_BYTES, QueueEntry, unit_check, unit_is_blank, unit_load, unit_store)
@@ -138,7 +138,7 @@ cdef class QueueRepair:
     cdef bint ask(self, Repair* r) noexcept nogil:
         if not self.thread.running or not spsc_push(&self.asked, r):
             return False
-        r.state = REPAIR_LOOKING
+        repair_move(r, REPAIR_LOOKING)
         self.busy += 1
         event_signal(self.wake_fd)
         return True
@@ -150,7 +150,7 @@ cdef class QueueRepair:
         free(r.units)
         free(r.marks)
         r.units = r.marks = NULL
-        r.state = REPAIR_FREE
+        repair_move(r, REPAIR_FREE)
         self.busy -= 1
 
     # ---- the thread
@@ -163,7 +163,7 @@ cdef class QueueRepair:
                 event_wait(self.wake_fd, -1)
                 continue
             self._do(r)
-            spsc_push(&self.answered, r)        # there is room: as many places as slots
+            spsc_put(&self.answered, r, b"queue repair: as many places as slots")
             log_notify(&self.log.link)
 
     cdef void _do(self, Repair* r) noexcept nogil:

@@ -18,6 +18,7 @@ from posix.fcntl cimport O_CLOEXEC, O_CREAT, O_RDWR, open
 from posix.unistd cimport close
 
 from cext.base.atomics cimport load_acquire_i64
+from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport raise_status
 from cext.store.checkpoint cimport checkpoint_read
@@ -27,7 +28,7 @@ from cext.store.consume_queue cimport (
     queue_destroy, queue_memory_offset, queue_release, unit_load, unit_store)
 from cext.store.queue_files cimport QueueName, name_of
 from cext.store.queue_repair cimport (
-    REPAIR_FREE, REPAIR_OVER, REPAIR_TOPIC_BYTES, REPAIR_WRITING, REPAIRS_MAX)
+    REPAIR_FREE, REPAIR_OVER, REPAIR_TOPIC_BYTES, REPAIR_WRITING, REPAIRS_MAX, repair_move)
 from cext.store.queue_table cimport QueueTable, queue_array_grow
 from cext.store.queue_writer cimport (
     JOB_BARRIER, JOB_CHECKPOINT, JOB_DROP, JOB_ENDS, JOB_KEEP_ENDS, JOB_NOTE, JOB_PATCH,
@@ -305,8 +306,8 @@ cdef class QueueStore(QueueTable):
 
     cdef void _push(self, QueueJob* job) noexcept nogil:
         if self.writer.writer_runs:
-            # As many jobs as ring slots: the ring cannot be full.
-            self.writer.push(job)
+            check(self.writer.push(job), b"the queue writer: as many jobs as slots of its ring",
+                  job.kind, 0)
             self.pushed = True
         else:
             self.writer.do_job(job)
@@ -563,17 +564,17 @@ cdef class QueueStore(QueueTable):
             if queue != NULL and r.mended > 0:
                 job = self._wait_for_job(JOB_PATCH, queue)
                 job.repair = r
-                r.state = REPAIR_WRITING
+                repair_move(r, REPAIR_WRITING)
                 self._push(job)
             else:
-                r.state = REPAIR_OVER
+                repair_move(r, REPAIR_OVER)
             r = self.repair.answer()
 
     cdef void _patched(self, QueueJob* job) noexcept nogil:
         # Descriptors may be of a file that was taken away.
         self.reader_files.forget(job.repair.serial)
         self.sync_files.forget(job.repair.serial)
-        job.repair.state = REPAIR_OVER
+        repair_move(job.repair, REPAIR_OVER)
         if job.status != Status.OK:
             job.repair.status = job.status
 

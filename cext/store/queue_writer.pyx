@@ -20,7 +20,10 @@ import threading
 from cext.base.atomics cimport (load_acquire_i64, load_seq_i32, store_release_i64, store_seq_i32)
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_open, event_signal, event_wait
-from cext.memory.spsc_ring cimport spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push
+from cext.memory.spsc_ring cimport (
+    spsc_close, spsc_is_empty, spsc_open, spsc_own_pop, spsc_own_push, spsc_pop, spsc_push,
+    spsc_put,
+)
 from cext.store.checkpoint cimport checkpoint_write
 from cext.store.consume_queue cimport CHUNK_UNITS, UNIT_BYTES, QueueEntry, unit_load
 from cext.store.queue_ends cimport EndsHeader, ends_write
@@ -148,11 +151,13 @@ cdef class QueueWriter:
 
     cdef void _writer_loop(self) noexcept nogil:
         cdef QueueJob* job
+        spsc_own_pop(&self.jobs, True)
+        spsc_own_push(&self.done, True)
         while True:
             job = <QueueJob*> spsc_pop(&self.jobs)
             if job != NULL:
                 self.do_job(job)
-                spsc_push(&self.done, job)
+                spsc_put(&self.done, job, b"the queue writer: room for each job that is done")
                 if load_seq_i32(&self.reactor_waits):
                     event_signal(self.done_fd)
                 continue
@@ -163,6 +168,8 @@ cdef class QueueWriter:
                 event_wait(self.writer.wake_fd, 1000)
             store_seq_i32(&self.writer.sleeping, 0)
         self.files.close_all()
+        spsc_own_pop(&self.jobs, False)
+        spsc_own_push(&self.done, False)
         store_seq_i32(&self.writer_runs, 0)
 
     cdef void _syncer_loop(self) noexcept nogil:

@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 from cext.base.atomics cimport load_acquire_u64
 from cext.base.status cimport IO_ERROR, OK
 from cext.memory.spsc_ring cimport (
-    spsc_close, spsc_open_in, spsc_pop, spsc_push, spsc_room, spsc_waiting)
+    spsc_close, spsc_open_in, spsc_pop, spsc_push, spsc_put, spsc_room, spsc_waiting)
 from cext.net.socket_api cimport EFD_CLOEXEC, EFD_NONBLOCK, close, eventfd, write
 
 
@@ -75,7 +75,7 @@ cdef LinkMessage* link_start(ControlLink* link, int32_t kind, uint64_t connectio
 cdef void link_finish(ControlLink* link, LinkMessage* message) noexcept nogil:
     link.bytes_in += message.length
     link.told = True
-    spsc_push(&link.to_control, message)        # link_start has seen that there is room
+    spsc_put(&link.to_control, message, b"to control: link_start has seen that there is room")
 
 
 cdef bint link_tell(ControlLink* link, int32_t kind, uint64_t connection_id, const uint8_t* data,

@@ -245,6 +245,7 @@ class Internal:
         from cext.store.timer_heap import HeapForTests
         from cext.store.timer_keeper import TimerKeeper
         from cext.store.timer_probe import TimersForTests
+        from cext.testing.broken_invariant import Pool
 
         log, folder = self.log(), str(self.folder)
         files = QueueFiles(folder, 100, 10, True)
@@ -276,6 +277,7 @@ class Internal:
             "cext.store.timer_heap.HeapForTests": lambda: HeapForTests(10),
             "cext.store.timer_keeper.TimerKeeper": lambda: keeper,
             "cext.store.timer_probe.TimersForTests": lambda: TimersForTests(keeper),
+            "cext.testing.broken_invariant.Pool": Pool,
         }
 
 

@@ -1,0 +1,18 @@
+# State: which step of its life something is in; only some steps lead to others.
+#
+# Its one setter says from which states the new one may be reached, as bits; any other move is a
+# mistake of ours and ends the process, with the state before and the one asked for.
+#
+# Example: a repair is LOOKING or WRITING before it is OVER:
+#
+#     state_move(&r.state, OVER, 1 << LOOKING | 1 << WRITING, b"a repair is over after its work")
+
+from libc.stdint cimport int32_t, uint32_t
+
+from cext.base.check cimport check
+
+
+cdef inline void state_move(int32_t* state, int32_t to, uint32_t allowed_from,
+                            const char* text) noexcept nogil:
+    check(allowed_from >> state[0] & 1, text, state[0], to)
+    state[0] = to

@@ -1,0 +1,42 @@
+# Thread owner: the thread that something belongs to, for debug_check.
+#
+# Who takes it over notes itself, who gives it up clears it; in between every use by another thread
+# ends the process, in a build with RMQ_DEBUG. In others all of this costs nothing. What nobody has
+# noted may be used by any thread: before a reactor starts and after it has ended.
+#
+# Example: the reactor notes itself in its buffer pools; a release by the control thread ends the
+# process with both threads' numbers.
+
+from libc.stdint cimport int32_t
+
+from cext.base.check cimport debug_check
+
+cdef extern from *:
+    """
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    #ifdef RMQ_DEBUG
+    static __thread int32_t rmq_thread_number;
+    static inline int32_t rmq_this_thread(void)
+    {
+        if (rmq_thread_number == 0)
+            rmq_thread_number = (int32_t) syscall(SYS_gettid);
+        return rmq_thread_number;
+    }
+    #else
+    #define rmq_this_thread() 0
+    #endif
+    """
+    int32_t this_thread "rmq_this_thread" () noexcept nogil
+
+
+cdef inline void thread_note(int32_t* owner) noexcept nogil:
+    owner[0] = this_thread()
+
+
+cdef inline void thread_clear(int32_t* owner) noexcept nogil:
+    owner[0] = 0
+
+
+cdef inline void thread_check(const int32_t* owner, const char* text) noexcept nogil:
+    debug_check(owner[0] == 0 or owner[0] == this_thread(), text, owner[0], this_thread())
