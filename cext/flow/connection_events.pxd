@@ -9,5 +9,6 @@ Reactor only.
 """
 from cext.flow.shard_state cimport ShardState
 
-# Before the reactor opens: these are its callbacks (cext/net/reactor.pxd).
-cdef void connect_callbacks(ShardState s) noexcept nogil
+# Clients of this listening socket are served from the next turn on; OK, or add_listener()'s failure
+# (cext/net/reactor.pxd).
+cdef int serve(ShardState s, int listen_fd) noexcept nogil

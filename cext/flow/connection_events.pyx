@@ -1,7 +1,6 @@
 """Connection events. See connection_events.pxd."""
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.base.check cimport check
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
 from cext.flow.client_state cimport ClientState, client_state
 from cext.flow.control.control_link cimport CLOSED_CONNECTION, DRAINED, link_tell
@@ -12,8 +11,14 @@ from cext.flow.replica cimport replica_replayed
 from cext.flow.replying cimport FLAG_RESPONSE, SYSTEM_BUSY, reply_error, tell_event
 from cext.flow.request_router cimport route_frame
 from cext.flow.send.reply_push cimport push_forget
-from cext.net.connection cimport OWNER_BLOCK_WORDS, Connection
-from cext.net.reactor cimport OnBytes, OnClosed, OnDrained, OnRefused
+from cext.net.connection cimport (
+    Connection,
+    OnBytes,
+    OnClosed,
+    OnDrained,
+    OnRefused,
+    Protocol,
+)
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
 
@@ -84,11 +89,15 @@ cdef void output_drained(ShardState s, Connection* c) noexcept nogil:
             s.net.mark_dirty(c)         # no memory: told in the next turn
 
 
-cdef void connect_callbacks(ShardState s) noexcept nogil:
+cdef int serve(ShardState s, int listen_fd) noexcept nogil:
     # The owner is passed through the network half as a pointer; each callback's first argument is
     # that same object, so the casts change the type of a pointer and nothing else.
-    check(sizeof(ClientState) <= 8 * OWNER_BLOCK_WORDS, b"a client's state fits its connection",
-          sizeof(ClientState), 8 * OWNER_BLOCK_WORDS)
-    s.net.set_callbacks(<void*> s, <OnBytes> take_bytes, <OnRefused> refuse_frame,
-                        <OnClosed> connection_closed, <OnDrained> output_drained)
+    cdef Protocol remoting
+    remoting.owner = <void*> s
+    remoting.on_bytes = <OnBytes> take_bytes
+    remoting.on_refused = <OnRefused> refuse_frame
+    remoting.on_closed = <OnClosed> connection_closed
+    remoting.on_drained = <OnDrained> output_drained
+    remoting.block_bytes = sizeof(ClientState)
     dispatch_hook(wake_by_news, replica_replayed)
+    return s.net.add_listener(listen_fd, &remoting, NULL)

@@ -7,7 +7,7 @@ from cext.flow.send.reply_push cimport push_expire
 from cext.flow.send.sends_away cimport forget_late_sends
 from cext.flow.shard_state cimport REPORTS
 from cext.flow.trouble cimport tell_troubles
-from cext.net.reactor cimport NetCounters
+from cext.net.connection_table cimport NetCounters
 
 cdef struct Report:
     size_t counter              # its place in NetCounters

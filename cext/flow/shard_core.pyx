@@ -25,7 +25,7 @@ from cext.base.native_thread cimport (
     NativeBody, NativeThread, native_thread_join, native_thread_start,
 )
 from cext.base.status cimport OK
-from cext.flow.connection_events cimport connect_callbacks
+from cext.flow.connection_events cimport serve
 from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.observe cimport counters_of, latencies_of, pools_of, steps_of
 from cext.flow.options cimport options_read
@@ -125,7 +125,6 @@ cdef class ShardCore(ShardCalls):
         write_abort(abort)
         s.net = Reactor()
         s.net.memory = s.memory
-        s.net.listen_fd = self.listener.fileno()
         s.readers = DiskReader(s.log, given["disk_readers"])
         s.net.add_wake_fd(s.log.link.notify_event)
         s.net.add_wake_fd(s.readers.event_fd())
@@ -147,7 +146,8 @@ cdef class ShardCore(ShardCalls):
                                     interval_ms=given["commit_interval_ms"],
                                     thorough_ms=given["commit_thorough_ms"])
         timers_open(s, given)
-        connect_callbacks(s)
+        if serve(s, self.listener.fileno()) != OK:
+            raise MemoryError("no memory for the reactor's listener")
         return self.report
 
     def _open_index(self, trusted):

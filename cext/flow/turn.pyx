@@ -143,6 +143,7 @@ cdef bint is_drained(ShardState s) noexcept nogil:
 cdef void run_turns(ShardState s) noexcept nogil:
     cdef int64_t stop_at = 0
     s.timer_tick = s.net.now_ms // 100
+    s.net.own(True)
     while True:
         run_turn(s)
         if load_acquire_i32(&s.stopping):
@@ -150,4 +151,5 @@ cdef void run_turns(ShardState s) noexcept nogil:
                 stop_at = s.now_ms + DRAIN_MS
                 s.net.stop_accepting()
             elif is_drained(s) or s.now_ms > stop_at:
+                s.net.own(False)
                 return

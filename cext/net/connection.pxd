@@ -1,4 +1,4 @@
-"""One client socket: what has been received in part, what waits to be sent, who it is.
+"""Connection and its protocol: what came in part, what waits to be sent, who it is, who serves it.
 
 Input. Bytes are received into the reactor's scratch buffer and handed over in place. What is left
 of an incomplete frame is kept here: in a small buffer when the whole frame is at most
@@ -20,9 +20,19 @@ this folder's, the others are allotted by the owner of the reactor.
 Owner's block. Some bytes of each slot belong to whoever serves the connections (cext/flow keeps
 its ClientState there). They are zero when a connection comes and are not looked at here.
 
+Protocol. What the bytes mean is the business of callbacks; a connection has those of the listener
+that accepted it. `on_bytes` is given all bytes received so far and says how many it used up and how
+many the next frame needs in all; -1 closes the connection at the end of the turn, when what it
+asked for before has been answered.
+
+Transport. How bytes are received and sent: straight through the socket (NULL), or by a table of
+functions that its listener has for it, as TLS will be (transport.pxd).
+
 All of this belongs to the reactor thread.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.net.socket_api cimport iovec
 
 cdef enum:
     SMALL_BYTES = 32768             # buffer for an incomplete frame of ordinary size
@@ -35,6 +45,11 @@ cdef enum:
     UNREAD_REASONS = 8              # bits of Connection.unread
     UNREAD_UNSENT = 1               # its socket did not take all output; EPOLLOUT is armed
     UNREAD_OWNERS = 2               # this bit and all above it are the owner's
+
+cdef struct Connection                # below
+
+cdef extern from *:
+    const uint64_t TURN_FULL "UINT64_MAX"
 
 cdef enum PieceKind:
     BORROWED = 0                    # store memory, valid until the end of the turn
@@ -54,14 +69,65 @@ cdef struct OutPiece:
     void* owner                     # ReplyBuffer*, jumbo buffer, heap block, or NULL
     int32_t kind                    # PieceKind
 
+# Returns the bytes used up, or -1 to close. `needed`: size of the incomplete frame at the end of
+# the input (only read when something is left over), more than what is left over. Or TURN_FULL: what
+# is left over is whole frames, which are handed over again, where they lie, in the next turn.
+ctypedef int64_t (*OnBytes)(void* owner, Connection* c, const uint8_t* bytes, uint64_t available,
+                            uint64_t* needed) noexcept nogil
+# No jumbo buffer for a frame of `needed` bytes: answer or return -1 to close.
+ctypedef int (*OnRefused)(void* owner, Connection* c, const uint8_t* bytes, uint64_t available,
+                          uint64_t needed) noexcept nogil
+ctypedef void (*OnClosed)(void* owner, Connection* c) noexcept nogil
+# All output has been sent of one that was not read for it, or that has notify_drained.
+ctypedef void (*OnDrained)(void* owner, Connection* c) noexcept nogil
+
+cdef struct Protocol:
+    void* owner                     # first argument of each callback
+    OnBytes on_bytes
+    OnRefused on_refused
+    OnClosed on_closed
+    OnDrained on_drained
+    uint32_t block_bytes            # what it keeps in a connection's owner_block
+
+cdef enum TransportResult:          # less than 0: nothing was received or sent
+    WANT_READ = -1                  # again when the socket is readable
+    WANT_WRITE = -2                 # again when it is writable
+    TRANSPORT_FAILED = -3           # the connection is to be closed
+
+cdef enum TransportWant:            # bits of Connection.transport_wants
+    WANTS_HANDSHAKE = 1             # it is not over: nothing is received and nothing sent yet
+    HANDSHAKE_WRITES = 2            # and goes on when the socket is writable
+    RECEIVE_WRITES = 4              # the next receive waits for a writable socket
+    SEND_READS = 8                  # the next send waits for a readable one
+
+cdef struct Transport:
+    void* owner                     # first argument of `open`
+    # A client was accepted: makes c.transport_state. False: no memory, it is closed.
+    bint (*open)(void* owner, Connection* c) noexcept nogil
+    # 0: done. Else a TransportResult; called again when the socket is as wanted.
+    int (*handshake)(Connection* c) noexcept nogil
+    # Bytes received, 0: the other side has ended, or a TransportResult.
+    ssize_t (*receive)(Connection* c, void* at, size_t room) noexcept nogil
+    # Bytes taken, from the first piece on, or a TransportResult: then it is called again with the
+    # same bytes, which may have been moved by then.
+    ssize_t (*send)(Connection* c, const iovec* pieces, int count) noexcept nogil
+    # Received bytes inside: the socket may not be readable for them.
+    size_t (*pending)(Connection* c) noexcept nogil
+    # Says farewell and frees the state; the socket is closed behind it.
+    void (*close)(Connection* c) noexcept nogil
+
 cdef struct Connection:
     uint64_t id                     # generation << 20 | slot; 0: closed
     int32_t fd
     uint32_t slot
+    const Protocol* protocol        # of its listener
+    const Transport* transport      # the same; NULL: the socket itself
+    void* transport_state           # owned by the transport
     # input
     uint8_t* small                  # owned pool buffer with partial_bytes of an incomplete frame
     uint8_t* jumbo                  # the same for a large frame; at most one of the two is set
     uint64_t partial_bytes
+    uint64_t frame_bytes            # size of that frame
     uint64_t receive_bytes          # most bytes of its next receive
     int64_t jumbo_ms                # when the large frame got on last (monotonic)
     uint64_t jumbo_mark             # its bytes then
@@ -79,6 +145,8 @@ cdef struct Connection:
     uint8_t stalled                 # it is in that list
     uint8_t dirty
     uint8_t unread                  # UNREAD_UNSENT and the owner's bits: why it is not read
+    uint8_t transport_wants         # TransportWant
+    uint8_t pending                 # it is in the list of those with bytes inside their transport
     uint8_t notify_drained          # on_drained at the end of its output, whatever held it
     uint8_t closing                 # close at the end of the turn, after what is queued is sent
     # who
@@ -87,5 +155,6 @@ cdef struct Connection:
     int64_t active_ms               # when bytes last came or went (monotonic)
     int64_t opened_ms               # monotonic
     uint64_t frames_in              # whole frames, counted by the owner; 0: it asked for nothing
+    Connection* next_pending
     Connection* next_closed         # list of those that closed in this turn
     uint64_t owner_block[OWNER_BLOCK_WORDS]     # cast by the owner; not looked at here

@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 
+from cext.base.check cimport check
 from cext.net.connection cimport UNREAD_UNSENT
 
 
@@ -28,6 +29,8 @@ cdef void halves_add(HalfFrames* halves, Connection* c, int64_t now_ms) noexcept
 
 
 cdef void halves_remove(HalfFrames* halves, Connection* c) noexcept nogil:
+    check(halves.size > 0 and halves.list[c.half_place] == c,
+          b"the network: a large frame is in the list of those", c.half_place, halves.size)
     halves.size -= 1
     halves.list[c.half_place] = halves.list[halves.size]
     halves.list[c.half_place].half_place = c.half_place

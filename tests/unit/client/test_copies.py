@@ -218,11 +218,27 @@ class Internal:
         self.kept.append(CommitLog(str(folder), 1 << 20, 1 << 20, 1 << 16, pooled=pooled))
         return self.kept[-1]
 
+    def net(self) -> dict[str, Callable[[], Any]]:
+        from cext.net.connection_table import ConnectionTable
+        from cext.net.input import Input
+        from cext.net.output import Output
+        from cext.net.reactor import Reactor
+        from cext.testing.driven_reactor import DrivenReactor
+        from cext.testing.line_echo import LineEcho
+
+        return {
+            "cext.net.connection_table.ConnectionTable": ConnectionTable,
+            "cext.net.input.Input": Input,
+            "cext.net.output.Output": Output,
+            "cext.net.reactor.Reactor": Reactor,
+            "cext.testing.driven_reactor.DrivenReactor": DrivenReactor,
+            "cext.testing.line_echo.LineEcho": lambda: LineEcho(Reactor()),
+        }
+
     def store(self) -> dict[str, Callable[[], Any]]:
         from cext.flow.fetch.disk_fetch import FetchPool
         from cext.flow.shard_state import ShardState
         from cext.memory.arena import SharedArena
-        from cext.net.reactor import Reactor
         from cext.store.deleted_topics import DeletedTopics
         from cext.store.index_store import IndexStore
         from cext.store.log_scan import LogScan
@@ -230,6 +246,7 @@ class Internal:
         from cext.store.queue_files import QueueFiles
         from cext.store.queue_repair import QueueRepair
         from cext.store.queue_writer import QueueWriter
+        from cext.testing.broken_invariant import Pool
 
         from cext.flow.shard_calls import ShardCalls
         from cext.store.committer import Committer
@@ -245,7 +262,6 @@ class Internal:
         from cext.store.timer_heap import HeapForTests
         from cext.store.timer_keeper import TimerKeeper
         from cext.store.timer_probe import TimersForTests
-        from cext.testing.broken_invariant import Pool
 
         log, folder = self.log(), str(self.folder)
         files = QueueFiles(folder, 100, 10, True)
@@ -255,7 +271,6 @@ class Internal:
             "cext.flow.shard_calls.ShardCalls": ShardCalls,
             "cext.flow.shard_state.ShardState": ShardState,
             "cext.memory.arena.SharedArena": lambda: SharedArena(1 << 20),
-            "cext.net.reactor.Reactor": Reactor,
             "cext.store.commit_log.CommitLog": lambda: log,
             "cext.store.committer.Committer": lambda: Committer(self.log(pooled=True)),
             "cext.store.deleted_topics.DeletedTopics": lambda: DeletedTopics({}),
@@ -372,7 +387,7 @@ def assert_refused(thing: Any) -> None:
 
 def test_every_compiled_class_is_in_a_table(tmp_path: Path) -> None:
     internal = Internal(tmp_path)
-    known = {*map(name_of, COPIED), *REFUSING, *internal.load(), *internal.store()}
+    known = {*map(name_of, COPIED), *REFUSING, *internal.load(), *internal.net(), *internal.store()}
     found = {name_of(kind) for kind in COMPILED if not issubclass(kind, enum.Enum)}
     assert found <= known, "say in a table of this test what becomes of a copy"
     assert len(found) > 30
@@ -431,7 +446,7 @@ def test_clients_refuse_and_advise(tmp_path: Path) -> None:
 
 def test_what_the_broker_has_inside_refuses(tmp_path: Path) -> None:
     internal = Internal(tmp_path)
-    for make in [*internal.load().values(), *internal.store().values()]:
+    for make in [*internal.load().values(), *internal.net().values(), *internal.store().values()]:
         assert_refused(make())
 
 

@@ -1,0 +1,90 @@
+"""Transport: how a connection's bytes pass its socket, as they are or changed on the way (TLS).
+
+A listener without a Transport has plain connections: recv and send, inlined here. One with a
+Transport (connection.pxd) gives each client a state of its own:
+
+    accept -> open -> handshake until it is done -> receive and send -> close
+
+What the socket is waited for is no longer what the connection wants: a handshake, or a send that
+must first hear something, waits until it is readable; a receive that must first say something
+until it is writable (TransportWant). And received bytes may lie inside the transport, with nothing
+left in the socket: such connections are in a list, and the next poll does not sleep.
+
+Example: TLS receives a record of 16 KiB, the first receive has room for 10: the other 6 are pending
+and are received in the next turn.
+"""
+from libc.stdint cimport uint32_t
+from libc.string cimport memset
+
+from cext.net.connection cimport (
+    HANDSHAKE_WRITES,
+    RECEIVE_WRITES,
+    SEND_READS,
+    TRANSPORT_FAILED,
+    UNREAD_UNSENT,
+    WANT_READ,
+    WANT_WRITE,
+    WANTS_HANDSHAKE,
+    Connection,
+)
+from cext.net.socket_api cimport (
+    EAGAIN,
+    EINTR,
+    EPOLLIN,
+    EPOLLOUT,
+    MSG_DONTWAIT,
+    MSG_NOSIGNAL,
+    errno,
+    iovec,
+    msghdr,
+    recv,
+    send,
+    sendmsg,
+)
+
+
+# Bytes received, 0: the other side has ended, or a TransportResult.
+cdef inline ssize_t transport_receive(Connection* c, void* at, size_t room) noexcept nogil:
+    cdef ssize_t got
+    if c.transport != NULL:
+        return c.transport.receive(c, at, room)
+    got = recv(c.fd, at, room, MSG_DONTWAIT)
+    if got < 0:
+        return WANT_READ if errno == EAGAIN or errno == EINTR else TRANSPORT_FAILED
+    return got
+
+
+# Bytes taken or a TransportResult.
+cdef inline ssize_t transport_send(Connection* c, iovec* pieces, int count) noexcept nogil:
+    cdef msghdr message
+    cdef ssize_t sent
+    if c.transport != NULL:
+        if c.transport_wants & WANTS_HANDSHAKE:
+            return WANT_WRITE
+        return c.transport.send(c, pieces, count)
+    while True:
+        if count == 1:
+            sent = send(c.fd, pieces[0].iov_base, pieces[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT)
+        else:
+            memset(&message, 0, sizeof(message))
+            message.msg_iov = pieces
+            message.msg_iovlen = count
+            sent = sendmsg(c.fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT)
+        if sent >= 0:
+            return sent
+        if errno != EINTR:
+            return WANT_WRITE if errno == EAGAIN else TRANSPORT_FAILED
+
+
+# What epoll is to wait for.
+cdef inline uint32_t transport_events(const Connection* c) noexcept nogil:
+    cdef uint32_t events = EPOLLOUT if c.unread & UNREAD_UNSENT else (0 if c.unread else EPOLLIN)
+    if c.transport_wants == 0:
+        return events
+    if c.transport_wants & WANTS_HANDSHAKE:
+        return EPOLLOUT if c.transport_wants & HANDSHAKE_WRITES else EPOLLIN
+    if c.unread & UNREAD_UNSENT and c.transport_wants & SEND_READS:
+        events = EPOLLIN
+    if c.unread == 0 and c.transport_wants & RECEIVE_WRITES:
+        events = EPOLLIN | EPOLLOUT
+    return events
