@@ -67,7 +67,7 @@ def test_time_that_passes_at_once_passes_by_all_clocks(clock: DrivenClock):
     before = [read() for read in READERS]
     clock.advance(3600)
     passed = [read() - was for read, was in zip(READERS, before, strict=True)]
-    assert all(3600 <= each < 3660 for each in passed), passed
+    assert all(3599.99 < each < 3660 for each in passed), passed  # some are floats
     assert abs(clock.now_ms() - core_clock.wall_ms_for_tests()) < 1000
     assert abs(clock.monotonic() - rmq_clock.monotonic()) < 1
 
