@@ -14,6 +14,7 @@ from support.faults import Faults
 from support.faulty_shard import Start, Worker
 from support.page_cache import drop_page_cache
 from support.shard import MIB, Client, bodies, pull, send
+from support.waiting import wait_until
 
 from rmq.format.remoting import Command
 
@@ -150,6 +151,6 @@ def test_a_stop_waits_for_the_reads_that_are_under_way(
     client = worker.connect()
     faults.sleep("pread", 300_000, path="commitlog/", count=1)
     ask_many(client, pulls)
-    under_way(worker, pulls)
+    wait_until(lambda: faults.hits(0) == 1)
     worker.ask("stop")
     assert {first_of(reply) for reply in client.replies(pulls).values()} == {body(0)}

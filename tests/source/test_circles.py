@@ -23,8 +23,6 @@ KNOWN = {
     *("cext.flow.control.calls", "cext.flow.control.handed"),
     *("cext.flow.delay.recall_handle", "cext.flow.log.acknowledge"),
     *("cext.flow.log.append", "cext.flow.log.dispatch"),
-    "rmq.broker",
-    *("shards.commands", "shards.supervisor"),
 }  # fmt: skip
 
 

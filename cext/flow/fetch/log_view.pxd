@@ -4,7 +4,8 @@ Used by what makes a new message of an old one: a committed half message, one th
 back. The view is valid until the end of the turn, appends included.
 
 A record that is not in memory is ABSENT: the handler returns NEEDS_RECORD, and the request comes
-again with the record (parked_requests.pxd). So the second try finds it whatever the page cache holds by then.
+again with the record (parked_requests.pxd). So the second try finds it whatever the page cache
+holds by then.
 """
 from libc.stdint cimport int64_t
 
