@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.source_tree import ROOT, files, name_of
+from support.source_tree import ROOT, files, name_of, parsed, shown
 from support.tools import load_tool
 
 LOG = ROOT / "build" / "build.log"
@@ -31,7 +31,7 @@ def test_check_of_the_log_sees_hints_and_warnings_and_no_others() -> None:
 
 def stub_names(path: Path) -> set[str]:
     names = set()
-    for node in ast.parse(path.read_text()).body:
+    for node in parsed(path).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
@@ -39,43 +39,44 @@ def stub_names(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", files(".pyi"), ids=lambda path: str(path.relative_to(ROOT)))
-def test_stub_names_what_the_module_has(path: Path) -> None:
-    module = importlib.import_module(name_of(path))
-    wanted = {name for name in stub_names(path) if not name.startswith("_")}
-    assert sorted(name for name in wanted if not hasattr(module, name)) == []
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ClassDef):
-            members = {
-                child.name
-                for child in node.body
-                if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
-            }
-            real = getattr(module, node.name)
-            assert sorted(name for name in members if not hasattr(real, name)) == []
+def test_stub_names_what_the_module_has() -> None:
+    missing = []
+    for path in files(".pyi"):
+        module = importlib.import_module(name_of(path))
+        wanted = {name for name in stub_names(path) if not name.startswith("_")}
+        missing += [f"{shown(path)}: {name}" for name in wanted if not hasattr(module, name)]
+        for node in parsed(path).body:
+            if isinstance(node, ast.ClassDef):
+                real = getattr(module, node.name, None)
+                missing += [
+                    f"{shown(path)}: {node.name}.{child.name}"
+                    for child in node.body
+                    if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+                    and not hasattr(real, child.name)
+                ]
+    assert missing == []
 
 
-@pytest.mark.parametrize(
-    "path", files(".pyx", trees=("cext",)), ids=lambda path: str(path.relative_to(ROOT))
-)
-def test_module_with_functions_for_python_has_a_stub(path: Path) -> None:
+def test_module_with_functions_for_python_has_a_stub() -> None:
     """What others call from Python is typed; entry points for tests alone need no stub."""
-    text = path.read_text().partition("# for tests")[0]
-    public = re.findall(r"^(?:def|cpdef [\w*]+)\s+([a-z]\w*)\(", text, re.MULTILINE)
     used = "\n".join(
         other.read_text() for other in files(".py", trees=("rmq", "shards", "bench", "tools"))
     )
-    called = [name for name in public if re.search(rf"{re.escape(name_of(path))}\b", used)]
-    assert not called or path.with_suffix(".pyi").exists()
+    missing = []
+    for path in files(".pyx", trees=("cext",)):
+        text = path.read_text().partition("# for tests")[0]
+        public = re.search(r"^(?:def|cpdef [\w*]+)\s+[a-z]\w*\(", text, re.MULTILINE)
+        called = public and re.search(rf"{re.escape(name_of(path))}\b", used)
+        if called and not path.with_suffix(".pyi").exists():
+            missing.append(shown(path))
+    assert missing == []
 
 
-@pytest.mark.parametrize(
-    "path", files(".pyx", trees=("cext",)), ids=lambda path: str(path.relative_to(ROOT))
-)
-def test_every_module_is_compiled_and_imports(path: Path) -> None:
-    module = importlib.import_module(name_of(path))
-    assert module.__file__ is not None
-    assert module.__file__.endswith(".so")
+def test_every_module_is_compiled_and_imports() -> None:
+    for path in files(".pyx", trees=("cext",)):
+        module = importlib.import_module(name_of(path))
+        assert module.__file__ is not None
+        assert module.__file__.endswith(".so"), shown(path)
 
 
 LOW = "\ncdef int seven() noexcept nogil:\n    return SEVEN\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,12 +22,25 @@ _CYTHON_IMPORT = re.compile(
 
 def files(*suffixes: str, trees: tuple[str, ...] = TREES) -> list[Path]:
     """Every source file with one of the suffixes, in alphabetical order."""
-    return sorted(
+    return sorted(path for tree in trees for path in _files_of(tree) if path.suffix in suffixes)
+
+
+@cache
+def _files_of(tree: str) -> list[Path]:
+    return [
         path
-        for tree in trees
         for path in (ROOT / tree).rglob("*")
-        if path.suffix in suffixes and path.is_file() and not _SKIPPED & set(path.parts)
-    )
+        if path.is_file() and not _SKIPPED & set(path.parts)
+    ]
+
+
+def shown(path: Path) -> str:
+    """As it is named in a message: from the root of the tree."""
+    return str(path.relative_to(ROOT))
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def name_of(path: Path, root: Path = ROOT) -> str:
@@ -34,13 +48,18 @@ def name_of(path: Path, root: Path = ROOT) -> str:
     return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(path: Path, root: Path = ROOT) -> Iterator[tuple[str, bool]]:
-    """(module of ours, whether inside a function) for every import and cimport of the file."""
-    text = path.read_text()
+@cache
+def imports(path: Path, root: Path = ROOT) -> tuple[tuple[str, bool], ...]:
+    """(module of ours, whether inside a function) for every import and cimport of the file. Several
+    rules ask for them; a file is read once."""
+    return tuple(_found_imports(path, root))
+
+
+def _found_imports(path: Path, root: Path) -> Iterator[tuple[str, bool]]:
     if path.suffix in (".py", ".pyi"):
-        yield from _python_imports(ast.parse(text), root)
+        yield from _python_imports(parsed(path), root)
         return
-    for found in _CYTHON_IMPORT.finditer(text):
+    for found in _CYTHON_IMPORT.finditer(path.read_text()):
         package, module = found["package"], found["module"]
         names = re.findall(r"\w+", found["names"] or "")
         for used in [_imported(package, name, root) for name in names] if package else [module]:
