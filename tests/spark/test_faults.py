@@ -190,7 +190,7 @@ def planned(namesrv: str, **options: str) -> list[tuple[int, int]]:
     reader = RmqReader(given, default_schema(given))
     return sorted((piece.start, piece.end)
                   for part in reader.partitions() if isinstance(part, QueueRanges)
-                  for piece in part.pieces)  # fmt: skip
+                  for piece in part.ranges)  # fmt: skip
 
 
 @pytest.mark.parametrize("chosen", ["topic", "subscribePattern", "assign"])

@@ -65,9 +65,9 @@ def plan(
         assert isinstance(reader, PushdownReader)
         assert list(reader.pushFilters(list(filters))) == list(filters)
     tasks = reader.partitions()
-    assert all(isinstance(task, QueueRanges) and task.pieces for task in tasks)
+    assert all(isinstance(task, QueueRanges) and task.ranges for task in tasks)
     return [(piece.key.queue_id, piece.start, piece.end) for task in tasks
-            for piece in task.pieces]  # type: ignore[attr-defined]  # fmt: skip
+            for piece in task.ranges]  # type: ignore[attr-defined]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_stream_asks_nothing_about_queues_without_news(
         start = reader.initialOffset()
         end = reader.latestOffset(start, reader.getDefaultReadLimit())
         tasks = reader.partitions(start, end)
-        assert sum(piece.end - piece.start for task in tasks for piece in task.pieces) == 4
+        assert sum(piece.end - piece.start for task in tasks for piece in task.ranges) == 4
         assert len(tasks) == 2
         assert len(end[name]["broker-a"]) == (2 if name.endswith("few") else 62)
         questions[name] = Counter(asked)
