@@ -11,7 +11,9 @@ from support.source_tree import ROOT
 from support.spark_topics import fill
 
 
-def test_the_program_of_the_readme_runs_as_it_stands(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_the_program_of_the_readme_runs_as_it_stands(
+    broker: BrokerProcess, spark_defaults: dict[str, str], tmp_path: Path
+) -> None:
     section = (ROOT / "README.md").read_text().partition("## From Spark")[2]
     (program,) = re.findall(r"^```py\n(.*?)^```$", section.partition("\n## ")[0], re.M | re.S)
     fill(broker, "greetings", {0: [b"hello"] * 3, 1: [b"hello again"]}, tags="shell")
@@ -22,7 +24,7 @@ def test_the_program_of_the_readme_runs_as_it_stands(broker: BrokerProcess, tmp_
     done = subprocess.run(
         [sys.executable, "-c", program.replace("127.0.0.1:9876", broker.namesrv)],
         cwd=tmp_path, capture_output=True, text=True, timeout=240,
-        env={**environment, "PYTHONPATH": str(ROOT), "PATH": path},
+        env={**environment, **spark_defaults, "PYTHONPATH": str(ROOT), "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     assert re.search(r"\|\s*shell\|\s*4\|", done.stdout)
