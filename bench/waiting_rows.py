@@ -28,7 +28,6 @@ from rmq.load.run import open_producer
 DELAYED, TIMED, HALVES = "bench-delayed", "bench-timed", "bench-halves"
 HALF_QUEUE = Queue("RMQ_SYS_TRANS_HALF_TOPIC", 0)
 PATIENCE = 60.0
-QUEUE_FILES_SECONDS = 5.0  # entries of queues are in their files after so long
 HEAP_ENTRIES = 262_144
 YEAR_MS = 365 * 86_400_000
 UNIT = struct.Struct(">qiq")
@@ -101,10 +100,20 @@ def timed(bench: Bench) -> Outcome:
 # ------------------------------------------------------------------- transactions
 
 
+def await_half_places(ours: Ours, first: int, count: int) -> list[int]:
+    """Log offsets of half messages, once the files of their queue have all of them."""
+    end = time.monotonic() + PATIENCE
+    while len(places := half_places(ours, first, count)) < count:
+        if time.monotonic() > end:
+            raise RuntimeError(f"{len(places):,} of {count:,} half messages are in files")
+        time.sleep(0.1)
+    return places
+
+
 def half_places(ours: Ours, first: int, count: int) -> list[int]:
-    """Log offsets of half messages, from the files of their queue."""
+    """Of those that are in the files."""
     folder = ours.directory / "store" / "consumequeue" / HALF_QUEUE.topic / "0"
-    data = b"".join(path.read_bytes() for path in sorted(folder.iterdir()))
+    data = b"".join(path.read_bytes() for path in sorted(folder.glob("*")))
     units = data[first * UNIT.size : (first + count) * UNIT.size]
     return [offset for offset, size, _ in UNIT.iter_unpack(units) if size]
 
@@ -138,10 +147,7 @@ def transaction(bench: Bench) -> Outcome:
         targets = topic_queues(ours, name=HALVES)
 
         def end_all(acked: int) -> None:
-            time.sleep(QUEUE_FILES_SECONDS)
-            places = half_places(ours, first_half, acked)
-            if len(places) != acked:
-                raise RuntimeError(f"{len(places):,} of {acked:,} half messages are in files")
+            places = await_half_places(ours, first_half, acked)
             with socket.create_connection(("127.0.0.1", ours.port)) as connection:
                 connection.sendall(commits(first_half, places, group))
                 await_held(ours, targets, ended + acked)
