@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.faults import Faults
 from support.faulty_shard import Start, Worker
-from support.page_cache import drop_page_cache
+from support.page_cache import drop_page_cache, is_cached
 from support.shard import MIB, Client, bodies, pull, send
 from support.waiting import wait_until
 
@@ -35,8 +35,15 @@ def forgotten(start: Start, directory: Path, **options: Any) -> Worker:
     client = worker.connect()
     for number in range(MESSAGES):
         assert client.ask(send("t", body(number), number)).code == SUCCESS
-    drop_page_cache(directory / "store" / "commitlog")
+    worker.until(lambda stats: stats["log_written"] == stats["log_appended"])
+    wait_until(lambda: is_on_disk_alone(directory / "store" / "commitlog"))
     return worker
+
+
+def is_on_disk_alone(log: Path) -> bool:
+    """The messages that are pulled; a page that is being written stays for a moment."""
+    drop_page_cache(log)
+    return not is_cached(min(log.iterdir()), 4 * BYTES)
 
 
 def under_way(worker: Worker, count: int) -> None:
@@ -78,8 +85,10 @@ def test_as_many_read_as_there_are_buffers_and_the_next_are_refused(
 def test_a_reader_takes_256_and_the_next_are_refused(
     start: Start, faults: Faults, tmp_path: Path
 ) -> None:
+    # Reply buffers for all of them, so that a client may be slow: when they run out, one that does
+    # not take its answers at once is closed.
     worker = forgotten(start, tmp_path, jumbo_buffers=READER_JOBS + 4, pulls_max=2 * READER_JOBS,
-                       frame_max_bytes=MIB)  # fmt: skip
+                       reply_buffers=4 * READER_JOBS, frame_max_bytes=MIB)  # fmt: skip
     client = worker.connect()
     faults.hold("pread", path="commitlog/")
     ask_many(client, READER_JOBS + 2)

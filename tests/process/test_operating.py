@@ -200,8 +200,8 @@ def test_status_shows_the_pools_and_the_arena_they_are_in(tmp_path: Path) -> Non
         assert rmq("send", "t", "one", "two", "-n", broker.namesrv).returncode == 0
         done = rmq("broker", "status", "--pools", "--json", "-n", broker.namesrv)
         rows = {row["pool"]: row for row in json.loads(done.stdout)}
-        pools = {"reply", "request", "jumbo", "piece", "pull", "fetch", "queue", "(arena)"}
-        assert pools == rows.keys()
+        pools = {"reply", "request", "jumbo", "piece", "pull", "fetch", "queue"}
+        assert {*pools, "(arena)"} == rows.keys()
         assert all(row["broker"] == "broker-a" and row["refused"] == 0 for row in rows.values())
         assert rows["reply"]["most"] >= 1
         assert rows["(arena)"]["buffers"] == rows["(arena)"]["in_use"] > 1 << 30

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 from pathlib import Path
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def drop_page_cache(directory: Path) -> None:
@@ -13,3 +17,16 @@ def drop_page_cache(directory: Path) -> None:
         if path.is_file():
             with path.open("rb") as file:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def is_cached(path: Path, length: int) -> bool:
+    """Whether any of the first bytes is in memory."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), length, access=mmap.ACCESS_COPY) as view:
+        start = ctypes.c_char.from_buffer(view)
+        pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))()
+        failed = _libc.mincore(ctypes.c_void_p(ctypes.addressof(start)), ctypes.c_size_t(length),
+                               pages)  # fmt: skip
+        del start
+    if failed:
+        raise OSError(ctypes.get_errno(), "mincore", str(path))
+    return any(page & 1 for page in pages)

@@ -12,8 +12,8 @@ from support.driven_clock import DrivenClock
 
 from cext.base import clock as core_clock
 from cext.base.status import Status, raise_status
-from rmq.base import clock as rmq_clock
 from rmq import errors
+from rmq.base import clock as rmq_clock
 from rmq.base.clock import run
 
 READERS = (
