@@ -21,6 +21,7 @@ from rmq.format.message import decode_messages
 from rmq.load import control
 from rmq.load.cpu import CpuMeter
 from rmq.load.frames import Queue
+from rmq.names import AUTO_CREATE_TOPIC
 
 BATCH = 200  # messages of one send; two of them are wanted
 GROUP = "bench-filter"
@@ -45,7 +46,8 @@ def batch_body(body_bytes: int) -> bytes:
 def fill(connection: Connection, queue: Queue, messages: int, body_bytes: int) -> None:
     body = batch_body(body_bytes)
     fields = {
-        "a": "bench-producer", "b": queue.topic, "c": "TBW102", "d": 4, "e": queue.queue_id,
+        "a": "bench-producer", "b": queue.topic, "c": AUTO_CREATE_TOPIC, "d": 4,
+        "e": queue.queue_id,
         "f": 0, "g": 1, "h": 0, "i": "", "j": 0, "k": "false", "m": "true",
     }  # fmt: skip
     for _ in range(0, messages, BATCH):

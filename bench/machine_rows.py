@@ -24,12 +24,13 @@ from servers import ROOT, START_SECONDS_MAX, Ours, StartError
 from cext.load.producer import Producer
 from cext.load.template import FrameSet
 from rmq.client.blocking.connection import Connection
-from rmq.codes import RequestCode
+from rmq.codes import PERM_READ, PERM_WRITE, RequestCode
 from rmq.errors import RmqError
 from rmq.format import remoting
 from rmq.load.cpu import CpuMeter, resident_bytes, tick_seconds
 from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.run import measure, open_producer
+from rmq.names import AUTO_CREATE_TOPIC
 from shards.command_client import CommandClient
 from shards.messages import AllStats, AllStatsReply, ShardStatus, Status, StatusReply
 
@@ -121,8 +122,9 @@ def change_topics(server: Ours, count: int) -> None:
     with Connection(server.address) as connection:
         for number in range(count):
             fields = {
-                "topic": "changing", "defaultTopic": "TBW102", "readQueueNums": 4 + number % 2,
-                "writeQueueNums": 4, "perm": 6, "topicFilterType": "SINGLE_TAG",
+                "topic": "changing", "defaultTopic": AUTO_CREATE_TOPIC,
+                "readQueueNums": 4 + number % 2, "writeQueueNums": 4,
+                "perm": PERM_READ | PERM_WRITE, "topicFilterType": "SINGLE_TAG",
                 "topicSysFlag": 0, "order": "false",
             }  # fmt: skip
             connection.call(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)

@@ -20,13 +20,15 @@ from servers import Ours
 from cext.store.commit_log import CommitLog
 from cext.store.timer_keeper import TimerKeeper
 from cext.store.timer_probe import TimersForTests
+from rmq.codes import FLAG_ONE_WAY, TRANSACTION_COMMIT_TYPE, RequestCode
 from rmq.format.remoting import Command, encode, field_texts
 from rmq.load.cpu import CpuMeter, resident_bytes
 from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.run import open_producer
+from rmq.names import HALF_TOPIC
 
 DELAYED, TIMED, HALVES = "bench-delayed", "bench-timed", "bench-halves"
-HALF_QUEUE = Queue("RMQ_SYS_TRANS_HALF_TOPIC", 0)
+HALF_QUEUE = Queue(HALF_TOPIC, 0)
 PATIENCE = 60.0
 HEAP_ENTRIES = 262_144
 YEAR_MS = 365 * 86_400_000
@@ -124,11 +126,12 @@ def commits(first: int, places: list[int], group: str) -> bytes:
     for number, place in enumerate(places):
         fields = field_texts({
             "producerGroup": group, "tranStateTableOffset": first + number,
-            "commitLogOffset": place, "commitOrRollback": 8, "fromTransactionCheck": False,
-            "msgId": "x", "transactionId": "x",
+            "commitLogOffset": place, "commitOrRollback": TRANSACTION_COMMIT_TYPE,
+            "fromTransactionCheck": False, "msgId": "x", "transactionId": "x",
         })  # fmt: skip
         last = number == len(places) - 1
-        frames.append(encode(Command(code=37, flag=0 if last else 2, opaque=1, language="JAVA",
+        frames.append(encode(Command(code=RequestCode.END_TRANSACTION,
+                                     flag=0 if last else FLAG_ONE_WAY, opaque=1, language="JAVA",
                                      fields=fields)))  # fmt: skip
     return b"".join(frames)
 

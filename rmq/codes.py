@@ -1,8 +1,9 @@
-"""Request codes, response codes, version and languages of the RocketMQ remoting protocol.
+"""Codes of the remoting protocol: request codes, response codes, flag bits, permissions.
 
 Every frame carries one `code`: in a request the operation asked for, in a response (flag bit 0 set)
 the outcome. Numbers are those of Apache RocketMQ 5.5; where 4.9 gives a number another meaning the
-line says so. Leaf module: it imports nothing of ours.
+line says so. cext/wire/codes.pxd is the same for compiled code, and
+tests/source/test_vocabulary.py compares the two. Leaf module: it imports nothing of ours.
 
 Example: a Java producer sends RequestCode.SEND_MESSAGE_V2 (310) and is answered with
 ResponseCode.SUCCESS (0), or with ResponseCode.TOPIC_NOT_EXIST (17) and a remark saying why.
@@ -38,6 +39,50 @@ LANGUAGES = [
     "RUST",
     "NODE_JS",
 ]
+LANGUAGE_PYTHON = LANGUAGES.index("PYTHON")
+LANGUAGE_OTHER = LANGUAGES.index("OTHER")
+
+# Bits of a header's flag.
+FLAG_RESPONSE = 0x1
+FLAG_ONE_WAY = 0x2
+
+# Bits of a message's sysFlag, on the wire and in its record (RocketMQ's MessageSysFlag).
+COMPRESSED_FLAG = 0x1
+MULTI_TAGS_FLAG = 0x2
+TRANSACTION_NOT_TYPE = 0x0
+TRANSACTION_PREPARED_TYPE = 0x4
+TRANSACTION_COMMIT_TYPE = 0x8  # also commitOrRollback of END_TRANSACTION
+TRANSACTION_ROLLBACK_TYPE = 0xC  # the same
+TRANSACTION_TYPE_MASK = 0xC  # ours: the two bits of the types
+BORNHOST_V6_FLAG = 0x10
+STOREHOSTADDRESS_V6_FLAG = 0x20
+NEED_UNWRAP_FLAG = 0x40  # body: messages of a batch, one after the other
+INNER_BATCH_FLAG = 0x80  # the record stands for as many queue entries
+COMPRESSION_LZ4_TYPE = 0x100
+COMPRESSION_ZSTD_TYPE = 0x200
+COMPRESSION_ZLIB_TYPE = 0x300
+COMPRESSION_TYPE_COMPARATOR = 0x700  # the bits that say how a body is packed
+# 0: zlib too, from clients that know nothing else.
+COMPRESSION_NAMES = {
+    0x0: "zlib",
+    COMPRESSION_LZ4_TYPE: "lz4",
+    COMPRESSION_ZSTD_TYPE: "zstd",
+    COMPRESSION_ZLIB_TYPE: "zlib",
+}
+SYS_FLAGS_KNOWN = 0x7FF  # ours: all of the above; on disk another bit is damage
+
+# Bits of a pull's sysFlag (RocketMQ's PullSysFlag).
+FLAG_COMMIT_OFFSET = 0x1  # commitOffset is to be stored
+FLAG_SUSPEND = 0x2  # it may be held
+FLAG_SUBSCRIPTION = 0x4  # its expression stands in the request
+FLAG_CLASS_FILTER = 0x8
+FLAG_LITE_PULL_MESSAGE = 0x10
+
+# Bits of a topic's or broker's perm (RocketMQ's PermName).
+PERM_INHERIT = 0x1  # topics may be created in its image
+PERM_WRITE = 0x2
+PERM_READ = 0x4
+PERM_PRIORITY = 0x8
 
 
 class RequestCode(IntEnum):

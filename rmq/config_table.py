@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmq.config_accepted import ACCEPTED
+from rmq.limits import TOPIC_CHARACTERS_MAX
+from rmq.names import TRACE_TOPIC
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -147,7 +149,7 @@ BROKER: tuple[Setting, ...] = (
     _bool("clusterTopicEnable", True),
     _bool("brokerTopicEnable", True),
     _bool("traceTopicEnable", False),
-    _text("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC"),
+    _text("msgTraceTopicName", TRACE_TOPIC),
     _text("regionId", "DefaultRegion"),
     _bool("traceOn", True),
     _bool("validateSystemTopicWhenUpdateTopic", True, run_time=True),
@@ -185,7 +187,7 @@ BROKER: tuple[Setting, ...] = (
     _int("waitTimeMillsInSendQueue", 200, 1, LONG_MAX, run_time=True),
     _int("osPageCacheBusyTimeOutMills", 1000, 1, LONG_MAX, run_time=True),
     _int("maxMessageSize", 4 * MIB, 1, 15 * MIB),  # Apache: at run time too; buffers follow it here
-    _int("maxTopicLength", 127, 1, 127),
+    _int("maxTopicLength", TOPIC_CHARACTERS_MAX, 1, TOPIC_CHARACTERS_MAX),
     _text("storePathRootDir", "~/store"),
     _text("storePathCommitLog", "", null=True),  # empty: <storePathRootDir>/commitlog
     _int("mappedFileSizeCommitLog", 1 << 30, 64 << 10, 1 << 31),

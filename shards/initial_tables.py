@@ -19,6 +19,7 @@ from typing import Any
 from rmq.base.json_file import JsonFile
 from rmq.broker.tables.stamps import MEMBER, OWN
 from rmq.errors import StoreError
+from rmq.names import broker_member_topic
 
 log = logging.getLogger("rmq.supervisor")
 
@@ -48,7 +49,7 @@ def give_tables(store: Path, name: str, new_store: Path) -> None:
 def _leave_out(content: dict[Any, Any], name: str) -> None:
     table = content.get("topicConfigTable")
     if isinstance(table, dict):
-        for topic in (name, f"rmq_sys_SYNC_BROKER_MEMBER_{name}"):
+        for topic in (name, broker_member_topic(name)):
             table.pop(topic, None)
 
 

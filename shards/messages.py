@@ -26,9 +26,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from rmq.errors import RmqError
+from rmq.limits import BUS_FRAME_BYTES_MAX
 
 PROTOCOL = 1
-FRAME_BYTES_MAX = 64 << 20
 
 # Kinds of items that shards tell each other of. The names are theirs within the kind.
 TOPIC, GROUP, SETTING, MEMBERS = "topic", "group", "setting", "members"
@@ -320,8 +320,8 @@ def encode(message: Message) -> bytes:
 
 def decode(frame: bytes) -> Message:
     """The message; BusError when the frame is none."""
-    if len(frame) > FRAME_BYTES_MAX:
-        raise BusError(f"a frame of {len(frame)} bytes, at most {FRAME_BYTES_MAX} are allowed")
+    if len(frame) > BUS_FRAME_BYTES_MAX:
+        raise BusError(f"a frame of {len(frame)} bytes, at most {BUS_FRAME_BYTES_MAX} are allowed")
     if frame[:1] != _VERSION:
         raise BusError(f"version {frame[:1].hex() or 'missing'} of the bus, not {PROTOCOL}")
     try:

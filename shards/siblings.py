@@ -44,7 +44,6 @@ import msgspec
 from rmq.base.deadline import within
 from rmq.broker import siblings as seam
 from rmq.broker.broker import Broker
-from rmq.broker.names import PRESET_GROUPS
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.topic_config import TopicConfig
@@ -53,6 +52,7 @@ from rmq.codes import RequestCode as Code
 from rmq.config import format_value
 from rmq.errors import ConfigError, ProtocolError
 from rmq.format.remoting import Command, decode, encode
+from rmq.names import PRESET_GROUPS
 from shards.bus_client import BusClient
 from shards.bus_files import BusDirectory
 from shards.messages import (

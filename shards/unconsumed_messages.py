@@ -10,7 +10,7 @@ Example: {"orders@billing": 17, "%DLQ%billing@": 2}
 
 from __future__ import annotations
 
-from rmq.broker import names
+from rmq import names
 from rmq.broker.broker import Broker
 
 

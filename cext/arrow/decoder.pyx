@@ -14,13 +14,11 @@ from cext.store.record cimport (
     BAD_BODY_CRC, BAD_LENGTHS, BAD_MAGIC, BAD_POSITION, BAD_RECORD_CRC, BAD_SIZE, RECORD_BYTES_MIN,
     RecordView, record_parse,
 )
+from cext.wire.codes cimport COMPRESSED_FLAG, INNER_BATCH_FLAG, NEED_UNWRAP_FLAG
 
 from rmq.errors import not_copied
 
 cdef enum:
-    PACKED = 0x1
-    UNWRAP = 0x40
-    INNER_BATCH = 0x80
     INNER_BYTES_MIN = 22            # a message of a batch without body and properties
 
 
@@ -117,7 +115,7 @@ cdef class Decoder:
             if ordered and view.queue_offset >= end:
                 status = Status.CLOSED
                 break
-            if ordered and view.queue_offset < next[0] and not view.sys_flag & INNER_BATCH:
+            if ordered and view.queue_offset < next[0] and not view.sys_flag & INNER_BATCH_FLAG:
                 status = self.add_damage(next[0], b"a record out of order")
             else:
                 status = self.add_record(&view, first, end)
@@ -163,15 +161,16 @@ cdef class Decoder:
         row.reason = NULL
         row.pairs = self.pairs
         row.pair_count = 0
-        if self.columns.wants_pairs or self.wanted_count > 0 or view.sys_flag & INNER_BATCH:
+        if self.columns.wants_pairs or self.wanted_count > 0 or view.sys_flag & INNER_BATCH_FLAG:
             row.pair_count = split_pairs(view.properties, view.properties_bytes, self.pairs)
-        if view.sys_flag & PACKED and (self.columns.wants_body or view.sys_flag & INNER_BATCH):
+        if view.sys_flag & COMPRESSED_FLAG and (self.columns.wants_body
+                                                or view.sys_flag & INNER_BATCH_FLAG):
             status = self._unpack(view, &row)
             if status == Status.MALFORMED:
                 return self.add_damage(view.queue_offset, b"the packed body cannot be unpacked")
             if status != Status.OK:
                 return status
-        if view.sys_flag & INNER_BATCH and view.sys_flag & UNWRAP:
+        if view.sys_flag & INNER_BATCH_FLAG and view.sys_flag & NEED_UNWRAP_FLAG:
             return self._unfold(view, &row, first, end)
         if self.wanted_count > 0 and not self._passes(
                 find_pair(self.pairs, row.pair_count, b"TAGS", 4)):

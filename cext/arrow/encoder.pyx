@@ -16,12 +16,12 @@ from libc.string cimport memchr, memset
 
 from cext.arrow.byte_buffer cimport ByteBuffer, buffer_append, buffer_free
 from cext.base.byteorder cimport store_u16, store_u32
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 
 cdef enum:
     COLUMNS = 3                     # body, tags, keys
     BUFFERS = 9
     KEY_PREFIX = 24
-    PROPERTIES_MAX = 32767
     ROWS_MAX = 8192                 # brokers refuse batches of many more
 
 cdef struct Texts:
@@ -121,7 +121,7 @@ cdef int64_t append_rows(ByteBuffer* to, const Texts* columns, int64_t start, in
         if values[0].bytes == NULL or values[0].length == 0:
             return -1
         size = 22 + 42 + <uint64_t> values[0].length + values[1].length + values[2].length + 12
-        if <uint64_t> values[1].length + values[2].length + 54 > PROPERTIES_MAX:
+        if <uint64_t> values[1].length + values[2].length + 54 > PROPERTIES_BYTES_MAX:
             return -1
         if row > start and (to.size + size > bytes_max or row - start == ROWS_MAX):
             break

@@ -20,14 +20,13 @@ from cext.memory.name_map cimport (
 from cext.store.record cimport (
     BAD_BODY_CRC, RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, RecordView, is_record_magic, record_parse,
 )
+from cext.wire.codes cimport TRANSACTION_COMMIT_TYPE, TRANSACTION_TYPE_MASK
 
 from rmq.errors import not_copied
 
 cdef enum:
     WINDOW_BYTES = 2 << 20          # read at once; grows for a larger record
     END_WINDOW = 16 << 20           # of the search for the log's end
-    TRANSACTION = 0xC               # sys flag
-    TRANSACTION_COMMIT = 0x8
 
 cdef int64_t FOR_EVER = 1 << 62
 
@@ -231,8 +230,8 @@ cdef class LogReader:
 
     cdef int _take(self, RecordView* view) noexcept nogil:
         cdef int status = Status.OK
-        cdef int kind = view.sys_flag & TRANSACTION
-        if kind != 0 and kind != TRANSACTION_COMMIT:
+        cdef int kind = view.sys_flag & TRANSACTION_TYPE_MASK
+        if kind != 0 and kind != TRANSACTION_COMMIT_TYPE:
             return Status.OK
         if not self.from_ms <= view.store_timestamp_ms < self.until_ms:
             return Status.OK

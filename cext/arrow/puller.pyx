@@ -18,6 +18,8 @@ from cext.base.byteorder cimport load_u32, store_u32
 from cext.base.status cimport Status
 from cext.load.reply cimport Reply, read_reply_head, reply_number
 from cext.store.record cimport RECORD_BYTES_MIN
+from cext.wire.codes cimport PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS
+from cext.wire.limits cimport FRAME_BYTES_MAX
 
 from rmq.errors import not_copied
 
@@ -41,12 +43,7 @@ cdef extern from "<sys/socket.h>" nogil:
         MSG_NOSIGNAL
 
 cdef enum:
-    FRAME_BYTES_MAX = 16 << 20
     INPUT_BYTES = 256 << 10         # received at a time: it is decoded while the cache has it
-    FOUND = 0
-    NOT_FOUND = 19
-    RETRY = 20
-    MOVED = 21
     NUMBER_BYTES = 24
 
 
@@ -145,20 +142,20 @@ cdef class Puller:
         if reply_number(reply, b"maxOffset", 9, &self.max_offset) != Status.OK:
             self.max_offset = -1
         self.remark = b""
-        if reply.code != FOUND:
+        if reply.code != SUCCESS:
             self.records_start = self.records_end
-        if reply.code == FOUND and known and next > self.next_offset:
+        if reply.code == SUCCESS and known and next > self.next_offset:
             self.answer_next = next
             # One ahead, so that the broker and the kernel work while this answer is decoded.
             if next < self.end_offset and self._ask(next) != Status.OK:
                 self.opaque = 0
             return BATCH
-        if reply.code == RETRY and known and next > self.next_offset:
+        if reply.code == PULL_RETRY_IMMEDIATELY and known and next > self.next_offset:
             self.next_offset = self.answer_next = next
             return BATCH
-        if reply.code in (NOT_FOUND, RETRY):
+        if reply.code in (PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY):
             return NOTHING_THERE
-        if reply.code == MOVED:
+        if reply.code == PULL_OFFSET_MOVED:
             if known:
                 self.answer_next = next
             return OFFSET_MOVED
@@ -342,7 +339,7 @@ cdef class Puller:
             wanted = 8
             if status == Status.OK:
                 ours = out.flag_response and out.opaque == self.opaque
-                if ours and (out.code == FOUND or available >= out.total):
+                if ours and (out.code == SUCCESS or available >= out.total):
                     # `records_end` also marks the frame as taken when it has no records.
                     self.records_start = out.body - self.input
                     self.records_end = self.input_start + min(available, <uint64_t> out.total)

@@ -44,6 +44,7 @@ from cext.net.socket_api cimport (
     AF_INET6, EPOLL_CLOEXEC, EPOLL_CTL_ADD, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll_create1,
     epoll_ctl, epoll_event, epoll_wait,
 )
+from cext.wire.codes cimport FLAG_RESPONSE
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header, parse_header
 
@@ -115,7 +116,7 @@ cdef int take_frame(EngineState* state, Link* link, const Frame* frame,
     state.frames_received += 1
     if status != Status.OK and status != Status.TOO_LARGE:
         return Status.MALFORMED
-    if header.flag & 1 == 0:
+    if header.flag & FLAG_RESPONSE == 0:
         slot = slot_on_heap(ASKED, link.index)
         if slot != NULL:
             slot.mailbox = state.notices

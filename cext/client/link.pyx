@@ -11,15 +11,14 @@ from libc.string cimport memcpy, memmove, memset
 
 from cext.base.status cimport Status
 from cext.client.mutex cimport lock_release, lock_take
-from cext.client.state cimport (
-    FRAME_BYTES_MAX, LINK_CONNECTING, LINK_IDLE, LINK_OPEN, EngineState, Link,
-)
+from cext.client.state cimport LINK_CONNECTING, LINK_IDLE, LINK_OPEN, EngineState, Link
 from cext.net.socket_api cimport (
     EAGAIN, EINTR, EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLIN, EPOLLOUT, IPPROTO_TCP,
     MSG_NOSIGNAL, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM, TCP_NODELAY, close, epoll_ctl,
     epoll_event, errno, recv, send, setsockopt, sockaddr, socklen_t,
 )
 from cext.wire.frame cimport FRAME_PREFIX_BYTES, Frame, find_frame
+from cext.wire.limits cimport ANSWER_BYTES_MAX
 
 cdef extern from "<errno.h>" nogil:
     enum: EINPROGRESS, ENOTCONN
@@ -237,13 +236,13 @@ cdef int link_next_frame(Link* link, Frame* out, uint8_t** large) noexcept nogil
         if link.large_have < link.large_bytes:
             return Status.NOT_READY
         large[0] = link.large
-        status = find_frame(link.large, link.large_bytes, FRAME_BYTES_MAX, out)
+        status = find_frame(link.large, link.large_bytes, ANSWER_BYTES_MAX, out)
         link.large = NULL
         if status != Status.OK:
             free(large[0])
             large[0] = NULL
         return status
-    status = find_frame(link.input + link.input_start, have, FRAME_BYTES_MAX, out)
+    status = find_frame(link.input + link.input_start, have, ANSWER_BYTES_MAX, out)
     if status == Status.OK:
         link.input_start += out.total_bytes
         return Status.OK

@@ -14,10 +14,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from cext.client.reply cimport Reply
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX
 
-cdef enum:
-    PROPERTIES_BYTES_MAX = 32767
-
-
 cdef class Message:
     cdef public str topic
     cdef readonly bytes body

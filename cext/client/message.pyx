@@ -20,6 +20,10 @@ from cext.base.byteorder cimport load_i32, load_i64, load_u16, load_u32
 from cext.base.checksum cimport body_crc
 from cext.base.clock cimport wall_ms
 from cext.client.reply cimport Reply, text_str
+from cext.wire.codes cimport (
+    BORNHOST_V6_FLAG, COMPRESSED_FLAG, COMPRESSION_TYPE_COMPARATOR, STOREHOSTADDRESS_V6_FLAG,
+)
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.message_id cimport (
     MESSAGE_ID_BYTES_MAX, UniqueKeyMaker, unique_key_maker_open, write_offset_message_id,
     write_unique_key,
@@ -36,10 +40,6 @@ cdef enum:
     MAGIC_V2 = 0xDAA320AB
     RECORD_BYTES_MIN = 91
     BORN_HOST_AT = 48                # in a record
-    BORN_HOST_V6 = 0x10
-    STORE_HOST_V6 = 0x20
-    COMPRESSED = 1
-    PACKING_MASK = 0x700
 
 cdef UniqueKeyMaker maker
 cdef bint maker_is_open = False
@@ -308,9 +308,9 @@ cdef object host_text(const uint8_t* at, bint is_v6):
 
 def unpack_body(int sys_flag, bytes body not None):
     """The body as the sender gave it; ProtocolError when it does not unpack."""
-    if not sys_flag & COMPRESSED:
+    if not sys_flag & COMPRESSED_FLAG:
         return body
-    kind = sys_flag & PACKING_MASK
+    kind = sys_flag & COMPRESSION_TYPE_COMPARATOR
     try:
         if kind == 0 or kind == 0x300:
             import zlib
@@ -399,7 +399,7 @@ cdef class MessageExt:
     def offset_message_id(self):
         """Where it is stored: broker's address and offset in its log."""
         cdef uint8_t out[MESSAGE_ID_BYTES_MAX]
-        cdef uint32_t host_bytes = 20 if self.sys_flag & STORE_HOST_V6 else 8
+        cdef uint32_t host_bytes = 20 if self.sys_flag & STOREHOSTADDRESS_V6_FLAG else 8
         cdef uint32_t length
         if self.store_host_at == NULL:
             raise MessageError(UNREAD)
@@ -409,11 +409,11 @@ cdef class MessageExt:
 
     @property
     def born_host(self):
-        return host_text(self.born_host_at, self.sys_flag & BORN_HOST_V6)
+        return host_text(self.born_host_at, self.sys_flag & BORNHOST_V6_FLAG)
 
     @property
     def store_host(self):
-        return host_text(self.store_host_at, self.sys_flag & STORE_HOST_V6)
+        return host_text(self.store_host_at, self.sys_flag & STOREHOSTADDRESS_V6_FLAG)
 
     @property
     def delay_level(self):
@@ -452,10 +452,10 @@ cdef int read_record(const uint8_t* at, uint32_t total, bint check_crc,
     out.sys_flag = <int32_t>flags
     out.born_timestamp = load_i64(at + 40)
     out.born_host_at = at + where
-    where += 20 if flags & BORN_HOST_V6 else 8
+    where += 20 if flags & BORNHOST_V6_FLAG else 8
     out.store_timestamp = load_i64(at + where)
     out.store_host_at = at + where + 8
-    where += 8 + (20 if flags & STORE_HOST_V6 else 8)
+    where += 8 + (20 if flags & STOREHOSTADDRESS_V6_FLAG else 8)
     if where + 16 + 3 > total:
         raise ProtocolError(f"a record of {total} bytes ends inside its fixed part")
     out.reconsume_times = load_i32(at + where)

@@ -10,6 +10,7 @@ from libc.string cimport memcmp, memcpy
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport Status
 from cext.client.state cimport SLOT_ID_BYTES, Slot
+from cext.wire.codes cimport FLAG_ONE_WAY
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport ExtField, Header, parse_header
 from cext.wire.text cimport Text, text_copy, text_i32, text_i64
@@ -144,7 +145,7 @@ cdef class Reply:
 
     @property
     def is_one_way(self):
-        return bool(self.flag & 2)
+        return bool(self.flag & FLAG_ONE_WAY)
 
     def int_field(self, str name not None, default=MISSING):
         """The field as a number; ProtocolError when it is none, or absent without a default."""

@@ -2,9 +2,6 @@ from typing import Any
 
 from cext.client.reply import Reply
 
-RESPONSE: int
-ONE_WAY: int
-
 def encode_request(
     code: int,
     fields: dict[str, Any] | None = None,

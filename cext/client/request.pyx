@@ -13,21 +13,17 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from cext.base.byteorder cimport store_i16, store_i32, store_u16, store_u32
+from cext.wire.codes cimport FLAG_RESPONSE, LANGUAGE_PYTHON, VERSION
+from cext.wire.limits cimport FRAME_BYTES_MAX
 
 import msgspec
 
 from rmq.errors import ProtocolError
 
 cdef enum:
-    LANGUAGE_PYTHON = 3
-    VERSION = 479                    # V5_3_3, as rmq/codes.py
-    BINARY_CODE_MAX = 32767
+    I16_MAX = 32767                  # of a binary header: its code, and the length of a name
     FIXED_BYTES = 8 + 21
     FIELD_BYTES = 6
-    FRAME_MAX = 16 << 20
-
-RESPONSE = 1
-ONE_WAY = 2
 
 
 cdef inline bytes json_frame(int code, dict fields, bytes body, int flag, int opaque, remark):
@@ -59,17 +55,17 @@ def encode_request(int code, dict fields=None, bytes body=b"", int flag=0, int o
                     value = str(int(value)) if isinstance(value, int) else str(value)
             PyUnicode_AsUTF8AndSize(value, &value_bytes)
             PyUnicode_AsUTF8AndSize(key, &key_bytes)
-            if key_bytes > 32767 or value_bytes > FRAME_MAX:
+            if key_bytes > I16_MAX or value_bytes > FRAME_BYTES_MAX:
                 raise ProtocolError(f"field {key[:80]} does not fit into a frame")
             ext += <uint32_t>(FIELD_BYTES + key_bytes + value_bytes)
             texts[key] = value
-    if not -32768 <= code <= BINARY_CODE_MAX:
+    if not -32768 <= code <= I16_MAX:
         return json_frame(code, texts, body, flag, opaque, remark)
     if remark is not None:
         PyUnicode_AsUTF8AndSize(remark, &remark_bytes)
     total += ext + <uint32_t>remark_bytes
-    if total > FRAME_MAX or len(body) > FRAME_MAX:
-        raise ProtocolError(f"a frame of {total + len(body)} bytes; {FRAME_MAX} are allowed")
+    if total > FRAME_BYTES_MAX or len(body) > FRAME_BYTES_MAX:
+        raise ProtocolError(f"a frame of {total + len(body)} bytes; {FRAME_BYTES_MAX} are allowed")
     frame = bytes(total + len(body))
     out = <uint8_t*><char*>frame
     store_u32(out, total + <uint32_t>len(body) - 4)
@@ -101,4 +97,4 @@ def encode_request(int code, dict fields=None, bytes body=b"", int flag=0, int o
 
 def encode_answer(request not None, int code=0, dict fields=None, bytes body=b"", str remark=None):
     """The response to a broker's request (a Reply): same opaque."""
-    return encode_request(code, fields, body, RESPONSE, request.opaque, remark)
+    return encode_request(code, fields, body, FLAG_RESPONSE, request.opaque, remark)

@@ -27,6 +27,11 @@ from cext.client.slots cimport batch_free, slot_release
 from cext.client.state cimport (
     ANSWERED, KEEP_FRAME, KEEP_SEND, LATE, Batch, EngineState, Slot,
 )
+from cext.wire.codes cimport SEND_BATCH_MESSAGE, SEND_MESSAGE_V2
+from cext.wire.limits cimport (
+    FRAME_BYTES_MAX, RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX, TOPIC_CHARACTERS_MAX,
+)
+from cext.wire.system_topics cimport RETRY_PREFIX
 
 from cext.client.request import encode_request
 from rmq.errors import BusyError, MessageError, RemoteError, not_copied
@@ -36,8 +41,6 @@ cdef extern from "Python.h":
     int PyErr_CheckSignals() except -1
 
 cdef enum:
-    SEND_MESSAGE_V2 = 310
-    SEND_BATCH_MESSAGE = 320
     PREFIX_BYTES = 29                # lengths, mark and the fixed part of a binary header
     OPAQUE_AT = 13
     EXT_BYTES_AT = 25
@@ -46,7 +49,6 @@ cdef enum:
     BATCH_ITEM_BYTES = 22            # of a message in a batch without body and properties
     ITEMS = 128                      # messages a batch has room for at first
     BORN_DIGITS = 13
-    BATCH_BYTES_MAX = 16 << 20       # a frame cannot be longer
 
 SHARDING_KEY = "__SHARDINGKEY"
 # Properties that a batch may not hold: such messages are sent alone.
@@ -263,7 +265,7 @@ cdef class Target(Told):
             for message in messages:
                 message.identify(now_ms)
                 total += size_of(message)
-            if total > BATCH_BYTES_MAX:
+            if total > FRAME_BYTES_MAX:
                 raise MessageError(f"a batch of {total} bytes")
         except Exception:
             give_back(state, slot)
@@ -703,8 +705,10 @@ def batch_item_bytes(Message message not None):
 def check_topic(str topic not None):
     """MessageError for a name that no broker takes to send to."""
     cdef Py_UCS4 c
-    if not 0 < len(topic) <= 255 or (len(topic) > 127 and not topic.startswith("%RETRY%")):
-        raise MessageError(f"a topic of {len(topic)} characters: 1 to 127 are allowed")
+    if not 0 < len(topic) <= RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX or (
+            len(topic) > TOPIC_CHARACTERS_MAX and not topic.startswith(RETRY_PREFIX.decode())):
+        raise MessageError(f"a topic of {len(topic)} characters: 1 to {TOPIC_CHARACTERS_MAX} "
+                           f"are allowed")
     for c in topic:
         if not (48 <= c <= 57 or 65 <= c <= 90 or 97 <= c <= 122 or c == c'%' or c == c'|'
                 or c == c'-' or c == c'_'):

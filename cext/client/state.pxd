@@ -30,7 +30,6 @@ cdef enum:
     SLOTS = 1 << SLOT_BITS           # requests under way at most, over all links
     SLOT_MASK = SLOTS - 1
     LINKS_MAX = 4096                 # addresses one process talks to, ever
-    FRAME_BYTES_MAX = 32 << 20       # an answer longer than that closes the connection
     SLOT_ID_BYTES = 32               # an offset message id that fits beside the slot
 
 cdef enum:  # what is kept of the answer

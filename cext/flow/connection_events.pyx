@@ -8,7 +8,7 @@ from cext.flow.log.dispatch_hook cimport dispatch_hook
 from cext.flow.outcome cimport CLOSE_CONNECTION
 from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred, wake_by_news
 from cext.flow.replica cimport replica_replayed
-from cext.flow.replying cimport FLAG_RESPONSE, SYSTEM_BUSY, reply_error, tell_event
+from cext.flow.replying cimport reply_error, tell_event
 from cext.flow.request_router cimport route_frame
 from cext.flow.send.reply_push cimport push_forget
 from cext.net.connection cimport (
@@ -19,6 +19,7 @@ from cext.net.connection cimport (
     OnRefused,
     Protocol,
 )
+from cext.wire.codes cimport FLAG_RESPONSE, SYSTEM_BUSY
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
 

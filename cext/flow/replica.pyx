@@ -1,6 +1,5 @@
 """Replica: a core whose log is a copy of another core's. See replica.pxd."""
 from libc.stdint cimport INT64_MAX, int32_t, uint32_t
-from libc.string cimport memcmp
 
 from cext.base.status cimport CLOSED, MALFORMED, NOT_READY, OK, RING_FULL
 from cext.flow.delay.timer_feed cimport timer_due
@@ -12,13 +11,12 @@ from cext.store.raw_append cimport raw_append
 from cext.store.tags_code cimport DelayLevels, tags_code_of
 from cext.wire.check_point cimport ReviveEntry
 from cext.wire.properties cimport SendProperties, scan_properties
+from cext.wire.system_topics cimport (
+    OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES, TIMER_TOPIC, TIMER_TOPIC_BYTES, is_named,
+)
 
 cdef enum:
     DIGITS_MAX = 18             # of an offset in an op message
-
-
-cdef inline bint is_topic(const RecordView* view, const char* name, uint32_t length) noexcept nogil:
-    return view.topic_bytes == length and memcmp(view.topic, name, length) == 0
 
 
 cdef void end_halves(ShardState s, const RecordView* op) noexcept nogil:
@@ -56,15 +54,16 @@ cdef int64_t replica_replayed(ShardState s, const RecordView* view) noexcept nog
     levels.count = s.schedule.count
     for i in range(levels.count):
         levels.milliseconds[i] = s.schedule.levels[i].delay_ms
-    if is_topic(view, b"RMQ_SYS_TRANS_OP_HALF_TOPIC", 27):
+    if is_named(view.topic, view.topic_bytes, OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES):
         end_halves(s, view)
-    elif is_topic(view, b"rmq_sys_wheel_timer", 19):
+    elif is_named(view.topic, view.topic_bytes, TIMER_TOPIC, TIMER_TOPIC_BYTES):
         note_pop(s, view)
         if (scan_properties(view.properties, view.properties_bytes, &found) == OK
                 and found.timer_out_ms.bytes != NULL
                 and timer_due(view, &found, 0, &due_ms, &relative)):
             return due_ms
-    elif is_topic(view, <const char*> s.pops.revive_name, s.pops.revive_name_bytes):
+    elif is_named(view.topic, view.topic_bytes, <const char*> s.pops.revive_name,
+                  s.pops.revive_name_bytes):
         note_pop(s, view)
     return tags_code_of(view, &levels)
 

@@ -7,30 +7,6 @@ from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef enum ResponseCode:
-    SUCCESS = 0
-    SYSTEM_ERROR = 1
-    SYSTEM_BUSY = 2
-    FLUSH_DISK_TIMEOUT = 10
-    FLUSH_SLAVE_TIMEOUT = 12
-    MESSAGE_ILLEGAL = 13
-    SERVICE_NOT_AVAILABLE = 14
-    NO_PERMISSION = 16
-    TOPIC_NOT_EXIST = 17
-    PULL_NOT_FOUND = 19
-    PULL_RETRY_IMMEDIATELY = 20
-    PULL_OFFSET_MOVED = 21
-    SUBSCRIPTION_PARSE_FAILED = 23
-    INVALID_PARAMETER = 29
-    NO_MESSAGE = 208
-    POLLING_FULL = 209
-    POLLING_TIMEOUT = 210
-    ILLEGAL_OPERATION = 604
-
-cdef enum HeaderFlag:
-    FLAG_RESPONSE = 1
-    FLAG_ONE_WAY = 2
-
 # Answers a request by a code and a zero-terminated text, unless it is one-way. SYSTEM_BUSY is
 # counted in either case. DONE, or CLOSE_CONNECTION when no buffer is left.
 cdef Outcome reply_error(ShardState s, Connection* c, const Header* h, int32_t code,

@@ -9,6 +9,7 @@ from cext.flow.control.rpc_times cimport rpc_record
 from cext.flow.outcome cimport CLOSE_CONNECTION, DONE
 from cext.memory.spsc_ring cimport spsc_is_empty
 from cext.net.connection cimport SLOW_RECEIVE_BYTES
+from cext.wire.codes cimport FLAG_ONE_WAY, SYSTEM_BUSY
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
 from cext.wire.text cimport Text, text_of
 

@@ -22,15 +22,7 @@ from cext.flow.outcome cimport (
 from cext.flow.pop.pop cimport accept_pop
 from cext.flow.pop.pop_ack cimport accept_ack, accept_batch_ack, accept_change
 from cext.flow.pull.pull_admission cimport accept_pull
-from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
-    FLAG_RESPONSE,
-    SYSTEM_BUSY,
-    SYSTEM_ERROR,
-    hand_to_control,
-    reply_error,
-    tell_event,
-)
+from cext.flow.replying cimport hand_to_control, reply_error, tell_event
 from cext.flow.send.postponed cimport (
     REFUSALS_MAX,
     TRIES_MAX,
@@ -45,32 +37,17 @@ from cext.flow.send.send_back cimport send_back
 from cext.flow.send.sends_away cimport send_is_away
 from cext.flow.send.transaction cimport end_transaction
 from cext.flow.tables.progress cimport commit_progress
+from cext.wire.codes cimport (
+    ACK_MESSAGE, BATCH_ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME, CONSUMER_SEND_MSG_BACK,
+    END_TRANSACTION, FLAG_ONE_WAY, FLAG_RESPONSE, LITE_PULL_MESSAGE, NOTIFICATION, PEEK_MESSAGE,
+    POLLING_INFO, POP_MESSAGE, PULL_MESSAGE, RECALL_MESSAGE, SEND_BATCH_MESSAGE, SEND_MESSAGE,
+    SEND_MESSAGE_V2, SEND_REPLY_MESSAGE, SEND_REPLY_MESSAGE_V2, SYSTEM_BUSY, SYSTEM_ERROR,
+    UPDATE_CONSUMER_OFFSET,
+)
 from cext.wire.frame cimport find_frame
 from cext.wire.header cimport parse_header
 from cext.wire.header_shapes cimport parse_header_like
-from cext.wire.pop_request cimport (
-    ACK_MESSAGE,
-    BATCH_ACK_MESSAGE,
-    CHANGE_INVISIBLE_TIME,
-    NOTIFICATION,
-    PEEK_MESSAGE,
-    POLLING_INFO,
-    POP_MESSAGE,
-    pop_code,
-)
-
-cdef enum:
-    SEND_MESSAGE = 10
-    SEND_MESSAGE_V2 = 310
-    SEND_BATCH_MESSAGE = 320
-    PULL_MESSAGE = 11
-    UPDATE_CONSUMER_OFFSET = 15
-    LITE_PULL_MESSAGE = 361
-    END_TRANSACTION = 37
-    CONSUMER_SEND_MSG_BACK = 36
-    SEND_REPLY_MESSAGE = 324
-    SEND_REPLY_MESSAGE_V2 = 325
-    RECALL_MESSAGE = 370
+from cext.wire.pop_request cimport pop_code
 
 cdef enum:
     HANDLERS = 18
@@ -88,7 +65,7 @@ cdef RequestHandler[HANDLERS] handlers = [
     RequestHandler(END_TRANSACTION, OUTLIVES_CLIENT, end_transaction),
     RequestHandler(UPDATE_CONSUMER_OFFSET, 0, commit_progress),
     RequestHandler(CONSUMER_SEND_MSG_BACK, 0, send_back),
-    RequestHandler(CHANGE_INVISIBLE_TIME, AFTER_START, accept_change),
+    RequestHandler(CHANGE_MESSAGE_INVISIBLETIME, AFTER_START, accept_change),
     RequestHandler(NOTIFICATION, AFTER_START, accept_pop),
     RequestHandler(PEEK_MESSAGE, AFTER_START, accept_pop),
     RequestHandler(POLLING_INFO, AFTER_START, accept_pop),

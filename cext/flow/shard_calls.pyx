@@ -27,7 +27,6 @@ from cext.flow.control.control_link cimport (
     sem_init,
     sem_wait,
 )
-from cext.flow.delay.delay_level cimport DELAY_LEVELS_MAX
 from cext.flow.tables.group_table cimport CODES_MAX, Subscription
 from cext.flow.control.handed cimport call_copy_handed, call_copy_pulled, read_handed
 from cext.flow.observe cimport call_copy_topics, read_topics
@@ -40,6 +39,7 @@ from cext.flow.send.reply_push cimport call_put_client
 from cext.flow.delay.timer_open cimport timer_option, timers_pause, timers_reopen, timers_resume
 from cext.memory.spsc_ring cimport spsc_pop, spsc_push
 from cext.net.socket_api cimport read, write
+from cext.wire.limits cimport DELAY_LEVELS_MAX
 
 from rmq.errors import StoreCorruptError, StoreError, not_copied
 

@@ -27,6 +27,7 @@ from cext.load.ticks cimport (
     EPOLL_CLOEXEC, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll_create1, epoll_event, fine_timers,
     now_ns, wait_events,
 )
+from cext.wire.codes cimport PULL_NOT_FOUND, PULL_OFFSET_MOVED
 
 from rmq.errors import not_copied
 
@@ -35,9 +36,6 @@ cdef enum:
     REPLY_BYTES_MAX = 5 * 1024 * 1024    # one record of 4 MiB, or 256 KiB of small ones
     WAIT_NS_MAX = 100_000_000
     REST_NS = 10_000_000
-    CODE_NOT_FOUND = 19
-    CODE_RETRY = 20
-    CODE_OFFSET_MOVED = 21
 
 
 cdef class Consumer:
@@ -135,7 +133,7 @@ cdef class Consumer:
         cdef int64_t next_offset = 0
         self.pulls += 1
         self.reply_bytes += reply.total
-        if reply.code != 0 and not CODE_NOT_FOUND <= reply.code <= CODE_OFFSET_MOVED:
+        if reply.code != 0 and not PULL_NOT_FOUND <= reply.code <= PULL_OFFSET_MOVED:
             tally_add(&self.failures, reply.code, 1)
             self.rest(cursor)
             return False
@@ -151,11 +149,11 @@ cdef class Consumer:
             self.empty += 1
         cursor.next_offset = next_offset
         if (cursor.end_offset >= 0 and next_offset >= cursor.end_offset
-                or reply.code == CODE_NOT_FOUND and self.stop_at_tail):
+                or reply.code == PULL_NOT_FOUND and self.stop_at_tail):
             self.end_round(cursor)
         if cursor.done:
             return False
-        if reply.code == CODE_NOT_FOUND and waited_ns < REST_NS:
+        if reply.code == PULL_NOT_FOUND and waited_ns < REST_NS:
             self.rest(cursor)
             return False
         return True

@@ -27,6 +27,7 @@ from cext.load.ticks cimport (
     EPOLL_CLOEXEC, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll_create1, epoll_event, fine_timers,
     now_ns, wait_events,
 )
+from cext.wire.codes cimport BATCH_ACK_MESSAGE, POLLING_FULL, POLLING_TIMEOUT
 
 from rmq.errors import not_copied
 
@@ -38,8 +39,6 @@ cdef enum:
     REPLY_BYTES_MAX = 5 * 1024 * 1024
     WAIT_NS_MAX = 100_000_000
     REST_NS = 10_000_000
-    CODE_POLLING_FULL = 209
-    CODE_POLLING_TIMEOUT = 210
     HEADER_MAX = 256             # of an ack
     NUMBERS_MAX = 192            # of one row, beside its names and bits
     ACK_BYTES_MAX = 65536
@@ -148,8 +147,9 @@ cdef class Popper:
             return False
         peer_take_slot(peer, <int32_t>number, now)
         length = <uint32_t>snprintf(
-            <char*>out + 8, HEADER_MAX, b'{"code":200151,"flag":0,"language":"JAVA","opaque":%d,'
-            b'"serializeTypeCurrentRPC":"JSON","version":513}', peer.slots[number].opaque)
+            <char*>out + 8, HEADER_MAX, b'{"code":%d,"flag":0,"language":"JAVA","opaque":%d,'
+            b'"serializeTypeCurrentRPC":"JSON","version":513}', <int>BATCH_ACK_MESSAGE,
+            peer.slots[number].opaque)
         at = 8 + length
         memcpy(out + at, b'{"acks":[', 9)
         at += 9
@@ -193,7 +193,7 @@ cdef class Popper:
         cdef PopSlot* slot = &self.slots[<uint32_t>(peer - self.peers) * self.window + number]
         cdef Walk walk
         self.pops += 1
-        if reply.code == CODE_POLLING_FULL or reply.code == CODE_POLLING_TIMEOUT:
+        if reply.code == POLLING_FULL or reply.code == POLLING_TIMEOUT:
             self.empty += 1
             self.rest(slot)
         elif reply.code != 0:

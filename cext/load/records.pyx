@@ -11,13 +11,12 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from cext.base.byteorder cimport load_i64, load_u16, load_u32
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport Status
+from cext.wire.codes cimport BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 
 cdef enum:
     MAGIC_V1 = 0xDAA320A7
     MAGIC_V2 = 0xDAA320AB
     RECORD_BYTES_MIN = 91
-    BORN_HOST_V6 = 0x10
-    STORE_HOST_V6 = 0x20
 
 
 cdef int walk_one(const uint8_t* at, uint32_t total, bint check_crc, Walk* out) noexcept nogil:
@@ -26,9 +25,9 @@ cdef int walk_one(const uint8_t* at, uint32_t total, bint check_crc, Walk* out) 
     if magic != <uint32_t>MAGIC_V1 and magic != <uint32_t>MAGIC_V2:
         return Status.CORRUPT
     topic_length_bytes = 1 if magic == <uint32_t>MAGIC_V1 else 2
-    if flags & BORN_HOST_V6:
+    if flags & BORNHOST_V6_FLAG:
         body_at += 12
-    if flags & STORE_HOST_V6:
+    if flags & STOREHOSTADDRESS_V6_FLAG:
         body_at += 12
     if total < body_at + topic_length_bytes + 2:
         return Status.CORRUPT

@@ -12,6 +12,7 @@ from libc.string cimport memcmp
 
 from cext.base.byteorder cimport load_i32, load_u16, load_u32
 from cext.base.status cimport Status
+from cext.wire.codes cimport FLAG_RESPONSE
 
 cdef extern from *:
     """
@@ -93,7 +94,7 @@ cdef int read_json(const uint8_t* header, uint32_t length, ReplyHints* hints,
         return Status.MALFORMED
     out.code = <int32_t>code
     out.opaque = <int32_t>opaque
-    out.flag_response = <int32_t>(flag & 1)
+    out.flag_response = <int32_t>(flag & FLAG_RESPONSE)
     return Status.OK
 
 

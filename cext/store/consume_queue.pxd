@@ -32,7 +32,6 @@ cdef enum:
     UNIT_BYTES = 20
     CHUNK_UNITS = 50
     CHUNK_BYTES = 1024              # 24 bytes of links and CHUNK_UNITS units
-    TOPIC_BYTES_MAX = 255
     BLANK_SIZE = 0x7FFFFFFF         # size of a pre-blank unit (0, MAX31, 0): no message here
 
 cdef struct QueueEntry:

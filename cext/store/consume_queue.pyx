@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 
 from cext.base.status cimport Status
 from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.wire.limits cimport TOPIC_BYTES_MAX
 
 cdef extern from "stdlib.h" nogil:
     int posix_memalign(void** memory, size_t alignment, size_t size)

@@ -16,9 +16,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.store.record cimport RecordView
 
-cdef enum:
-    KEY_BYTES_MAX = 32767           # of one key: it stands in a property string
-
 cpdef enum KeyKind:                 # what a query asks for
     ANY_KEY = 0                     # UNIQ_KEY or a token of KEYS, as Apache's index answers both
     TAG_KEY = 1                     # TAGS

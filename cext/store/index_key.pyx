@@ -4,6 +4,7 @@ from libc.string cimport memchr, memcmp, memset
 
 from cext.base.status cimport Status
 from cext.store.record cimport record_parse
+from cext.wire.codes cimport TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK
 
 cdef extern from "scan.h" nogil:
     ctypedef struct rmq_mark_cursor:
@@ -16,8 +17,6 @@ cdef extern from "scan.h" nogil:
 
 cdef enum:
     PROPERTY_END = 2
-    TRANSACTION_BITS = 0xC
-    ROLLBACK = 0xC
     SPACE = 0x20
 
 
@@ -77,7 +76,7 @@ cdef bint find_key_texts(const RecordView* record, KeyTexts* out) noexcept nogil
     cdef uint32_t value_bytes, mark
     cdef rmq_mark_cursor marks
     memset(out, 0, sizeof(KeyTexts))
-    if (record.sys_flag & TRANSACTION_BITS) == ROLLBACK:
+    if (record.sys_flag & TRANSACTION_TYPE_MASK) == TRANSACTION_ROLLBACK_TYPE:
         return False
     rmq_marks_start(&marks, record.properties, record.properties_bytes, 0, PROPERTY_END,
                     PROPERTY_END)

@@ -27,8 +27,10 @@ from cext.memory.spsc_ring cimport (
     spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push, spsc_put,
 )
 from cext.store.index_key cimport (
-    KEY_BYTES_MAX, KeyTexts, KeyTokens, find_key_texts, hash_on, next_token, positive_hash)
+    KeyTexts, KeyTokens, find_key_texts, hash_on, next_token, positive_hash,
+)
 from cext.store.index_store cimport HITS_MAX, KEYS_MAX
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
 
 from rmq.errors import StoreError
 
@@ -315,7 +317,7 @@ cdef class Indexer:
         job.query.hits_max = hits_max
         job.query.begin_ms = begin_ms
         job.query.end_ms = end_ms
-        if len(key) > KEY_BYTES_MAX or len(topic) > 255:
+        if len(key) > PROPERTIES_BYTES_MAX or len(topic) > TOPIC_BYTES_MAX:
             return [], 0, 0                 # no record has such a one
         job.query.hits = <int64_t*> malloc(<size_t> hits_max * sizeof(int64_t))
         if job.query.hits == NULL:
@@ -343,7 +345,7 @@ cdef class Indexer:
         (one at least): see answers(). False: too many questions wait."""
         cdef IndexJob* job
         cdef size_t texts = <size_t> (len(topic) + len(key) + 7) & ~<size_t> 7
-        if len(key) > KEY_BYTES_MAX or len(topic) > 255:
+        if len(key) > PROPERTIES_BYTES_MAX or len(topic) > TOPIC_BYTES_MAX:
             key = b""                       # no record has such a one, nor this one
             texts = <size_t> (len(topic) + 7) & ~<size_t> 7
         hits_max = max(1, min(hits_max, HITS_MAX))

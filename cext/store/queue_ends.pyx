@@ -10,7 +10,7 @@ from posix.unistd cimport close, write
 from cext.base.byteorder cimport load_i32, load_i64, load_u32, store_i32, store_i64, store_u32
 from cext.base.checksum cimport crc32, crc32_update
 from cext.base.status cimport Status
-from cext.store.consume_queue cimport TOPIC_BYTES_MAX
+from cext.wire.limits cimport TOPIC_BYTES_MAX
 
 cdef enum:
     MAGIC = 0x726D7145

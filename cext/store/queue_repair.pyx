@@ -15,7 +15,11 @@ from cext.store.commit_log cimport segment_end
 from cext.store.consume_queue cimport (
     UNIT_BYTES, QueueEntry, unit_check, unit_is_blank, unit_load, unit_store)
 from cext.store.log_link cimport log_notify
-from cext.store.tags_code cimport DELAY_LEVELS_MAX, tags_code_of
+from cext.store.tags_code cimport tags_code_of
+from cext.wire.codes cimport (
+    TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK,
+)
+from cext.wire.limits cimport DELAY_LEVELS_MAX
 
 from rmq.errors import StoreError
 
@@ -25,9 +29,6 @@ cdef enum:
     FILES = 8
     BLOCK_UNITS = 204
     PROBES_MAX = 4096               # units looked at that do not name their record
-    TRANSACTION_BITS = 0xC
-    PREPARED = 0x4
-    ROLLBACK = 0xC
 
 
 cdef inline bint is_record_of(const Repair* r, const RecordView* view) noexcept nogil:
@@ -311,8 +312,9 @@ cdef class QueueRepair:
                 return Status.OK
             if status != Status.OK:
                 return status
-            kind = view.sys_flag & TRANSACTION_BITS
-            if kind == PREPARED or kind == ROLLBACK or not is_record_of(r, &view):
+            kind = view.sys_flag & TRANSACTION_TYPE_MASK
+            if (kind == TRANSACTION_PREPARED_TYPE or kind == TRANSACTION_ROLLBACK_TYPE
+                    or not is_record_of(r, &view)):
                 continue
             take(r, &before, preceding, view.queue_offset, sure, &last)
             if before.offset >= 0:

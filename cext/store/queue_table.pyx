@@ -10,9 +10,11 @@ from cext.memory.arena cimport SharedArena
 from cext.memory.name_map cimport (
     name_map_close, name_map_find, name_map_open, name_map_put, name_map_remove)
 from cext.store.consume_queue cimport (
-    TOPIC_BYTES_MAX, UNIT_BYTES, chunk_pool_open, chunk_pool_room, queue_copy_units, queue_create,
-    queue_destroy, queue_memory_offset, topic_is_valid, unit_check, unit_load)
+    UNIT_BYTES, chunk_pool_open, chunk_pool_room, queue_copy_units, queue_create, queue_destroy,
+    queue_memory_offset, topic_is_valid, unit_check, unit_load,
+)
 from cext.store.queue_files cimport QueueName, name_of
+from cext.wire.limits cimport TOPIC_BYTES_MAX
 
 cdef enum:
     FIRST_SLOTS = 1024

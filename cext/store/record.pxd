@@ -16,6 +16,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from cext.wire.limits cimport TOPIC_BYTES_V1_MAX
+
 cdef enum:
     # Where the fixed fields are, from the start of the record.
     AT_TOTAL_BYTES = 0
@@ -30,11 +32,6 @@ cdef enum:
     AT_BORN_HOST = 48           # what follows it moves by 12 with an IPv6 born host
     RECORD_BYTES_MIN = 91       # IPv4 hosts, v1, empty body, topic and properties
     RECORD_FIXED_BYTES_MAX = 116        # IPv6 hosts, v2: what a record adds to its three texts
-    TOPIC_BYTES_V1_MAX = 127
-    TOPIC_BYTES_MAX = 255
-    PROPERTIES_BYTES_MAX = 32767
-    BORN_HOST_V6 = 0x10         # bits of the sys flag
-    STORE_HOST_V6 = 0x20
     TERMINATOR_BYTES = 8        # zeros after the last record; also the size of a BLANK's head
 
 cdef enum:

@@ -17,16 +17,18 @@ from cext.base.checksum cimport body_crc
 from cext.base.prefetch cimport prefetch
 from cext.base.status cimport Status
 from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_check
+from cext.wire.codes cimport BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX, TOPIC_BYTES_V1_MAX
 
 
 cdef uint8_t* record_start(uint8_t* at, const RecordFields* fields) noexcept nogil:
     cdef uint8_t* to
-    cdef int32_t sys_flag = fields.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
+    cdef int32_t sys_flag = fields.sys_flag & ~(BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG)
     cdef bint long_topic = fields.topic_bytes > TOPIC_BYTES_V1_MAX
     if fields.born_host_bytes == 20:
-        sys_flag |= BORN_HOST_V6
+        sys_flag |= BORNHOST_V6_FLAG
     if fields.store_host_bytes == 20:
-        sys_flag |= STORE_HOST_V6
+        sys_flag |= STOREHOSTADDRESS_V6_FLAG
     store_u32(at + AT_MAGIC, MAGIC_V2 if long_topic else MAGIC_V1)
     store_u32(at + AT_BODY_CRC, fields.body_crc)
     store_i32(at + AT_QUEUE_ID, fields.queue_id)
@@ -112,8 +114,8 @@ cdef void parse_fixed(const uint8_t* at, RecordView* out) noexcept nogil:
     out.sys_flag = load_i32(at + AT_SYS_FLAG)
     out.born_timestamp_ms = load_i64(at + AT_BORN_TIMESTAMP)
     out.born_host = at + AT_BORN_HOST
-    out.born_host_bytes = 20 if out.sys_flag & BORN_HOST_V6 else 8
-    out.store_host_bytes = 20 if out.sys_flag & STORE_HOST_V6 else 8
+    out.born_host_bytes = 20 if out.sys_flag & BORNHOST_V6_FLAG else 8
+    out.store_host_bytes = 20 if out.sys_flag & STOREHOSTADDRESS_V6_FLAG else 8
 
 
 cdef int parse_rest(const uint8_t* at, RecordView* out) noexcept nogil:

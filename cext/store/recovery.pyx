@@ -21,7 +21,11 @@ from cext.store.queue_scan cimport (QueueState, check_queue, cut_queue, first_un
                                     trim_files)
 from cext.store.queue_store cimport QueueStore
 from cext.store.record cimport RecordView
-from cext.store.tags_code cimport DELAY_LEVELS_MAX, DelayLevels, tags_code_of
+from cext.store.tags_code cimport DelayLevels, tags_code_of
+from cext.wire.codes cimport (
+    TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK,
+)
+from cext.wire.limits cimport DELAY_LEVELS_MAX
 
 from rmq.errors import StoreError
 
@@ -35,9 +39,6 @@ DELAY_LEVELS_MS = (1_000, 5_000, 10_000, 30_000, *(m * 60_000 for m in range(1, 
 cdef enum:
     CHECKPOINT_SLACK_MS = 3_000
     DAY_MS = 86_400_000
-    TRANSACTION_BITS = 0xC
-    PREPARED = 0x4
-    ROLLBACK = 0xC
     GAP_BLANKS_MAX = 1_000_000
 
 cdef int GAP = -1000                # dispatch: the queue ends below the record's offset
@@ -218,8 +219,9 @@ cdef class Recovery:
             status = self.scan.next(&view)
             if status != Status.OK:
                 return <int> Status.OK if status == Status.NOT_READY else status
-            kind = view.sys_flag & TRANSACTION_BITS
-            if kind != PREPARED and kind != ROLLBACK and view.queue_offset >= 0 \
+            kind = view.sys_flag & TRANSACTION_TYPE_MASK
+            if kind != TRANSACTION_PREPARED_TYPE and kind != TRANSACTION_ROLLBACK_TYPE \
+                    and view.queue_offset >= 0 \
                     and not self.deleted.has(&view) \
                     and view.physical_offset + view.total_bytes <= self.start:
                 status = self.note_record(&view)
@@ -511,9 +513,10 @@ cdef class Recovery:
 
     cdef int dispatch(self, const RecordView* view) noexcept nogil:
         cdef Queue* queue
-        cdef int kind = view.sys_flag & TRANSACTION_BITS
+        cdef int kind = view.sys_flag & TRANSACTION_TYPE_MASK
         cdef int status
-        if kind == PREPARED or kind == ROLLBACK or self.deleted.has(view):
+        if (kind == TRANSACTION_PREPARED_TYPE or kind == TRANSACTION_ROLLBACK_TYPE
+                or self.deleted.has(view)):
             return Status.OK
         queue = self.queues.find_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
                                        view.queue_id)

@@ -11,9 +11,7 @@ Example: TAGS "TagA" -> 2598919; DELAY "3" stored at 1,000,000 -> 1,010,000 (lev
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.store.record cimport RecordView
-
-cdef enum:
-    DELAY_LEVELS_MAX = 64
+from cext.wire.limits cimport DELAY_LEVELS_MAX
 
 cdef struct DelayLevels:
     int32_t count

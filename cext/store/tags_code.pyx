@@ -6,6 +6,7 @@ is two units. Bytes that are no UTF-8 count as U+FFFD, as Java decodes them.
 from libc.string cimport memchr, memcmp
 
 from cext.store.record cimport RecordView
+from cext.wire.system_topics cimport SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES, is_named
 
 
 cdef int64_t java_hash(const uint8_t* utf8, uint32_t length) noexcept nogil:
@@ -69,7 +70,7 @@ cdef int64_t tags_code_of(const RecordView* record, const DelayLevels* levels) n
     cdef uint32_t i
     cdef int64_t level = 0
     cdef const uint8_t* value
-    if record.topic_bytes == 19 and memcmp(record.topic, b"SCHEDULE_TOPIC_XXXX", 19) == 0:
+    if is_named(record.topic, record.topic_bytes, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES):
         value = stored_property(record.properties, record.properties_bytes, b"DELAY", 5, &length)
         if value != NULL and 0 < length <= 9:
             for i in range(length):

@@ -11,15 +11,11 @@ from libc.stdint cimport int32_t, int64_t
 from cext.wire.header cimport Header
 from cext.wire.text cimport Text
 
-cdef enum TransactionDecision:      # commitOrRollback; anything else: still unknown
-    TRANSACTION_COMMIT = 8
-    TRANSACTION_ROLLBACK = 12
-
 cdef struct EndTransaction:
     Text producer_group
     int64_t queue_offset            # tranStateTableOffset: entry in the half queue
     int64_t log_offset              # commitLogOffset: where the half record is
-    int32_t decision                # commitOrRollback
+    int32_t decision                # commitOrRollback (codes.pxd); any other: unknown
     bint from_check                 # fromTransactionCheck: the answer to a check back
     const char* bad_field           # why read_end_transaction() is not OK
 

@@ -20,7 +20,6 @@ from cext.wire.text cimport Text
 
 cdef enum:
     EXT_FIELDS_MAX = 64
-    LANGUAGE_OTHER = 7      # also when absent, and for names and numbers nobody has given out
 
 
 cdef struct ExtField:

@@ -16,6 +16,7 @@ from libc.string cimport memcmp, memset, strlen
 
 from cext.base.byteorder cimport load_i16, load_i32
 from cext.base.status cimport Status
+from cext.wire.codes cimport LANGUAGE_OTHER
 from cext.wire.frame cimport SERIALIZE_BINARY, SERIALIZE_JSON
 from cext.wire.name_table cimport (
     NameTable, name_table_add, name_table_find, name_table_find_escaped,

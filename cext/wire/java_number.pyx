@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from cext.base.status cimport Status
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 
 cdef extern from "<locale.h>" nogil:
     ctypedef void* locale_t
@@ -17,7 +18,6 @@ cdef extern from *:
     double strtod_l(const char* text, char** end, locale_t locale) nogil
 
 cdef enum:
-    SPELLING_BYTES_MAX = 32767      # of a property; the copy's stack is touched as far as used
     EXACT_TEN = 22                  # 10**22 is a double, 10**23 is none
     SCRIPTS = 37
 
@@ -113,8 +113,8 @@ cdef bint ends_well(const uint8_t* bytes, uint32_t length, uint32_t at) noexcept
 
 cdef int slow_double(const uint8_t* bytes, uint32_t length, double* out) noexcept nogil:
     """A well-formed spelling, which the C library rounds as Java does."""
-    cdef char copy[SPELLING_BYTES_MAX + 1]
-    if length > SPELLING_BYTES_MAX:
+    cdef char copy[PROPERTIES_BYTES_MAX + 1]
+    if length > PROPERTIES_BYTES_MAX:
         return Status.MALFORMED
     memcpy(copy, bytes, length)
     copy[length] = 0

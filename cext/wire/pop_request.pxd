@@ -20,17 +20,11 @@ Example: "100 1700000000000 60000 3 0 broker-a 1 102".
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from cext.wire.codes cimport BATCH_ACK_MESSAGE, POLLING_INFO, POP_MESSAGE
 from cext.wire.header cimport Header
 from cext.wire.text cimport Text
 
 cdef enum:
-    POP_MESSAGE = 200050
-    ACK_MESSAGE = 200051
-    PEEK_MESSAGE = 200052
-    CHANGE_INVISIBLE_TIME = 200053
-    NOTIFICATION = 200054
-    POLLING_INFO = 200055
-    BATCH_ACK_MESSAGE = 200151
     REVIVE_IN_ORDER = 999           # the revive queue of what was popped in order
 
 cdef struct PopRequest:
@@ -60,9 +54,9 @@ cdef struct ExtraInfo:
 # The code, the truncated ones of binary headers undone.
 cdef inline int32_t pop_code(const Header* header) noexcept nogil:
     if header.serialize_type == 1:
-        if 3442 <= header.code <= 3447:
-            return header.code - 3442 + POP_MESSAGE
-        if header.code == 3543:
+        if POP_MESSAGE & 0xFFFF <= header.code <= POLLING_INFO & 0xFFFF:
+            return header.code - (POP_MESSAGE & 0xFFFF) + POP_MESSAGE
+        if header.code == BATCH_ACK_MESSAGE & 0xFFFF:
             return BATCH_ACK_MESSAGE
     return header.code
 

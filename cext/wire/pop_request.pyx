@@ -3,6 +3,9 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memchr, memset
 
 from cext.base.status cimport MALFORMED, MISSING_FIELD, OK
+from cext.wire.codes cimport (
+    ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME, NOTIFICATION, PEEK_MESSAGE, POP_MESSAGE,
+)
 from cext.wire.field_slots cimport sort_into_slots
 from cext.wire.header cimport Header, parse_header
 from cext.wire.name_table cimport NameTable, name_table_add
@@ -54,7 +57,7 @@ cdef uint32_t required(int32_t code) noexcept nogil:
         return always | 1 << EXTRA_INFO | 1 << OFFSET
     if code == PEEK_MESSAGE:
         return always | 1 << MAX_MSG_NUMS
-    if code == CHANGE_INVISIBLE_TIME:
+    if code == CHANGE_MESSAGE_INVISIBLETIME:
         return always | 1 << EXTRA_INFO | 1 << OFFSET | 1 << INVISIBLE_TIME
     if code == NOTIFICATION:
         return always | 1 << POLL_TIME

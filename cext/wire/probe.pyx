@@ -20,11 +20,11 @@ from posix.time cimport clock_gettime, clockid_t, timespec
 from cext.base.byteorder cimport load_u32, store_u32
 from cext.base.status cimport Status
 from cext.wire.batch cimport BatchMessage, BatchSummary, batch_check, batch_next
+from cext.wire.codes cimport SEND_MESSAGE, SEND_MESSAGE_V2
 from cext.wire.frame cimport FRAME_PREFIX_BYTES, Frame, find_frame
 from cext.wire.header cimport EXT_FIELDS_MAX, Header, header_find, parse_header
-from cext.wire.properties cimport (
-    PROPERTIES_BYTES_MAX, SendProperties, find_property, scan_properties, tags_code,
-)
+from cext.wire.limits cimport FRAME_BYTES_MAX, PROPERTIES_BYTES_MAX
+from cext.wire.properties cimport SendProperties, find_property, scan_properties, tags_code
 from cext.wire.pull_request cimport PullRequest, read_pull_request
 from cext.wire.replies cimport SEND_REPLY_FIXED_BYTES, SendReply, write_send_reply
 from cext.wire.send_request cimport SendRequest, read_send_request
@@ -34,7 +34,6 @@ from cext.wire.text cimport Text, text_copy, text_of
 cdef enum:
     PAGE = 4096
     ROOM = 65536                # the longest frame of the fuzzer
-    FRAME_BYTES_MAX = 16777216
 
 
 cdef struct Guarded:
@@ -169,7 +168,7 @@ cdef void check_requests(Fuzzer* fuzzer, Header* header) noexcept nogil:
     cdef int32_t code
     cdef int i
     for i in range(2):
-        code = 310 if i == 0 else 10
+        code = SEND_MESSAGE_V2 if i == 0 else SEND_MESSAGE
         header.code = code
         if read_send_request(header, &send) == Status.OK:
             fuzzer.sends += 1

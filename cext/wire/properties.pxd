@@ -17,7 +17,6 @@ from cext.wire.text cimport Text
 cdef enum:
     NAME_VALUE_SEPARATOR = 1
     PROPERTY_SEPARATOR = 2
-    PROPERTIES_BYTES_MAX = 32767     # the record's length field is an i16
 
 
 cdef struct SendProperties:

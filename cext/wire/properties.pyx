@@ -9,6 +9,7 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 
 from cext.base.decimal cimport put_decimal
 from cext.base.status cimport Status
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.name_table cimport NameTable, name_table_add, name_table_find
 from cext.wire.property_pairs cimport PairCursor, pairs_next, pairs_start
 from cext.wire.text cimport Text, text_i32, text_is_true

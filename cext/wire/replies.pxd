@@ -19,8 +19,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.wire.text cimport Text
 
 cdef enum:
-    REPLY_LANGUAGE = 3              # LanguageCode PYTHON; known to clients since 4.x
-    REPLY_VERSION = 479             # V5_3_3; Go reads 16 bits, so stay below 32768
     SEND_REPLY_FIXED_BYTES = 512    # a send reply without its texts
     PUSHED_REPLY_FIXED_BYTES = 768  # prefix and header of a pushed reply without its texts
     CHECK_FIXED_BYTES = 512         # the same of a check back

@@ -9,7 +9,9 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
 from libc.string cimport memcpy, memset, strlen
 
 from cext.base.byteorder cimport store_i16, store_i32, store_u16, store_u32
+from cext.wire.codes cimport LANGUAGE_PYTHON, VERSION
 from cext.wire.frame cimport FRAME_PREFIX_BYTES, SERIALIZE_BINARY
+from cext.wire.system_topics cimport HALF_TOPIC, HALF_TOPIC_BYTES
 from cext.wire.text cimport Text, text_of
 
 
@@ -112,8 +114,8 @@ cdef inline void begin_binary(Writer* writer, int32_t code, int32_t opaque,
                               const Text* remark) noexcept nogil:
     cdef uint8_t* at = writer.at
     store_i16(at, <int16_t>code)
-    at[2] = REPLY_LANGUAGE
-    store_i16(at + 3, REPLY_VERSION)
+    at[2] = LANGUAGE_PYTHON
+    store_i16(at + 3, VERSION)
     store_i32(at + 5, opaque)
     store_i32(at + 9, 1)                                 # a response
     store_u32(at + 13, remark.length)
@@ -319,7 +321,7 @@ cdef uint32_t write_pushed_reply_header(uint8_t* out,
 
 cdef uint32_t write_check_header(uint8_t* out, const CheckFields* fields) noexcept nogil:
     cdef Writer writer
-    cdef Text half_topic = text_of(<const uint8_t*>b"RMQ_SYS_TRANS_HALF_TOPIC", 24)
+    cdef Text half_topic = text_of(<const uint8_t*>HALF_TOPIC, HALF_TOPIC_BYTES)
     cdef Text key = fields.unique_key
     if key.bytes == NULL:
         key = text_of(<const uint8_t*>b"", 0)

@@ -7,14 +7,13 @@ them, for the long names one pass over the fields does. Then one function reads 
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from cext.base.status cimport Status
+from cext.wire.codes cimport SEND_MESSAGE, SEND_REPLY_MESSAGE
 from cext.wire.field_slots cimport sort_into_slots
 from cext.wire.header cimport Header, header_letter, parse_header
 from cext.wire.name_table cimport NameTable, name_table_add
 from cext.wire.text cimport Text, text_i32, text_i64, text_is_true, text_of
 
 cdef enum:
-    SEND_MESSAGE = 10
-    SEND_REPLY_MESSAGE = 324
     SLOTS_OF_SEND = 13          # a .. m
 
 cdef NameTable long_names

@@ -16,14 +16,15 @@ from typing import Any
 
 from cext.flow.shard_core import ShardCore
 from rmq.broker.tables.deleted_topics import deleted_topics
-from rmq.broker.tables.retry_policy import parse_levels
+from rmq.broker.tables.message_delay_level import parse_levels
 from rmq.config import Settings
 from rmq.errors import ConfigError
+from rmq.limits import FRAME_BYTES_MAX
+from rmq.names import revive_topic
 from rmq.system.memory_limit import memory_bytes
 
 log = logging.getLogger("rmq.broker.shard")
 
-FRAME_MAX_BYTES = 16 * 1024 * 1024  # RocketMQ's limit for a whole frame (wire.md 1.1)
 UNIT_BYTES = 20
 RING_MARGIN_BYTES = 64  # what the log keeps free; else the ring would be taken twice as large
 QUEUE_CHUNKS = 262_144  # 1 KiB each: tails of consume queues, at most 256 MiB
@@ -76,7 +77,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
         "commit_interval_ms": settings.commitIntervalCommitLog,
         "commit_thorough_ms": settings.commitCommitLogThoroughInterval,
         "message_max_bytes": settings.maxMessageSize,
-        "frame_max_bytes": FRAME_MAX_BYTES,
+        "frame_max_bytes": FRAME_BYTES_MAX,
         "sync_flush": settings.flushDiskType == "SYNC_FLUSH",
         "sync_flush_timeout_ms": settings.syncFlushTimeout,
         "flush_interval_ms": settings.flushIntervalCommitLog,
@@ -125,7 +126,7 @@ def core_options(settings: Settings) -> dict[str, Any]:
 def _pop_options(settings: Settings) -> dict[str, Any]:
     limited = settings.enablePopMessageThreshold
     return {
-        "revive_topic": f"rmq_sys_REVIVE_LOG_{settings.brokerClusterName}".encode(),
+        "revive_topic": revive_topic(settings.brokerClusterName).encode(),
         "revive_queues": settings.reviveQueueNum,
         "pop_retry_share": settings.popFromRetryProbability,
         "pop_retry_v2": settings.enableRetryTopicV2,

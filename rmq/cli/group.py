@@ -8,11 +8,19 @@ from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows, time_text
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
+from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
+from rmq.names import (
+    FILTER_SERVER_GROUP,
+    PROXY_GROUP_PREFIXES,
+    SELF_TEST_GROUP,
+    SYSTEM_GROUP_PREFIX,
+    TOOLS_CONSUMER_GROUP,
+)
 
 # Groups that every broker has from its first start, for its own use and that of tools.
-SYSTEM_GROUPS = frozenset(("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP"))
-SYSTEM_PREFIXES = ("CID_ONS-HTTP-PROXY", "CID_ONSAPI_", "CID_RMQ_SYS_")
+SYSTEM_GROUPS = frozenset((TOOLS_CONSUMER_GROUP, FILTER_SERVER_GROUP, SELF_TEST_GROUP))
+SYSTEM_PREFIXES = (*PROXY_GROUP_PREFIXES, SYSTEM_GROUP_PREFIX)
 
 
 @click.group()
@@ -56,7 +64,7 @@ def describe(name: str, namesrv: str, as_json: bool) -> None:
         members = admin.group_members(cluster, name)
         progress, rate = admin.group_progress(cluster, name)
     if name not in known and members is None and not progress:
-        raise RemoteError(26, f"no consumer group {name}")
+        raise RemoteError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no consumer group {name}")
     columns = ("TOPIC", "BROKER", "QUEUE", "AT", "END", "LAG", "LAST CONSUMED")
     rows = [
         (

@@ -13,10 +13,10 @@ from cext.client.result import SendResult
 from rmq.cli.options import json_option, namesrv_option, parse_pairs
 from rmq.cli.output import show_json
 from rmq.client.producing.producer import Producer
+from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
 from rmq.format.fastjson import MessageQueue
-
-GROUP = "CLIENT_INNER_PRODUCER"
+from rmq.names import CLIENT_PRODUCER_GROUP
 
 
 @click.command()
@@ -68,7 +68,7 @@ def send(
     is created by the broker when autoCreateTopicEnable is on, as it is by default.
     """
     properties = parse_pairs(pairs, "--property")
-    with Producer(GROUP, namesrv_addr=namesrv) as producer:
+    with Producer(CLIENT_PRODUCER_GROUP, namesrv_addr=namesrv) as producer:
         chosen = None if queue is None else _queue(producer, topic, queue)
         for _ in range(count):
             for body in _messages(bodies, path):
@@ -82,7 +82,7 @@ def _queue(producer: Producer, topic: str, number: int) -> MessageQueue:
     for queue in producer.queues(topic):
         if queue.queue_id == number:
             return queue
-    raise RemoteError(29, f"topic {topic} has no queue {number}")
+    raise RemoteError(ResponseCode.INVALID_PARAMETER, f"topic {topic} has no queue {number}")
 
 
 def _messages(bodies: tuple[str, ...], path: Path | None) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_rows, time_text
 from rmq.client.blocking import admin
 from rmq.client.blocking.cluster import Cluster
+from rmq.names import is_dead_letter, is_retry
 
 PERMS = {"r": 4, "w": 2, "rw": 6}
 
@@ -27,7 +28,7 @@ def list_topics(namesrv: str, with_system: bool, as_json: bool) -> None:
         hidden = set() if with_system else admin.system_topics(cluster)
         rows = []
         for name in cluster.topics():
-            if not with_system and (name in hidden or name.startswith(("%RETRY%", "%DLQ%"))):
+            if not with_system and (name in hidden or is_retry(name) or is_dead_letter(name)):
                 continue
             route = cluster.route(name)
             brokers = sorted({entry.broker_name for entry in route.entries})

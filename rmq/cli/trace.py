@@ -10,7 +10,7 @@ from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows, time_text
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.trace import Traced, traces_of
-from rmq.format.trace import TRACE_TOPIC
+from rmq.names import TRACE_TOPIC
 
 COLUMNS = ("WHAT", "TIME", "GROUP", "TOPIC", "RESULT", "MS", "CLIENT", "NOTE")
 

@@ -25,11 +25,11 @@ from rmq.client.connecting.instance import ClientInstance, not_open
 from rmq.client.connecting.namespaces import wrap
 from rmq.client.connecting.routes import Route
 from rmq.client.parameters import ClientParameters
-from rmq.codes import ResponseCode
+from rmq.codes import FLAG_RESPONSE, PERM_READ, PERM_WRITE, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, not_copied
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import encode_message
-from rmq.format.remoting import FLAG_RESPONSE, Command, encode
+from rmq.format.remoting import Command, encode
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -135,8 +135,9 @@ class Admin:
     # ---- topics
 
     def create_topic(
-        self, topic: str, queues: int = 8, *, perm: int = 6, order: bool = False,
-        cluster_name: str | None = None, attributes: Mapping[str, str] | None = None,
+        self, topic: str, queues: int = 8, *, perm: int = PERM_READ | PERM_WRITE,
+        order: bool = False, cluster_name: str | None = None,
+        attributes: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         """Creates the topic, or changes it. attributes: {"message.type": "DELAY"} and such."""
         admin.create_topic(

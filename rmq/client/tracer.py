@@ -20,13 +20,13 @@ from rmq.client.parameters import ClientParameters
 from rmq.codes import RequestCode
 from rmq.errors import RmqError, RouteError
 from rmq.format.fastjson import MessageQueue
-from rmq.format.trace import TRACE_TOPIC
+from rmq.names import AUTO_CREATE_TOPIC, TRACE_TOPIC
 
 log = logging.getLogger("rmq.client")
 
 CONSUMED, RAISED, FAILED = 0, 2, 4
 GROUP = "_INNER_TRACE_PRODUCER"
-CREATE_TOPIC_KEY, CREATED_QUEUES = "TBW102", 4
+CREATED_QUEUES = 4
 GATHER_MS = 500
 WAITING_MAX = 10_000
 NORMAL, HALF, COMMITTED, DELAYED = 0, 1, 2, 3
@@ -89,7 +89,7 @@ class Tracer:
         try:
             return self._instance.routes.of(self._topic).writable()
         except RouteError:  # the first trace makes the topic, like the first message any other
-            queues = self._instance.routes.of(CREATE_TOPIC_KEY).writable()
+            queues = self._instance.routes.of(AUTO_CREATE_TOPIC).writable()
             return [each for each in queues if each.queue_id < CREATED_QUEUES]
 
     def _send(self, text: str, keys: list[str]) -> None:
@@ -100,7 +100,7 @@ class Tracer:
         queue = queues[self._turn % len(queues)]
         message = Message(self._topic, text, keys=keys)
         fields = {
-            "a": GROUP, "b": self._topic, "c": CREATE_TOPIC_KEY, "d": CREATED_QUEUES,
+            "a": GROUP, "b": self._topic, "c": AUTO_CREATE_TOPIC, "d": CREATED_QUEUES,
             "e": queue.queue_id, "f": 0,
             "g": int(time.time() * 1000), "h": 0, "i": encoded_properties(message).decode(),
             "j": 0, "k": False, "m": False, "n": queue.broker_name,

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 
 import msgspec
 
+from rmq.codes import COMPRESSED_FLAG, COMPRESSION_NAMES, COMPRESSION_TYPE_COMPARATOR
 from rmq.errors import ConfigError
-from rmq.format.message import SYS_FLAG_COMPRESSED, StoredMessage
+from rmq.format.message import StoredMessage
 
 FRAME_LENGTH = struct.Struct("=I")
-FRAME_BYTES_MAX = 64 << 20
 WANTED, UNWANTED, RAISED = 1, 0, 2  # verdicts; a message whose function raised is given out
 _NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
@@ -72,7 +72,8 @@ class Message:
     @classmethod
     def of(cls, stored: StoredMessage) -> "Message":
         body = stored.body
-        if stored.sys_flag & SYS_FLAG_COMPRESSED and stored.sys_flag & 0x700 in (0, 0x300):
+        packing = COMPRESSION_NAMES.get(stored.sys_flag & COMPRESSION_TYPE_COMPARATOR)
+        if stored.sys_flag & COMPRESSED_FLAG and packing == "zlib":
             body = zlib.decompress(body)
         return cls(
             stored.topic,

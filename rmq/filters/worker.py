@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from rmq.filters.functions import (
-    FRAME_BYTES_MAX,
     FRAME_LENGTH,
     RAISED,
     UNWANTED,
@@ -27,6 +26,7 @@ from rmq.filters.functions import (
     Question,
 )
 from rmq.format.message import StoredMessage, decode_messages
+from rmq.limits import FUNCTION_FRAME_BYTES_MAX
 
 
 def load(place: str, path: str) -> Callable[[Message], Any]:
@@ -63,7 +63,7 @@ def questions(stream: Any) -> Iterator[Question]:
     decoder = msgspec.msgpack.Decoder(Question)
     while len(head := stream.read(FRAME_LENGTH.size)) == FRAME_LENGTH.size:
         (length,) = FRAME_LENGTH.unpack(head)
-        if length > FRAME_BYTES_MAX:
+        if length > FUNCTION_FRAME_BYTES_MAX:
             raise ValueError(f"a question of {length} bytes")
         frame = stream.read(length)
         if len(frame) < length:

@@ -26,23 +26,18 @@ from typing import NamedTuple
 
 import msgspec
 
+from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 from rmq.errors import ProtocolError
+from rmq.limits import PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX, TOPIC_BYTES_V1_MAX
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
 MAGIC_BLANK = 0xCBD43194  # fills a commit-log file to its end
 
-SYS_FLAG_COMPRESSED = 0x1
-SYS_FLAG_TRANSACTION_MASK = 0xC
-SYS_FLAG_BORN_HOST_V6 = 0x10
-SYS_FLAG_STORE_HOST_V6 = 0x20
 
 RECORD_CRC_NAME = b"__CRC32#\x01"
 RECORD_CRC_BYTES = 20
 
-TOPIC_BYTES_MAX_V1 = 127
-TOPIC_BYTES_MAX = 255
-PROPERTIES_BYTES_MAX = 32767
 
 _HEAD = struct.Struct(">iIIiiqqiq")
 _STORE = struct.Struct(">iq")
@@ -104,9 +99,9 @@ def decode_message(
     if not 91 <= size <= len(view) - start:
         raise ProtocolError(f"a record of {size} bytes, {len(view) - start} left")
     reader = _Reader(bytes(view[start : start + size]), _HEAD.size)
-    born_host = reader.host(bool(sys_flag & SYS_FLAG_BORN_HOST_V6))
+    born_host = reader.host(bool(sys_flag & BORNHOST_V6_FLAG))
     store_ms = reader.integer(8)
-    store_host = reader.host(bool(sys_flag & SYS_FLAG_STORE_HOST_V6))
+    store_host = reader.host(bool(sys_flag & STOREHOSTADDRESS_V6_FLAG))
     reconsume_times, prepared_offset = _STORE.unpack(reader.take(_STORE.size, "its fixed part"))
     body = reader.counted(4, "body")
     topic = reader.counted(1 if magic == MAGIC_V1 else 2, "topic")
@@ -181,15 +176,15 @@ def encode_message(message: StoredMessage, version: int | None = None) -> bytes:
     """
     topic = message.topic.encode("utf-8", "replace")
     if version is None:
-        version = 1 if len(topic) <= TOPIC_BYTES_MAX_V1 else 2
-    if len(topic) > (TOPIC_BYTES_MAX_V1 if version == 1 else TOPIC_BYTES_MAX):
+        version = 1 if len(topic) <= TOPIC_BYTES_V1_MAX else 2
+    if len(topic) > (TOPIC_BYTES_V1_MAX if version == 1 else TOPIC_BYTES_MAX):
         raise ProtocolError(f"topic of {len(topic)} bytes in a record of version {version}")
     if len(message.properties_bytes) > PROPERTIES_BYTES_MAX:
         raise ProtocolError(f"properties of {len(message.properties_bytes)} bytes")
     born, store = encode_host(message.born_host), encode_host(message.store_host)
-    sys_flag = message.sys_flag & ~(SYS_FLAG_BORN_HOST_V6 | SYS_FLAG_STORE_HOST_V6)
-    sys_flag |= SYS_FLAG_BORN_HOST_V6 if len(born) == 20 else 0
-    sys_flag |= SYS_FLAG_STORE_HOST_V6 if len(store) == 20 else 0
+    sys_flag = message.sys_flag & ~(BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG)
+    sys_flag |= BORNHOST_V6_FLAG if len(born) == 20 else 0
+    sys_flag |= STOREHOSTADDRESS_V6_FLAG if len(store) == 20 else 0
     tail = b"".join(
         (
             born,

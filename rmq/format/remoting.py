@@ -25,18 +25,13 @@ from typing import Any
 
 import msgspec
 
-from rmq.codes import LANGUAGES, VERSION
+from rmq.codes import FLAG_ONE_WAY, FLAG_RESPONSE, LANGUAGES, VERSION
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 
 JSON = 0
 ROCKETMQ = 1
 
-FLAG_RESPONSE = 1
-FLAG_ONEWAY = 2
-
-# What a receiver of RocketMQ accepts, counting the four length bytes.
-FRAME_BYTES_MAX = 16 * 1024 * 1024
 
 _LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
 _OTHER = "OTHER"
@@ -70,7 +65,7 @@ class Command(msgspec.Struct, kw_only=True):
 
     @property
     def is_oneway(self) -> bool:
-        return bool(self.flag & FLAG_ONEWAY)
+        return bool(self.flag & FLAG_ONE_WAY)
 
     def reply(
         self,

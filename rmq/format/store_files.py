@@ -25,22 +25,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG, SYS_FLAGS_KNOWN
 from rmq.errors import ProtocolError
-from rmq.format.message import (
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    SYS_FLAG_BORN_HOST_V6,
-    SYS_FLAG_STORE_HOST_V6,
-    record_crc_fits,
-)
+from rmq.format.message import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, record_crc_fits
 
 UNIT = struct.Struct(">qiq")
 UNIT_BYTES = UNIT.size
 BLANK_UNIT = (0, 0x7FFFFFFF, 0)
 RECORD_BYTES_MIN = 91
 RESYNC_BYTES = 64 << 20
-SYS_FLAGS_KNOWN = 0x7FF  # MessageSysFlag of RocketMQ 5: three bits of it name the compression
 CHECKPOINT_OWN_AT = 1024
 
 _HEAD = struct.Struct(">IIIiiqqi")
@@ -142,12 +135,12 @@ def record_at(data: mmap.mmap | bytes, at: int, offset: int) -> Record | Blank:
         raise ProtocolError(f"record of offset {position}")
     if sys_flag & ~SYS_FLAGS_KNOWN:
         raise ProtocolError(f"unknown system flags {sys_flag:#x}")
-    to = at + 48 + (20 if sys_flag & SYS_FLAG_BORN_HOST_V6 else 8)
+    to = at + 48 + (20 if sys_flag & BORNHOST_V6_FLAG else 8)
     end = at + size
     if to + 32 > end:
         raise ProtocolError("fields do not add up")
     (store_ms,) = struct.unpack_from(">q", data, to)
-    to += 8 + (20 if sys_flag & SYS_FLAG_STORE_HOST_V6 else 8) + 12
+    to += 8 + (20 if sys_flag & STOREHOSTADDRESS_V6_FLAG else 8) + 12
     body, to = _counted(data, to, 4, end)
     topic, to = _counted(data, to, 1 if magic == MAGIC_V1 else 2, end)
     properties, to = _counted(data, to, 2, end)

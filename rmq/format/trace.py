@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import msgspec
 
-TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 MESSAGE_TYPES = ("normal", "half", "committed", "delayed", "in order")
 CONSUMED_AS = ("success", "time out", "exception", "returned null", "failed")
 _FIELD, _RECORD = "\x01", "\x02"

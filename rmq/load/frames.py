@@ -21,16 +21,12 @@ import time
 from dataclasses import dataclass
 
 from cext.load.template import OPAQUE_FIRST, FrameSet
+from rmq.codes import FLAG_SUBSCRIPTION, FLAG_SUSPEND, RequestCode
+from rmq.names import AUTO_CREATE_TOPIC
 
-SEND_MESSAGE_V2 = 310
-SEND_BATCH_MESSAGE = 320
-PULL_MESSAGE = 11
-POP_MESSAGE = 200050
 JAVA_VERSION = 513  # V5_5_0
 UNIQUE_FIXED = f"7F000001{os.getpid() & 0xFFFF:04X}5D30946E"
 UNIQUE_ZERO = "0" * 12
-PULL_SUSPEND = 2
-PULL_SUBSCRIPTION = 4
 _BINARY_HEAD = struct.Struct(">hBhiii")  # code, language, version, opaque, flag, remark length
 
 FrameTuple = tuple[bytes, int, int, int, tuple[int, ...]]
@@ -123,7 +119,7 @@ def pop_frames(
     is inserted when a frame is rendered: a pop that is too old is not looked at."""
     frames = []
     for topic in topics:
-        header = _json_header(POP_MESSAGE, {
+        header = _json_header(RequestCode.POP_MESSAGE, {
             "consumerGroup": group, "topic": topic, "queueId": "-1", "maxMsgNums": str(batch),
             "invisibleTime": str(invisible_ms), "pollTime": "0",
             "bornTime": "", "initMode": "0", "exp": "*", "expType": "TAG", "order": "false",
@@ -145,7 +141,7 @@ def _send_frame(queue: Queue, shape: SendShape, body_bytes: int, key: str = "") 
     fields = {
         "a": shape.producer_group,
         "b": queue.topic,
-        "c": "TBW102",
+        "c": AUTO_CREATE_TOPIC,
         "d": "4",
         "e": str(queue.queue_id),
         "f": str(shape.sys_flag),
@@ -157,7 +153,7 @@ def _send_frame(queue: Queue, shape: SendShape, body_bytes: int, key: str = "") 
         "m": "true" if shape.batch > 1 else "false",
         "n": queue.broker_name,
     }
-    code = SEND_BATCH_MESSAGE if shape.batch > 1 else SEND_MESSAGE_V2
+    code = RequestCode.SEND_BATCH_MESSAGE if shape.batch > 1 else RequestCode.SEND_MESSAGE_V2
     if shape.binary:
         header = _binary_header(code, fields)
         value_at = header.index(text.encode())
@@ -171,7 +167,7 @@ def _send_frame(queue: Queue, shape: SendShape, body_bytes: int, key: str = "") 
 def _pull_frame(
     queue: Queue, group: str, batch: int, suspend_ms: int, binary: bool, tags: str
 ) -> FrameTuple:
-    flags = PULL_SUBSCRIPTION | (PULL_SUSPEND if suspend_ms > 0 else 0)
+    flags = FLAG_SUBSCRIPTION | (FLAG_SUSPEND if suspend_ms > 0 else 0)
     values = {
         "consumerGroup": group,
         "topic": queue.topic,
@@ -189,7 +185,7 @@ def _pull_frame(
         "ReqT": "0",
     }
     if binary:
-        header = _binary_header(PULL_MESSAGE, values)
+        header = _binary_header(RequestCode.PULL_MESSAGE, values)
         split = header.index(b"queueOffset") + len("queueOffset") + 4
         return _finish(header, split, 3 + 2, 0, (17, split - 4), 0, True)
     hash_order = (
@@ -197,7 +193,7 @@ def _pull_frame(
         "expressionType", "ReqT", "topic", "consumerGroup", "maxMsgNums", "queueOffset",
         "subVersion", "maxMsgBytes",
     )  # fmt: skip
-    header = _json_header(PULL_MESSAGE, {name: values[name] for name in hash_order})
+    header = _json_header(RequestCode.PULL_MESSAGE, {name: values[name] for name in hash_order})
     split = header.index(b'"queueOffset":"') + len('"queueOffset":"')
     return _finish(header, split, _opaque_at(header), 0, (), 0, False)
 

@@ -18,7 +18,8 @@ from typing import Protocol, cast
 
 from rmq.base import clock
 from rmq.errors import ProtocolError
-from rmq.format.remoting import FRAME_BYTES_MAX, Command, decode, encode
+from rmq.format.remoting import Command, decode, encode
+from rmq.limits import FRAME_BYTES_MAX
 
 _log = logging.getLogger("rmq.namesrv.connection")
 

@@ -12,9 +12,9 @@ Example: master h1:10911 (id 0) leaves, slave h2:10911 (id 1) stays: h2:10911 is
 import asyncio
 import logging
 
-from rmq.codes import RequestCode
+from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.config import Settings
-from rmq.format.remoting import FLAG_ONEWAY, Command, encode, field_texts
+from rmq.format.remoting import Command, encode, field_texts
 from rmq.namesrv.route_tables import SmallestIdChange
 
 # Apache waits 300 ms for the write; connecting is included here.
@@ -46,7 +46,7 @@ class Notices:
         notice = encode(
             Command(
                 code=RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE,
-                flag=FLAG_ONEWAY,
+                flag=FLAG_ONE_WAY,
                 opaque=self._opaque,
                 fields=field_texts(fields),
             )

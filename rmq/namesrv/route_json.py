@@ -14,13 +14,14 @@ from typing import Any
 
 import msgspec
 
+from rmq.codes import PERM_WRITE
 from rmq.format import fastjson
+from rmq.names import BROKER_MEMBER_PREFIX
 from rmq.namesrv.registration import MASTER_ID
 from rmq.namesrv.route_tables import Broker, RouteTables
-from rmq.namesrv.topic_queues import PERM_WRITE, QueueData
+from rmq.namesrv.topic_queues import QueueData
 
 # Brokers ask for their own group by a topic of this name and must see it as it is.
-_MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 
 
 class Route(msgspec.Struct):
@@ -53,7 +54,7 @@ def find_route(tables: RouteTables, topic: str, acting_masters: bool) -> Route |
     brokers = [tables.brokers[row.brokerName] for row in rows if row.brokerName in tables.brokers]
     if not brokers:
         return None
-    if acting_masters and not topic.startswith(_MEMBER_GROUP_PREFIX):
+    if acting_masters and not topic.startswith(BROKER_MEMBER_PREFIX):
         readonly = {row.brokerName for row in rows if not row.perm & PERM_WRITE}
         brokers = [_with_acting_master(b) if b.name in readonly else b for b in brokers]
     return Route(topic, rows, brokers)

@@ -25,8 +25,9 @@ from collections.abc import Callable
 import msgspec
 
 from rmq.base import clock
+from rmq.codes import PERM_WRITE
 from rmq.namesrv.registration import MASTER_ID, DataVersion, Registration, TopicConfig
-from rmq.namesrv.topic_queues import PERM_WRITE, QueueData, TopicQueues
+from rmq.namesrv.topic_queues import QueueData, TopicQueues
 
 HEARTBEAT_TIMEOUT_MS = 120_000
 

@@ -17,8 +17,7 @@ from typing import Any
 
 import msgspec
 
-PERM_READ = 4
-PERM_WRITE = 2
+from rmq.codes import PERM_READ, PERM_WRITE
 
 _UNIT = 1
 _UNIT_SUBSCRIBED = 2

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rmq.names import DLQ_PREFIX, SYSTEM_GROUP_PREFIX
 from rmq.observe.exposition import Exposition, flag
 from rmq.observe.sample import HandedSample, Sample, TopicSample
 
 Labels = dict[str, str]
 Shards = Sequence[tuple[Sample, Labels]]
 
-DLQ_PREFIX = "%DLQ%"
-SYSTEM_GROUP_PREFIX = "cid_rmq_sys_"
 STORAGE = {"storage_type": "local", "storage_medium": "disk"}
 
 # metric -> (help, place in (messages, bytes))
@@ -71,7 +70,7 @@ def _handed(out: Exposition, name: str, place: int, sample: Sample, labels: Labe
         if row.topic in rest:
             value = (row.messages, row.bytes)[place]
             rest[row.topic] -= value
-            is_system = row.topic in system or row.group.lower().startswith(SYSTEM_GROUP_PREFIX)
+            is_system = row.topic in system or row.group.upper().startswith(SYSTEM_GROUP_PREFIX)
             out.value(name, labels | _handed_labels(row, is_system), value)
     groups_of = {row.topic for row in sample.handed}
     for topic, value in rest.items():

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rmq.names import SYSTEM_GROUP_PREFIX, is_retry
 from rmq.observe.by_steps import add_steps
-from rmq.observe.by_topic import STORAGE, SYSTEM_GROUP_PREFIX, Labels, add_topics
+from rmq.observe.by_topic import STORAGE, Labels, add_topics
 from rmq.observe.exposition import Exposition, flag
 from rmq.observe.latency import edge
 from rmq.observe.sample import LagSample, Sample
@@ -247,9 +248,9 @@ def _lags(out: Exposition, shards: Sequence[tuple[Sample, Labels]]) -> None:
                     own = {
                         "consumer_group": lag.group,
                         "topic": lag.topic,
-                        "is_retry": flag(lag.topic.startswith("%RETRY%")),
+                        "is_retry": flag(is_retry(lag.topic)),
                         "is_system": flag(
-                            lag.topic in system or lag.group.lower().startswith(SYSTEM_GROUP_PREFIX)
+                            lag.topic in system or lag.group.upper().startswith(SYSTEM_GROUP_PREFIX)
                         ),
                     }
                     out.value(name, labels | own, value)

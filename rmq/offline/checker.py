@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from rmq.codes import TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK
 from rmq.errors import ProtocolError
 from rmq.format.message import decode_properties, tags_code
 from rmq.format.queue_ends import decode_ends
@@ -45,13 +46,13 @@ from rmq.format.store_files import (
     record_at,
     scan_segment,
 )
+from rmq.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rmq.offline.index_check import DEFAULT_SHAPE, IndexChecker, Shape
 from rmq.offline.report import Progress, Report, no_progress
 
-TRANSACTION_BITS, PREPARED, ROLLBACK = 0xC, 0x4, 0xC
 # Their tag codes are times; of delay levels the times are not known here, and a queue of timed
 # messages that was made anew from the log has codes of tags.
-TIMES_TOPICS = (b"SCHEDULE_TOPIC_XXXX", b"rmq_sys_wheel_timer")
+TIMES_TOPICS = (SCHEDULE_TOPIC.encode(), TIMER_TOPIC.encode())
 QUEUE_FILE_BYTES = 6_000_000
 
 
@@ -364,7 +365,8 @@ class Checker:
         return ""
 
     def check_record_has_unit(self, record: Record) -> None:
-        if record.sys_flag & TRANSACTION_BITS in (PREPARED, ROLLBACK):
+        kind = record.sys_flag & TRANSACTION_TYPE_MASK
+        if kind in (TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE):
             return
         files = self.queues.get((record.topic, record.queue_id))
         if files is None:

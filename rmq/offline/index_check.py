@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rmq.codes import TRANSACTION_ROLLBACK_TYPE
 from rmq.format.index_file import ENTRY, HEAD, Entry, Header, hashes_of, key_hash, read_header
 from rmq.format.message import decode_properties
 from rmq.format.store_files import Record
@@ -31,7 +32,6 @@ from rmq.offline.report import Progress, Report, no_progress
 
 INT64_MAX = 2**63 - 1
 SECONDS_MAX = 2**31 - 1
-ROLLBACK = 0xC
 NAME = re.compile(r"\d{17}")
 CHUNK_ENTRIES = 65_536
 TOLD_PER_FILE = 100  # problems; what is more is counted
@@ -207,7 +207,7 @@ class IndexChecker:
         found: list[int] = []
         properties = decode_properties(record.properties)
         topic = record.topic.decode("utf-8", "replace")
-        rolled_back = record.sys_flag & ROLLBACK == ROLLBACK
+        rolled_back = record.sys_flag & TRANSACTION_ROLLBACK_TYPE == TRANSACTION_ROLLBACK_TYPE
         due = hashes_of(topic, properties, rolled_back)
         while self.next is not None and self.next[2].offset <= record.offset:
             file, number, entry = self.next

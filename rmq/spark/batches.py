@@ -12,15 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from cext.arrow.columns import Columns
-
-# Bits of the sys flag that say how a body is packed (0: zlib, of old clients).
-_PACKINGS = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
-_PACKING_MASK = 0x700
+from rmq.codes import COMPRESSION_NAMES, COMPRESSION_TYPE_COMPARATOR
 
 
 def unpack_body(sys_flag: int, packed: bytes, limit: int) -> bytes:
     """The body as its sender gave it; ValueError when it is damaged or larger than `limit`."""
-    packing = _PACKINGS.get(sys_flag & _PACKING_MASK)
+    packing = COMPRESSION_NAMES.get(sys_flag & COMPRESSION_TYPE_COMPARATOR)
     if packing is None:
         raise ValueError("unknown packing")
     if packing == "zlib":

@@ -40,7 +40,7 @@ FIRST_PAUSE, LAST_PAUSE = 0.05, 2.0
 END_PATIENCE = 3.0  # a broker that has just restarted may not know its last messages yet
 PULL_MESSAGES = 1024
 _DAMAGED = re.compile(r"queue \d+ offset (\d+)\) is damaged")
-_BUSY = {ResponseCode.SYSTEM_BUSY, 14}  # 14: SERVICE_NOT_AVAILABLE, while starting and stopping
+_BUSY = {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}  # starting or stopping
 _idle: dict[tuple[int, Access, str], GuardedConnection] = {}
 _frozen_in: list[int] = []
 

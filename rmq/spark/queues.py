@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from rmq import names
 from rmq.client.blocking.admin import topic_queues
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
@@ -33,16 +34,12 @@ from rmq.spark.offsets import EARLIEST, LATEST, Bound, QueueKey, parse_assign
 from rmq.spark.options import OptionError, Options
 
 log = logging.getLogger("rmq.spark")
-SYSTEM_PREFIXES = ("%RETRY%", "%DLQ%", "RMQ_SYS_", "rmq_sys_", "%SYS%")
-SYSTEM_TOPICS = {
-    "SCHEDULE_TOPIC_XXXX", "TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "BenchmarkTest",
-    "TRANS_CHECK_MAX_TIME_TOPIC",
-}  # fmt: skip
-PULL_GROUP = "TOOLS_CONSUMER"  # every broker has it
+SYSTEM_PREFIXES = (names.RETRY_PREFIX, names.DLQ_PREFIX, names.OLD_SYSTEM_TOPIC_PREFIX, "%SYS%")
+PULL_GROUP = names.TOOLS_CONSUMER_GROUP  # every broker has it
 SAMPLE = 16  # messages that tell how large the others are
-BROKER_UNKNOWN = 211  # the code of rmq.client.blocking.cluster for a broker without an address
+BROKER_UNKNOWN = ResponseCode.BROKER_NOT_EXIST  # the client knows no address of it
 # Of brokers that start, stop or have too much to do; the last of those without an address.
-AWAY = {ResponseCode.SYSTEM_BUSY, 14, BROKER_UNKNOWN}
+AWAY = {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, BROKER_UNKNOWN}
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
 AT_ONCE = 64  # queues that are asked about in one go
 SAMPLED_AT_ONCE = 16  # replies with messages: one may have the largest there is
@@ -61,7 +58,7 @@ class Ends(NamedTuple):
 
 
 def is_system(topic: str) -> bool:
-    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
+    return names.is_system(topic) or topic.startswith(SYSTEM_PREFIXES)
 
 
 class Queues:

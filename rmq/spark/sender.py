@@ -26,6 +26,7 @@ from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 from rmq.format.remoting import Command
+from rmq.names import AUTO_CREATE_TOPIC
 from rmq.spark.access import Access, GuardedCluster
 from rmq.spark.options import Options
 from rmq.spark.queues import AWAY, BROKER_UNKNOWN, FIRST_PAUSE, LAST_PAUSE
@@ -33,7 +34,7 @@ from rmq.spark.queues import AWAY, BROKER_UNKNOWN, FIRST_PAUSE, LAST_PAUSE
 log = logging.getLogger("rmq.spark")
 WINDOW = 8  # sends under way at each broker
 BATCH_ROWS = 8192  # brokers refuse batches of many more
-DEFAULT_TOPIC, DEFAULT_QUEUES = "TBW102", 4
+DEFAULT_QUEUES = 4
 HALF = 4  # sys flag of a message that waits for the end of its transaction
 _HEAD = struct.Struct(">iiiii")  # size, magic, crc, flag, body bytes
 # 0 stored; 10, 11, 12: stored, but the disk or a slave was late.
@@ -156,7 +157,7 @@ class Sender:
         if route is not None:
             queues = route.writable()
         else:
-            template = self._cluster.if_known(partial(self._cluster.route, DEFAULT_TOPIC))
+            template = self._cluster.if_known(partial(self._cluster.route, AUTO_CREATE_TOPIC))
             if template is None:
                 raise RemoteError(
                     ResponseCode.TOPIC_NOT_EXIST,
@@ -207,7 +208,7 @@ class Sender:
 
     def _fields(self, send: Send) -> Mapping[str, Any]:
         return {
-            "a": self._options.producer_group, "b": send.topic, "c": DEFAULT_TOPIC,
+            "a": self._options.producer_group, "b": send.topic, "c": AUTO_CREATE_TOPIC,
             "d": DEFAULT_QUEUES, "e": send.queue.queue_id, "f": HALF if send.half else 0,
             "g": int(time.time() * 1000), "h": 0, "i": send.properties, "j": 0, "k": False,
             "m": send.batch, "n": send.queue.broker_name,

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from pyspark.sql.datasource import WriterCommitMessage
 
 from rmq.client.blocking.connection import Connection
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import TRANSACTION_COMMIT_TYPE, TRANSACTION_ROLLBACK_TYPE, RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, UnreachableError
 from rmq.format.message import decode_message_id, decode_messages
 from rmq.spark.access import Access, GuardedCluster
@@ -44,7 +44,7 @@ log = logging.getLogger("rmq.spark")
 WINDOW = 64
 ANSWER_SECONDS = 10.0
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
-BUSY = {ResponseCode.SYSTEM_BUSY, 14}  # 14: SERVICE_NOT_AVAILABLE
+BUSY = {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE}
 FOREVER = (1 << 63) - 1
 Answer = TypeVar("Answer")
 _HALF = struct.Struct(">32sqq")  # unique key, offset in the half queue, log offset
@@ -53,8 +53,8 @@ _HALF = struct.Struct(">32sqq")  # unique key, offset in the half queue, log off
 class Outcome(enum.IntEnum):
     """What becomes of a transaction, by RocketMQ's numbers."""
 
-    COMMIT = 8
-    ROLLBACK = 12
+    COMMIT = TRANSACTION_COMMIT_TYPE
+    ROLLBACK = TRANSACTION_ROLLBACK_TYPE
 
 
 class EndError(RmqError):

@@ -13,9 +13,10 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rmq.codes import FLAG_ONE_WAY
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage, decode_messages
-from rmq.format.remoting import FLAG_ONEWAY, Command, decode, encode, field_texts
+from rmq.format.remoting import Command, decode, encode, field_texts
 
 TIMEOUT_S = 60.0  # far more than a busy machine needs
 
@@ -54,7 +55,7 @@ class BrokerClient:
             raise ConnectionResetError("the broker has closed the connection")
         opaque = next(self._opaques)
         command = Command(
-            code=code, flag=FLAG_ONEWAY if one_way else 0, opaque=opaque, language="JAVA",
+            code=code, flag=FLAG_ONE_WAY if one_way else 0, opaque=opaque, language="JAVA",
             fields=field_texts(fields), body=body, serialize_type=self.serialize_type,
         )  # fmt: skip
         self._replies[opaque] = asyncio.get_running_loop().create_future()

@@ -26,9 +26,10 @@ from support import driven_clock
 
 from cext.flow.shard_core import ShardCore
 from rmq.broker.shard import core_options
+from rmq.codes import FLAG_ONE_WAY
 from rmq.config import load_properties
 from rmq.format.message import StoredMessage, decode_messages, tags_code
-from rmq.format.remoting import FLAG_ONEWAY, JSON, Command, decode, encode, field_texts
+from rmq.format.remoting import JSON, Command, decode, encode, field_texts
 
 MIB = 1 << 20
 TIMEOUT_S = 60.0
@@ -244,7 +245,7 @@ def request(
     **fields: Any,
 ) -> bytes:  # fmt: skip
     command = Command(
-        code=code, opaque=opaque, flag=FLAG_ONEWAY if one_way else 0, language="JAVA",
+        code=code, opaque=opaque, flag=FLAG_ONE_WAY if one_way else 0, language="JAVA",
         version=477, fields=field_texts(fields), body=body, serialize_type=kind,
     )  # fmt: skip
     return encode(command)

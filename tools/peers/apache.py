@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rmq.names import SELF_TEST_TOPIC
 from tools.peers.cache import JAVA_OPENS, apache_jars, tool
 from tools.peers.probe import answers, has_route
 from tools.peers.server import Server
@@ -148,7 +149,7 @@ class ApacheStandalone:
         listed = f"127.0.0.1:{self.broker_port}"
 
         def ready() -> bool:
-            return answers(broker) and has_route(name_server, "SELF_TEST_TOPIC", listed)
+            return answers(broker) and has_route(name_server, SELF_TEST_TOPIC, listed)
 
         return Server(
             "Apache broker",

@@ -37,6 +37,7 @@ from cext.store.consume_queue cimport (
     queue_copy_units,
     queue_memory_offset,
 )
+from cext.wire.system_topics cimport HALF_TOPIC, HALF_TOPIC_BYTES
 from cext.wire.text cimport text_of
 
 cdef enum:
@@ -398,8 +399,8 @@ cdef void call_end_halves(ShardState s, Arguments* x) noexcept nogil:
 cdef void call_open_halves(ShardState s, Arguments* x) noexcept nogil:
     """numbers: offset to begin at, most offsets wanted. block: offsets of open halves; results:
     everything below is ended; where to go on."""
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics,
-                                               <const uint8_t*> b"RMQ_SYS_TRANS_HALF_TOPIC", 24)
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> HALF_TOPIC,
+                                               HALF_TOPIC_BYTES)
     cdef Queue* queue = topic_queue(topic, s.queues, 0) if topic != NULL else NULL
     cdef int64_t offset = x.numbers[0]
     cdef int64_t count = 0, looks = 0

@@ -11,9 +11,9 @@ of +3 600 000 ms with end_offset 18; entry 17 is now due at 13:00:10, entry 18 b
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from cext.flow.fetch.readahead cimport Readahead
+from cext.wire.limits cimport DELAY_LEVELS_MAX
 
 cdef enum:
-    DELAY_LEVELS_MAX = 18
     JUMPS_MAX = 8               # more at a time are added to the newest
 
 cdef struct ClockJump:

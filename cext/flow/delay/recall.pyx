@@ -13,19 +13,17 @@ from cext.flow.log.acknowledge cimport reply_to
 from cext.flow.log.append cimport Appended, Message
 from cext.flow.log.promise cimport promise, promise_room
 from cext.flow.outcome cimport DONE, TO_CONTROL
-from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
-    ILLEGAL_OPERATION,
-    SYSTEM_ERROR,
-    TOPIC_NOT_EXIST,
-    reply_error,
-)
+from cext.flow.replying cimport reply_error
 from cext.flow.send.redirect cimport append_redirected
-from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
+from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
-from cext.wire.properties cimport PROPERTIES_BYTES_MAX, append_number, append_property
+from cext.wire.codes cimport (
+    FLAG_ONE_WAY, ILLEGAL_OPERATION, PERM_WRITE, SYSTEM_ERROR, TOPIC_NOT_EXIST,
+)
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
+from cext.wire.properties cimport append_number, append_property
 from cext.wire.recall_request cimport RecallRequest, read_recall_request
 from cext.wire.replies cimport write_recall_reply
 from cext.wire.text cimport Text, text_copy, text_of

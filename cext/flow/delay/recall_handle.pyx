@@ -7,6 +7,7 @@ from cext.base.status cimport MALFORMED, OK
 from cext.store.record cimport RECORD_BYTES_MIN, RecordView, record_parse
 from cext.wire.base64url cimport base64url, base64url_read
 from cext.wire.properties cimport SendProperties, scan_properties
+from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES, has_prefix
 from cext.wire.text cimport Text, text_copy, text_i64, text_of
 
 cdef extern from "<stdio.h>" nogil:
@@ -22,7 +23,7 @@ cdef bint has_recall_handle(const Appended* a) noexcept nogil:
     cdef const Text* topic = &a.properties.real_topic
     return (a.properties.timer_out_ms.bytes != NULL and topic.bytes != NULL
             and a.properties.uniq_key.bytes != NULL
-            and not (topic.length > 7 and memcmp(topic.bytes, b"%RETRY%", 7) == 0))
+            and not has_prefix(topic.bytes, topic.length, RETRY_PREFIX, RETRY_PREFIX_BYTES))
 
 
 cdef uint32_t put(uint8_t* out, uint32_t length, const Text* text) noexcept nogil:

@@ -14,13 +14,7 @@ from cext.flow.log.append cimport (
     record_bytes_max,
 )
 from cext.flow.control.control_link cimport WANT_TOPIC, link_tell
-from cext.flow.delay.delay_level cimport (
-    DELAY_LEVELS_MAX,
-    JUMPS_MAX,
-    ClockJump,
-    DelayLevel,
-    Schedule,
-)
+from cext.flow.delay.delay_level cimport JUMPS_MAX, ClockJump, DelayLevel, Schedule
 from cext.flow.fetch.readahead cimport (
     READAHEAD_RECORDS,
     readahead_end,
@@ -38,7 +32,11 @@ from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.outside_address cimport is_outside_address
 from cext.store.record cimport RecordView, record_parse
+from cext.wire.limits cimport DELAY_LEVELS_MAX
 from cext.wire.properties cimport SendProperties, scan_properties
+from cext.wire.system_topics cimport (
+    HALF_TOPIC, HALF_TOPIC_BYTES, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES,
+)
 from cext.wire.text cimport text_equals, text_i32
 
 cdef extern from "<stdio.h>" nogil:
@@ -74,8 +72,8 @@ cdef int schedule_open(ShardState s, const int64_t* delays_ms, const int64_t* of
 
 
 cdef Queue* level_queue(ShardState s, int32_t level) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> b"SCHEDULE_TOPIC_XXXX",
-                                               19)
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> SCHEDULE_TOPIC,
+                                               SCHEDULE_TOPIC_BYTES)
     return topic_queue(topic, s.queues, level) if topic != NULL else NULL
 
 
@@ -261,8 +259,8 @@ cdef int find_target(ShardState s, int32_t level, int64_t offset, const QueueEnt
         return drop(s, level, offset, entry, b"its properties are malformed")
     if (found.real_topic.bytes == NULL or found.real_queue_id.bytes == NULL
             or text_i32(&found.real_queue_id, &queue_id) != OK or queue_id < 0
-            or text_equals(&found.real_topic, b"RMQ_SYS_TRANS_HALF_TOPIC", 24)
-            or text_equals(&found.real_topic, b"SCHEDULE_TOPIC_XXXX", 19)):
+            or text_equals(&found.real_topic, HALF_TOPIC, HALF_TOPIC_BYTES)
+            or text_equals(&found.real_topic, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES)):
         return drop(s, level, offset, entry, b"REAL_TOPIC or REAL_QID name no place to go")
     topic[0] = <Topic*> name_map_find(&s.topics, found.real_topic.bytes, found.real_topic.length)
     if topic[0] == NULL:

@@ -34,13 +34,13 @@ from cext.store.timer_heap cimport (
     timer_heap_push,
     timer_offset,
 )
-from cext.wire.properties cimport (
-    PROPERTIES_BYTES_MAX,
-    PROPERTY_SEPARATOR,
-    SendProperties,
-    append_number,
-)
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
+from cext.wire.properties cimport PROPERTY_SEPARATOR, SendProperties, append_number
 from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.system_topics cimport (
+    HALF_TOPIC, HALF_TOPIC_BYTES, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES, TIMER_TOPIC,
+    TIMER_TOPIC_BYTES,
+)
 from cext.wire.text cimport text_equals, text_i32, text_i64, text_of
 
 cdef extern from "<stdio.h>" nogil:
@@ -104,8 +104,8 @@ cdef int append(ShardState s, Topic* topic, Queue* queue, const Message* m) noex
 
 cdef int roll(ShardState s, const TimerEntry* entry, const RecordView* view,
               const SendProperties* found) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> b"rmq_sys_wheel_timer",
-                                               19)
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> TIMER_TOPIC,
+                                               TIMER_TOPIC_BYTES)
     cdef Queue* queue = timer_queue(s)
     cdef QueueEntry of_queue
     cdef Message m
@@ -154,9 +154,9 @@ cdef int deliver_message(ShardState s, TimerClock* clock, const TimerEntry* entr
     cdef int status
     if (found.real_topic.bytes == NULL or found.real_queue_id.bytes == NULL
             or text_i32(&found.real_queue_id, &queue_id) != OK or queue_id < 0
-            or text_equals(&found.real_topic, b"RMQ_SYS_TRANS_HALF_TOPIC", 24)
-            or text_equals(&found.real_topic, b"SCHEDULE_TOPIC_XXXX", 19)
-            or text_equals(&found.real_topic, b"rmq_sys_wheel_timer", 19)):
+            or text_equals(&found.real_topic, HALF_TOPIC, HALF_TOPIC_BYTES)
+            or text_equals(&found.real_topic, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES)
+            or text_equals(&found.real_topic, TIMER_TOPIC, TIMER_TOPIC_BYTES)):
         return drop(s, entry, b"REAL_TOPIC or REAL_QID name no place to go")
     if clock.recalled.count > 0 and recall_has(&clock.recalled, &found.real_topic,
                                                &found.uniq_key, entry.key.due_ms):

@@ -1,6 +1,5 @@
 """From the queue of timed messages to the heaps. See timer_feed.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcmp
 
 from cext.base.byteorder cimport load_i64, load_u32
 from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK
@@ -32,6 +31,7 @@ from cext.store.timer_heap cimport (
     timer_heap_push,
 )
 from cext.wire.properties cimport scan_properties
+from cext.wire.system_topics cimport TIMER_TOPIC, TIMER_TOPIC_BYTES, is_named
 from cext.wire.text cimport text_i64
 
 cdef extern from "<stdio.h>" nogil:
@@ -44,8 +44,8 @@ cdef enum:
 
 
 cdef Queue* timer_queue(ShardState s) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> b"rmq_sys_wheel_timer",
-                                               19)
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> TIMER_TOPIC,
+                                               TIMER_TOPIC_BYTES)
     return topic_queue(topic, s.queues, 0) if topic != NULL else NULL
 
 
@@ -55,7 +55,7 @@ cdef bint timer_parse(ShardState s, const uint8_t* at, int64_t offset, int32_t s
             <uint32_t> size:
         s.counters.corrupt_records += 1
         return False
-    return (view.topic_bytes == 19 and memcmp(view.topic, b"rmq_sys_wheel_timer", 19) == 0
+    return (is_named(view.topic, view.topic_bytes, TIMER_TOPIC, TIMER_TOPIC_BYTES)
             and scan_properties(view.properties, view.properties_bytes, found) == OK
             and found.timer_out_ms.bytes != NULL)
 

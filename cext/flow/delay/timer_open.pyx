@@ -80,8 +80,8 @@ cdef timers_open(ShardState s, dict given):
                                  x.recovered.before[CLOCK_STEADY].place) and known
     for keeper in (s.wall_keeper, s.steady_keeper):
         if keeper.damage is not None:
-            log.warning("%s: timed messages are read again from the beginning of "
-                        "rmq_sys_wheel_timer", keeper.damage)
+            log.warning("%s: timed messages are read again from the "
+                        "beginning of rmq_sys_wheel_timer", keeper.damage)
     x.fed = min(s.wall_keeper.covers, s.steady_keeper.covers) if known else 0
     x.clock_moved = True
     x.started = True

@@ -11,9 +11,9 @@ WRITTEN is looked at when a write-out has returned, the others at the end of eac
 from libc.stdint cimport int32_t, uint16_t, uint64_t
 
 from cext.flow.log.ack_queue cimport AckReply, PendingAck
-from cext.flow.replying cimport FLAG_ONE_WAY
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
+from cext.wire.codes cimport FLAG_ONE_WAY
 from cext.wire.header cimport Header
 
 # Who is to be answered. A request that wants no answer is known by its connection of NULL.

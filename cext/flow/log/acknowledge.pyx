@@ -18,16 +18,11 @@ from cext.flow.log.ack_queue cimport (
     ack_queue_pop,
 )
 from cext.flow.pushing cimport push_out
-from cext.flow.replying cimport (
-    FLUSH_DISK_TIMEOUT,
-    FLUSH_SLAVE_TIMEOUT,
-    SERVICE_NOT_AVAILABLE,
-    SUCCESS,
-    reply_error_to,
-)
+from cext.flow.replying cimport reply_error_to
 from cext.flow.control.rpc_times cimport rpc_record
 from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.net.connection cimport Connection
+from cext.wire.codes cimport FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SERVICE_NOT_AVAILABLE, SUCCESS
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.replies cimport (
     POP_REPLY_BYTES_MAX,

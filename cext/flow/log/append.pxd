@@ -8,7 +8,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic
 from cext.store.consume_queue cimport Queue
-from cext.store.record cimport BORN_HOST_V6, RECORD_FIXED_BYTES_MAX, STORE_HOST_V6, RecordView
+from cext.store.record cimport RECORD_FIXED_BYTES_MAX, RecordView
+from cext.wire.codes cimport BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 from cext.wire.properties cimport SendProperties
 from cext.wire.text cimport Text, text_of
 
@@ -17,7 +18,6 @@ cdef enum:
     # a separator; and to any message's: the record's checksum and a separator.
     ADDED_PROPERTIES_MAX = 1024 + 66 + 1
     CHECKSUM_BYTES_MAX = 20 + 1
-    TRANSACTION_BITS = 0xC      # of the sys flag
 
 cdef struct Message:
     const uint8_t* body
@@ -69,7 +69,7 @@ cdef inline void message_of_record(Message* m, const RecordView* view) noexcept 
     m.body_bytes = view.body_bytes
     m.properties = text_of(view.properties, view.properties_bytes)
     m.flag = view.flag
-    m.sys_flag = view.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
+    m.sys_flag = view.sys_flag & ~(BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG)
     m.reconsume_times = view.reconsume_times
     m.born_timestamp_ms = view.born_timestamp_ms
     m.prepared_offset = view.prepared_offset

@@ -11,9 +11,10 @@ from cext.flow.tables.topic_table cimport KIND_DELAY, KIND_FIFO, KIND_TRANSACTIO
 from cext.store.queue_store cimport queue_room
 from cext.store.record cimport RecordFields, record_finish, record_start
 from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_strip, record_crc_write
+from cext.wire.codes cimport TRANSACTION_TYPE_MASK
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_unique_key
 from cext.wire.properties cimport (
-    PROPERTIES_BYTES_MAX,
     PROPERTY_SEPARATOR,
     append_property,
     scan_properties,
@@ -127,7 +128,7 @@ cdef inline void add_dispatch(ShardState s, Topic* topic, Queue* queue, const Me
 
 cdef inline int32_t kind_of(const Message* m, const SendProperties* p) noexcept nogil:
     """A MessageKind, or KINDS for a normal message; in RocketMQ's order."""
-    if p.has_transaction or m.sys_flag & TRANSACTION_BITS:
+    if p.has_transaction or m.sys_flag & TRANSACTION_TYPE_MASK:
         return KIND_TRANSACTION
     if p.sharding_key.bytes != NULL:
         return KIND_FIFO
@@ -188,7 +189,7 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
     if (scan and out.properties.pop_check_point.bytes != NULL
             and leave_reserved_out(properties, &length, &out.properties) != OK):
         return MALFORMED
-    if m.plain_only and (is_special(&out.properties) or m.sys_flag & TRANSACTION_BITS):
+    if m.plain_only and (is_special(&out.properties) or m.sys_flag & TRANSACTION_TYPE_MASK):
         return SPECIAL
     if m.add_properties:
         length = add_own_properties(s, properties, length, &out.properties)

@@ -18,12 +18,12 @@ from cext.store.record cimport (
     RecordView,
     record_parse,
 )
+from cext.wire.codes cimport (
+    TRANSACTION_PREPARED_TYPE, TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK,
+)
 
 cdef enum:
     HEAD_BYTES = 8                  # size and magic
-    TRANSACTION_BITS = 0xC          # of the sys flag
-    PREPARED = 0x4
-    ROLLBACK = 0xC
     GAP_BLANKS_MAX = 1_000_000      # as at a start
 
 
@@ -98,10 +98,11 @@ cdef int replay_bytes(ShardState s, int64_t at, uint32_t size, const uint8_t* by
 
 
 cdef int replay_record(ShardState s, const RecordView* view) noexcept nogil:
-    cdef int32_t kind = view.sys_flag & TRANSACTION_BITS
+    cdef int32_t kind = view.sys_flag & TRANSACTION_TYPE_MASK
     cdef Dispatch d
     cdef int status
-    if view.queue_offset < 0 or kind == PREPARED or kind == ROLLBACK:
+    if (view.queue_offset < 0 or kind == TRANSACTION_PREPARED_TYPE
+            or kind == TRANSACTION_ROLLBACK_TYPE):
         return OK
     d.topic = <Topic*> name_map_find(&s.topics, view.topic, view.topic_bytes)
     d.queue = topic_queue(d.topic, s.queues, view.queue_id) if d.topic != NULL else NULL

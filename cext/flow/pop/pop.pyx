@@ -10,29 +10,18 @@ from cext.flow.pop.pop_answer cimport answer_pop
 from cext.flow.pop.pop_table cimport pair_obtain
 from cext.flow.pull.pull_job cimport JobAnswer, NOTIFY, PEEK, POP, PopPair, PullJob
 from cext.flow.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TO_CONTROL
-from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
-    INVALID_PARAMETER,
-    POLLING_FULL,
-    POLLING_TIMEOUT,
-    SYSTEM_ERROR,
-    reply_error,
-)
+from cext.flow.replying cimport reply_error
 from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
-from cext.flow.tables.topic_table cimport PERM_READ, Topic
+from cext.flow.tables.topic_table cimport Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_find
 from cext.wire.check_point cimport CHECK_POINT_MESSAGES_MAX
-from cext.wire.pop_request cimport (
-    NOTIFICATION,
-    PEEK_MESSAGE,
-    POLLING_INFO,
-    POP_MESSAGE,
-    PopRequest,
-    pop_code,
-    read_pop_request,
+from cext.wire.codes cimport (
+    FLAG_ONE_WAY, INVALID_PARAMETER, NOTIFICATION, PEEK_MESSAGE, PERM_READ, POLLING_FULL,
+    POLLING_INFO, POLLING_TIMEOUT, POP_MESSAGE, SYSTEM_ERROR,
 )
+from cext.wire.pop_request cimport PopRequest, pop_code, read_pop_request
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_polling_reply
 from cext.wire.subscription cimport parse_tag_subscription
 from cext.wire.text cimport Text, text_copy, text_equals

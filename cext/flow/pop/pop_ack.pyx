@@ -18,19 +18,11 @@ from cext.flow.pop.pop_order cimport (
 )
 from cext.flow.pop.pop_flight cimport flight_end
 from cext.flow.pop.pop_merge cimport merge_ack, refuse_record
-from cext.flow.pop.pop_table cimport pair_find
+from cext.flow.pop.pop_table cimport pair_find, pop_retry_name
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.log.append_status cimport TIMER_ILLEGAL
 from cext.flow.outcome cimport CLOSE_CONNECTION, DONE, GO_ON
-from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
-    MESSAGE_ILLEGAL,
-    NO_MESSAGE,
-    SUCCESS,
-    SYSTEM_ERROR,
-    TOPIC_NOT_EXIST,
-    reply_error,
-)
+from cext.flow.replying cimport reply_error
 from cext.flow.pop.revive_log cimport append_ack, append_check_point
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
@@ -41,6 +33,10 @@ from cext.wire.check_point cimport (
     next_batch_ack,
     read_bits,
 )
+from cext.wire.codes cimport (
+    FLAG_ONE_WAY, MESSAGE_ILLEGAL, NO_MESSAGE, SUCCESS, SYSTEM_ERROR, TOPIC_NOT_EXIST,
+)
+from cext.wire.limits cimport GROUP_BYTES_MAX, TOPIC_BYTES_MAX
 from cext.wire.pop_request cimport (
     REVIVE_IN_ORDER,
     ExtraInfo,
@@ -57,7 +53,6 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     NAME_MAX = 768
-    NAME_BYTES_MAX = 255        # of a group
 
 
 # ------------------------------------------------------------------- the request
@@ -75,7 +70,7 @@ cdef Outcome look_up(ShardState s, Connection* c, const Header* h, PopRequest* r
         snprintf(remark, sizeof(remark), b"topic[%.*s] not exist, apply first please!",
                  <int> (r.topic.length if r.topic.length < 200 else 200), r.topic.bytes)
         return reply_error(s, c, h, TOPIC_NOT_EXIST, remark)
-    if r.consumer_group.length > NAME_BYTES_MAX:
+    if r.consumer_group.length > GROUP_BYTES_MAX:
         return reply_error(s, c, h, MESSAGE_ILLEGAL, b"the consumer group's name is longer than "
                            b"255 bytes")
     if r.queue_id < 0 or r.queue_id >= topic[0].read_queues:
@@ -206,16 +201,14 @@ cdef Topic* batch_topic(ShardState s, const ReviveEntry* e, uint8_t* name,
                         uint32_t* length) noexcept nogil:
     """The topic that a batch's ack means: its own, or the group's retry topic of it."""
     if e.topic.bytes == NULL or e.group.bytes == NULL or e.topic.escaped or e.group.escaped \
-            or e.topic.length > 255 or e.group.length > 255:
+            or e.topic.length > TOPIC_BYTES_MAX \
+            or e.group.length > GROUP_BYTES_MAX:
         return NULL
     length[0] = e.topic.length
     memcpy(name, e.topic.bytes, e.topic.length)
     if text_equals(&e.retry, b"1", 1) or text_equals(&e.retry, b"2", 1):
-        memcpy(name, b"%RETRY%", 7)
-        memcpy(name + 7, e.group.bytes, e.group.length)
-        name[7 + e.group.length] = c'+' if e.retry.bytes[0] == c'2' else c'_'
-        memcpy(name + 8 + e.group.length, e.topic.bytes, e.topic.length)
-        length[0] += 8 + e.group.length
+        length[0] = pop_retry_name(e.group.bytes, e.group.length, e.topic.bytes, e.topic.length,
+                                   e.retry.bytes[0] == c'2', name)
     return <Topic*> name_map_find(&s.topics, name, length[0])
 
 

@@ -30,16 +30,7 @@ from cext.flow.pop.pop_rewrite cimport REWRITE_ADDS_MAX, extra_info_text, rewrit
 from cext.flow.pop.pop_table cimport pair_find, pair_obtain, retry_topic_name
 from cext.flow.pull.pull_job cimport JOB_READING, NOTIFY, PEEK, POP, PopPair
 from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
-from cext.flow.replying cimport (
-    POLLING_FULL,
-    POLLING_TIMEOUT,
-    PULL_NOT_FOUND,
-    SUCCESS,
-    SYSTEM_BUSY,
-    TOPIC_NOT_EXIST,
-    reply_error_to,
-    tell_event,
-)
+from cext.flow.replying cimport reply_error_to, tell_event
 from cext.flow.pop.revive_log cimport append_check_point, next_revive_queue
 from cext.flow.control.rpc_times cimport rpc_record
 from cext.flow.tables.topic_table cimport Topic, topic_queue
@@ -48,6 +39,9 @@ from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO
 from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.wire.check_point cimport CHECK_POINT_MESSAGES_MAX, ReviveEntry
+from cext.wire.codes cimport (
+    POLLING_FULL, POLLING_TIMEOUT, PULL_NOT_FOUND, SUCCESS, SYSTEM_BUSY, TOPIC_NOT_EXIST,
+)
 from cext.wire.pop_request cimport REVIVE_IN_ORDER
 from cext.wire.replies cimport (
     ERROR_REPLY_BYTES_MAX,

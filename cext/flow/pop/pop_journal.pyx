@@ -15,13 +15,13 @@ from cext.store.record cimport (
 )
 from cext.wire.check_point cimport ReviveEntry, read_revive_entry
 from cext.wire.properties cimport find_property
+from cext.wire.system_topics cimport TIMER_TOPIC, TIMER_TOPIC_BYTES, is_named
 from cext.wire.text cimport Text, text_equals, text_i64
 
 from rmq.errors import StoreError
 
 cdef enum:
     WINDOW_BYTES = 4 << 20
-    TIMER_BYTES = 19            # rmq_sys_wheel_timer
 
 
 cdef int next_record(LogWindow window, int64_t* at, int64_t end, RecordView* out) noexcept nogil:
@@ -55,8 +55,7 @@ cdef bint is_pop(const RecordView* view, const uint8_t* revive, uint32_t revive_
                  int64_t* following) noexcept nogil:
     """The record is a check point where its pop wrote it."""
     cdef Text found
-    if view.topic_bytes == TIMER_BYTES and memcmp(view.topic, b"rmq_sys_wheel_timer",
-                                                  TIMER_BYTES) == 0:
+    if is_named(view.topic, view.topic_bytes, TIMER_TOPIC, TIMER_TOPIC_BYTES):
         if not find_property(view.properties, view.properties_bytes, b"REAL_TOPIC", &found) or (
                 not text_equals(&found, <const char*> revive, revive_bytes)):
             return False

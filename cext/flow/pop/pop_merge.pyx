@@ -10,17 +10,13 @@ from cext.flow.pop.pop_flight cimport flight_end
 from cext.flow.pop.pop_table cimport MERGED_ACKS, MERGED_NAMES_BYTES, MERGED_PLACES, MergedAck
 from cext.flow.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.log.append_status cimport TIMER_ILLEGAL, TIMER_OFF
-from cext.flow.replying cimport (
-    SERVICE_NOT_AVAILABLE,
-    SYSTEM_BUSY,
-    SYSTEM_ERROR,
-    reply_error_to,
-)
+from cext.flow.replying cimport reply_error_to
 from cext.flow.pop.revive_log cimport append_ack
 from cext.flow.control.rpc_times cimport rpc_record
 from cext.flow.tables.topic_table cimport Topic
 from cext.flow.trouble cimport poison_remark
 from cext.memory.name_map cimport name_map_find
+from cext.wire.codes cimport SERVICE_NOT_AVAILABLE, SYSTEM_BUSY, SYSTEM_ERROR
 from cext.wire.text cimport Text, text_of
 
 

@@ -11,7 +11,8 @@ from cext.store.record cimport (
     record_parse,
     record_start,
 )
-from cext.wire.properties cimport PROPERTIES_BYTES_MAX, PROPERTY_SEPARATOR, append_property
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
+from cext.wire.properties cimport PROPERTY_SEPARATOR, append_property
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)

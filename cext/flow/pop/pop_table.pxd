@@ -98,7 +98,10 @@ cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
                           uint32_t group_length) noexcept nogil
 cdef PopPair* pair_find(Pops* pops, const Topic* topic, const uint8_t* group,
                         uint32_t group_length) noexcept nogil
-# The name of the pair's retry topic, at most 520 bytes: %RETRY%group_topic, with a plus in v2.
+# Where a group gets again what it popped of a topic and did not acknowledge, at most 520 bytes:
+# %RETRY%group_topic, with a plus in v2. Both return the name's length.
+cdef uint32_t pop_retry_name(const uint8_t* group, uint32_t group_bytes, const uint8_t* topic,
+                             uint32_t topic_bytes, bint v2, uint8_t* out) noexcept nogil
 cdef uint32_t retry_topic_name(const PopPair* pair, bint v2, uint8_t* out) noexcept nogil
 # Takes the settings of ShardCore's dict; ConfigError when the cluster's name is too long.
 cdef int pops_open(Pops* pops, dict given) except -1

@@ -17,12 +17,12 @@ from cext.memory.name_map cimport (
     name_map_remove,
     name_pair,
 )
+from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES
 
 from rmq.errors import ConfigError
 
 cdef enum:
     SEPARATOR = 10              # a line's end: in no name
-    PREFIX_BYTES = 7            # %RETRY%
 
 
 cdef PopPair* pair_find(Pops* pops, const Topic* topic, const uint8_t* group,
@@ -68,13 +68,19 @@ cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
     return pair
 
 
-cdef uint32_t retry_topic_name(const PopPair* pair, bint v2, uint8_t* out) noexcept nogil:
-    cdef uint32_t length = PREFIX_BYTES + pair.group_length
-    memcpy(out, b"%RETRY%", PREFIX_BYTES)
-    memcpy(out + PREFIX_BYTES, pair.group, pair.group_length)
+cdef uint32_t pop_retry_name(const uint8_t* group, uint32_t group_bytes, const uint8_t* topic,
+                             uint32_t topic_bytes, bint v2, uint8_t* out) noexcept nogil:
+    cdef uint32_t length = RETRY_PREFIX_BYTES + group_bytes
+    memcpy(out, RETRY_PREFIX, RETRY_PREFIX_BYTES)
+    memcpy(out + RETRY_PREFIX_BYTES, group, group_bytes)
     out[length] = c'+' if v2 else c'_'
-    memcpy(out + length + 1, pair.topic.name, pair.topic.name_length)
-    return length + 1 + pair.topic.name_length
+    memcpy(out + length + 1, topic, topic_bytes)
+    return length + 1 + topic_bytes
+
+
+cdef uint32_t retry_topic_name(const PopPair* pair, bint v2, uint8_t* out) noexcept nogil:
+    return pop_retry_name(pair.group, pair.group_length, pair.topic.name, pair.topic.name_length,
+                          v2, out)
 
 
 cdef int pops_open(Pops* pops, dict given) except -1:

@@ -49,13 +49,12 @@ from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.record cimport RecordView, record_parse
 from cext.store.record_crc cimport record_crc_strip
 from cext.wire.check_point cimport ReviveEntry, read_revive_entry
-from cext.wire.properties cimport (
-    PROPERTIES_BYTES_MAX,
-    PROPERTY_SEPARATOR,
-    append_number,
-    find_property,
-)
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
+from cext.wire.properties cimport PROPERTY_SEPARATOR, append_number, find_property
 from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.system_topics cimport (
+    RETRY_PREFIX_BYTES, REVIVE_GROUP, REVIVE_GROUP_BYTES, TOPIC_RETRY,
+)
 from cext.wire.text cimport Text, text_equals, text_of
 
 cdef enum:
@@ -66,9 +65,7 @@ cdef enum:
     FETCH_POLL_MS = 2
     WANTED_MAX = 300            # looks for a retry topic before its messages are dropped
     RETRY_NAME_MAX = 768
-    GROUP_BYTES = 24
 
-cdef const char* REVIVE_GROUP = "CID_RMQ_SYS_REVIVE_GROUP"
 cdef const char* FIRST_POP[1]
 FIRST_POP[0] = "1ST_POP_TIME"
 
@@ -200,11 +197,11 @@ cdef bint read_log(ShardState s, ReviveQueue* q, Queue* queue, int32_t* budget) 
 
 cdef bint is_retry_of(const PopPair* pair) noexcept nogil:
     """The pair's topic is already its group's retry topic of another one."""
-    return (pair.topic.name_length > 8 + pair.group_length
-            and memcmp(pair.topic.name, b"%RETRY%", 7) == 0
-            and memcmp(pair.topic.name + 7, pair.group, pair.group_length) == 0
-            and (pair.topic.name[7 + pair.group_length] == c'_'
-                 or pair.topic.name[7 + pair.group_length] == c'+'))
+    cdef const uint8_t* group = pair.topic.name + RETRY_PREFIX_BYTES
+    return (pair.topic.kind == TOPIC_RETRY
+            and pair.topic.name_length > RETRY_PREFIX_BYTES + pair.group_length + 1
+            and memcmp(group, pair.group, pair.group_length) == 0
+            and (group[pair.group_length] == c'_' or group[pair.group_length] == c'+'))
 
 
 cdef int find_target(ShardState s, PopPair* pair, Topic** target) noexcept nogil:
@@ -370,14 +367,14 @@ cdef void commit(ShardState s, const Topic* topic, int32_t queue_id) noexcept no
     if q.commit_offset > q.told_offset:
         q.told_offset = q.commit_offset
         offset_commit(&s.offsets, topic.name, topic.name_length, <const uint8_t*> REVIVE_GROUP,
-                      GROUP_BYTES, queue_id, q.commit_offset)
+                      REVIVE_GROUP_BYTES, queue_id, q.commit_offset)
 
 
 cdef void start(ShardState s, const Topic* topic, int32_t queue_id) noexcept nogil:
     cdef ReviveQueue* q = &s.pops.queues[queue_id]
     q.told_offset = q.commit_offset = offset_query(
-        &s.offsets, topic.name, topic.name_length, <const uint8_t*> REVIVE_GROUP, GROUP_BYTES,
-        queue_id)
+        &s.offsets, topic.name, topic.name_length, <const uint8_t*> REVIVE_GROUP,
+        REVIVE_GROUP_BYTES, queue_id)
     q.next_offset = q.told_offset + 1
     q.begun = True
 

@@ -1,6 +1,5 @@
 """From a pull request to a job. See pull_admission.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memcmp
 
 from cext.base.status cimport OK
 from cext.flow.control.handed cimport handed_grow, handed_of, handed_pull
@@ -8,13 +7,7 @@ from cext.flow.outcome cimport DONE, GO_ON, TO_CONTROL
 from cext.flow.pull.held_pulls cimport free_job, make_ready
 from cext.flow.pull.pull_batch cimport answer_pull
 from cext.flow.pull.pull_job cimport NO_POP, JobAnswer, PullJob
-from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
-    INVALID_PARAMETER,
-    SYSTEM_BUSY,
-    SYSTEM_ERROR,
-    reply_error,
-)
+from cext.flow.replying cimport reply_error
 from cext.flow.tables.group_table cimport (
     CODES_MAX,
     Group,
@@ -24,18 +17,17 @@ from cext.flow.tables.group_table cimport (
 )
 from cext.flow.tables.offset_table cimport offset_commit, offset_take_reset
 from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
-from cext.flow.tables.topic_table cimport PERM_READ, Topic
+from cext.flow.tables.topic_table cimport Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.name_map cimport name_map_find
+from cext.wire.codes cimport (
+    FLAG_CLASS_FILTER, FLAG_COMMIT_OFFSET, FLAG_ONE_WAY, FLAG_SUBSCRIPTION, FLAG_SUSPEND,
+    INVALID_PARAMETER, PERM_READ, SYSTEM_BUSY, SYSTEM_ERROR,
+)
 from cext.wire.pull_request cimport PullRequest, read_pull_request
 from cext.wire.subscription cimport parse_tag_subscription
+from cext.wire.system_topics cimport TOPIC_RETRY
 from cext.wire.text cimport Text, text_copy, text_equals
-
-cdef enum:
-    SYS_COMMIT_OFFSET = 1
-    SYS_SUSPEND = 2
-    SYS_SUBSCRIPTION = 4
-    SYS_CLASS_FILTER = 8
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
@@ -76,9 +68,9 @@ cdef Outcome find_filter(ShardState s, const PullRequest* r, Group* group,
     job.tags.all = True
     job.tags.count = 0
     job.sql = NULL
-    if r.sys_flag & SYS_CLASS_FILTER:
+    if r.sys_flag & FLAG_CLASS_FILTER:
         return TO_CONTROL           # which refuses it
-    if r.sys_flag & SYS_SUBSCRIPTION:
+    if r.sys_flag & FLAG_SUBSCRIPTION:
         return brought_filter(s, r, job)
     known = subscription_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length,
                               r.topic.bytes, r.topic.length)
@@ -115,7 +107,7 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullR
     job.moved = False
     job.max_messages = r.max_messages
     job.max_bytes = r.max_message_bytes
-    job.may_hold = (r.sys_flag & SYS_SUSPEND) != 0
+    job.may_hold = (r.sys_flag & FLAG_SUSPEND) != 0
     job.hold_ms = r.suspend_timeout_ms if s.options.long_polling else \
         s.options.short_polling_ms
     if job.hold_ms > s.options.suspend_max_ms and s.options.long_polling:
@@ -124,8 +116,7 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullR
     job.fetch = NULL
     job.scanned = 0
     job.tags_from_records = False
-    job.by_real_topic = s.options.filter_retries and topic.name_length > 7 and memcmp(
-        topic.name, b"%RETRY%", 7) == 0
+    job.by_real_topic = s.options.filter_retries and topic.kind == TOPIC_RETRY
     return job
 
 
@@ -169,7 +160,7 @@ cdef Outcome accept_pull(ShardState s, Connection* c, const Header* h, const Fra
     if s.offsets.reset_count > 0:
         moved_to = offset_take_reset(&s.offsets, r.topic.bytes, r.topic.length,
                                      r.consumer_group.bytes, r.consumer_group.length, r.queue_id)
-    if r.sys_flag & SYS_COMMIT_OFFSET and moved_to < 0:
+    if r.sys_flag & FLAG_COMMIT_OFFSET and moved_to < 0:
         offset_commit(&s.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
                       r.consumer_group.length, r.queue_id, r.commit_offset)
     handed_grow(job.handed, r.queue_id)

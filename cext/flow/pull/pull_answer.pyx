@@ -9,18 +9,13 @@ from cext.flow.control.rpc_times cimport rpc_record
 from cext.flow.fetch.disk_fetch cimport DiskFetch
 from cext.flow.pull.function_pull cimport hand_to_function
 from cext.flow.pull.held_pulls cimport drop_fetch, free_job, hold
-from cext.flow.replying cimport (
-    PULL_NOT_FOUND,
-    PULL_RETRY_IMMEDIATELY,
-    SUCCESS,
-    SYSTEM_BUSY,
-    SYSTEM_ERROR,
-    reply_error_to,
-    tell_event,
-)
+from cext.flow.replying cimport reply_error_to, tell_event
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.net.connection cimport IN_JUMBO
 from cext.store.disk_reader cimport READ_RECORDS_MAX
+from cext.wire.codes cimport (
+    PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY, SUCCESS, SYSTEM_BUSY, SYSTEM_ERROR,
+)
 from cext.wire.replies cimport PULL_REPLY_BYTES_MAX, PullReply, write_pull_reply_header
 from cext.wire.text cimport text_of
 

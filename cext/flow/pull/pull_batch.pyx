@@ -31,18 +31,15 @@ from cext.flow.pull.queue_entry_scan cimport (
     record_passes,
     scan_entries,
 )
-from cext.flow.replying cimport (
-    PULL_NOT_FOUND,
-    PULL_OFFSET_MOVED,
-    PULL_RETRY_IMMEDIATELY,
-    TOPIC_NOT_EXIST,
-)
 from cext.flow.tables.group_table cimport tag_filter_passes
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.disk_reader cimport READ_FILE, READ_RECORDS_MAX
 from cext.store.outside_address cimport is_outside_address
 from cext.store.record cimport RecordView, record_parse
+from cext.wire.codes cimport (
+    PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, TOPIC_NOT_EXIST,
+)
 
 cdef enum:
     ENTRIES_AT_ONCE = 64

@@ -12,6 +12,7 @@ from cext.store.outside_address cimport is_outside_address
 from cext.store.record cimport record_parse
 from cext.wire.properties cimport find_property, tags_code
 from cext.wire.sql_program cimport SQL_FAILED, SQL_TRUE, sql_program_run
+from cext.wire.system_topics cimport RETRY_PREFIX_BYTES
 from cext.wire.text cimport Text
 
 cdef enum:
@@ -20,7 +21,6 @@ cdef enum:
     NO_LIMIT = 0x7fffffff           # maxMsgBytes of RocketMQ's pull consumers
     NEAR_BYTES = 1 << 20            # so far apart records are asked for ahead
     LARGE_PULL_BYTES = 1 << 20      # of a reply to who asks for more than is configured
-    RETRY_PREFIX_BYTES = 7          # of %RETRY%
 
 
 cdef bint is_of_queue(const RecordView* view, const PullJob* job, int64_t offset) noexcept nogil:

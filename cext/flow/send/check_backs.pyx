@@ -1,7 +1,7 @@
 """Check backs. See check_backs.pxd."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport malloc
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcpy
 
 from cext.base.status cimport ABSENT, NOT_READY, OK, POOL_EMPTY
 from cext.flow.log.append cimport (
@@ -30,7 +30,6 @@ from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport Connection
 from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.record cimport (
-    TOPIC_BYTES_MAX,
     RecordFields,
     RecordView,
     fields_of_record,
@@ -40,9 +39,9 @@ from cext.store.record cimport (
     record_start,
 )
 from cext.store.record_crc cimport record_crc_strip
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_BYTES_MAX
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.properties cimport (
-    PROPERTIES_BYTES_MAX,
     SendProperties,
     append_number,
     find_property,
@@ -50,6 +49,7 @@ from cext.wire.properties cimport (
 )
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.replies cimport CheckFields, check_bytes_max, write_check_header
+from cext.wire.system_topics cimport HALF_TOPIC, HALF_TOPIC_BYTES, is_named
 from cext.wire.text cimport Text, text_i32, text_i64, text_of
 
 cdef enum:
@@ -127,8 +127,7 @@ cdef int read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexc
     if (status != OK
             or record_parse(at, entry.size, entry.physical_offset, not checked, view) != OK
             or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset
-            or view.topic_bytes != 24
-            or memcmp(view.topic, b"RMQ_SYS_TRANS_HALF_TOPIC", 24) != 0):
+            or not is_named(view.topic, view.topic_bytes, HALF_TOPIC, HALF_TOPIC_BYTES)):
         return AWAY if s.queues.mend(queue, offset) == ABSENT else CONTROLS
     if (scan_properties(view.properties, view.properties_bytes, &half.found) != OK):
         return CONTROLS
@@ -289,8 +288,8 @@ cdef void check_halves(ShardState s, const CheckRules* rules, Topic* topic, Queu
 
 
 cdef void call_check_halves(ShardState s, Arguments* x) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics,
-                                               <const uint8_t*> b"RMQ_SYS_TRANS_HALF_TOPIC", 24)
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> HALF_TOPIC,
+                                               HALF_TOPIC_BYTES)
     cdef Queue* queue = topic_queue(topic, s.queues, 0) if topic != NULL else NULL
     cdef CheckRules rules
     rules.began_ms = x.numbers[2]

@@ -24,8 +24,6 @@ from cext.wire.send_request cimport SendRequest
 from cext.wire.text cimport Text
 
 cdef enum:
-    RETRY_PREFIX_BYTES = 7          # %RETRY%
-    DEAD_PREFIX_BYTES = 5           # %DLQ%
     VERSION_RECONSUME = 121         # V3_4_9: from here on a request's maxReconsumeTimes counts
 
 # How often a message of the group comes again; `asked`: the request says `times`.

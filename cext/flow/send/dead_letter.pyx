@@ -4,10 +4,11 @@ from libc.string cimport memcpy
 from cext.base.status cimport OK, TOO_LARGE
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.tables.group_table cimport group_find
-from cext.flow.tables.topic_table cimport PERM_READ, PERM_WRITE
 from cext.memory.name_map cimport name_map_find
-from cext.wire.properties cimport PROPERTIES_BYTES_MAX
+from cext.wire.codes cimport PERM_READ, PERM_WRITE
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.system_topics cimport DLQ_PREFIX, DLQ_PREFIX_BYTES, RETRY_PREFIX_BYTES
 from cext.wire.text cimport text_copy, text_of
 
 cdef enum:
@@ -39,7 +40,7 @@ cdef bint find_dead_letters(ShardState s, const Header* h, const SendRequest* r,
                                          r.max_reconsume_times)
             and s.now_ms >= group.locked_until_ms):
         return True
-    dead[0] = topic_of_group(s, b"%DLQ%", DEAD_PREFIX_BYTES, name, length)
+    dead[0] = topic_of_group(s, DLQ_PREFIX, DLQ_PREFIX_BYTES, name, length)
     # The permission is masked by the broker's: control knows whether it is the topic's own.
     return dead[0] != NULL and (resubmitted or dead[0].permission & (PERM_READ | PERM_WRITE) != 0)
 

@@ -16,7 +16,6 @@ from cext.flow.log.ack_queue cimport (
 from cext.flow.log.acknowledge cimport reply_to
 from cext.flow.log.append cimport (
     CHECKSUM_BYTES_MAX,
-    TRANSACTION_BITS,
     Appended,
     Message,
     append_message,
@@ -40,28 +39,23 @@ from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
 from cext.flow.send.redirect cimport append_redirected
 from cext.flow.outcome cimport DONE, GO_ON, TO_CONTROL_IN_ORDER
 from cext.flow.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
-    INVALID_PARAMETER,
-    MESSAGE_ILLEGAL,
-    NO_PERMISSION,
-    SERVICE_NOT_AVAILABLE,
-    SUCCESS,
-    SYSTEM_BUSY,
-    SYSTEM_ERROR,
-    reply_error,
-)
+from cext.flow.replying cimport reply_error
 from cext.flow.shard_state cimport BATCH_IDS_BYTES, DISPATCH_MAX
-from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
+from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.trouble cimport poison_remark, tell_troubles
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RECORD_FIXED_BYTES_MAX
 from cext.wire.batch cimport BatchMessage, batch_next
+from cext.wire.codes cimport (
+    FLAG_ONE_WAY, INVALID_PARAMETER, MESSAGE_ILLEGAL, NO_PERMISSION, PERM_WRITE,
+    SEND_BATCH_MESSAGE, SERVICE_NOT_AVAILABLE, SUCCESS, SYSTEM_BUSY, SYSTEM_ERROR, SYS_FLAGS_KNOWN,
+    TRANSACTION_TYPE_MASK,
+)
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_CHARACTERS_MAX
 from cext.wire.message_id cimport write_offset_message_id
 from cext.wire.properties cimport (
-    PROPERTIES_BYTES_MAX,
     SendProperties,
     scan_batched,
     scan_properties,
@@ -70,6 +64,7 @@ from cext.wire.properties cimport (
 from cext.wire.property_edit cimport copy_without_reserved
 from cext.wire.replies cimport SendReply, write_send_reply
 from cext.wire.send_request cimport SendRequest, read_send_request
+from cext.wire.system_topics cimport TOPIC_RETRY, is_closed
 from cext.wire.text cimport Text, text_copy, text_of
 
 cdef extern from *:
@@ -77,10 +72,6 @@ cdef extern from *:
     #define rmq_prefetch(at) __builtin_prefetch(at, 1)
     """
     void prefetch "rmq_prefetch" (const void* at) noexcept nogil
-
-cdef enum:
-    SEND_BATCH_MESSAGE = 320
-    SYS_FLAGS_KNOWN = 0x7FF     # of a message (wire.md 3.3); any other bit on disk is a damaged one
 
 cdef Refusal[11] refusals = [
     Refusal(NO_SPACE, SERVICE_NOT_AVAILABLE,
@@ -237,7 +228,7 @@ cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t
     bytes[0] = 0
     records[0] = 0
     reserved[0] = False
-    if topic.is_retry or topic.name_length > 127:
+    if topic.kind == TOPIC_RETRY or topic.name_length > TOPIC_CHARACTERS_MAX:
         return SPECIAL
     while at < end:
         # A body of 0 bytes is refused by itself and stored in a batch, as RocketMQ does.
@@ -383,7 +374,7 @@ cdef Outcome check_send(ShardState s, Connection* c, const Header* h, const Fram
                         const SendRequest* r, Topic* topic) noexcept nogil:
     """The checks of a known topic in RocketMQ's order: GO_ON when all pass."""
     cdef char remark[256]
-    if topic.refuses_sends:
+    if is_closed(topic.kind):
         snprintf(remark, sizeof(remark), b"Sending message to topic[%.128s] is forbidden.",
                  topic.name)
         return refuse(s, c, h, NO_PERMISSION, remark)
@@ -406,7 +397,7 @@ cdef Outcome check_send(ShardState s, Connection* c, const Header* h, const Fram
         snprintf(remark, sizeof(remark), b"the message is illegal: unknown system flags 0x%x",
                  <unsigned int> (r.sys_flag & ~<int32_t> SYS_FLAGS_KNOWN))
         return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
-    if r.sys_flag & TRANSACTION_BITS and (r.batch or h.code == SEND_BATCH_MESSAGE):
+    if r.sys_flag & TRANSACTION_TYPE_MASK and (r.batch or h.code == SEND_BATCH_MESSAGE):
         return refuse(s, c, h, NO_PERMISSION, b"a batch may not be transactional")
     return GO_ON
 
@@ -428,7 +419,7 @@ cdef Outcome produce(ShardState s, Connection* c, const Header* h, const Frame* 
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
     batch = r.batch or h.code == SEND_BATCH_MESSAGE
     known = topic != NULL
-    if known and topic.is_retry and not batch:
+    if known and topic.kind == TOPIC_RETRY and not batch:
         known = find_dead_letters(s, h, &r, topic, resubmitted, &dead)
     if not known:
         if resubmitted:

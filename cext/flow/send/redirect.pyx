@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport OK
 from cext.base.steps cimport steps_record
-from cext.flow.log.append cimport TRANSACTION_BITS, append_message, make_room, record_bytes_max
+from cext.flow.log.append cimport append_message, make_room, record_bytes_max
 from cext.flow.log.append_status cimport (
     NO_TRANSACTION,
     NOT_STARTED,
@@ -17,6 +17,7 @@ from cext.flow.send.open_halves cimport half_fits
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.record_crc cimport record_crc_strip
+from cext.wire.codes cimport TRANSACTION_TYPE_MASK
 from cext.wire.properties cimport (
     SendProperties,
     append_number,
@@ -24,6 +25,10 @@ from cext.wire.properties cimport (
     scan_properties,
 )
 from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.system_topics cimport (
+    HALF_TOPIC, HALF_TOPIC_BYTES, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES, TIMER_TOPIC,
+    TIMER_TOPIC_BYTES, TOPIC_HALF, TOPIC_TIMER,
+)
 from cext.wire.text cimport text_copy, text_i64, text_of
 
 cdef enum:
@@ -96,7 +101,7 @@ cdef int half(ShardState s, const Topic* topic, const Queue* queue, Message* m,
     bytes += add_target(out + bytes, topic, queue)
     m.properties = text_of(out, bytes)
     m.spare = HALF_SPARE_BYTES
-    m.sys_flag &= ~TRANSACTION_BITS
+    m.sys_flag &= ~TRANSACTION_TYPE_MASK
     return OK
 
 
@@ -154,8 +159,8 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
                            Appended* out) noexcept nogil:
     cdef SendProperties found
     cdef Topic* target = topic
-    cdef const char* name = b"SCHEDULE_TOPIC_XXXX"
-    cdef uint32_t name_length = 19
+    cdef const char* name = SCHEDULE_TOPIC
+    cdef uint32_t name_length = SCHEDULE_TOPIC_BYTES
     cdef int32_t queue_id = 0
     cdef int status
     cdef int32_t length = text_copy(&m.properties, s.redirect.before, REDIRECT_BYTES) \
@@ -169,15 +174,16 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
     if found.has_transaction and not committed and not (m.reconsume_times > 0
                                                         and found.has_delay):
         status = half(s, topic, queue, m, &found, length)
-        name = b"RMQ_SYS_TRANS_HALF_TOPIC"
-        name_length = 24
-    elif m.sys_flag & TRANSACTION_BITS and not committed:
+        name = HALF_TOPIC
+        name_length = HALF_TOPIC_BYTES
+    elif m.sys_flag & TRANSACTION_TYPE_MASK and not committed:
         return NO_TRANSACTION
     elif found.has_delay:
         status = delay(s, topic, queue, m, &found, length, &queue_id)
     else:
         status = timed(s, topic, queue, m, &found, length)
-        name = b"rmq_sys_wheel_timer"
+        name = TIMER_TOPIC
+        name_length = TIMER_TOPIC_BYTES
         if status == DUE_ALREADY:
             m.plain_only = False
             status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
@@ -189,12 +195,12 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
     queue = topic_queue(topic, s.queues, queue_id) if topic != NULL else NULL
     if queue == NULL:
         return NOT_STARTED
-    if name_length == 24 and not half_fits(&s.halves, queue.next_offset):
+    if topic.kind == TOPIC_HALF and not half_fits(&s.halves, queue.next_offset):
         return TOO_MANY_OPEN
     status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
     if status == OK:
         status = append_message(s, topic, queue, m, out)
-    if status == OK and name_length == 19 and found.has_timer and not found.has_delay:
+    if status == OK and topic.kind == TOPIC_TIMER and found.has_timer:
         steps_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
                      (m.tags_code - m.born_timestamp_ms) // 1000, 1)
     return status

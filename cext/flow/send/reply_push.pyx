@@ -11,16 +11,7 @@ from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.log.promise cimport promise, promise_room
 from cext.flow.outcome cimport DONE, TO_CONTROL
 from cext.flow.pushing cimport push_out, push_room
-from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
-    SERVICE_NOT_AVAILABLE,
-    SUCCESS,
-    SYSTEM_BUSY,
-    SYSTEM_ERROR,
-    address_text,
-    host_text,
-    reply_error,
-)
+from cext.flow.replying cimport address_text, host_text, reply_error
 from cext.flow.send.reply_table cimport (
     CLIENT_SHOWN,
     PushedReply,
@@ -30,18 +21,17 @@ from cext.flow.send.reply_table cimport (
     reply_table_take,
 )
 from cext.flow.control.rpc_times cimport rpc_record
-from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
+from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find, name_map_put, name_map_remove
 from cext.net.connection cimport UNREAD_UNSENT
 from cext.store.consume_queue cimport Queue
-from cext.store.record cimport BORN_HOST_V6, STORE_HOST_V6
-from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
-from cext.wire.properties cimport (
-    PROPERTIES_BYTES_MAX,
-    PROPERTY_SEPARATOR,
-    append_number,
-    find_property,
+from cext.wire.codes cimport (
+    BORNHOST_V6_FLAG, FLAG_ONE_WAY, PERM_WRITE, SERVICE_NOT_AVAILABLE, STOREHOSTADDRESS_V6_FLAG,
+    SUCCESS, SYSTEM_BUSY, SYSTEM_ERROR, SYS_FLAGS_KNOWN,
 )
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
+from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
+from cext.wire.properties cimport PROPERTY_SEPARATOR, append_number, find_property
 from cext.wire.replies cimport (
     PushedReplyFields,
     SendReply,
@@ -56,7 +46,6 @@ from cext.wire.text cimport Text, text_copy, text_of
 cdef enum:
     PUSH_MS = 10000
     PUSH_UNSENT_MAX = 16777216  # bytes queued for a producer that does not read
-    SYS_FLAGS_KNOWN = 0x7FF
     ADDRESS_MAX = 96
     REMARK_MAX = 512
     ADDED_MAX = 64              # PUSH_REPLY_TIME and a separator
@@ -179,7 +168,7 @@ cdef void store(ShardState s, const Header* h, const Frame* f, const SendRequest
     m.body_bytes = f.body_bytes
     m.properties = text_of(s.redirect.before, property_bytes)
     m.flag = r.flag
-    m.sys_flag = r.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6)
+    m.sys_flag = r.sys_flag & ~(BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG)
     m.reconsume_times = r.reconsume_times
     m.born_timestamp_ms = r.born_timestamp_ms
     m.prepared_offset = 0

@@ -17,25 +17,16 @@ from cext.flow.log.promise cimport promise, promise_room_to
 from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.outcome cimport DONE, NEEDS_RECORD, TO_CONTROL
 from cext.flow.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.replying cimport (
-    NO_PERMISSION,
-    SERVICE_NOT_AVAILABLE,
-    SUCCESS,
-    SYSTEM_BUSY,
-    SYSTEM_ERROR,
-    reply_error,
-)
-from cext.flow.send.dead_letter cimport (
-    DEAD_PREFIX_BYTES,
-    RETRY_PREFIX_BYTES,
-    retries_max,
-    topic_of_group,
-)
-from cext.flow.tables.topic_table cimport PERM_WRITE, Topic, topic_queue
+from cext.flow.replying cimport reply_error
+from cext.flow.send.dead_letter cimport retries_max, topic_of_group
+from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RecordView
 from cext.store.record_crc cimport record_crc_strip
+from cext.wire.codes cimport (
+    NO_PERMISSION, PERM_WRITE, SERVICE_NOT_AVAILABLE, SUCCESS, SYSTEM_BUSY, SYSTEM_ERROR,
+)
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
 from cext.wire.properties cimport (
     SendProperties,
@@ -45,6 +36,10 @@ from cext.wire.properties cimport (
 )
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.send_back cimport SendBack, read_send_back
+from cext.wire.system_topics cimport (
+    DLQ_PREFIX, DLQ_PREFIX_BYTES, RETRY_PREFIX, RETRY_PREFIX_BYTES, SCHEDULE_TOPIC,
+    SCHEDULE_TOPIC_BYTES,
+)
 from cext.wire.text cimport text_of
 
 cdef extern from "<stdio.h>" nogil:
@@ -164,11 +159,12 @@ cdef Outcome copy_back(ShardState s, Connection* c, const Header* h, const SendB
         return reply_error(s, c, h, SYSTEM_ERROR, remark)
     if (r.delay_level < 0
             or view.reconsume_times >= retries_max(group, h, r.has_max_times, r.max_times)):
-        target = topic_of_group(s, b"%DLQ%", DEAD_PREFIX_BYTES, r.group.bytes, r.group.length)
+        target = topic_of_group(s, DLQ_PREFIX, DLQ_PREFIX_BYTES, r.group.bytes, r.group.length)
         if target == NULL:
             return refuse_back(s, c, h, NOT_READY) if resubmitted else TO_CONTROL
     else:
-        target = <Topic*> name_map_find(&s.topics, <const uint8_t*> b"SCHEDULE_TOPIC_XXXX", 19)
+        target = <Topic*> name_map_find(&s.topics, <const uint8_t*> SCHEDULE_TOPIC,
+                                        SCHEDULE_TOPIC_BYTES)
         if target == NULL or s.schedule.count == 0:
             return refuse_back(s, c, h, NOT_READY)      # the broker is starting
         level = level_of(s, group, r.delay_level, view.reconsume_times)
@@ -206,7 +202,7 @@ cdef Outcome send_back(ShardState s, Connection* c, const Header* h, const Frame
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
         return reply_error(s, c, h, SYSTEM_ERROR, remark)
     group = group_find(&s.groups, r.group.bytes, r.group.length)
-    retry = topic_of_group(s, b"%RETRY%", RETRY_PREFIX_BYTES, r.group.bytes, r.group.length)
+    retry = topic_of_group(s, RETRY_PREFIX, RETRY_PREFIX_BYTES, r.group.bytes, r.group.length)
     if (group == NULL or not group.retries_known or r.group.escaped
             or not s.options.broker_permission & PERM_WRITE
             or (retry == NULL and group.retry_queues > 0)):

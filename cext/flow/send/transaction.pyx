@@ -7,7 +7,6 @@ from cext.base.steps cimport steps_record
 from cext.flow.log.ack_queue cimport ANSWER_CODE, AckReply
 from cext.flow.log.acknowledge cimport reply_to
 from cext.flow.log.append cimport (
-    TRANSACTION_BITS,
     Appended,
     Message,
     append_message,
@@ -28,31 +27,26 @@ from cext.flow.send.open_halves cimport (
 from cext.flow.send.redirect cimport append_redirected
 from cext.flow.outcome cimport DONE, NEEDS_RECORD, NOT_NOW, TO_CONTROL
 from cext.flow.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.replying cimport (
-    FLAG_ONE_WAY,
-    SERVICE_NOT_AVAILABLE,
-    SYSTEM_BUSY,
-    SYSTEM_ERROR,
-    reply_error,
-)
+from cext.flow.replying cimport reply_error
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RecordView
-from cext.wire.end_transaction cimport (
-    TRANSACTION_COMMIT,
-    TRANSACTION_ROLLBACK,
-    EndTransaction,
-    read_end_transaction,
+from cext.wire.codes cimport (
+    FLAG_ONE_WAY, ILLEGAL_OPERATION, SERVICE_NOT_AVAILABLE, SYSTEM_BUSY, SYSTEM_ERROR,
+    TRANSACTION_COMMIT_TYPE, TRANSACTION_ROLLBACK_TYPE, TRANSACTION_TYPE_MASK,
 )
+from cext.wire.end_transaction cimport EndTransaction, read_end_transaction
 from cext.wire.properties cimport SendProperties, find_property, scan_properties
+from cext.wire.system_topics cimport (
+    HALF_TOPIC, HALF_TOPIC_BYTES, OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES, is_named,
+)
 from cext.wire.text cimport Text, escaped_text_equals, text_i32, text_i64, text_of
 
 cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 cdef enum:
-    ILLEGAL_OPERATION = 604
     OP_ENTRY_BYTES = 21             # 20 characters of an i64 and the comma
     OP_PROPERTIES_BYTES = 17
     SECONDS_MAX = 1000000000        # of an immunity time
@@ -85,7 +79,7 @@ cdef bint same(const Text* sent, const Text* stored) noexcept nogil:
 cdef const char* fault_of(ShardState s, const EndTransaction* e, const RecordView* view,
                           SendProperties* found) noexcept nogil:
     """Why this record is not the half message meant, or NULL."""
-    if (view.topic_bytes != 24 or memcmp(view.topic, b"RMQ_SYS_TRANS_HALF_TOPIC", 24) != 0
+    if (not is_named(view.topic, view.topic_bytes, HALF_TOPIC, HALF_TOPIC_BYTES)
             or scan_properties(view.properties, view.properties_bytes, found) != OK):
         return b"Find prepared transaction message failed"
     if not same(&e.producer_group, &found.producer_group):
@@ -142,7 +136,7 @@ cdef void write_ops(ShardState s) noexcept nogil:
     cdef Appended appended
     if s.halves.op_bytes == 0:
         return
-    topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> b"RMQ_SYS_TRANS_OP_HALF_TOPIC", 27)
+    topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES)
     queue = topic_queue(topic, s.queues, 0) if topic != NULL else NULL
     if queue == NULL:
         return
@@ -215,7 +209,7 @@ cdef int commit(ShardState s, const EndTransaction* e, const RecordView* view,
     if queue == NULL:
         return CORRUPT
     message_of_record(&m, view)
-    m.sys_flag = m.sys_flag & ~TRANSACTION_BITS | TRANSACTION_COMMIT
+    m.sys_flag = m.sys_flag & ~TRANSACTION_TYPE_MASK | TRANSACTION_COMMIT_TYPE
     m.prepared_offset = e.log_offset
     if found.has_delay or found.has_timer:
         return append_redirected(s, topic, queue, &m, True, &appended)
@@ -253,7 +247,7 @@ cdef Outcome end_transaction(ShardState s, Connection* c, const Header* h, const
     if read_end_transaction(h, &e) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", e.bad_field)
         return reply_error(s, c, h, SYSTEM_ERROR, remark)
-    if e.decision != TRANSACTION_COMMIT and e.decision != TRANSACTION_ROLLBACK:
+    if e.decision != TRANSACTION_COMMIT_TYPE and e.decision != TRANSACTION_ROLLBACK_TYPE:
         return DONE
     if not s.halves.started:
         return refuse_end(s, c, h, NOT_READY)
@@ -294,11 +288,11 @@ cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
         return reply_error(s, c, h, ILLEGAL_OPERATION,
                            b"CHECK_IMMUNITY_TIME_IN_SECONDS has passed: wait for the check")
     if half_is_ended(&s.halves, e.queue_offset):
-        if s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT and not resubmitted:
+        if s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT_TYPE and not resubmitted:
             return TO_CONTROL               # control knows which were given up
         s.halves.repeated += 1
         return promise_end(s, c, h, &to)
-    if e.decision == TRANSACTION_COMMIT:
+    if e.decision == TRANSACTION_COMMIT_TYPE:
         if found.real_topic.bytes == NULL or found.real_queue_id.bytes == NULL:
             return refuse_end(s, c, h, CORRUPT)
         topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes, found.real_topic.length)
@@ -321,7 +315,7 @@ cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
             topic.numbers.rolled_back += 1
     steps_record(&s.halves.finish, FINISH_BOUNDS_S, FINISH_BOUNDS,
                  (s.wall_ms - view.born_timestamp_ms) // 1000, 1)
-    if to.connection == NULL or e.decision == TRANSACTION_COMMIT:
+    if to.connection == NULL or e.decision == TRANSACTION_COMMIT_TYPE:
         note_op(s, e.queue_offset)          # if it does not fit, a crash means one check back
     half_end(&s.halves, e.queue_offset)
     return promise_end(s, c, h, &to)

@@ -3,11 +3,12 @@ from libc.stdint cimport int32_t
 
 from cext.base.status cimport OK
 from cext.flow.outcome cimport TO_CONTROL
-from cext.flow.replying cimport SUCCESS, reply_error
+from cext.flow.replying cimport reply_error
 from cext.flow.tables.group_table cimport group_find
 from cext.flow.tables.offset_table cimport offset_commit
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
+from cext.wire.codes cimport SUCCESS
 from cext.wire.offset_commit cimport OffsetCommit, read_offset_commit
 
 

@@ -11,11 +11,7 @@ from cext.base.steps cimport Steps
 from cext.memory.name_map cimport NameMap
 from cext.store.consume_queue cimport Queue
 from cext.store.queue_store cimport QueueStore
-
-cdef enum Permission:
-    PERM_INHERIT = 1
-    PERM_WRITE = 2
-    PERM_READ = 4
+from cext.wire.system_topics cimport TopicKind
 
 cdef enum:
     QUEUES_PER_TOPIC_MAX = 65536
@@ -40,11 +36,10 @@ cdef struct Topic:
     uint32_t name_length
     int32_t read_queues
     int32_t write_queues
-    int32_t permission      # sum of Permission
+    int32_t permission      # sum of Permission (codes.pxd)
     bint order
     bint removed
-    bint refuses_sends      # a system topic that clients may not send to (wire.md 3.5)
-    bint is_retry           # %RETRY%group: its group says what comes again (dead_letter.pxd)
+    TopicKind kind          # what its name makes of it, set once
     int32_t queue_slots     # length of `queues`
     Queue** queues          # owned array; NULL until a queue is first used
     void* pop_waiting       # list of PopPair (pull_job.pxd): whose consumers pop from the topic

@@ -1,24 +1,9 @@
 """Topics as the hot path knows them. See topic_table.pxd."""
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset, strlen
+from libc.string cimport memcpy, memset
 
 from cext.memory.name_map cimport name_map_find, name_map_put, name_map_remove
-
-cdef const char* NOT_FOR_CLIENTS[6]
-NOT_FOR_CLIENTS[0] = "SCHEDULE_TOPIC_XXXX"
-NOT_FOR_CLIENTS[1] = "RMQ_SYS_TRANS_HALF_TOPIC"
-NOT_FOR_CLIENTS[2] = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-NOT_FOR_CLIENTS[3] = "TRANS_CHECK_MAX_TIME_TOPIC"
-NOT_FOR_CLIENTS[4] = "SELF_TEST_TOPIC"
-NOT_FOR_CLIENTS[5] = "OFFSET_MOVED_EVENT"
-
-
-cdef bint is_not_for_clients(const uint8_t* name, uint32_t length) noexcept nogil:
-    cdef int i
-    for i in range(6):
-        if strlen(NOT_FOR_CLIENTS[i]) == length and memcmp(NOT_FOR_CLIENTS[i], name, length) == 0:
-            return True
-    return False
+from cext.wire.system_topics cimport topic_kind
 
 
 cdef Topic* topic_put(NameMap* topics, const uint8_t* name, uint32_t length, int32_t read_queues,
@@ -40,8 +25,7 @@ cdef Topic* topic_put(NameMap* topics, const uint8_t* name, uint32_t length, int
         memcpy(topic.name, name, length)
         topic.name[length] = 0
         topic.name_length = length
-        topic.refuses_sends = is_not_for_clients(name, length)
-        topic.is_retry = length > 7 and memcmp(name, b"%RETRY%", 7) == 0
+        topic.kind = topic_kind(name, length)
         if name_map_put(topics, name, length, topic) != 0:
             free(topic.name)
             free(topic)

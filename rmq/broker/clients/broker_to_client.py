@@ -16,9 +16,9 @@ import itertools
 from rmq.base.deadline import within
 from rmq.broker.clients.connections import Connection
 from rmq.broker.core_seam import Core
-from rmq.codes import RequestCode
+from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.errors import RmqError
-from rmq.format.remoting import FLAG_ONEWAY, Command, encode
+from rmq.format.remoting import Command, encode
 
 CALLS_MAX = 4096  # waiting at once, all connections
 OPAQUE_MASK = 0x3FFFFFFF  # the bit above is the reactor's (cext/flow/send/reply_table.pxd)
@@ -41,7 +41,7 @@ class BrokerToClient:
         self._waiting: dict[tuple[int, int], asyncio.Future[Command]] = {}
 
     def one_way(self, connection: Connection, command: Command) -> None:
-        command.flag |= FLAG_ONEWAY
+        command.flag |= FLAG_ONE_WAY
         command.opaque = self._next_opaque()
         self._core.send(connection.number, encode(command))
 

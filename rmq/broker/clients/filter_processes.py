@@ -28,7 +28,6 @@ from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError, RmqError
 from rmq.filters.functions import (
-    FRAME_BYTES_MAX,
     FRAME_LENGTH,
     RAISED,
     UNWANTED,
@@ -37,6 +36,7 @@ from rmq.filters.functions import (
     named_functions,
 )
 from rmq.format.remoting import Command, encode
+from rmq.limits import FUNCTION_FRAME_BYTES_MAX
 
 log = logging.getLogger("rmq.broker.functions")
 quiet = RateLimitedLog(log)
@@ -142,7 +142,7 @@ class FunctionFilter:
         decoder = msgspec.msgpack.Decoder(Answer)
         while True:
             (length,) = FRAME_LENGTH.unpack(await process.reader.readexactly(FRAME_LENGTH.size))
-            if length > FRAME_BYTES_MAX:
+            if length > FUNCTION_FRAME_BYTES_MAX:
                 raise ProtocolError(f"an answer of {length} bytes")
             try:
                 answer = decoder.decode(await process.reader.readexactly(length))

@@ -12,7 +12,8 @@ import itertools
 
 from rmq.base.deadline import within
 from rmq.errors import ProtocolError, RmqError
-from rmq.format.remoting import FRAME_BYTES_MAX, Command, decode, encode
+from rmq.format.remoting import Command, decode, encode
+from rmq.limits import FRAME_BYTES_MAX
 
 CONNECT_S = 3.0
 

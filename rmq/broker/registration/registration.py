@@ -35,9 +35,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError, parse_address
-from rmq.broker.tables.topic_config import PERM_READ, PERM_WRITE, TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson

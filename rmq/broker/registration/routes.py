@@ -14,8 +14,8 @@ from typing import Any
 from rmq.base import clock
 from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError
-from rmq.broker.tables.topic_config import PERM_READ, QUEUES_MAX
-from rmq.codes import RequestCode, ResponseCode
+from rmq.broker.tables.topic_config import QUEUES_MAX
+from rmq.codes import PERM_READ, RequestCode, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format import fastjson

@@ -15,18 +15,18 @@ those of the n members behind it; more members than queues: from one queue each.
 import logging
 from typing import Protocol
 
-from rmq.broker import names
+from rmq import names
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import text_member
+from rmq.broker.names import check_group, check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.registration.routes import Routes
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.request_modes import POP, PULL, RequestModes
-from rmq.broker.tables.topic_config import PERM_READ
 from rmq.broker.tables.topics import TopicTable
+from rmq.codes import PERM_READ, ResponseCode
 from rmq.codes import RequestCode as Code
-from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
@@ -49,8 +49,8 @@ class Context(Protocol):
 
 async def query_assignment(context: Context, request: Request) -> Reply:
     body = request.json_body()
-    topic_name = names.check_topic(text_member(body, "topic"))
-    group = names.check_group(text_member(body, "consumerGroup"))
+    topic_name = check_topic(text_member(body, "topic"))
+    group = check_group(text_member(body, "consumerGroup"))
     client_id = text_member(body, "clientId")
     broadcasting = text_member(body, "messageModel", "CLUSTERING") == "BROADCASTING"
     strategy = text_member(body, "strategyName", "AVG")
@@ -110,11 +110,11 @@ def share_popping(
 
 async def set_request_mode(context: Context, request: Request) -> Reply:
     body = request.json_body()
-    topic = names.check_topic(text_member(body, "topic"))
+    topic = check_topic(text_member(body, "topic"))
     if topic.startswith(names.RETRY_PREFIX):
         raise Refusal(ResponseCode.NO_PERMISSION, "retry topics are always pulled")
     context.topics.require(topic)
-    group = names.check_group(text_member(body, "consumerGroup"))
+    group = check_group(text_member(body, "consumerGroup"))
     context.groups.require(group)
     mode = text_member(body, "mode", PULL)
     if mode not in (PULL, POP):

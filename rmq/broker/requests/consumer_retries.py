@@ -17,15 +17,14 @@ Example: the first failed message of group g makes %RETRY%g; one that failed too
 import asyncio
 from typing import Protocol
 
-from rmq.broker import names
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.names import check_group
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupTable
-from rmq.broker.tables.topic_config import PERM_WRITE
 from rmq.broker.tables.topics import TopicTable
+from rmq.codes import PERM_WRITE, ResponseCode
 from rmq.codes import RequestCode as Code
-from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
 from rmq.format.message import decode_message
@@ -48,7 +47,7 @@ async def send_back(context: Context, request: Request) -> Reply:
     command = request.command
     offset = command.int_field("offset", minimum=0)
     delay_level = command.int_field("delayLevel", minimum=_I32[0], maximum=_I32[1])
-    group = context.groups.require(names.check_group(command.require("group")))
+    group = context.groups.require(check_group(command.require("group")))
     if not context.settings.brokerPermission & PERM_WRITE:
         raise Refusal(
             ResponseCode.NO_PERMISSION,

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from rmq.broker import names
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member
+from rmq.broker.names import check_group, check_topic
 from rmq.broker.tables import attributes
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.offsets import OffsetTable
@@ -76,7 +76,7 @@ def get_group(context: Context, request: Request) -> Reply:
 
 async def delete_group(context: Context, request: Request) -> Reply:
     command = request.command
-    group = names.check_group(command.require("groupName"))
+    group = check_group(command.require("groupName"))
     clean = command.bool_field("cleanOffset", False) or command.bool_field("removeOffset", False)
     await context.groups.delete(group)
     if clean:
@@ -87,8 +87,8 @@ async def delete_group(context: Context, request: Request) -> Reply:
 
 async def forbid_reading(context: Context, request: Request) -> Reply:
     command = request.command
-    group = names.check_group(command.require("group"))
-    topic = names.check_topic(command.require("topic"))
+    group = check_group(command.require("group"))
+    topic = check_topic(command.require("topic"))
     readable = command.bool_field("readable", None)
     if readable is not None:
         await context.groups.forbid_reading(group, topic, not readable)

@@ -19,9 +19,9 @@ import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, Protocol
 
+from rmq import names
 from rmq.base.clock import now_ms
 from rmq.base.rate_limited_log import RateLimitedLog
-from rmq.broker import names
 from rmq.broker.clients import subscription_filters
 from rmq.broker.clients.consumers import (
     BROADCASTING,

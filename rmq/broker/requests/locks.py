@@ -10,9 +10,10 @@ Example: a queue that another client holds is left out of the reply; the client 
 from collections.abc import Mapping
 from typing import Protocol
 
-from rmq.broker import names
+from rmq import names
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member, text_member
+from rmq.broker.names import check_group
 from rmq.broker.tables.locks import LockTable
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import RequestCode as Code
@@ -49,7 +50,7 @@ async def unlock_batch(context: Context, request: Request) -> Reply:
 def _read(context: Context, request: Request) -> tuple[str, list[MessageQueue], str]:
     """Group, the queues that exist here, and the client of a lock request."""
     body = request.json_body()
-    group = names.check_group(text_member(body, "consumerGroup"))
+    group = check_group(text_member(body, "consumerGroup"))
     client_id = text_member(body, "clientId")
     if not names.is_client_id(client_id):
         raise ProtocolError("clientId of the lock request is empty, too long or not printable")

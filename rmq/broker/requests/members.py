@@ -12,11 +12,11 @@ of all shards: most are connected to each, but who has just come may not be yet.
 
 from typing import Any, Protocol
 
-from rmq.broker import names
 from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
 from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member, text_member
+from rmq.broker.names import check_group, check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import Siblings
 from rmq.broker.tables.offsets import OffsetTable
@@ -109,21 +109,21 @@ def get_all_producers(context: Context, request: Request) -> Reply:
 
 
 def query_groups_of_topic(context: Context, request: Request) -> Reply:
-    topic = names.check_topic(request.command.require("topic"))
+    topic = check_topic(request.command.require("topic"))
     groups = set(context.consumers.groups_subscribing(topic))
     groups.update(context.offsets.groups_of(topic))
     return request.command.reply(body=fastjson.dumps({"groupList": groups}))
 
 
 def query_topics_of_group(context: Context, request: Request) -> Reply:
-    group = names.check_group(request.command.require("group"))
+    group = check_group(request.command.require("group"))
     body = {"brokerAddr": context.address, "topicList": context.offsets.topics_of(group)}
     return request.command.reply(body=fastjson.dumps(body))
 
 
 def query_subscription(context: Context, request: Request) -> Reply:
     command = request.command
-    group = names.check_group(command.require("group"))
+    group = check_group(command.require("group"))
     topic = command.require("topic")
     subscription = context.consumers.subscription(group, topic)
     body = {

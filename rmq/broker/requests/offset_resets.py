@@ -19,11 +19,11 @@ answer is {"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:5}}.
 import logging
 from typing import Any, Protocol
 
-from rmq.broker import names
 from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.producers import Client
 from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.names import check_group
 from rmq.broker.refusal import Refusal
 from rmq.broker.requests.consumer_diagnosis import refuse_old
 from rmq.broker.store.queue_reader import QueueReader
@@ -58,7 +58,7 @@ class Context(Protocol):
 async def reset_offset(context: Context, request: Request) -> Reply:
     command = request.command
     topic = context.topics.require(command.require("topic"))
-    group = names.check_group(command.require("group"))
+    group = check_group(command.require("group"))
     context.groups.require_present(group)
     time_ms = command.int_field("timestamp")
     force = command.bool_field("isForce")

@@ -13,10 +13,10 @@ Example: 15 with commitOffset 5 where 9 was stored is taken (5), as RocketMQ doe
 
 from typing import Protocol
 
-from rmq.broker import names
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.names import check_group, check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.requests.queries import queue_of
 from rmq.broker.store.queue_reader import QueueReader
@@ -41,7 +41,7 @@ class Context(Protocol):
 
 def query_consumer_offset(context: Context, request: Request) -> Reply:
     command = request.command
-    group = names.check_group(command.require("consumerGroup"))
+    group = check_group(command.require("consumerGroup"))
     topic, queue_id = queue_of(command)
     offset = context.offsets.query(group, topic, queue_id)
     if offset < 0:
@@ -68,7 +68,7 @@ def _starts_in_memory(context: Context, topic: str, queue_id: int) -> bool:
 
 def update_consumer_offset(context: Context, request: Request) -> Reply:
     command = request.command
-    group = names.check_group(command.require("consumerGroup"))
+    group = check_group(command.require("consumerGroup"))
     topic, queue_id = queue_of(command)
     offset = command.int_field("commitOffset", minimum=0, maximum=OFFSET_MAX)
     context.groups.require_present(group)
@@ -90,7 +90,7 @@ def query_correction_offset(context: Context, request: Request) -> Reply:
     """Per queue the lowest offset of all groups but the filtered ones; where the compared group
     is behind that, the largest number there is."""
     command = request.command
-    topic = names.check_topic(command.require("topic"))
+    topic = check_topic(command.require("topic"))
     compared = context.offsets.of(command.require("compareGroup"), topic)
     left_out = set((command.text_field("filterGroups") or "").split(","))
     lowest: dict[int, int] = {}
@@ -107,11 +107,11 @@ def query_correction_offset(context: Context, request: Request) -> Reply:
 
 async def clone_group_offset(context: Context, request: Request) -> Reply:
     command = request.command
-    source = names.check_group(command.require("srcGroup"))
-    target = names.check_group(command.require("destGroup"))
+    source = check_group(command.require("srcGroup"))
+    target = check_group(command.require("destGroup"))
     topic = command.text_field("topic")
     offline = command.bool_field("offline", False)
-    topics = [names.check_topic(topic)] if topic else context.offsets.topics_of(source)
+    topics = [check_topic(topic)] if topic else context.offsets.topics_of(source)
     group = context.consumers.get(source)
     for each in topics:
         subscribed = group is None or not group.subscriptions or each in group.subscriptions

@@ -28,10 +28,9 @@ from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupTable
-from rmq.broker.tables.topic_config import PERM_READ
 from rmq.broker.tables.topics import TopicTable
+from rmq.codes import PERM_READ, ResponseCode
 from rmq.codes import RequestCode as Code
-from rmq.codes import ResponseCode
 from rmq.config import Settings
 
 EXPRESSION_BYTES_MAX = 10_000

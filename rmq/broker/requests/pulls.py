@@ -37,13 +37,11 @@ from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupConfig, GroupTable
-from rmq.broker.tables.topic_config import PERM_READ
 from rmq.broker.tables.topics import TopicTable
+from rmq.codes import FLAG_CLASS_FILTER, FLAG_SUBSCRIPTION, PERM_READ, ResponseCode
 from rmq.codes import RequestCode as Code
-from rmq.codes import ResponseCode
 from rmq.config import Settings
 
-FLAG_SUBSCRIPTION, FLAG_CLASS_FILTER = 0x4, 0x8
 EXPRESSION_BYTES_MAX = 10_000  # of one that a pull brings; heartbeats may bring longer ones
 _I32 = (-(2**31), 2**31 - 1)
 _REQUIRED = ("queueOffset", "maxMsgNums", "commitOffset", "suspendTimeoutMillis")

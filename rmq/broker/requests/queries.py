@@ -6,10 +6,10 @@ field offset: the first message stored at or after ms 20. A queue that holds not
 
 from typing import Any, Protocol
 
-from rmq.broker import names
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.names import check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.store.key_index import Found, IndexQueries
 from rmq.broker.store.queue_reader import QueueReader
@@ -37,7 +37,7 @@ class Context(Protocol):
 
 def queue_of(command: Command) -> tuple[str, int]:
     """The topic and queue id of a request, checked."""
-    topic = names.check_topic(command.require("topic"))
+    topic = check_topic(command.require("topic"))
     queue_id = command.int_field("queueId")
     if not 0 <= queue_id <= QUEUES_MAX:
         raise Refusal(
@@ -90,7 +90,7 @@ async def query_message(context: Context, request: Request) -> Reply:
     among the answers. Those that do not fit one frame are left out, oldest first.
     """
     command = request.command
-    topic = names.check_topic(command.require("topic")).encode()
+    topic = check_topic(command.require("topic")).encode()
     key = command.require("key").encode("utf-8", "replace")
     begin_ms = command.int_field("beginTimestamp", minimum=-_I64_MAX - 1, maximum=_I64_MAX)
     end_ms = command.int_field("endTimestamp", minimum=-_I64_MAX - 1, maximum=_I64_MAX)

@@ -18,10 +18,9 @@ from rmq.base import clock
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
-from rmq.broker.tables.topic_config import PERM_WRITE
 from rmq.broker.tables.topics import TopicTable
+from rmq.codes import PERM_WRITE, ResponseCode
 from rmq.codes import RequestCode as Code
-from rmq.codes import ResponseCode
 from rmq.config import Settings
 
 

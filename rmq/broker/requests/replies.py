@@ -19,11 +19,11 @@ Example: a reply to a client that left meanwhile is stored and answered with 1.
 from typing import Any, Protocol
 
 from rmq.base.clock import now_ms
-from rmq.broker import names
 from rmq.broker.clients.broker_to_client import BrokerToClient, CallTimeout, ClientGone
 from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.names import check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.requests.sends import SendHeader, check_broker, check_sizes, spelling
 from rmq.broker.siblings import Siblings
@@ -72,7 +72,7 @@ async def send_reply(context: Context, request: Request) -> Reply:
     command = request.command
     header = SendHeader.of(command)
     check_broker(context, header)
-    topic = context.topics.require(names.check_topic(header.topic))
+    topic = context.topics.require(check_topic(header.topic))
     if header.queue_id >= topic.queues:
         raise Refusal(
             ResponseCode.INVALID_PARAMETER,

@@ -29,24 +29,24 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol
 
+from rmq import names
 from rmq.base import clock
-from rmq.broker import names
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
+from rmq.broker.names import check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.locks import LockTable
-from rmq.broker.tables.topic_config import PERM_READ, PERM_WRITE, TopicConfig
+from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
+from rmq.codes import PERM_READ, PERM_WRITE, SYS_FLAGS_KNOWN, ResponseCode
 from rmq.codes import RequestCode as Code
-from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.format.message import decode_properties
 from rmq.format.remoting import Command
-from rmq.format.store_files import SYS_FLAGS_KNOWN
+from rmq.limits import PROPERTIES_BYTES_MAX, TOPIC_CHARACTERS_MAX
 
-PROPERTIES_BYTES_MAX = 32767
 VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes counts
 _I32 = (-(2**31), 2**31 - 1)
 _LONG_NAMES = (Code.SEND_MESSAGE, Code.SEND_REPLY_MESSAGE)
@@ -138,7 +138,7 @@ def send(context: Context, request: Request) -> Reply | Awaitable[Reply]:
     command = request.command
     header = SendHeader.of(command)
     check_broker(context, header)
-    names.check_topic(header.topic)
+    check_topic(header.topic)
     if header.topic in names.CLOSED_TO_CLIENTS:
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"sending to topic[{header.topic}] is not allowed"
@@ -222,7 +222,7 @@ def _check_message(context: Context, command: Command, header: SendHeader) -> No
     found = header.found()
     delayed = header.delay_level() > 0
     retry = header.topic.startswith(names.RETRY_PREFIX)
-    if header.batch and (retry or delayed or len(header.topic) > names.TOPIC_CHARACTERS_MAX):
+    if header.batch and (retry or delayed or len(header.topic) > TOPIC_CHARACTERS_MAX):
         raise Refusal(
             ResponseCode.MESSAGE_ILLEGAL,
             "a batch may not be delayed nor go to a retry topic or one of a long name",

@@ -11,10 +11,11 @@ Example: 17 with topic "a b" is answered with code 29 and
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from rmq.broker import names
+from rmq import names
 from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member
+from rmq.broker.names import check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables import attributes
 from rmq.broker.tables.groups import GroupTable
@@ -48,7 +49,7 @@ class Context(Protocol):
 
 async def update_topic(context: Context, request: Request) -> Reply:
     command = request.command
-    topic = names.check_topic(command.require("topic"))
+    topic = check_topic(command.require("topic"))
     _refuse_system(context, topic)
     present = context.topics.get(topic)
     filter_type = command.text_field("topicFilterType") or FILTER_TYPES[0]
@@ -109,7 +110,7 @@ def _altered(
 
 
 async def delete_topic(context: Context, request: Request) -> Reply:
-    topic = names.check_topic(request.command.require("topic"))
+    topic = check_topic(request.command.require("topic"))
     _refuse_system(context, topic)
     for group in context.groups.all():
         for retry in names.pop_retry_topics(group, topic):

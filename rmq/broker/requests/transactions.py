@@ -7,7 +7,7 @@ the frame goes back to the reactor.
 from collections.abc import Awaitable
 from typing import Protocol
 
-from rmq.broker import names
+from rmq import names
 from rmq.broker.core_seam import Core
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations

@@ -14,9 +14,9 @@ request, the others get 0, so that a topic of thousands of queues cannot stall t
 from typing import Any, Protocol
 
 from rmq.base.clock import now_ms
-from rmq.broker import names
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.dispatch.request import Handler, Reply, Request
+from rmq.broker.names import check_group
 from rmq.broker.refusal import Refusal
 from rmq.broker.status.counter_history import CounterHistory, group_counter, topic_counter
 from rmq.broker.store.queue_reader import QueueReader
@@ -73,7 +73,7 @@ def get_topic_stats(context: Context, request: Request) -> Reply:
 
 def get_consume_stats(context: Context, request: Request) -> Reply:
     command = request.command
-    group = names.check_group(command.require("consumerGroup"))
+    group = check_group(command.require("consumerGroup"))
     listed = [each for each in (command.text_field("topicList") or "").split(";") if each]
     if listed:
         topics = listed
@@ -122,7 +122,7 @@ def get_broker_consume_stats(context: Context, request: Request) -> Reply:
 def query_consume_time_span(context: Context, request: Request) -> Reply:
     command = request.command
     topic = context.topics.require(command.require("topic"))
-    group = names.check_group(command.require("group"))
+    group = check_group(command.require("group"))
     if topic.write_queues > TIMES_MAX:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR, f"topic {topic.name} has more than {TIMES_MAX} queues"

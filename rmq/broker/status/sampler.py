@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from rmq import names
 from rmq.base import clock
-from rmq.broker import names
 from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
 from rmq.broker.clients.producers import Client, ProducerTable
 from rmq.broker.core_seam import Core

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmq.broker.core_seam import Core
+from rmq.codes import BORNHOST_V6_FLAG
 from rmq.format.time_search import search_offset
 
 ENTRY_BYTES = 20
 _ENTRY = struct.Struct(">qiq")
 _SYS_FLAG_AT = 36
 _BORN_HOST_AT = 48
-_BORN_HOST_IPV6 = 0x10
 _I64 = struct.Struct(">q")
 _I32 = struct.Struct(">i")
 
@@ -138,7 +138,7 @@ def record_store_time(record: bytes) -> int:
     if len(record) < _BORN_HOST_AT + 28:
         return -1
     (sys_flag,) = _I32.unpack_from(record, _SYS_FLAG_AT)
-    at = _BORN_HOST_AT + (20 if sys_flag & _BORN_HOST_IPV6 else 8)
+    at = _BORN_HOST_AT + (20 if sys_flag & BORNHOST_V6_FLAG else 8)
     return int(_I64.unpack_from(record, at)[0])
 
 

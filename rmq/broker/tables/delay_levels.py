@@ -18,19 +18,19 @@ import asyncio
 import logging
 from pathlib import Path
 
+from rmq import names
 from rmq.base.json_file import JsonFile
-from rmq.broker import names
 from rmq.broker.core_seam import Core
 from rmq.broker.tables.data_version import DataVersion
-from rmq.broker.tables.retry_policy import parse_levels
+from rmq.broker.tables.message_delay_level import parse_levels
 from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
 from rmq.broker.tables.topics import TopicTable
+from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 from rmq.config import Settings
-from rmq.format.message import SYS_FLAG_BORN_HOST_V6, SYS_FLAG_STORE_HOST_V6
 
 log = logging.getLogger("rmq.broker.delays")
 
-HOST_FLAGS = SYS_FLAG_BORN_HOST_V6 | SYS_FLAG_STORE_HOST_V6  # the store sets them itself
+HOST_FLAGS = BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG  # the store sets them itself
 
 
 class DelayLevels:

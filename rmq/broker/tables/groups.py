@@ -16,17 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rmq import names
 from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
-from rmq.broker import names
 from rmq.broker.core_seam import Core
 from rmq.broker.json_members import bool_member, int_member, text_member
+from rmq.broker.names import check_group
 from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import GROUP, Siblings, Stamp
 from rmq.broker.tables import attributes as attribute_table
 from rmq.broker.tables.config_saver import ConfigSaver
 from rmq.broker.tables.data_version import DataVersion
-from rmq.broker.tables.retry_policy import parse_levels, retry_levels
+from rmq.broker.tables.message_delay_level import parse_levels
+from rmq.broker.tables.retry_policy import retry_levels
 from rmq.broker.tables.stamps import Stamps
 from rmq.codes import ResponseCode
 from rmq.config import Settings
@@ -93,7 +95,7 @@ class GroupConfig:
         if not all(isinstance(each, Mapping) for each in subscriptions or ()):
             raise ProtocolError("member subscriptionDataSet of a group holds no objects")
         return cls(
-            name=names.check_group(text_member(members, "groupName")),
+            name=check_group(text_member(members, "groupName")),
             consume_enable=bool_member(members, "consumeEnable", True),
             consume_from_min_enable=bool_member(members, "consumeFromMinEnable", True),
             consume_broadcast_enable=bool_member(members, "consumeBroadcastEnable", True),

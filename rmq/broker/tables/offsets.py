@@ -29,9 +29,9 @@ from typing import Any
 
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import Core
-from rmq.broker.names import group_fault, topic_fault
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.topic_config import QUEUES_MAX
+from rmq.names import group_fault, topic_fault
 
 log = logging.getLogger("rmq.broker.offsets")
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import Core
-from rmq.broker.names import group_fault, topic_fault
 from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.errors import StoreError
+from rmq.names import group_fault, topic_fault
 
 log = logging.getLogger("rmq.broker.pop_orders")
 

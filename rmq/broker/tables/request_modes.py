@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rmq.base.json_file import JsonFile
-from rmq.broker.names import RETRY_PREFIX, group_fault, topic_fault
 from rmq.broker.tables.config_saver import ConfigSaver
 from rmq.config import Settings
+from rmq.names import RETRY_PREFIX, group_fault, topic_fault
 
 log = logging.getLogger("rmq.broker.request_modes")
 

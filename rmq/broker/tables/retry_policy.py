@@ -1,6 +1,5 @@
 """Retry policy: after which delay level a message that failed is consumed again.
 
-    messageDelayLevel            "1s 5s 10s .." -> the delays there are, level 1 first
     groupRetryPolicy (5.x)       {"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[ms,..]}}
                                  {"type":"EXPONENTIAL","exponentialRetryPolicy":
                                    {"initial":ms,"max":ms,"multiplier":n}}
@@ -16,25 +15,8 @@ Example: EXPONENTIAL, 5 s doubling, standard levels: 5s 10s 30s 1m 2m 3m 6m 20m 
 from collections.abc import Mapping
 from typing import Any
 
-from rmq.errors import ConfigError
-
-LEVELS_MAX = 18
 RETRIES_MAX = 32  # with a level of their own; cext/flow/tables/group_table.pxd
 DELAY_MS_MAX = 10 * 365 * 86_400_000
-_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def parse_levels(text: str) -> list[int]:
-    """Milliseconds of each level of "1s 5s 10s"; ConfigError naming what is none."""
-    levels = []
-    for part in text.split():
-        number, unit = part[:-1], part[-1:]
-        if not number.isdecimal() or unit not in _UNIT_MS:
-            raise ConfigError(f"messageDelayLevel: {part!r} is not a number with s, m, h or d")
-        levels.append(int(number) * _UNIT_MS[unit])
-    if not 0 < len(levels) <= LEVELS_MAX:
-        raise ConfigError(f"messageDelayLevel: 1 to {LEVELS_MAX} levels, not {len(levels)}")
-    return levels
 
 
 def retry_levels(policy: Mapping[str, Any], delays_ms: list[int]) -> bytes:

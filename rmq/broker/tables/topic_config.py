@@ -15,12 +15,10 @@ from typing import Any
 
 from rmq.broker.json_members import bool_member, int_member, text_member
 from rmq.broker.names import check_topic
+from rmq.codes import PERM_INHERIT, PERM_READ, PERM_WRITE
 from rmq.errors import ProtocolError
 
-PERM_READ = 4
-PERM_WRITE = 2
-PERM_INHERIT = 1
-PERM_MAX = 7
+PERM_MAX = PERM_READ | PERM_WRITE | PERM_INHERIT
 
 QUEUES_MAX = 65535  # of one topic; ours, so that no request makes us walk 2^31 queues
 

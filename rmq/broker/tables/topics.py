@@ -21,9 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rmq import names
 from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
-from rmq.broker import names
 from rmq.broker.core_seam import Core
 from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import TOPIC, Siblings, Stamp
@@ -33,22 +33,16 @@ from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.deleted_topics import DeletedTopics
 from rmq.broker.tables.registered_topics import RegisteredTopics
 from rmq.broker.tables.stamps import Stamps
-from rmq.broker.tables.topic_config import (
-    PERM_INHERIT,
-    PERM_READ,
-    PERM_WRITE,
-    QUEUES_MAX,
-    TopicConfig,
-)
-from rmq.codes import ResponseCode
+from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
+from rmq.codes import PERM_INHERIT, PERM_READ, PERM_WRITE, ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError
+from rmq.limits import DELAY_LEVELS_MAX
 
 log = logging.getLogger("rmq.broker.topics")
 
 _READ_WRITE = PERM_READ | PERM_WRITE
 _UNIT_SUB_FLAG = 2  # topicSysFlag of a retry topic of a consumer in unit mode
-SCHEDULE_QUEUES = 18
 REVIVE_QUEUES = 8
 
 
@@ -363,17 +357,17 @@ class TopicTable:
         defaults = settings.defaultTopicQueueNums
         cluster_perm = PERM_INHERIT | (_READ_WRITE if settings.clusterTopicEnable else 0)
         broker_perm = PERM_INHERIT | (_READ_WRITE if settings.brokerTopicEnable else 0)
-        reply, revive = f"{cluster}_REPLY_TOPIC", f"rmq_sys_REVIVE_LOG_{cluster}"
+        reply, revive = names.reply_topic(cluster), names.revive_topic(cluster)
         topics = [
             TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
             TopicConfig(names.BENCHMARK_TOPIC, 1024, 1024),
             TopicConfig(cluster, 16, 16, cluster_perm),
             TopicConfig(broker, 1, 1, broker_perm),
             TopicConfig(names.OFFSET_MOVED_EVENT, 1, 1),
-            TopicConfig(names.SCHEDULE_TOPIC, SCHEDULE_QUEUES, SCHEDULE_QUEUES),
+            TopicConfig(names.SCHEDULE_TOPIC, DELAY_LEVELS_MAX, DELAY_LEVELS_MAX),
             TopicConfig(reply, 1, 1),
             TopicConfig(revive, REVIVE_QUEUES, REVIVE_QUEUES),
-            TopicConfig(f"rmq_sys_SYNC_BROKER_MEMBER_{broker}", 1, 1, PERM_INHERIT),
+            TopicConfig(names.broker_member_topic(broker), 1, 1, PERM_INHERIT),
             TopicConfig(names.HALF_TOPIC, 1, 1),
             TopicConfig(names.OP_HALF_TOPIC, 1, 1),
         ]

@@ -20,8 +20,7 @@ from rmq.broker.tables.offsets import OffsetTable
 from rmq.broker.tables.topics import TopicTable
 from rmq.config import Settings
 from rmq.errors import StoreError
-
-TIMER_TOPIC = "rmq_sys_wheel_timer"
+from rmq.names import TIMER_TOPIC, revive_topic
 
 log = logging.getLogger("rmq.broker.pop_journal")
 
@@ -65,7 +64,7 @@ def recover(context: Context) -> int:
 
 def first_timed(context: Context, mark: int) -> int | None:
     """Where the first message behind the mark is that may be a check point."""
-    revive = f"rmq_sys_REVIVE_LOG_{context.settings.brokerClusterName}"
+    revive = revive_topic(context.settings.brokerClusterName)
     places = [(TIMER_TOPIC, 0)]
     config = context.topics.get(revive)
     places += [(revive, i) for i in range(config.read_queues if config is not None else 0)]

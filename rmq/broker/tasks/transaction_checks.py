@@ -25,8 +25,8 @@ import asyncio
 import logging
 from typing import Protocol
 
+from rmq import names
 from rmq.base.clock import now_ms
-from rmq.broker import names
 from rmq.broker.core_seam import Core
 from rmq.broker.store.queue_reader import Entry, QueueReader
 from rmq.broker.tables.delay_levels import HOST_FLAGS
@@ -43,7 +43,7 @@ from rmq.format.message import (
 
 log = logging.getLogger("rmq.broker.transactions")
 
-GROUP = "CID_RMQ_SYS_TRANS"
+GROUP = names.TRANSACTION_GROUP
 HALVES_AT_ONCE = 512
 OPS_AT_ONCE = 1000
 SET_ASIDE_MAX = 65_536  # given up transactions that a late commit finds; the oldest go first

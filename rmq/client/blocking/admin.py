@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rmq.errors import RemoteError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
-
-RETRY_PREFIX = "%RETRY%"
+from rmq.names import AUTO_CREATE_TOPIC
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def create_topic(
     topic: str,
     queues: int,
     *,
-    perm: int = 6,
+    perm: int = PERM_READ | PERM_WRITE,
     order: bool = False,
     cluster_name: str | None = None,
     attributes: Mapping[str, str] | None = None,
@@ -61,7 +60,7 @@ def create_topic(
     """Creates the topic, or changes it, on every master (of one cluster); who took it.
     attributes: {"message.type": "DELAY"} and such."""
     fields: dict[str, Any] = {
-        "topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues,
+        "topic": topic, "defaultTopic": AUTO_CREATE_TOPIC, "readQueueNums": queues,
         "writeQueueNums": queues, "perm": perm, "topicFilterType": "SINGLE_TAG",
         "topicSysFlag": 0, "order": order,
     }  # fmt: skip

@@ -106,7 +106,9 @@ class Cluster:
             self.brokers()
         address = self._masters.get(name)
         if address is None:
-            raise RemoteError(211, f"broker {name} is not registered or has no master")
+            raise RemoteError(
+                ResponseCode.BROKER_NOT_EXIST, f"broker {name} is not registered or has no master"
+            )
         return self.connect(address)
 
     def _remember(self, brokers: Mapping[str, BrokerEntry]) -> None:

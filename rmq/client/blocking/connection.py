@@ -22,6 +22,7 @@ from typing import Any
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
 from rmq.format.remoting import Command
+from rmq.limits import FRAME_BYTES_MAX
 
 CONNECT_TIMEOUT = 3.0
 CALL_TIMEOUT = 5.0
@@ -156,7 +157,7 @@ class Connection:
         if len(self._buffer) < 4:
             return None
         length = int.from_bytes(self._buffer[:4], "big")
-        if not 4 <= length <= remoting.FRAME_BYTES_MAX:
+        if not 4 <= length <= FRAME_BYTES_MAX:
             self.close()
             raise ProtocolError(f"{self.address}: a frame of {length} bytes; not RocketMQ?")
         if len(self._buffer) < 4 + length:

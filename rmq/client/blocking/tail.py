@@ -21,19 +21,25 @@ from dataclasses import dataclass
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import (
+    COMPRESSED_FLAG,
+    COMPRESSION_NAMES,
+    COMPRESSION_TYPE_COMPARATOR,
+    FLAG_SUBSCRIPTION,
+    FLAG_SUSPEND,
+    RequestCode,
+    ResponseCode,
+)
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
-from rmq.format.message import SYS_FLAG_COMPRESSED, StoredMessage, decode_messages
+from rmq.format.message import StoredMessage, decode_messages
 from rmq.format.remoting import Command
+from rmq.names import TOOLS_CONSUMER_GROUP
 
-GROUP = "TOOLS_CONSUMER"
+GROUP = TOOLS_CONSUMER_GROUP
 BATCH = 32
 HOLD_MS = 15_000
 RECONNECT_PAUSE = 1.0
-_SUSPEND, _SUBSCRIPTION = 0x2, 0x4
-_PACKINGS = {0x000: "zlib", 0x100: "lz4", 0x200: "zstd", 0x300: "zlib"}
-_PACKING_MASK = 0x700
 
 
 @dataclass(frozen=True)
@@ -136,7 +142,7 @@ def _submit(
         "queueId": position.queue.queue_id,
         "queueOffset": position.next_offset,
         "maxMsgNums": BATCH,
-        "sysFlag": _SUBSCRIPTION | (_SUSPEND if follow else 0),
+        "sysFlag": FLAG_SUBSCRIPTION | (FLAG_SUSPEND if follow else 0),
         "commitOffset": 0,
         "suspendTimeoutMillis": HOLD_MS,
         "subVersion": 0,
@@ -196,8 +202,10 @@ def _messages(position: _Position, reply: Command) -> list[ReceivedMessage]:
 def received(broker_name: str, stored: StoredMessage) -> ReceivedMessage:
     """The message with its body unpacked when the standard library can."""
     body, packing = stored.body, None
-    if stored.sys_flag & SYS_FLAG_COMPRESSED:
-        packing = _PACKINGS.get(stored.sys_flag & _PACKING_MASK, "an unknown packing")
+    if stored.sys_flag & COMPRESSED_FLAG:
+        packing = COMPRESSION_NAMES.get(
+            stored.sys_flag & COMPRESSION_TYPE_COMPARATOR, "an unknown packing"
+        )
         if packing == "zlib":
             try:
                 body, packing = zlib.decompress(body), None

@@ -16,7 +16,8 @@ import msgspec
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.lookup import by_key
-from rmq.format.trace import TRACE_TOPIC, TraceRecord, decode
+from rmq.format.trace import TraceRecord, decode
+from rmq.names import TRACE_TOPIC
 
 
 @dataclass(frozen=True)

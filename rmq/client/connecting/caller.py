@@ -18,10 +18,11 @@ from typing import Any
 from cext.client.engine import Engine
 from cext.client.mailbox import Mailbox
 from cext.client.reply import Reply
-from cext.client.request import ONE_WAY, encode_request
+from cext.client.request import encode_request
 from rmq.client.connecting.name_servers import NameServerSource, split_address
 from rmq.client.hooks import RpcHook
 from rmq.client.parameters import ClientParameters
+from rmq.codes import FLAG_ONE_WAY
 from rmq.errors import ClosedError, UnreachableError
 from rmq.format.remoting import field_texts
 
@@ -117,7 +118,7 @@ class Caller:
 
     def post(self, address: str, code: int, fields: Fields, body: bytes = b"") -> None:
         """One-way: no answer is wanted, and none is waited for."""
-        self.engine.post(self.link(address), self.frame(address, code, fields, body, ONE_WAY))
+        self.engine.post(self.link(address), self.frame(address, code, fields, body, FLAG_ONE_WAY))
 
     def name_server_ask(self, code: int, fields: Fields = None, body: bytes = b"") -> Reply:
         """The answer of the first name server that gives one; they are asked in turn."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 
+from rmq import names
 from rmq.errors import ConfigError
+from rmq.limits import GROUP_CHARACTERS_MAX
 
-PREFIXES = ("%RETRY%", "%DLQ%")
-SYSTEM = ("rmq_sys_", "RMQ_SYS_", "SCHEDULE_TOPIC_XXXX", "TBW102", "SELF_TEST_TOPIC",
-          "CLIENT_INNER_PRODUCER", "TOOLS_CONSUMER", "CID_RMQ_SYS_")  # fmt: skip
-GROUP_NAME_MAX = 120  # characters
+PREFIXES = (names.RETRY_PREFIX, names.DLQ_PREFIX)
+SYSTEM = (names.SYSTEM_TOPIC_PREFIX, names.OLD_SYSTEM_TOPIC_PREFIX, names.SCHEDULE_TOPIC,
+          names.AUTO_CREATE_TOPIC, names.SELF_TEST_TOPIC, names.CLIENT_PRODUCER_GROUP,
+          names.TOOLS_CONSUMER_GROUP, names.SYSTEM_GROUP_PREFIX)  # fmt: skip
 GROUP_NAME = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
 
 
@@ -32,8 +34,8 @@ def wrap(namespace: str | None, name: str) -> str:
 def wrap_group(namespace: str | None, group: str) -> str:
     """The group's name brokers know; ConfigError when they would not take it."""
     name = wrap(namespace, group)
-    if not 0 < len(name) <= GROUP_NAME_MAX:
-        raise ConfigError(f"a group name of {len(name)} characters: 1 to {GROUP_NAME_MAX}")
+    if not 0 < len(name) <= GROUP_CHARACTERS_MAX:
+        raise ConfigError(f"a group name of {len(name)} characters: 1 to {GROUP_CHARACTERS_MAX}")
     if GROUP_NAME.fullmatch(name) is None:
         raise ConfigError(f"group {name!r}: only letters, digits, %, |, - and _ are allowed")
     return name

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rmq.codes import PERM_READ, PERM_WRITE
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 
-PERM_READ, PERM_WRITE = 4, 2
 MASTER = 0
 QUEUES_MAX = 1 << 20
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rmq.client.parameters.base import ClientParameters, parameter
+from rmq.names import AUTO_CREATE_TOPIC
 
 
 @dataclass(kw_only=True)
@@ -18,7 +19,7 @@ class ProducerParameters(ClientParameters):
     )  # fmt: skip
     topics: tuple[str, ...] = parameter((), "topics whose route is read at the start")
     create_topic_key: str = parameter(
-        "TBW102", "topic whose settings an automatically created one takes"
+        AUTO_CREATE_TOPIC, "topic whose settings an automatically created one takes"
     )
     default_topic_queue_nums: int = parameter(4, "queues of an automatically created topic")
     send_msg_timeout: int = parameter(3_000, "time for a send with all its retries")

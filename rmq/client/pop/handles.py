@@ -21,8 +21,8 @@ from typing import NamedTuple
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
 from rmq.errors import ProtocolError
+from rmq.names import RETRY_PREFIX, pop_retry_topics
 
-RETRY = "%RETRY%"
 NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 PARTS = 8
 
@@ -56,8 +56,9 @@ class Handle:
         parts = text.split(" ")
         if len(parts) < PARTS:
             raise ProtocolError(f"a handle of {len(parts)} parts: {text[:200]!r}")
+        retry_topics = pop_retry_topics(group, topic)
         stored = {
-            NORMAL: topic, RETRY_V1: f"{RETRY}{group}_{topic}", RETRY_V2: f"{RETRY}{group}+{topic}",
+            NORMAL: topic, RETRY_V1: retry_topics[0], RETRY_V2: retry_topics[1],
         }.get(parts[4])  # fmt: skip
         if stored is None:
             raise ProtocolError(f"a handle of an unknown kind: {text[:200]!r}")
@@ -79,7 +80,7 @@ class Handle:
 
 def kind_of(topic: str) -> str:
     """0: an ordinary topic; 1 and 2: a retry topic of pops, by the form of its name."""
-    if not topic.startswith(RETRY):
+    if not topic.startswith(RETRY_PREFIX):
         return NORMAL
     return RETRY_V2 if "+" in topic else RETRY_V1
 

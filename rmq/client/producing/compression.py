@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 from rmq.client.parameters import ProducerParameters
+from rmq.codes import COMPRESSED_FLAG, COMPRESSION_LZ4_TYPE, COMPRESSION_ZSTD_TYPE
 from rmq.errors import ConfigError
 
-PACKED = 0x001
-KINDS = {"ZLIB": 0x000, "LZ4": 0x100, "ZSTD": 0x200}
+KINDS = {"ZLIB": 0x0, "LZ4": COMPRESSION_LZ4_TYPE, "ZSTD": COMPRESSION_ZSTD_TYPE}
 MODULES = {"LZ4": "lz4.frame", "ZSTD": "zstandard"}
 
 
@@ -32,7 +32,7 @@ class Compressor:
         if not 0 <= parameters.compress_level <= 9:
             raise ConfigError(f"compress_level={parameters.compress_level}: 0 to 9")
         self._from = parameters.compress_msg_body_over_howmuch
-        self._flag = PACKED | KINDS[kind]
+        self._flag = COMPRESSED_FLAG | KINDS[kind]
         self._pack = self._function(kind, parameters.compress_level)
 
     def _function(self, kind: str, level: int) -> Callable[[bytes], bytes]:

@@ -19,13 +19,13 @@ from cext.client.reply import Reply, reply_of
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.producing.base import ProducerBase
 from rmq.client.producing.targets import Targets
-from rmq.codes import RequestCode, ResponseCode
+from rmq.codes import FLAG_RESPONSE, RequestCode, ResponseCode
 from rmq.errors import MessageError, ProtocolError, RemoteError, RequestTimeoutError
 from rmq.format.message import Host, StoredMessage, encode_message
-from rmq.format.remoting import FLAG_RESPONSE, Command, encode
+from rmq.format.remoting import Command, encode
+from rmq.names import reply_topic
 
 SHARED = "requests"
-REPLY_TOPIC_END = "_REPLY_TOPIC"
 
 
 def request(
@@ -65,7 +65,7 @@ def reply(producer: ProducerBase, asked: MessageExt, body: bytes) -> None:
     found = {name: asked.get_property(name) for name in names}
     if found["CLUSTER"] is None or found["REPLY_TO_CLIENT"] is None:
         raise MessageError("nobody waits for a reply to this message: it was not sent by request()")
-    message = Message(found["CLUSTER"] + REPLY_TOPIC_END, body)
+    message = Message(reply_topic(found["CLUSTER"]), body)
     message.put_property("MSG_TYPE", "reply")
     for name in names[1:]:
         if found[name] is not None:

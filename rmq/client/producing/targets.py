@@ -29,6 +29,7 @@ from rmq.client.producing.faults import BrokerFaults
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import MessageError, RemoteError, RmqError, RouteError, UnreachableError
 from rmq.format.fastjson import MessageQueue
+from rmq.names import SELF_TEST_TOPIC
 
 log = logging.getLogger("rmq.client")
 
@@ -176,7 +177,7 @@ class Targets:
             try:
                 address = instance.routes.address_of(name)
                 instance.ask(
-                    address, RequestCode.GET_MAX_OFFSET, {"topic": "SELF_TEST_TOPIC", "queueId": 0},
+                    address, RequestCode.GET_MAX_OFFSET, {"topic": SELF_TEST_TOPIC, "queueId": 0},
                     timeout_ms=self._producer.parameters.detect_timeout,
                 )  # fmt: skip
                 self.faults.forgive(name)

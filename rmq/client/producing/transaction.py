@@ -30,7 +30,12 @@ from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import unwrap, wrap
 from rmq.client.parameters import TransactionProducerParameters
 from rmq.client.producing.producer import Producer
-from rmq.codes import RequestCode
+from rmq.codes import (
+    TRANSACTION_COMMIT_TYPE,
+    TRANSACTION_NOT_TYPE,
+    TRANSACTION_ROLLBACK_TYPE,
+    RequestCode,
+)
 from rmq.errors import ConfigError, MessageError, RmqError
 from rmq.format.message import decode_message_id
 from rmq.format.remoting import field_texts
@@ -43,15 +48,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("rmq.client")
 
 PREPARED = 0x4  # bits of a message's sysFlag
-COMMIT_FLAG, ROLLBACK_FLAG, UNKNOWN_FLAG = 0x8, 0xC, 0x0
 
 
 class LocalTransactionState(enum.Enum):
     """What became of the local transaction."""
 
-    COMMIT = COMMIT_FLAG
-    ROLLBACK = ROLLBACK_FLAG
-    UNKNOWN = UNKNOWN_FLAG
+    COMMIT = TRANSACTION_COMMIT_TYPE
+    ROLLBACK = TRANSACTION_ROLLBACK_TYPE
+    UNKNOWN = TRANSACTION_NOT_TYPE
 
 
 class TransactionListener(Protocol):

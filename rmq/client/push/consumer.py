@@ -54,10 +54,11 @@ from rmq.client.push.pops import PushPops
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.pulls import PushPulls
 from rmq.client.push.rebalance import Rebalance
-from rmq.client.push.send_back import RETRY, SendBack, original_topic, pop_retry_topic
+from rmq.client.push.send_back import SendBack, original_topic, pop_retry_topic
 from rmq.client.tracer import ConsumeTracer
 from rmq.errors import ConfigError
 from rmq.format.fastjson import MessageQueue
+from rmq.names import RETRY_PREFIX
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -129,7 +130,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         service = OrderlyService if given.consume_orderly else ConcurrentService
         self.service = service(self, function_of(given.message_listener), timers, self.pulls)
         if given.message_model == CLUSTERING:
-            retry = RETRY + self.group
+            retry = RETRY_PREFIX + self.group
             self.subscriptions[retry] = Subscription.of(retry)
         self._timers = [
             timers.every(max(given.persist_consumer_offset_interval, 10), self.commit, chore=True),
@@ -195,7 +196,7 @@ class PushConsumer(Member[PushConsumerParameters]):
     def assignment(self) -> list[MessageQueue]:
         """The queues this consumer reads now, but those of its retry topics. Number -1 stands for
         all queues of a topic at one broker, which this and other members pop."""
-        retry = RETRY + self.group
+        retry = RETRY_PREFIX + self.group
         pulled = [each.queue for each in self.process_queues()
                   if not each.wire.topic.startswith(retry)]  # fmt: skip
         popped = [each.queue for each in self.pops.queues] if self.started_ms else []
@@ -261,7 +262,7 @@ class PushConsumer(Member[PushConsumerParameters]):
     def show(self, messages: list[MessageExt]) -> None:
         """Topics as the user names them; of retried messages, the first one."""
         namespace = self.parameters.namespace
-        if namespace or messages[0].topic.startswith(RETRY):
+        if namespace or messages[0].topic.startswith(RETRY_PREFIX):
             for message in messages:
                 message.topic = original_topic(message, self.group)
                 message.topic = unwrap(namespace, message.topic)

@@ -23,9 +23,9 @@ from rmq.client.consuming.start_offsets import StartOffsets
 from rmq.client.parameters.consumer import CLUSTERING, PushConsumerParameters
 from rmq.client.push.consume_stats import ConsumeStats
 from rmq.client.push.process_queue import ProcessQueue
-from rmq.client.push.send_back import RETRY
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
+from rmq.names import RETRY_PREFIX
 
 log = logging.getLogger("rmq.client")
 
@@ -92,7 +92,7 @@ class PushPulls:
         """Begins with a queue: looks up where, then pulls."""
         if queue.dropped or self.closed:
             return
-        first = 0 if queue.wire.topic.startswith(RETRY + self._consumer.group) else None
+        first = 0 if queue.wire.topic.startswith(RETRY_PREFIX + self._consumer.group) else None
         self._start_offsets.ask(queue.wire, functools.partial(self._begun, queue), first)
 
     def wait_begun(self) -> None:

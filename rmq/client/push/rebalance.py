@@ -32,9 +32,10 @@ from rmq.client.push.pops import PushPops
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.pulls import PushPulls
 from rmq.client.push.queue_locks import RENEW_MS, QueueLocks
-from rmq.client.push.send_back import RETRY, pop_retry_topic
+from rmq.client.push.send_back import pop_retry_topic
 from rmq.errors import RmqError, RouteError
 from rmq.format.fastjson import MessageQueue
+from rmq.names import RETRY_PREFIX
 
 log = logging.getLogger("rmq.client")
 
@@ -101,7 +102,7 @@ class Rebalance:
             try:
                 instance.routes.of(topic)
             except RmqError as error:
-                if not topic.startswith(RETRY):
+                if not topic.startswith(RETRY_PREFIX):
                     log.info("%s; its queues are read as soon as there are some", error)
         instance.heartbeats.send(wait_ms=self._consumer.parameters.mq_client_api_timeout)
         self._timers = [instance.timers.every(REBALANCE_MS, self.run, chore=True)]
@@ -171,7 +172,7 @@ class Rebalance:
                     self._share(topic, subscription)
                 except RouteError as error:
                     log.info("sharing the queues of %s: %s", topic, error)
-                    if topic.startswith(RETRY):  # brokers make it when they know the group
+                    if topic.startswith(RETRY_PREFIX):  # brokers make it when they know the group
                         self._once_more(self._retry_pause_ms)
                         self._retry_pause_ms = min(2 * self._retry_pause_ms, REBALANCE_MS)
                 except RmqError as error:
@@ -189,7 +190,7 @@ class Rebalance:
             instance.heartbeats.send()  # what there is stays until the broker knows us
             self._once_more(AGAIN_MS)
             return
-        if self._asks_brokers and not topic.startswith(RETRY):
+        if self._asks_brokers and not topic.startswith(RETRY_PREFIX):
             self._follow_mode(topic, share)
         wanted = set(share.pulled)
         lost = [each for wire, each in self._queues.items()

@@ -18,20 +18,20 @@ import time
 from cext.client.message import Message, MessageExt, encoded_properties
 from rmq.client.connecting.instance import ClientInstance
 from rmq.client.connecting.namespaces import wrap
-from rmq.codes import RequestCode
+from rmq.codes import COMPRESSED_FLAG, COMPRESSION_TYPE_COMPARATOR, RequestCode, ResponseCode
 from rmq.errors import RmqError, RouteError
+from rmq.names import AUTO_CREATE_TOPIC, CLIENT_PRODUCER_GROUP, RETRY_PREFIX
 
 log = logging.getLogger("rmq.client")
 
-RETRY, DEAD = "%RETRY%", "%DLQ%"
+BODY_FLAGS = COMPRESSED_FLAG | COMPRESSION_TYPE_COMPARATOR  # a copy's body stays as it is packed
 TIMEOUT_MS = 5_000
-PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
 FIRST_DELAY_LEVEL = 3
 
 
 def original_topic(message: MessageExt, group: str) -> str:
     """Of a retried message the topic it was sent to; of others their own."""
-    retry = RETRY + group
+    retry = RETRY_PREFIX + group
     if not message.topic.startswith(retry):
         return message.topic
     if message.topic == retry:
@@ -41,7 +41,7 @@ def original_topic(message: MessageExt, group: str) -> str:
 
 def pop_retry_topic(group: str, topic: str) -> str:
     """Where brokers put what was popped and not acknowledged."""
-    return f"{RETRY}{group}_{topic}"
+    return f"{RETRY_PREFIX}{group}_{topic}"
 
 
 class SendBack:
@@ -73,16 +73,17 @@ class SendBack:
 
     def send_again(self, message: MessageExt) -> bool:
         """A new message to the retry topic, through any broker that has it."""
-        topic = RETRY + self._group
+        topic = RETRY_PREFIX + self._group
         try:
             queues = self._instance.routes.of(topic).writable()
             if not queues:
-                raise RouteError(17, f"{topic} has no queue")
+                raise RouteError(ResponseCode.TOPIC_NOT_EXIST, f"{topic} has no queue")
             queue = queues[next(self._turns) % len(queues)]
             copy = self._copy(topic, message)
             fields = {
-                "a": PRODUCER_GROUP, "b": topic, "c": "TBW102", "d": 4, "e": queue.queue_id,
-                "f": message.sys_flag & 0x701, "g": int(time.time() * 1000), "h": message.flag,
+                "a": CLIENT_PRODUCER_GROUP, "b": topic, "c": AUTO_CREATE_TOPIC, "d": 4,
+                "e": queue.queue_id, "f": message.sys_flag & BODY_FLAGS,
+                "g": int(time.time() * 1000), "h": message.flag,
                 "i": encoded_properties(copy).decode(), "j": message.reconsume_times + 1,
                 "k": self._instance.parameters.unit_mode, "l": self._times_max, "m": False,
                 "n": queue.broker_name,

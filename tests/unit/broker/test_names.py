@@ -2,13 +2,14 @@
 
 import pytest
 
-from rmq.broker import names
+from rmq import names
+from rmq.broker.names import check_topic
 from rmq.broker.refusal import Refusal
 
 
 @pytest.mark.parametrize("topic", ["t", "%RETRY%g", "a|b-c_D9", "x" * 127, "%DLQ%" + "g" * 250])
 def test_legal_topics(topic: str) -> None:
-    assert names.check_topic(topic) == topic
+    assert check_topic(topic) == topic
 
 
 @pytest.mark.parametrize(
@@ -17,7 +18,7 @@ def test_legal_topics(topic: str) -> None:
 )
 def test_illegal_topics(topic: str) -> None:
     with pytest.raises(Refusal) as caught:
-        names.check_topic(topic)
+        check_topic(topic)
     assert caught.value.code == 29
 
 

@@ -10,7 +10,8 @@ from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
 from rmq.broker.tables.groups import GroupConfig
-from rmq.broker.tables.retry_policy import parse_levels, retry_levels
+from rmq.broker.tables.message_delay_level import parse_levels
+from rmq.broker.tables.retry_policy import retry_levels
 from rmq.errors import ConfigError
 
 SCHEDULE = b"SCHEDULE_TOPIC_XXXX"

@@ -33,9 +33,10 @@ from rmq import (
 )
 from rmq.client.consuming.deduplication import Claim
 from rmq.client.consuming.listener import ConsumeConcurrentlyContext, ConsumeOrderlyContext
+from rmq.codes import FLAG_RESPONSE
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import Host, StoredMessage, encode_message
-from rmq.format.remoting import FLAG_RESPONSE, Command, encode
+from rmq.format.remoting import Command, encode
 from rmq.pytest_plugin import RunningBroker
 
 OURS, DONE, BUSY = Claim.OURS, Claim.DONE, Claim.BUSY

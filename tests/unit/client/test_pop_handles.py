@@ -9,9 +9,10 @@ import pytest
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply, reply_of
 from rmq.client.pop.handles import Handle, handles_of, kind_of, order_counts
+from rmq.codes import FLAG_RESPONSE
 from rmq.errors import ProtocolError
 from rmq.format.message import Host, StoredMessage, encode_message
-from rmq.format.remoting import FLAG_RESPONSE, Command, encode
+from rmq.format.remoting import Command, encode
 
 HOST = Host("127.0.0.1", 1)
 FIELDS = {"popTime": "1000", "invisibleTime": "60000", "reviveQid": "3", "restNum": "0"}

@@ -28,7 +28,7 @@ from rmq.client.blocking.trace import traces_of
 from rmq.client.push import concurrent_service
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.client.push.pulls import PushPulls
-from rmq.client.push.send_back import RETRY
+from rmq.names import RETRY_PREFIX
 from rmq.pytest_plugin import RunningBroker
 
 LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
@@ -476,7 +476,7 @@ def test_namespaces_keep_topics_groups_and_retries_apart(broker: RunningBroker) 
         assert {each.topic for each in kept.messages} == {"push-ns"}
         assert consumer.assignment()[0].topic == "push-ns"
         topics = {each.wire.topic for each in consumer.process_queues()}
-        assert topics == {"ns2%push-ns", f"{RETRY}ns2%push-ns"}
+        assert topics == {"ns2%push-ns", f"{RETRY_PREFIX}ns2%push-ns"}
 
 
 @pytest.mark.parametrize(

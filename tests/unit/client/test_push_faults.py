@@ -33,8 +33,9 @@ from rmq.client.consuming.offset_stores import LocalOffsets
 from rmq.client.consuming.subscription import Subscription
 from rmq.client.push import concurrent_service
 from rmq.client.push.process_queue import ProcessQueue
+from rmq.codes import FLAG_RESPONSE
 from rmq.format.fastjson import MessageQueue
-from rmq.format.remoting import FLAG_RESPONSE, Command, encode
+from rmq.format.remoting import Command, encode
 from rmq.pytest_plugin import RunningBroker
 
 

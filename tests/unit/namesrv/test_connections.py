@@ -15,7 +15,8 @@ from support.driven_clock import DrivenClock
 from support.name_server import Client, in_loop, name_server
 
 from rmq.errors import ConfigError
-from rmq.format.remoting import FRAME_BYTES_MAX, Command, encode
+from rmq.format.remoting import Command, encode
+from rmq.limits import FRAME_BYTES_MAX
 from rmq.namesrv import listener
 from rmq.namesrv.expiry import expire_once
 

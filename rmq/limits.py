@@ -1,0 +1,33 @@
+"""Limits of the protocol and of stored data: lengths that client, broker and file agree on.
+
+One name a limit. Where two numbers look like the same limit, they are not, and say here why. What
+is bounded for our own sake stands where it is used. cext/wire/limits.pxd is the same for compiled
+code, and tests/source/test_vocabulary.py compares the two. Leaf module: it imports nothing of ours.
+"""
+
+# Of a whole frame that we take from a client or send to a broker, its four length bytes counted:
+# RocketMQ's frameMaxLength, above which its brokers close the connection.
+FRAME_BYTES_MAX = 16 << 20
+# Of an answer to our own client. Brokers send as many messages as a pull asks for and one more, and
+# bound no answer of their own; so a client takes more than it may send.
+ANSWER_BYTES_MAX = 32 << 20
+# Of a frame between shards and their supervisor: not RocketMQ's protocol. One carries whole tables
+# (all topics, groups and members of a shard), which no client's frame does.
+BUS_FRAME_BYTES_MAX = 64 << 20
+# Of a frame between the broker and a process of rmqMessageFilters: not RocketMQ's protocol either.
+# One carries the records of a pull, and these are at most as many as fit into an answer.
+FUNCTION_FRAME_BYTES_MAX = 64 << 20
+
+PROPERTIES_BYTES_MAX = 32767  # of a message's properties: their length is an i16
+TOPIC_BYTES_V1_MAX = 127  # of a topic in a record of version 1: its length is an i8
+TOPIC_BYTES_MAX = 255  # of any topic
+GROUP_BYTES_MAX = 255  # of any group
+
+# What a client may name; longer names come from stores and other brokers.
+TOPIC_CHARACTERS_MAX = 127
+RETRY_OR_DLQ_TOPIC_CHARACTERS_MAX = 255
+GROUP_CHARACTERS_MAX = 120
+CLIENT_ID_CHARACTERS_MAX = 512  # ours; clients send ip@pid#nanoseconds and may add a unit name
+
+# Of the levels that messageDelayLevel may name, which are the queues of SCHEDULE_TOPIC_XXXX.
+DELAY_LEVELS_MAX = 18
