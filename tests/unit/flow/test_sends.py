@@ -22,6 +22,7 @@ from support.shard import (
     send_batch,
 )
 
+from rmq import names
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format.remoting import JSON, ROCKETMQ, decode
 
@@ -139,6 +140,22 @@ def test_refusals_have_rocketmqs_codes_and_say_why(
         assert (reply.code, reply.opaque) == (code, 9), reply.remark
         assert says in (reply.remark or "")
     assert client.ask(send("t", b"good", 10)).fields["queueOffset"] == "0"
+
+
+@pytest.mark.parametrize("topic", sorted(names.CLOSED_TO_CLIENTS))
+def test_a_brokers_own_topics_take_no_sends_of_clients(shard: Shard, topic: str) -> None:
+    client = shard.connect()
+    for opaque, (name, code) in enumerate([(topic, 16), (topic + "X", 0), (topic[:-1], 0)]):
+        shard.topic(name)
+        reply = client.ask(send(name, b"x", opaque))
+        assert reply.code == code, reply.remark
+        assert code == 0 or f"topic[{name}] is forbidden" in (reply.remark or "")
+
+
+@pytest.mark.parametrize("topic", sorted(names.SYSTEM_TOPICS - names.CLOSED_TO_CLIENTS))
+def test_other_system_topics_take_them(shard: Shard, topic: str) -> None:
+    shard.topic(topic)
+    assert shard.connect().ask(send(topic, b"x", 1)).code == 0
 
 
 @pytest.mark.parametrize("name", ["b", "c", "d", "e", "f", "g", "h", "a"])

@@ -1,0 +1,206 @@
+"""The protocol's vocabulary: one home for compiled code, one for Python; both say the same.
+
+    cext/wire/codes.pxd            rmq/codes.py     codes, flag bits, permissions
+    cext/wire/system_topics.pxd    rmq/names.py     topics and groups with a meaning of their own
+    cext/wire/limits.pxd           rmq/limits.py    lengths that client, broker and file agree on
+
+A number or a name that stands anywhere else is one that a change forgets. Tests may write them out:
+that is how they notice a change that nobody wanted.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.source_tree import OURS, ROOT, files
+
+import rmq.codes
+import rmq.limits
+import rmq.names
+from rmq.codes import RequestCode, ResponseCode
+
+HOMES = {
+    "cext/wire/codes.pxd", "cext/wire/system_topics.pxd", "cext/wire/limits.pxd",
+    "rmq/codes.py", "rmq/names.py", "rmq/limits.py",
+}  # fmt: skip
+CONSTANT = re.compile(r"^    ([A-Z][A-Z_0-9]*) = (.+?)(?:\s*#.*)?$", re.MULTILINE)
+TEXT = re.compile(r'#define RMQ_(\w+) "([^"]+)"')
+
+# Any of these in a text without blanks is a name; with blanks it is a sentence for people.
+NAMES = (
+    rmq.names.RETRY_PREFIX, rmq.names.DLQ_PREFIX, rmq.names.SYSTEM_TOPIC_PREFIX,
+    rmq.names.OLD_SYSTEM_TOPIC_PREFIX, *rmq.names.SYSTEM_TOPICS, *rmq.names.PRESET_GROUPS,
+    rmq.names.CLIENT_PRODUCER_GROUP,
+)  # fmt: skip
+
+
+def compiled_constants(path: str) -> dict[str, int]:
+    """{name: value} of a header's enums, in one table: a name stands once."""
+    found = CONSTANT.findall((ROOT / path).read_text())
+    values: dict[str, int] = {}
+    for name, text in found:
+        assert name not in values, f"{name} stands twice in {path}"
+        values[name] = int(text, 0)
+    return values
+
+
+def python_constants(module: object) -> dict[str, int]:
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if name.isupper() and type(value) is int
+    }  # fmt: skip
+
+
+CODES = compiled_constants("cext/wire/codes.pxd")
+LIMITS = compiled_constants("cext/wire/limits.pxd")
+TOPICS = dict(TEXT.findall((ROOT / "cext/wire/system_topics.pxd").read_text()))
+# VERSION is also that of files of ours.
+WORDS = (CODES.keys() | LIMITS.keys() | python_constants(rmq.limits).keys()) - {"VERSION"}
+
+
+def test_compiled_codes_are_those_of_python() -> None:
+    python = python_constants(rmq.codes)
+    del python["VERSION_QUOTED_KEYS"]  # nothing compiled reads or writes routes
+    for codes in (RequestCode, ResponseCode):
+        python |= {code.name: code.value for code in codes}
+    assert len(python) > 240
+    assert python == CODES
+
+
+def test_texts_of_headers_that_are_written_at_once_say_the_same_numbers() -> None:
+    text = (ROOT / "cext/wire/replies.pyx").read_text()
+    versions = re.findall(r'"version":(\d+)', text)
+    codes = re.findall(r'"code":(\d+),"flag":(\d)', text)
+    assert versions and {int(each) for each in versions} == {rmq.codes.VERSION}
+    assert [(int(code), int(flag)) for code, flag in codes] == [
+        (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, 0),
+        (RequestCode.CHECK_TRANSACTION_STATE, rmq.codes.FLAG_ONE_WAY),
+    ]
+
+
+def test_compiled_names_of_topics_are_those_of_python() -> None:
+    assert len(TOPICS) >= 11
+    assert {name: getattr(rmq.names, name) for name in TOPICS} == TOPICS
+
+
+def test_compiled_limits_are_those_of_python() -> None:
+    python = python_constants(rmq.limits)
+    assert len(LIMITS) >= 8
+    assert {name: python.get(name) for name in LIMITS} == LIMITS
+
+
+# ------------------------------------------------------------------- nowhere else
+
+CYTHON = {
+    "a constant that has a home": re.compile(
+        rf"^\s*(?:cdef .*)?\b({'|'.join(sorted(WORDS))}) = -?\w", re.MULTILINE
+    ),
+    "a counted length": re.compile(
+        rf"(?:{'|'.join(TOPICS)}), \d|(?:name_length|topic_bytes) [=!]= [1-9]"
+    ),
+    "a code as a number": re.compile(r"\bcode [=!]= -?[1-9]|\bcode\) [=!]= -?[1-9]"),
+    "a flag or a permission as a number": re.compile(r"(?:flag|flags|permission) & ~?(?:0x)?\d"),
+}
+
+
+def without_comments(text: str) -> str:
+    """A .pyx without docstrings and comments, its lines where they were."""
+    blank = re.compile(r'"""(?:.|\n)*?"""')
+    text = blank.sub(lambda found: "\n" * found[0].count("\n"), text)
+    return re.sub(r"#(?!define).*", "", text)
+
+
+def is_name(text: str) -> bool:
+    return not re.search(r"\s", text) and any(name in text for name in NAMES)
+
+
+def cython_breaches(text: str) -> Iterator[str]:
+    code = without_comments(text)
+    for what, pattern in CYTHON.items():
+        for found in pattern.finditer(code):
+            yield f"{what}: {found[0].strip()}"
+    for found in re.finditer(r"\"([^\"\n]*)\"|'([^'\n]*)'", code):
+        if is_name(found[1] or found[2] or ""):
+            yield f"a name: {found[0]}"
+
+
+FLAGS = ("flag", "sys_flag", "perm")
+ANSWERS = ("RemoteError", "RouteError", "Refusal")
+
+
+def is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value != 0
+
+
+def word_of(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def python_breaches(text: str) -> Iterator[str]:
+    tree = ast.parse(text)
+    documentation = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in documentation:
+            value = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+            if isinstance(value, str) and is_name(value):
+                yield f"a name: {value}"
+        elif isinstance(node, ast.Assign) and is_number(node.value):
+            for target in node.targets:
+                if word_of(target) in WORDS:
+                    yield f"a constant that has a home: {word_of(target)}"
+        elif isinstance(node, ast.Compare) and word_of(node.left) == "code":
+            equal = isinstance(node.ops[0], ast.Eq | ast.NotEq)
+            if equal and is_number(node.comparators[0]):
+                yield f"a code as a number: {ast.unparse(node)}"
+        elif isinstance(node, ast.Call) and word_of(node.func) in ANSWERS:
+            if node.args and is_number(node.args[0]):
+                yield f"a code as a number: {ast.unparse(node)}"
+        elif isinstance(node, ast.keyword) and node.arg in ("code", "perm"):
+            if is_number(node.value):
+                yield f"a code or a permission as a number: {ast.unparse(node)}"
+        elif (
+            isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd)
+            and word_of(node.left) in FLAGS and is_number(node.right)
+        ):  # fmt: skip
+            yield f"a flag or a permission as a number: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in files(".py", ".pyx", ".pxd", trees=OURS)
+     if str(path.relative_to(ROOT)) not in HOMES],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)  # fmt: skip
+def test_words_of_the_protocol_stand_in_their_homes_alone(path: Path) -> None:
+    breaches = python_breaches if path.suffix == ".py" else cython_breaches
+    assert list(breaches(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("breaches", "text"),
+    [
+        (cython_breaches, "cdef enum:\n    SEND_MESSAGE_V2 = 310\n"),
+        (cython_breaches, "cdef enum:\n    FRAME_BYTES_MAX = 16 << 20     # ours\n"),
+        (cython_breaches, 'memcpy(name, b"%RETRY%", length)\n'),
+        (cython_breaches, "name_map_find(&s.topics, HALF_TOPIC, 24)\n"),
+        (cython_breaches, "if view.topic_bytes == 19:\n"),
+        (cython_breaches, "if header.code == 310:\n"),
+        (cython_breaches, "if view.sys_flag & 0xC:\n"),
+        (python_breaches, "PERM_READ = 4\n"),
+        (python_breaches, 'TOPIC = "SCHEDULE_TOPIC_XXXX"\n'),
+        (python_breaches, 'topic = f"%RETRY%{group}"\n'),
+        (python_breaches, "Command(code=103)\n"),
+        (python_breaches, "if reply.code == 17:\n    pass\n"),
+        (python_breaches, "raise Refusal(29, 'illegal')\n"),
+        (python_breaches, "if config.perm & 4:\n    pass\n"),
+    ],
+)  # fmt: skip
+def test_the_check_sees_a_planted_breach(breaches: object, text: str) -> None:
+    assert callable(breaches) and len(list(breaches(text))) == 1
