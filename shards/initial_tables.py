@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rmq.base.json_file import JsonFile
+from rmq.broker.tables.metadata_journal import MetadataJournal
 from rmq.broker.tables.stamps import MEMBER, OWN
 from rmq.errors import StoreError
 from rmq.names import broker_member_topic
@@ -38,7 +39,7 @@ def give_tables(store: Path, name: str, new_store: Path) -> None:
     cannot be read or written is logged: the shard then says so itself, or begins without it."""
     for each in (TOPICS, GROUPS):
         try:
-            given, present = _file(store, each).load(), _file(new_store, each).load()
+            given, present = _content(store, each), _content(new_store, each)
             if given is not None:
                 _leave_out(given, name)
                 _file(new_store, each).save(_merged(given, present or {}))
@@ -64,6 +65,10 @@ def _merged(given: dict[Any, Any], present: dict[Any, Any]) -> dict[Any, Any]:
     if own:
         merged[OWN] = sorted(set(own))
     return merged
+
+
+def _content(store: Path, name: str) -> dict[Any, Any] | None:
+    return MetadataJournal(store / "config").load(_file(store, name))[0]
 
 
 def _file(store: Path, name: str) -> JsonFile:

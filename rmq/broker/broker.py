@@ -54,6 +54,7 @@ from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.delay_levels import DelayLevels
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.locks import LockTable
+from rmq.broker.tables.metadata_journal import MetadataJournal
 from rmq.broker.tables.offsets import OffsetTable
 from rmq.broker.tables.pop_orders import PopOrders
 from rmq.broker.tables.request_modes import RequestModes
@@ -108,8 +109,9 @@ class Broker:
         self.bodies = BodyCache()
         self.connections = Connections()
         self.broker_to_client = BrokerToClient(core)
-        self.topics = TopicTable(settings, core, config)
-        self.groups = GroupTable(settings, core, config)
+        self.journal = MetadataJournal(config)
+        self.topics = TopicTable(settings, core, config, self.journal)
+        self.groups = GroupTable(settings, core, config, self.journal)
         self.offsets = OffsetTable(core, config)
         self.pop_orders = PopOrders(core, config)
         self.producers = ProducerTable(core.put_client, core.put_producers)
@@ -299,8 +301,7 @@ class Broker:
         self.locks.expire()
         if self.core.stats().get("timers_broken"):
             self.core.restart_timers()
-        self.topics.retry_save()
-        self.groups.retry_save()
+        self.journal.tidy()
 
     def watch_topic(self, topic: str) -> None:
         """From now on this topic's counters are sampled too."""

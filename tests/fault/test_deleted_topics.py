@@ -6,7 +6,6 @@ the queue files are there, or gone, and nothing says what they hold, so that all
 dispatched again.
 """
 
-import json
 import shutil
 from pathlib import Path
 
@@ -15,18 +14,17 @@ from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
 from support.name_server import in_loop
 from support.power_cuts.promise import bodies, change_topic
+from support.stored_table import stored
 
 DELETE_TOPIC = 215
+
+FILE = "rmqDeletedTopics.json"
 
 
 async def fill(client: BrokerClient) -> None:
     for number in range(30):
         assert (await client.send("again", b"older %d" % number)).code == 0
         assert (await client.send("others", b"%d" % number)).code == 0
-
-
-def file_of(directory: Path) -> Path:
-    return directory / "store" / "config" / "rmqDeletedTopics.json"
 
 
 def crash(broker: BrokerProcess) -> None:
@@ -42,7 +40,7 @@ async def test_older_messages_stay_away(tmp_path: Path, made: str, queues: str) 
         async with BrokerClient(broker.port) as client:
             await fill(client)
             assert (await client.call(DELETE_TOPIC, topic="again")).code == 0
-            kept = json.loads(file_of(tmp_path).read_bytes())["deletedTopics"]
+            kept = stored(tmp_path / "store", "rmqDeletedTopics.json")["deletedTopics"]
             assert list(kept) == ["again"] and kept["again"][0] > 0
             if made == "before":
                 assert (await change_topic(client, "again", 1)).code == 0

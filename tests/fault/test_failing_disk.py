@@ -198,7 +198,7 @@ def test_a_config_file_that_cannot_be_saved_is_named_to_the_client_and_kept_whol
         async def create(client: BrokerClient) -> None:
             reply = await client.call(CREATE_TOPIC, topic="before", **sizes, **fields)
             assert reply.code == 0
-            faults.fail("fsync", errno.ENOSPC, path="config/topics.json")
+            faults.fail("fsync", errno.ENOSPC, path="/config/")
             reply = await client.call(CREATE_TOPIC, topic="never", **sizes, **fields)
             assert reply.code == SYSTEM_ERROR
             assert "topics.json" in reply.remark

@@ -21,6 +21,7 @@ import zmq
 from support.broker_client import BrokerClient
 from support.journal import Journal, Load
 from support.machine import Machine, is_shard, machine
+from support.stored_table import stored
 from support.waiting import TOLD_S, wait_until
 
 from rmq.format import fastjson
@@ -216,7 +217,7 @@ def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(tmp_path: Pa
         asyncio.run(sends(broker.ports[0], "t", 1))
         config = broker.store / "shard-1" / "config"
         # Its sibling told it of the topic, and it may be late to note that.
-        wait_until(lambda: b'"t"' in (config / "topics.json").read_bytes())
+        wait_until(lambda: "t" in stored(config.parent)["topicConfigTable"])
         wait_until(lambda: not list(config.glob("*.tmp")))
         kept = {path: path.read_bytes() for path in config.glob("topics.json*")}
         for path in kept:

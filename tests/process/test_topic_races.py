@@ -10,7 +10,6 @@ goes wrong stays wrong for longer than a test waits: a full registration does no
 """
 
 import asyncio
-import json
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -22,6 +21,7 @@ from support.broker_client import BrokerClient
 from support.broker_process import broker_process
 from support.machine import Machine, machine
 from support.name_server import Client, name_server
+from support.stored_table import stored
 
 from rmq.codes import RequestCode as Code
 from rmq.format import fastjson
@@ -232,7 +232,7 @@ def test_name_servers_shards_and_files_agree_after_a_storm(tmp_path: Path) -> No
         store = broker.store / f"shard-{index}" if index else broker.store
         end = asyncio.get_running_loop().time() + MENDED_S
         while True:
-            file = json.loads((store / "config" / "topics.json").read_bytes())
+            file = stored(store)
             said = [
                 await table_of(port),
                 write_queues(file["topicConfigTable"]),

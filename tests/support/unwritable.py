@@ -7,9 +7,15 @@ from pathlib import Path
 
 @contextmanager
 def not_saved(directory: Path, name: str = "topics.json") -> Iterator[None]:
-    """A directory stands where the file is written first."""
-    (way := directory / "config" / f"{name}.tmp").mkdir()
+    """A directory stands where the file is written first, and the journal is out of reach."""
+    config = directory / "config"
+    (way := config / f"{name}.tmp").mkdir()
+    journal, aside = config / "rmqMetadata.journal", config / "aside"
+    if journal.exists():
+        journal.rename(aside)
     try:
         yield
     finally:
         way.rmdir()
+        if aside.exists():
+            aside.rename(journal)

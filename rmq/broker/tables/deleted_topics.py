@@ -9,18 +9,18 @@ under the same name would begin with the older one's messages. So recovery (cext
 passes over those below the offset that were stored before the time. It asks for both: a log that
 was cut by a power cut, or is another one altogether, has newer messages at the same offsets.
 
-The file is written after topics.json, which is without the topic then, and before the deletion is
-answered. An entry goes when the log begins behind it. RocketMQ does not know the file.
+It is on the disk (metadata_journal.py) after topics.json is without the topic, and before the
+deletion is answered. An entry goes when the log begins behind it. RocketMQ does not know the file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import Core
-from rmq.broker.tables.config_saver import ConfigSaver
+from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
 
 MEMBER = "deletedTopics"
 TOPICS_MAX = 100_000  # the oldest go first: their messages are the first to leave the log
@@ -29,24 +29,23 @@ TOPICS_MAX = 100_000  # the oldest go first: their messages are the first to lea
 class DeletedTopics:
     """Owned by the table of topics."""
 
-    def __init__(self, core: Core, config_directory: Path) -> None:
+    def __init__(self, core: Core, config_directory: Path, journal: MetadataJournal) -> None:
         self._core = core
         self._file = _file(config_directory)
-        self._saver = ConfigSaver(self._file, self.members)
+        self._saver = JournaledTable(journal, self._file, whole=self._whole, part=self._part)
         self._ends: dict[str, tuple[int, int]] = {}
+        self._low = 0  # where the log began when they were last looked through
 
     def load(self) -> None:
         """After recovery: none lies behind the end of the log, where new messages come."""
         low, high = self._core.log_range()[:2]
-        found = _entries(self._file.load())
+        found = _entries(self._saver.load())
+        self._low = low
         self._ends = {
             name: (min(offset, high), ms) for name, (offset, ms) in found.items() if offset > low
         }
         if self._ends != found:
             self._saver.save_now()
-
-    def members(self) -> dict[str, Any]:
-        return {MEMBER: {name: list(entry) for name, entry in self._ends.items()}}
 
     def add(self, ends: Mapping[str, int]) -> None:
         """The reactor has deleted these topics when the log ended there."""
@@ -56,9 +55,12 @@ class DeletedTopics:
         for name, end in ends.items():
             self._ends.pop(name, None)
             self._ends[name] = (end, now)  # the newest are the last
-        kept = [(name, entry) for name, entry in self._ends.items() if entry[0] > low]
-        self._ends = dict(kept[-TOPICS_MAX:])
-        self._saver.changed()
+        if low != self._low:
+            self._low = low
+            self._ends = {name: entry for name, entry in self._ends.items() if entry[0] > low}
+        while len(self._ends) > TOPICS_MAX:
+            del self._ends[next(iter(self._ends))]
+        self._saver.changed(*ends)  # those that went before go from the file when it is written
 
     async def saved(self) -> None:
         await self._saver.saved()
@@ -66,13 +68,21 @@ class DeletedTopics:
     async def stop(self) -> None:
         await self._saver.stop()
 
-    def retry_save(self) -> None:
-        self._saver.retry()
+    def _whole(self) -> Callable[[], dict[str, Any]]:
+        ends = dict(self._ends)
+        return lambda: {MEMBER: {name: list(entry) for name, entry in ends.items()}}
+
+    def _part(self, changed: set[str]) -> Change:
+        ends = {name: self._ends.get(name) for name in changed}
+        return part_of(
+            self._file.path.name,
+            {MEMBER: {name: entry and list(entry) for name, entry in ends.items()}},
+        )
 
 
 def deleted_topics(config_directory: Path) -> dict[bytes, tuple[int, int]]:
     """What recovery is given: (log offset, ms) by topic."""
-    found = _entries(_file(config_directory).load())
+    found = _entries(MetadataJournal(config_directory).load(_file(config_directory))[0])
     return {name.encode(): entry for name, entry in found.items()}
 
 

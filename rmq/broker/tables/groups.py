@@ -25,9 +25,9 @@ from rmq.broker.names import check_group
 from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import GROUP, Siblings, Stamp
 from rmq.broker.tables import attributes as attribute_table
-from rmq.broker.tables.config_saver import ConfigSaver
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.message_delay_level import parse_levels
+from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
 from rmq.broker.tables.retry_policy import retry_levels
 from rmq.broker.tables.stamps import Stamps
 from rmq.codes import ResponseCode
@@ -116,7 +116,9 @@ class GroupConfig:
 class GroupTable:
     """Owned by the control thread."""
 
-    def __init__(self, settings: Settings, core: Core, config_directory: Path) -> None:
+    def __init__(
+        self, settings: Settings, core: Core, config_directory: Path, journal: MetadataJournal
+    ) -> None:
         self._settings = settings
         self._core = core
         self._file = JsonFile(
@@ -125,7 +127,7 @@ class GroupTable:
             advice="Put a copy in its place, or remove it and its .bak: then groups come back with "
             "the settings of new ones, and those that were not allowed to consume are.",
         )
-        self._saver = ConfigSaver(self._file, self.members)
+        self._saver = JournaledTable(journal, self._file, whole=self._whole, part=self._part)
         self._delays_ms = parse_levels(settings.messageDelayLevel)
         self._groups: dict[str, GroupConfig] = {}
         self._forbidden: dict[str, dict[str, int]] = {}
@@ -170,19 +172,12 @@ class GroupTable:
 
     def members(self) -> dict[str, Any]:
         """The content of subscriptionGroup.json."""
-        return {
-            "dataVersion": self.version.members(),
-            "forbiddenTable": {group: dict(bits) for group, bits in self._forbidden.items()},
-            "subscriptionGroupTable": {
-                name: group.members() for name, group in self._groups.items()
-            },
-            **self.stamps.members(),
-        }
+        return self._whole()()
 
     # ---- start and stop
 
     def load(self) -> None:
-        content = self._file.load() or {}
+        content = self._saver.load() or {}
         self.version = DataVersion.of(content.get("dataVersion"))
         for name, members in (content.get("subscriptionGroupTable") or {}).items():
             try:
@@ -211,9 +206,6 @@ class GroupTable:
 
     async def stop(self) -> None:
         await self._saver.stop()
-
-    def retry_save(self) -> None:
-        self._saver.retry()
 
     # ---- changing
 
@@ -246,11 +238,11 @@ class GroupTable:
         """Returns when the file has neither the group nor what it may not read. False when there
         is none; another request may have deleted it just now, so the file is waited for too."""
         if self._forbidden.pop(name, None) is not None:
-            self._changed()
+            self._changed(name)
         was_there = self._groups.pop(name, None) is not None
         if was_there:
             self._core.remove_group(name.encode())
-            self._changed()
+            self._changed(name)
             self._stamp(name)
         await self._saver.saved()
         if was_there:
@@ -268,7 +260,7 @@ class GroupTable:
                 del bits[topic]
         if not bits:
             del self._forbidden[group]
-        self._changed()
+        self._changed(group)
         self.on_forbid(group)
         await self._saver.saved()
 
@@ -285,7 +277,7 @@ class GroupTable:
             self.stamps.put(name, made[name][1])
             self._groups[name] = group
             self._tell_core(group)
-        self._changed()
+        self._changed(*news)
         log.info("groups taken over from other shards: %s", ", ".join(news)[:500])
 
     def put_in_core(self, name: str) -> None:
@@ -294,12 +286,40 @@ class GroupTable:
 
     def _put(self, group: GroupConfig) -> None:
         self._groups[group.name] = group
-        self._changed()
+        self._changed(group.name)
         self._tell_core(group)
 
-    def _changed(self) -> None:
+    def _changed(self, *groups: str) -> None:
         self.version.advance()
-        self._saver.changed()
+        self._saver.changed(*groups)
+
+    def _whole(self) -> Callable[[], dict[str, Any]]:
+        """What makes the content of subscriptionGroup.json, as it is now, in another thread."""
+        groups, version, stamps = dict(self._groups), self.version.members(), self.stamps.members()
+        forbidden = {group: dict(bits) for group, bits in self._forbidden.items()}
+
+        def make() -> dict[str, Any]:
+            table = {name: group.members() for name, group in groups.items()}
+            return {
+                "dataVersion": version,
+                "forbiddenTable": forbidden,
+                "subscriptionGroupTable": table,
+                **stamps,
+            }
+
+        return make
+
+    def _part(self, changed: set[str]) -> Change:
+        """What the journal is to hold of these groups."""
+        groups = {name: self._groups.get(name) for name in changed}
+        members: dict[str, dict[str, Any]] = {
+            "subscriptionGroupTable": {
+                name: group and group.members() for name, group in groups.items()
+            },
+            "forbiddenTable": {name: self._forbidden.get(name) for name in changed},
+            **self.stamps.members_of(changed),
+        }
+        return part_of(self._file.path.name, members, dataVersion=self.version.members())
 
     def _stamp(self, name: str) -> None:
         """The other shards are to hear that it was made or deleted here."""

@@ -13,7 +13,7 @@ broker alone makes none and writes none.
 Example: stamps.put("orders", (1763726400000, 1)); stamps.get("other") is None.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rmq.broker.siblings import Stamp
@@ -66,6 +66,16 @@ class Stamps:
             content[OWN] = sorted(self._own)
         return content
 
+    def members_of(self, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The same of these names alone, for the journal: None where there is none."""
+        if not self._by_name and not self._own:
+            return {}
+        stamps = {name: self._by_name.get(name) for name in names}
+        return {
+            MEMBER: {name: stamp and list(stamp) for name, stamp in stamps.items()},
+            OWN: {name: True if name in self._own else None for name in stamps},
+        }
+
     def load(self, content: Mapping[Any, Any], present: Mapping[str, Any], now_ms: int) -> None:
         """From the file's content. Malformed ones count as missing, old tombstones are dropped."""
         table = content.get(MEMBER)
@@ -79,6 +89,6 @@ class Stamps:
         own = content.get(OWN)
         self._own = (
             {name for name in own if isinstance(name, str) and name in present}
-            if isinstance(own, list)
+            if isinstance(own, (list, dict))  # names alone, in whatever form
             else set()
         )

@@ -2,10 +2,10 @@
 
     config/topics.json    {"dataVersion":{..},"topicConfigTable":{name:{..TopicConfig..}}}
 
-A change goes: table -> file -> reactor -> name servers -> answer. Reactor and name servers learn of
-it when the file holds it (registered_topics.py), so no message is acked in a topic that a crash
-would forget. What waits for an answer waits for the name servers too, as long as they answer
-promptly.
+A change goes: table -> file -> reactor -> name servers -> answer. The file is topics.json with the
+journal behind it (metadata_journal.py). Reactor and name servers learn of a change when that holds
+it (registered_topics.py), so no message is acked in a topic that a crash would forget. What waits
+for an answer waits for the name servers too, as long as they answer promptly.
 
 At start the system topics of RocketMQ are put in with their numbers of queues and permissions, and
 what the file says of them otherwise is overruled, as Apache does it.
@@ -28,9 +28,9 @@ from rmq.broker.core_seam import Core
 from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import TOPIC, Siblings, Stamp
 from rmq.broker.tables import attributes
-from rmq.broker.tables.config_saver import ConfigSaver
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.deleted_topics import DeletedTopics
+from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
 from rmq.broker.tables.registered_topics import RegisteredTopics
 from rmq.broker.tables.stamps import Stamps
 from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
@@ -49,7 +49,9 @@ REVIVE_QUEUES = 8
 class TopicTable:
     """Owned by the control thread."""
 
-    def __init__(self, settings: Settings, core: Core, config_directory: Path) -> None:
+    def __init__(
+        self, settings: Settings, core: Core, config_directory: Path, journal: MetadataJournal
+    ) -> None:
         self._settings = settings
         self._file = JsonFile(
             config_directory / "topics.json",
@@ -59,15 +61,22 @@ class TopicTable:
             "queues, readable and writable, without their attributes.",
         )
         self._core = core
-        self._saver = ConfigSaver(self._file, self._snapshot, self._written)
+        self._saver = JournaledTable(
+            journal,
+            self._file,
+            whole=self._whole,
+            part=self._part,
+            on_begin=self._begun,
+            on_written=self._written,
+        )
         self._topics: dict[str, TopicConfig] = {}
-        self._changes: set[str] = set()  # in no snapshot yet
-        self._saving: dict[str, TopicConfig | None] = {}  # changes of the snapshot being written
+        self._changes: set[str] = set()  # in no write yet
+        self._saving: dict[str, TopicConfig | None] = {}  # changes that are being written
         self._created: set[str] = set()  # made here by themselves, not known everywhere yet
         self._to_share: set[str] = set()  # the other shards hear of them when they are saved
         self._system = set(names.SYSTEM_TOPICS)
         self.registered = RegisteredTopics(settings, core)
-        self._deleted = DeletedTopics(core, config_directory)
+        self._deleted = DeletedTopics(core, config_directory, journal)
         self.version = DataVersion()
         self.stamps = Stamps()
         self.siblings = Siblings()
@@ -109,19 +118,14 @@ class TopicTable:
 
     def members(self) -> dict[str, Any]:
         """The content of topics.json."""
-        table = {name: topic.members() for name, topic in self._topics.items()}
-        return {
-            "dataVersion": self.version.members(),
-            "topicConfigTable": table,
-            **self.stamps.members(),
-        }
+        return self._whole()()
 
     # ---- start and stop
 
     def load(self) -> None:
         """Reads the file, adds the system topics, gives all to the reactor."""
         self._deleted.load()
-        found = self._file.load()
+        found = self._saver.load()
         content = found or {}
         self.version = DataVersion.of(content.get("dataVersion"))
         table = content.get("topicConfigTable") or {}
@@ -177,10 +181,6 @@ class TopicTable:
     async def stop(self) -> None:
         await self._saver.stop()
         await self._deleted.stop()
-
-    def retry_save(self) -> None:
-        self._saver.retry()
-        self._deleted.retry_save()
 
     # ---- changing
 
@@ -242,7 +242,7 @@ class TopicTable:
             self._saving.pop(name, None)
             self._topics[name] = topic
         self.version.advance()
-        self._saver.changed()
+        self._saver.changed(*news)
         self._tell(news)
         log.info("topics taken over from other shards: %s", ", ".join(news)[:500])
 
@@ -290,7 +290,7 @@ class TopicTable:
             self._changes.add(name)
         if changed:
             self.version.advance()
-            self._saver.changed()
+            self._saver.changed(*changed)
             log.info("ordered by the name server: %s", ", ".join(sorted(changed))[:500])
 
     def permission_changed(self) -> None:
@@ -315,7 +315,7 @@ class TopicTable:
     def _changed(self, name: str) -> None:
         self.version.advance()
         self._changes.add(name)
-        self._saver.changed()
+        self._saver.changed(name)
 
     def _stamp(self, name: str) -> None:
         """The other shards are to hear that it was made or deleted here, when that is saved."""
@@ -331,14 +331,30 @@ class TopicTable:
                 self.on_change((name,))
         await self.siblings.shared()
 
-    def _snapshot(self) -> dict[str, Any]:
-        """What the file is to hold; called when a write begins."""
+    def _whole(self) -> Callable[[], dict[str, Any]]:
+        """What makes the content of topics.json, as it is now, in another thread."""
+        topics, version, stamps = dict(self._topics), self.version.members(), self.stamps.members()
+
+        def make() -> dict[str, Any]:
+            table = {name: topic.members() for name, topic in topics.items()}
+            return {"dataVersion": version, "topicConfigTable": table, **stamps}
+
+        return make
+
+    def _part(self, changed: set[str]) -> Change:
+        """What the journal is to hold of these topics."""
+        topics = {name: self._topics.get(name) for name in changed}
+        table = {name: topic and topic.members() for name, topic in topics.items()}
+        members = {"topicConfigTable": table, **self.stamps.members_of(changed)}
+        return part_of(self._file.path.name, members, dataVersion=self.version.members())
+
+    def _begun(self) -> None:
+        """A write of all changes so far begins."""
         self._saving |= {name: self._topics.get(name) for name in self._changes}
         self._changes.clear()
-        return self.members()
 
     def _written(self) -> None:
-        """The last snapshot is in the file."""
+        """What was being written is on the disk."""
         changes, self._saving = self._saving, {}
         if changes:
             self._tell(changes)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from support.fake_core import control
 from support.name_server import in_loop
+from support.stored_table import stored
 
-from rmq.base.json_file import JsonFile
+from rmq.base.journal_file import JournalFile
 from rmq.broker.tables.groups import GroupConfig
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.format import fastjson
@@ -24,7 +25,7 @@ async def test_a_group_is_on_disk_when_it_is_answered(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()
         assert (await client.call(200, body("g", retryMaxTimes=3))).code == 0
-        content = json.loads((tmp_path / "config" / "subscriptionGroup.json").read_bytes())
+        content = stored(tmp_path, "subscriptionGroup.json")
         assert content["subscriptionGroupTable"]["g"]["retryMaxTimes"] == 3
         assert broker.core.groups[b"g"] == (1, 1)
         assert (await client.call(200, body("g", consumeEnable=False))).code == 0
@@ -38,13 +39,13 @@ async def test_who_deletes_what_is_being_deleted_waits_for_the_file_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second 207 (or 215) found nothing left and was answered before any file said so."""
-    disk, real_save = threading.Event(), JsonFile.save
+    disk, real_append = threading.Event(), JournalFile.append
     async with control(tmp_path) as broker:
         first, second = broker.core.client(), broker.core.client()
         assert (await first.call(200, body("g"))).code == 0
         await broker.topics.create(TopicConfig("t", 1, 1))
         monkeypatch.setattr(
-            JsonFile, "save", lambda file, content: (disk.wait(60), real_save(file, content))[1]
+            JournalFile, "append", lambda file, rows: (disk.wait(60), real_append(file, rows))[1]
         )
         asked = [
             asyncio.create_task(client.call(code, **{field: name}))
@@ -55,7 +56,7 @@ async def test_who_deletes_what_is_being_deleted_waits_for_the_file_too(
         assert not done
         disk.set()
         assert [(await task).code for task in asked] == [0, 0, 0, 0]
-        content = json.loads((tmp_path / "config" / "subscriptionGroup.json").read_bytes())
+        content = stored(tmp_path, "subscriptionGroup.json")
         assert "g" not in content["subscriptionGroupTable"]
 
 
@@ -65,7 +66,7 @@ async def test_a_deleted_group_is_forbidden_nothing_in_the_file_either(tmp_path:
         client = broker.core.client()
         assert (await client.call(353, group="g", topic="t", readable=False)).code == 0
         assert (await client.call(207, groupName="g")).code == 0  # nobody ever made it
-        content = json.loads((tmp_path / "config" / "subscriptionGroup.json").read_bytes())
+        content = stored(tmp_path, "subscriptionGroup.json")
         assert content["forbiddenTable"] == {}
 
 

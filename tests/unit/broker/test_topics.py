@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
+from support.stored_table import stored
 from support.unwritable import not_saved
 
 from rmq.broker.refusal import Refusal
@@ -20,8 +21,7 @@ CREATE = {
 
 
 def saved(directory: Path) -> dict[str, dict[str, object]]:
-    content = json.loads((directory / "config" / "topics.json").read_bytes())
-    table: dict[str, dict[str, object]] = content["topicConfigTable"]
+    table: dict[str, dict[str, object]] = stored(directory)["topicConfigTable"]
     return table
 
 
@@ -197,7 +197,7 @@ async def test_the_reactor_hears_of_no_topic_that_cannot_be_saved(tmp_path: Path
             assert broker.core.topics[b"old"] == (1, 1, 6, 0)
         told: list[str] = []
         table.on_change = told.extend
-        table.retry_save()
+        broker.journal.tidy()
         await table.saved()
         assert broker.core.topics[b"new"] == (1, 1, 6, 1)
         assert broker.core.topics[b"old"] == (2, 2, 6, 1)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.fake_core import FakeCore
+from support.stored_table import stored
 
 from rmq.broker.broker import Broker
 from rmq.broker.tables.groups import GroupConfig
@@ -97,7 +98,7 @@ def test_topic_reaches_table_reactor_and_file_of_the_other(tmp_path: Path) -> No
             await until(lambda: "t" in two.topics)
             assert two.core.topics[b"t"][:2] == (3, 3)
             await two.topics.saved()
-            content = json.loads((tmp_path / "s1/config/topics.json").read_text())
+            content = stored(tmp_path / "s1")
             assert content["topicConfigTable"]["t"]["readQueueNums"] == 3
             assert content["shardStamps"]["t"] == list(one.topics.stamps.get("t"))
             assert content["shardStamps"]["t"][1] == 0
