@@ -55,8 +55,8 @@ SYNC_S = 60.0                       # longest wait for the disk
 
 
 def write_abort(path):
-    """There until a clean stop (wire.md 4.5), so also after a power cut in the first moments: the
-    next start would take the store for one that was stopped."""
+    """There until a clean stop, so also after a power cut in the first moments: the next start
+    would take the store for one that was stopped."""
     with path.open("w") as file:
         file.write(str(os.getpid()))
         file.flush()

@@ -86,7 +86,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     s.now_ms = s.net.now_ms
     wall = wall_ms()
     if wall > s.wall_ms:
-        s.wall_ms = wall                    # stored times never go back (wire.md 4.2)
+        s.wall_ms = wall                    # stored times never go back (docs/store-format.md)
     schedule_clock(s, wall)
     s.log.new_turn()
     s.counters.turns += 1

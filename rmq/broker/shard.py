@@ -219,7 +219,7 @@ def _packed(address: str) -> bytes:
 
 
 def _extra_properties(settings: Settings) -> bytes:
-    """What the broker adds to the properties of each single send (wire.md 3.5), stored form."""
+    """What a single send's properties get besides (docs/protocol.md), in stored form."""
     pairs = {
         "MSG_REGION": settings.regionId,
         "TRACE_ON": "true" if settings.traceOn else "false",

@@ -73,7 +73,7 @@ def body_pattern(length: int) -> bytes:
 
 
 def batch_body(shape: SendShape) -> tuple[bytes, list[int]]:
-    """The body of a batch send and where each message's UNIQ_KEY varies (layout: wire.md 3.2)."""
+    """The body of a batch send and where each message's UNIQ_KEY varies (docs/protocol.md)."""
     text, unique_at = properties(shape.tags, more=shape.more)
     property_bytes = text.encode()
     body = body_pattern(shape.body_bytes)

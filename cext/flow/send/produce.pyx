@@ -121,7 +121,7 @@ cdef Outcome refuse_timer(ShardState s, Connection* c, const Header* h) noexcept
 
 cdef Outcome refuse_status(ShardState s, Connection* c, const Header* h,
                            int status) noexcept nogil:
-    """The log did not take the record: say why in RocketMQ's codes (wire.md 3.5)."""
+    """The log did not take the record: say why in RocketMQ's codes (docs/protocol.md, Sending)."""
     cdef const Refusal* refusal
     if status == POISONED:
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s))

@@ -1,4 +1,4 @@
-"""Pulls over a socket: limits of wire.md 8.4, codes of 8.3, tag filters, long polling of 8.5."""
+"""Pulls over a socket: limits and codes of docs/protocol.md, tag filters, long polling."""
 
 import os
 import time
