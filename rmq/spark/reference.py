@@ -63,7 +63,7 @@ ALWAYS = {"topic", "brokerName", "queueId", "queueOffset", "partition", "offset"
 INTRODUCTION = """# The Spark source and sink
 
 Written by `python -m rmq.spark.reference` from the tables of `rmq/spark`. How to begin is in the
-[README](../README.md#from-spark).
+[guide](spark-guide.md).
 
 ## Columns read
 

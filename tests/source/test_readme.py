@@ -1,4 +1,4 @@
-"""The README's examples are true: each shell line and each block of code is run as far as it goes.
+"""The examples of README and guides are true: each shell line and each block of code is run.
 
 Lines that start something or install it are checked by their options instead (they run elsewhere in
 the tests); everything else runs in order against one broker. The Java program is only looked at:
@@ -16,17 +16,12 @@ from pathlib import Path
 import click
 import pytest
 from support.broker_process import broker_process
+from support.pages import BLOCK, EXAMPLES, blocks
 from support.source_tree import ROOT
 
 from rmq.cli.main import cli
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SERVERS = {"standalone", "broker", "namesrv"}
-
-
-def blocks(language: str) -> list[str]:
-    return [text for kind, text in BLOCK.findall((ROOT / "README.md").read_text())
-            if kind == language]  # fmt: skip
 
 
 def shell_lines() -> list[str]:
@@ -139,6 +134,15 @@ def test_java_block_talks_to_the_address_that_is_served() -> None:
     assert program.count("{") == program.count("}")
 
 
-def test_links_lead_to_files() -> None:
-    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / "README.md").read_text()):
-        assert (ROOT / target).exists(), target
+# What runs them: this file, tests/spark (the py block of the Spark guide), tests/unit/filters (that
+# of operations). What only shows something is `text`.
+LANGUAGES = {"sh", "python", "java", "py", "text"}
+
+
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.name)
+def test_every_block_is_of_a_kind_that_a_test_runs(page: Path) -> None:
+    kinds = [kind for kind, _ in BLOCK.findall(page.read_text())]
+    assert set(kinds) <= LANGUAGES
+    assert page.read_text().count("\n```") == 2 * len(kinds)
+    if "py" in kinds:
+        assert (page.name, kinds.count("py")) in {("spark-guide.md", 1), ("operations.md", 1)}

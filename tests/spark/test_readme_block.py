@@ -1,4 +1,4 @@
-"""The README's Spark program, as it stands, in a fresh session of the user's own."""
+"""The Spark guide's program, as it stands, in a fresh session of the user's own."""
 
 import os
 import re
@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 from support.broker_process import BrokerProcess
+from support.pages import DOCS, blocks_of
 from support.source_tree import ROOT
 from support.spark_topics import fill
 
 
-def test_the_program_of_the_readme_runs_as_it_stands(
+def test_the_program_of_the_guide_runs_as_it_stands(
     broker: BrokerProcess, spark_defaults: dict[str, str], tmp_path: Path
 ) -> None:
-    section = (ROOT / "README.md").read_text().partition("## From Spark")[2]
-    (program,) = re.findall(r"^```py\n(.*?)^```$", section.partition("\n## ")[0], re.M | re.S)
+    (program,) = blocks_of(DOCS / "spark-guide.md", "py")
     fill(broker, "greetings", {0: [b"hello"] * 3, 1: [b"hello again"]}, tags="shell")
     # As when the environment is activated; nothing that other tests have set.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -1,7 +1,6 @@
 """Filter functions: how settings name them, what they get, and what their process answers."""
 
 import contextlib
-import re
 import socket
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.source_tree import ROOT
+from support.pages import DOCS, blocks_of
 from support.stored_records import record
 
 from rmq.errors import ConfigError
@@ -86,11 +85,12 @@ def test_one_verdict_a_record_and_those_that_raise_pass(module: Path) -> None:
     assert "KeyError: 'vip' (message bench queue 0 offset 0)" in found.error
 
 
-def test_the_readmes_function_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_function_that_operators_are_shown_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
-    text = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (block,) = (each for each in blocks if "def is_vip" in each)
+    text = (DOCS / "operations.md").read_text()
+    (block,) = (each for each in blocks_of(DOCS / "operations.md", "py") if "def is_vip" in each)
     (tmp_path / "shopfilters.py").write_text(block)
     assert "rmqMessageFilters=vip=shopfilters:is_vip" in text
     function = load("shopfilters:is_vip", str(tmp_path))

@@ -1,0 +1,30 @@
+"""The pages that users read: their blocks of code, links, and the commands they show."""
+
+import re
+from pathlib import Path
+
+from support.source_tree import ROOT
+
+DOCS = ROOT / "docs"
+# In the order in which a reader meets them: commands are run in this order, too.
+EXAMPLES = [
+    ROOT / "README.md",
+    DOCS / "python-client.md",
+    DOCS / "spark-guide.md",
+    DOCS / "operations.md",
+]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def pages() -> list[Path]:
+    """Every page of the site, and those at the root that lead to it."""
+    return [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md",
+            *sorted(DOCS.rglob("*.md"))]  # fmt: skip
+
+
+def blocks(language: str) -> list[str]:
+    return [block for page in EXAMPLES for block in blocks_of(page, language)]
+
+
+def blocks_of(page: Path, language: str) -> list[str]:
+    return [text for kind, text in BLOCK.findall(page.read_text()) if kind == language]
