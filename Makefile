@@ -22,7 +22,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-compat test-slow soak races power-cuts bit-rot bench bench-client bench-spark lint debug clean
+.PHONY: help build run test test-compat test-slow soak races power-cuts bit-rot bench bench-client bench-spark lint docs debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -38,6 +38,7 @@ help:
 	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
 	@echo 'make bench-client  the Python client against confluent-kafka on Kafka (downloads both)'
 	@echo 'make lint         ruff, mypy, cython-lint'
+	@echo 'make docs         these pages as a site in build/docs/html; links are checked'
 	@echo 'make debug        AddressSanitizer and UBSan build in build/asan, tests under it'
 	@echo 'make clean        removes .venv and build products, never a store'
 
@@ -123,6 +124,17 @@ lint: tools
 	for check in 'ruff check --output-format concise .' mypy 'cython-lint cext'; do \
 		echo "$$check"; $$check || failed=1; \
 	done; exit $$failed
+
+# Every warning is an error, and a link that leads nowhere is one. Pages are read anew when one changed.
+DOCS_TOOLS := $(VENV)/.docs-tools
+$(DOCS_TOOLS): $(INSTALLED)
+	@echo 'installing what builds the pages'
+	@RMQ_BUILD=none $(PIP) --no-build-isolation -e '.[docs]'
+	@touch $@
+
+docs: $(DOCS_TOOLS)
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/docs/doctrees docs build/docs/html
+	@echo 'open build/docs/html/index.html'
 
 # A copy of the tree, so that the modules of the release build stay what they are. pytest swallows
 # what a dying process says, so reports go to files; one of them fails the run, whoever wrote it.

@@ -316,7 +316,7 @@ def idle(bench: Bench) -> Outcome:
 
 def store_pool(bench: Bench) -> Outcome:
     """It takes the kernel's waits off the reactor and gives a second thread the writing; the
-    reason for what it costs stands in ARCHITECTURE.md, Watermarks. Paced, because a pool that the
+    reason for what it costs stands in docs/design/log.md. Paced, because a pool that the
     disk does not empty in time refuses sends."""
     outcome = Outcome("store_pool", "transientStorePool on to off, 4 KiB bodies: CPU-s/M", None)
     free = replace(bench, cpus=bench.all_cpus)
