@@ -4,9 +4,9 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
-# The tests wait more than they compute: two files at a time take half as long. In the order of their
-# folders, so that the short files of tests/unit come last and both workers end at the same time.
-AT_ONCE ?= -n 2 --dist loadfile --no-loadscope-reorder
+# The tests wait more than they compute: two files at a time take half as long. The longest first
+# (tests/support/scheduler.py), so that both workers end at the same time.
+AT_ONCE ?= -n 2 --dist loadfile
 # A test that is skipped fails `make test`: what it needs is installed. RMQ_SKIPS=allow lets it pass.
 SKIPS := $(if $(filter allow,$(RMQ_SKIPS)),,--no-skips)
 SHELL := /bin/bash

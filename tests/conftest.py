@@ -1,6 +1,7 @@
 """Options of the test suite: pytest takes them from this folder only, whatever is selected."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -17,7 +18,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["rmq", "apache"],
         help="broker under test of tests/compat (default: rmq)",
     )
+    parser.addoption(
+        "--record-durations", action="store_true", help="what support/scheduler.py goes by"
+    )
     parser.addoption("--no-skips", action="store_true", help="a skipped test fails the run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
+        from support.scheduler import Recorder
+
+        config.pluginmanager.register(Recorder())
+
+
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Instead of --dist loadfile; the other ways of xdist stay what they are."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from support.scheduler import LongestFirst
+
+    return LongestFirst(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -1,0 +1,62 @@
+"""Which worker of pytest-xdist runs which tests: the longest files first, so that all end together.
+
+A file is run by one worker, and tests/spark as a whole: its session costs more than any of its
+files. How long each took stands in tests/durations.json, whose figures count against each other
+only; a file that is not in it comes in by the number of its tests.
+
+    make test PYTEST_ARGS=--record-durations    writes the file anew, from this run
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
+
+DURATIONS = Path(__file__).parents[1] / "durations.json"
+TOGETHER = ("tests/spark/",)  # folders with fixtures that are dear
+LEAST_S = 1.0  # shorter ones fill the end in any order
+UNKNOWN_TEST_S = 0.2
+
+
+def scope_of(nodeid: str) -> str:
+    """What one worker runs: a file, or a folder with all its files."""
+    path = nodeid.split("::", 1)[0]
+    return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+
+
+class LongestFirst(LoadFileScheduling):
+    """LoadFileScheduling whose queue is taken by duration."""
+
+    known: dict[str, float] | None = None
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope_of(nodeid)
+
+    def seconds(self, scope: str) -> float:
+        if self.known is None:
+            self.known = json.loads(DURATIONS.read_text())
+        return self.known.get(scope, UNKNOWN_TEST_S * len(self.workqueue[scope]))
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        self.workqueue.move_to_end(max(self.workqueue, key=self.seconds), last=False)
+        super()._assign_work_unit(node)
+
+
+class Recorder:
+    """Seconds of each scope in this run, setup and teardown among them."""
+
+    def __init__(self) -> None:
+        self._seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds[scope_of(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        found = {scope: round(seconds) for scope, seconds in sorted(self._seconds.items())
+                 if seconds >= LEAST_S}  # fmt: skip
+        DURATIONS.write_text(json.dumps(found, indent=1) + "\n")
