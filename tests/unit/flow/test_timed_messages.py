@@ -218,7 +218,7 @@ async def test_a_step_of_the_clock_delivers_no_delay_early_nor_late(tmp_path: Pa
         await until(lambda: len(bodies(broker)) == 3)
         # Stored times are the machine's.
         came = {each.body: each.store_timestamp_ms - sent_ms for each in records(broker, "t")}
-        assert came[b"delay"] >= 1200
+        assert came[b"delay"] >= 1199  # a delay is measured by another clock, each in whole ms
         assert came[b"time"] >= 2200
         sent_ms = now_ms()
         await client.send("t", b"back", i=after(7.0))
