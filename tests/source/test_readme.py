@@ -143,8 +143,8 @@ def test_java_block_talks_to_the_address_that_is_served() -> None:
     assert program.count("{") == program.count("}")
 
 
-# What runs them: this file, tests/spark (the py block of the Spark guide), tests/unit/filters (that
-# of operations). What only shows something is `text`.
+# What runs them: this file, tests/spark (py blocks of README and Spark guide), tests/unit/filters
+# (that of operations). What only shows something is `text`.
 LANGUAGES = {"sh", "python", "java", "py", "text"}
 
 
@@ -154,4 +154,6 @@ def test_every_block_is_of_a_kind_that_a_test_runs(page: Path) -> None:
     assert set(kinds) <= LANGUAGES
     assert page.read_text().count("\n```") == 2 * len(kinds)
     if "py" in kinds:
-        assert (page.name, kinds.count("py")) in {("spark-guide.md", 1), ("operations.md", 1)}
+        assert (page.name, kinds.count("py")) in {
+            ("README.md", 1), ("spark-guide.md", 1), ("operations.md", 1),
+        }  # fmt: skip
