@@ -66,6 +66,7 @@ FILE_BYTES_MAX = 1 << 30
 CHECKSUM = "rmqChecksum"
 CHECKSUM_AT_END = re.compile(rb',\s*"rmqChecksum":\s*"([0-9a-f]{8})"\s*\}\s*\Z')
 CONTROL = re.compile(rb"[\x00-\x07\x0b\x0e-\x1f]")  # zeros where a page is gone, above all
+CONTROLS = bytes(each for each in range(32) if CONTROL.match(bytes([each])))
 
 
 class JsonFile:
@@ -185,8 +186,9 @@ def _read_object(path: Path, tables: tuple[str, ...]) -> dict[Any, Any]:
     if size > FILE_BYTES_MAX:
         raise ProtocolError(f"{size} bytes: more than {FILE_BYTES_MAX}")
     data = path.read_bytes()
-    alien = CONTROL.search(data)
-    if alien is not None:
+    if len(data.translate(None, CONTROLS)) != len(data):  # a tenth of the search's time
+        alien = CONTROL.search(data)
+        assert alien is not None
         raise ProtocolError(f"byte {alien.start()} is {alien[0][0]:#04x}, which no JSON has")
     _check(data)
     content = fastjson.loads(data)

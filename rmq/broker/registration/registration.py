@@ -34,6 +34,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from rmq.broker.registration.namesrv_client import NamesrvClient, NamesrvError, parse_address
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
@@ -50,7 +52,8 @@ RETRY_FIRST_S, RETRY_LAST_S = 1.0, 30.0
 UNREGISTER_S = 0.5
 FIRST_ATTEMPT_S = 0.3
 LATE_S = 0.5  # who has not answered after this is not waited for any more
-SINGLES_MAX = 64  # more changed topics than this are cheaper in the whole table
+SINGLES_MAX = 64  # more changed topics than this are cheaper in the whole table,
+SINGLES_SHARE = 32  # unless the table has so many times as many
 
 
 class Registration:
@@ -179,7 +182,8 @@ class Registration:
 
     def alone(self, topics: set[str]) -> bool:
         """Whether so many topics go out one by one."""
-        return self._settings.enableSingleTopicRegister and 0 < len(topics) <= SINGLES_MAX
+        limit = max(SINGLES_MAX, len(self._topics.registered) // SINGLES_SHARE)
+        return self._settings.enableSingleTopicRegister and 0 < len(topics) <= limit
 
     def version(self) -> dict[str, int]:
         """Of the table as it is now."""
@@ -196,7 +200,7 @@ class Registration:
             "topicQueueMappingDetailMap": {},
             "topicQueueMappingInfoMap": {},
         }
-        return fastjson.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
+        return msgspec.json.encode({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
 
     def _masked(self, topic: TopicConfig) -> TopicConfig:
         permission = self._settings.brokerPermission

@@ -39,6 +39,9 @@ class RegisteredTopics:
     def all(self) -> dict[str, TopicConfig]:
         return dict(self._topics)
 
+    def __len__(self) -> int:
+        return len(self._topics)
+
     def __contains__(self, name: str) -> bool:
         return name in self._topics
 
