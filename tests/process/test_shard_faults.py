@@ -217,6 +217,7 @@ def test_shard_that_cannot_live_is_given_up_and_the_others_serve_on(tmp_path: Pa
         asyncio.run(sends(broker.ports[0], "t", 1))
         config = broker.store / "shard-1" / "config"
         # Its sibling told it of the topic, and it may be late to note that.
+        wait_until((config / "rmqMetadata.journal").exists)  # made when both copies are written
         wait_until(lambda: "t" in stored(config.parent)["topicConfigTable"])
         wait_until(lambda: not list(config.glob("*.tmp")))
         kept = {path: path.read_bytes() for path in config.glob("topics.json*")}
