@@ -22,7 +22,7 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-compat test-slow soak races power-cuts bit-rot bench bench-client bench-spark lint docs debug clean
+.PHONY: help build run test test-compat test-slow soak races power-cuts bit-rot bench bench-stages bench-client bench-spark lint docs debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
@@ -35,6 +35,7 @@ help:
 	@echo 'make power-cuts   100 power cuts under load on a loop file system (RMQ_POWER_CUT_ROUNDS; root)'
 	@echo 'make bit-rot      200 rounds of damage to each kind of file (RMQ_BIT_ROT_ROUNDS), 25 minutes'
 	@echo 'make bench        our broker against a bare C loop, as ratios'
+	@echo 'make bench-stages  each stage of the core: ns, and instructions against the file (UPDATE=1)'
 	@echo 'make bench-spark  our Spark source against Kafka'\''s and Parquet (downloads Kafka)'
 	@echo 'make bench-client  the Python client against confluent-kafka on Kafka (downloads both)'
 	@echo 'make lint         ruff, mypy, cython-lint'
@@ -83,7 +84,7 @@ run: build
 	@$(BIN)/rmq standalone --store store
 
 test: tools
-	@tools/need.sh java17 openssl mkfs redis aarch64
+	@tools/need.sh java17 openssl mkfs redis aarch64 valgrind
 	$(BIN)/python -m pytest -m 'not compat and not slow' $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
 test-compat: tools
@@ -108,6 +109,13 @@ bit-rot: tools
 
 bench: tools
 	$(BIN)/python bench/run.py
+
+# UPDATE=1 writes bench/stages/instructions.json anew: a growth that is meant.
+bench-stages: tools
+	@tools/need.sh valgrind
+	$(BIN)/python -m pytest bench/stages/nanoseconds.py -p no:xdist --benchmark-columns min,median,iqr,rounds \
+		--benchmark-json build/bench/nanoseconds.json $(PYTEST_ARGS)
+	$(BIN)/python -m bench.stages.instructions $(if $(UPDATE),--update)
 
 bench-spark: tools
 	@tools/need.sh java17 maven

@@ -16,5 +16,6 @@ take less than a millisecond (cext/store/flusher.pxd): to hand over and back wou
 """
 from cext.flow.shard_state cimport ShardState
 
+cdef void run_turn(ShardState s) noexcept nogil
 # Turns until `stopping` is set and what is under way has been answered.
 cdef void run_turns(ShardState s) noexcept nogil

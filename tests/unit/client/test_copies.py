@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from support.shard import Shard
 
 import cext
 import pyspark_rmq
@@ -218,6 +219,10 @@ class Internal:
         self.kept.append(CommitLog(str(folder), 1 << 20, 1 << 20, 1 << 16, pooled=pooled))
         return self.kept[-1]
 
+    def core(self) -> ShardCore:
+        with Shard(self.folder) as shard:
+            return shard.core
+
     def net(self) -> dict[str, Callable[[], Any]]:
         from cext.net.connection_table import ConnectionTable
         from cext.net.input import Input
@@ -247,6 +252,7 @@ class Internal:
         from cext.store.queue_repair import QueueRepair
         from cext.store.queue_writer import QueueWriter
         from cext.testing.broken_invariant import Pool
+        from cext.testing.driven_core import DrivenCore
 
         from cext.flow.shard_calls import ShardCalls
         from cext.store.committer import Committer
@@ -262,6 +268,7 @@ class Internal:
         from cext.store.timer_heap import HeapForTests
         from cext.store.timer_keeper import TimerKeeper
         from cext.store.timer_probe import TimersForTests
+        from cext.testing import stage_loops
 
         log, folder = self.log(), str(self.folder)
         files = QueueFiles(folder, 100, 10, True)
@@ -293,7 +300,20 @@ class Internal:
             "cext.store.timer_keeper.TimerKeeper": lambda: keeper,
             "cext.store.timer_probe.TimersForTests": lambda: TimersForTests(keeper),
             "cext.testing.broken_invariant.Pool": Pool,
+            "cext.testing.driven_core.DrivenCore": lambda: DrivenCore(self.core()),
+            **{
+                f"cext.testing.stage_loops.{name}": lambda kind=kind: stage_of(kind, folder)
+                for name, kind in vars(stage_loops).items()
+                if isinstance(kind, type)
+            },
         }
+
+
+def stage_of(kind: type, folder: str) -> Any:
+    """One of the stages of the benchmarks."""
+    program = compile_expression("a = 1").program
+    given = {"QueuePut": (folder.encode(), 100), "IndexPut": (folder.encode(),)}
+    return kind(*given.get(kind.__name__, (program, b"")))
 
 
 def clients(folder: Path) -> dict[str, Callable[[], Any]]:

@@ -1,0 +1,140 @@
+"""A core that is open but not started, driven turn by turn: whole turns and the gather of a pull.
+
+    core = ShardCore(options); core.open(); core.put_topic(b"t", 1, 1, 6, 0)
+    driven = DrivenCore(core)
+    driven.exchange(client.fileno(), frames, 64)    # writes them, turns until 64 answers are there
+    driven.gather(b"t", 0, 32, 1000)                # 1000 looks of a pull of 32 into queue 0
+
+No thread of the core runs: what a turn costs is all that is counted, and consume queues are not
+written on the way.
+"""
+from libc.errno cimport EAGAIN, EINTR, errno
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memmove
+from posix.unistd cimport read, write
+
+from cext.base.byteorder cimport load_u32
+from cext.base.status cimport OK
+from cext.flow.pull.pull_job cimport PullJob
+from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
+from cext.flow.shard_calls cimport ShardCalls
+from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.flow.turn cimport run_turn
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue
+
+cdef enum:
+    INPUT_BYTES = 1 << 20
+    TURNS_MAX = 20                          # without an answer; each may sleep half a second
+    NEVER_MS = 1_000_000_000_000_000
+
+
+cdef class DrivenCore:
+    cdef ShardCalls core
+    cdef uint8_t* input                     # owned; what came and is no whole frame yet
+    cdef uint64_t input_bytes
+
+    def __cinit__(self, ShardCalls core not None):
+        self.core = core
+        self.input = <uint8_t*> malloc(INPUT_BYTES)
+        if self.input == NULL:
+            raise MemoryError("no memory for answers")
+        core.s.queues.run_interval_ms = NEVER_MS
+        core.s.queues.run_log_bytes = NEVER_MS
+        core.s.queues.sync_interval_ms = NEVER_MS
+        core.s.timer_tick = core.s.net.now_ms // 100
+        core.s.net.own(True)
+
+    def __dealloc__(self):
+        free(self.input)
+
+    def turn(self):
+        """One turn, as the reactor's thread makes them."""
+        with nogil:
+            run_turn(self.core.s)
+
+    def exchange(self, int fd, bytes frames not None, int64_t answers):
+        """Writes requests to a client's socket, which does not block, and reads so many answers.
+
+        RuntimeError: the socket is closed, or they do not come.
+        """
+        cdef const uint8_t* at = <const uint8_t*> <char*> frames
+        cdef uint64_t length = len(frames)
+        cdef int64_t missing
+        with nogil:
+            missing = self._exchange(fd, at, length, answers)
+        if missing != 0:
+            raise RuntimeError(f"{missing} of {answers} answers did not come")
+
+    cdef int64_t _exchange(self, int fd, const uint8_t* at, uint64_t left,
+                           int64_t answers) noexcept nogil:
+        cdef ssize_t got
+        cdef int64_t turns = 0
+        while answers > 0 and turns < TURNS_MAX:
+            turns += 1
+            if left > 0:
+                got = write(fd, at, left)
+                if got > 0:
+                    at += got
+                    left -= got
+            run_turn(self.core.s)
+            got = read(fd, self.input + self.input_bytes, INPUT_BYTES - self.input_bytes)
+            if got == 0 or (got < 0 and errno != EAGAIN and errno != EINTR):
+                break
+            if got > 0:
+                self.input_bytes += got
+                turns = 0
+                answers -= self._take_frames()
+        return answers
+
+    cdef int64_t _take_frames(self) noexcept nogil:
+        """Number of whole frames, which are dropped."""
+        cdef uint64_t used = 0
+        cdef uint64_t length
+        cdef int64_t count = 0
+        while self.input_bytes - used >= 4:
+            length = <uint64_t> load_u32(self.input + used) + 4
+            if length > self.input_bytes - used:
+                break
+            used += length
+            count += 1
+        memmove(self.input, self.input + used, self.input_bytes - used)
+        self.input_bytes -= used
+        return count
+
+    def gather(self, bytes topic not None, int queue_id, int messages, int64_t count):
+        """What a pull does to find its messages, from offset 0 on, `count` times: no answer.
+
+        RuntimeError: there are fewer, or they are not in memory.
+        """
+        cdef ShardState s = self.core.s
+        cdef Topic* of = <Topic*> name_map_find(&s.topics, <const uint8_t*> <char*> topic,
+                                                <uint32_t> len(topic))
+        cdef Queue* queue = NULL if of == NULL else topic_queue(of, s.queues, queue_id)
+        cdef PullJob* job
+        cdef Found* found
+        cdef int64_t _i
+        cdef bint good = queue != NULL
+        job = <PullJob*> calloc(1, sizeof(PullJob))
+        found = <Found*> calloc(1, sizeof(Found))
+        if job == NULL or found == NULL:
+            free(job)
+            free(found)
+            raise MemoryError("no memory for a pull")
+        job.topic = of
+        job.queue_id = queue_id
+        job.max_messages = messages
+        job.max_bytes = -1
+        job.tags.all = True
+        with nogil:
+            for _i in range(count if good else 0):
+                job.scanned = 0
+                s.log.new_turn()
+                good = good and scan_entries(s, job, queue, found) == OK
+                good = good and found.count == messages
+        free(job)
+        free(found)
+        if not good:
+            raise RuntimeError(f"no {messages} messages in queue {queue_id} of {topic!r}")

@@ -1,0 +1,82 @@
+"""No stage of the compiled core takes more instructions than bench/stages/instructions.json says.
+
+Method: callgrind counts N and 2 N operations of each stage in one process (bench/stages); counts do
+not depend on what else the machine does. Where the compiler or the processor is another one there
+is nothing to compare with: the test says so and records what it counted. Not shown: time.
+"""
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from bench.stages.instructions import (
+    KEPT,
+    RECORDED,
+    Counts,
+    Row,
+    compare,
+    difference,
+    measure,
+    table,
+    total_of,
+)
+from bench.stages.table import STAGES
+from cext._build import PROFILE
+
+
+def test_no_stage_takes_more_instructions_than_before() -> None:
+    assert PROFILE == "release", "instructions are those of a release build: make build"
+    before = Counts.read(KEPT)
+    now = measure()
+    if why := difference(before, now):
+        now.write(RECORDED)
+        warnings.warn(f"instructions not compared: {why}; {RECORDED} has them", stacklevel=1)
+        return
+    rows = compare(before, now)
+    if any(row.grew or row.before is None for row in rows):
+        pytest.fail(
+            f"{table(rows)}\nis that meant? make bench-stages UPDATE=1 writes {KEPT.name} anew",
+            pytrace=False,
+        )
+
+
+def test_the_file_has_every_stage_and_no_other() -> None:
+    assert set(Counts.read(KEPT).stages) == set(STAGES)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "grew"),
+    [(1000.0, 1030.0, False), (1000.0, 1031.0, True), (1000.0, 500.0, False), (None, 9.0, False)],
+)
+def test_three_percent_more_is_too_much(before: float | None, now: float, grew: bool) -> None:
+    assert Row("json_header", before, now, 1.03).grew is grew
+
+
+def test_the_table_names_stage_before_now_and_ratio() -> None:
+    before = Counts({}, {"json_header": 1000, "turn_send": 1000})
+    now = Counts({}, {"json_header": 1040, "turn_send": 1040, "gather": 7})
+    lines = [line.split() for line in table(compare(before, now)).splitlines()]
+    assert lines[0] == ["stage", "before", "now", "ratio"]
+    assert lines[1][:4] == ["json_header", "1000.00", "1040.00", "1.040x"]
+    assert lines[1][4] == "GREW"
+    assert lines[2] == ["turn_send", "1000.00", "1040.00", "1.040x"]  # 5 % for a whole turn
+    assert lines[3][:5] == ["gather", "-", "7.00", "-", "NEW:"]
+
+
+def test_counts_of_another_compiler_are_not_compared(tmp_path: Path) -> None:
+    ours = Counts({"gcc": "12.2.0", "machine": "x86_64"}, {"gather": 1})
+    ours.write(tmp_path / "deep" / "counts.json")
+    assert Counts.read(tmp_path / "deep" / "counts.json") == ours
+    assert difference(ours, ours) == ""
+    other = Counts({"gcc": "13.1.0", "machine": "x86_64"})
+    assert difference(ours, other) == "gcc 13.1.0 instead of 12.2.0"
+
+
+def test_a_file_of_callgrind_that_was_cut_off_is_an_error(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "counts.1", tmp_path / "counts.2"
+    whole.write_text("events: Ir\n\nfn=(1) a\n0 5\n\ntotals: 12345\n")
+    cut.write_text("events: Ir\n")
+    assert total_of(whole) == 12345
+    with pytest.raises(RuntimeError, match="totals"):
+        total_of(cut)
