@@ -23,7 +23,7 @@ from cext.load.records cimport Walk, walk_records
 from cext.load.reply cimport Reply, read_reply, reply_number
 from cext.load.tally cimport CODE_CONNECTION, CODE_CORRUPT, CODE_UNMATCHED, Tally, tally_add
 from cext.load.template cimport FrameSet
-from cext.load.ticks cimport (
+from cext.load.epoll cimport (
     EPOLL_CLOEXEC, EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, epoll_create1, epoll_event, fine_timers,
     now_ns, wait_events,
 )

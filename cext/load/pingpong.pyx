@@ -13,7 +13,7 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 
 from cext.load.histogram cimport Histogram
-from cext.load.ticks cimport now_ns
+from cext.load.epoll cimport now_ns
 
 cdef extern from "<sys/socket.h>" nogil:
     ssize_t recv(int fd, void* to, size_t bytes, int flags)
