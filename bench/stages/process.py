@@ -11,9 +11,8 @@ import gc
 import sys
 from pathlib import Path
 
-from cext.testing.stage_loops import stage_mark
-
 from bench.stages.table import STAGES
+from cext.testing.stage_loops import stage_mark
 
 WARM_UP = 2  # times N: tables are filled, pages touched, shapes known
 

@@ -1,4 +1,4 @@
-"""epoll: readiness with timeouts in nanoseconds, and the clock beside it. No .pyx: each is one call.
+"""epoll: readiness with timeouts in nanoseconds, and the clock beside it; each is one call.
 
 `wait_events` sleeps with nanosecond timeouts (epoll_pwait2, Linux 5.11): an open-loop producer at
 20,000/s has 50 us between two sends, which the milliseconds of epoll_wait cannot express. On an
