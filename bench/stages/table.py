@@ -15,9 +15,11 @@ from pathlib import Path
 
 from bench.stages.turns import TURNS, Run
 from cext.testing import stage_loops
+from rmq.codes import RequestCode
 from rmq.filters.sql92 import compile_expression
 from rmq.format.message import encode_properties
 from rmq.format.remoting import ROCKETMQ, Command, encode
+from rmq.names import AUTO_CREATE_TOPIC
 
 QUEUE_UNITS = 5_000_000  # of QueuePut: more than any measurement needs
 PROPERTIES = encode_properties(
@@ -28,7 +30,7 @@ PROPERTIES = encode_properties(
     }
 )  # fmt: skip
 FIELDS = {
-    "a": "orders_producer", "b": "orders", "c": "TBW102", "d": "4", "e": "2", "f": "0",
+    "a": "orders_producer", "b": "orders", "c": AUTO_CREATE_TOPIC, "d": "4", "e": "2", "f": "0",
     "g": "1700000000123", "h": "0", "i": PROPERTIES.decode(), "j": "0", "k": "false", "m": "false",
     "n": "broker-a",
 }  # fmt: skip
@@ -54,7 +56,7 @@ class Case:
 
 def binary_header() -> bytes:
     frame = encode(
-        Command(code=310, opaque=12, language="JAVA", version=477, fields=FIELDS,
+        Command(code=RequestCode.SEND_MESSAGE_V2, opaque=12, language="JAVA", version=477, fields=FIELDS,
                 serialize_type=ROCKETMQ)
     )  # fmt: skip
     return frame[8:]

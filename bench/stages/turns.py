@@ -18,6 +18,7 @@ from rmq.codes import RequestCode
 from rmq.config import load_properties
 from rmq.format.message import encode_properties
 from rmq.format.remoting import Command, decode, encode, field_texts
+from rmq.names import AUTO_CREATE_TOPIC, TIMER_TOPIC
 
 MIB = 1 << 20
 SMALL = {
@@ -47,7 +48,7 @@ class Rig:
         self.core = ShardCore(options)
         self.core.open()
         self.core.put_topic(TOPIC.encode(), 1, 1, 6, 0)
-        for topic in (options["revive_topic"], b"rmq_sys_wheel_timer"):  # what pops write to
+        for topic in (options["revive_topic"], TIMER_TOPIC.encode()):  # what pops write to
             self.core.put_topic(topic, 1, 1, 6, 0)
         self.core.set_delay_levels([1000], [0])  # pops are served from then on
         self.core.put_group(GROUP.encode(), 1, 1)
@@ -98,7 +99,7 @@ def send(**more: str) -> bytes:
         {"UNIQ_KEY": "7F0000010AAA18B4AAC2123456780000", "TAGS": "TagA", **more}
     ).decode()
     return request(
-        RequestCode.SEND_MESSAGE_V2, bytes(128), a="P", b=TOPIC, c="TBW102", d=4, e=0, f=0,
+        RequestCode.SEND_MESSAGE_V2, bytes(128), a="P", b=TOPIC, c=AUTO_CREATE_TOPIC, d=4, e=0, f=0,
         g=1_700_000_000_123, h=0, i=properties, j=0, k="false", m="false",
     )  # fmt: skip
 

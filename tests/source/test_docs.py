@@ -127,10 +127,7 @@ def test_the_protocol_page_has_a_row_for_each_request_of_a_broker() -> None:
     for code, name, _ in rows:
         assert RequestCode(int(code)).name == name
     router = (ROOT / "cext/flow/request_router.pyx").read_text()
-    enum = dict(re.findall(r"^    (\w+) = (\d+)$", router, re.MULTILINE))
-    pops = (ROOT / "cext/wire/pop_request.pxd").read_text()
-    enum |= dict(re.findall(r"^    (\w+) = (\d+)", pops, re.MULTILINE))
-    reactor = {int(enum[name]) for name in re.findall(r"RequestHandler\((\w+),", router)}
+    reactor = {int(RequestCode[name]) for name in re.findall(r"RequestHandler\((\w+),", router)}
     assert {int(code) for code, _, by in rows if by.startswith("reactor")} == reactor
     for code, _, by in rows:
         handler = HANDLERS[int(code)]
