@@ -36,7 +36,8 @@ FIELDS = {
 }  # fmt: skip
 JSON_HEADER = json.dumps(
     {
-        "code": 310, "extFields": FIELDS, "flag": 0, "language": "JAVA", "opaque": 12,
+        "code": int(RequestCode.SEND_MESSAGE_V2), "extFields": FIELDS, "flag": 0,
+        "language": "JAVA", "opaque": 12,
         "serializeTypeCurrentRPC": "JSON", "version": 477,
     },
     separators=(",", ":"),
@@ -56,8 +57,8 @@ class Case:
 
 def binary_header() -> bytes:
     frame = encode(
-        Command(code=RequestCode.SEND_MESSAGE_V2, opaque=12, language="JAVA", version=477, fields=FIELDS,
-                serialize_type=ROCKETMQ)
+        Command(code=RequestCode.SEND_MESSAGE_V2, opaque=12, language="JAVA", version=477,
+                fields=FIELDS, serialize_type=ROCKETMQ)
     )  # fmt: skip
     return frame[8:]
 
