@@ -20,6 +20,7 @@ from typing import Protocol
 from cext.arrow.columns import Columns
 from cext.arrow.decoder import DamageMode, Decoder
 from cext.arrow.log_reader import LogReader
+from rmq.base.journal_file import JournalFile
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.spark.options import OptionError
@@ -75,6 +76,18 @@ def known_topics(root: Path) -> set[str]:
         topics = fastjson.loads_object((root / "config" / "topics.json").read_bytes())
         found.update(map(str, topics["topicConfigTable"]))
     except (OSError, ProtocolError, KeyError, TypeError):
+        pass
+    return found | journaled_topics(root / "config" / "rmqMetadata.journal")
+
+
+def journaled_topics(journal: Path) -> set[str]:
+    """Those made since topics.json was written (rmq/broker/tables/metadata_journal.py)."""
+    found: set[str] = set()
+    try:
+        for _, record in JournalFile(journal).read().records:
+            put = fastjson.loads_object(record).get("put", {})
+            found.update(map(str, put.get("topicConfigTable", ())))
+    except (OSError, ProtocolError, AttributeError, TypeError):
         pass
     return found
 

@@ -87,8 +87,10 @@ class Stamps:
             if name in present or pair[0] > now_ms - TOMBSTONE_MS:
                 self._by_name[str(name)] = (pair[0], pair[1])
         own = content.get(OWN)
+        if isinstance(own, dict):  # with what the journal says of it: {name: true}
+            own = [name for name, is_own in own.items() if is_own is True]
         self._own = (
             {name for name in own if isinstance(name, str) and name in present}
-            if isinstance(own, (list, dict))  # names alone, in whatever form
+            if isinstance(own, list)
             else set()
         )
