@@ -29,8 +29,10 @@ def body(number: int) -> bytes:
 
 
 def forgotten(start: Start, directory: Path, **options: Any) -> Worker:
-    """A shard whose first messages of topic t are on the disk alone."""
-    small = {"ring_bytes": MIB, "record_max_bytes": MIB // 2, "jumbo_buffers": BUFFERS}
+    """A shard whose first messages of topic t are on the disk alone, and whose log nobody reads
+    besides: an index that is behind brings pages of it back."""
+    small = {"ring_bytes": MIB, "record_max_bytes": MIB // 2, "jumbo_buffers": BUFFERS,
+             "index_dir": ""}  # fmt: skip
     worker = start(**{**small, **options})
     client = worker.connect()
     for number in range(MESSAGES):
