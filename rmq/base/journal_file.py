@@ -26,8 +26,7 @@ from pathlib import Path
 
 import msgspec
 
-from rmq.base.atomic_file import rename_synced, write_synced
-from rmq.base.durable_directory import make_directory
+from rmq.base import atomic_file
 
 MAGIC = 0x524D514A  # RMQJ
 VERSION = 1
@@ -59,11 +58,8 @@ class JournalFile:
 
     def create(self, identity: str) -> int:
         """An empty journal in the place of what was there; its size. OSError."""
-        new = self.path.with_name(self.path.name + ".tmp")
         text = _framed(0, msgspec.json.encode(Header(identity, VERSION)))
-        make_directory(self.path.parent)
-        write_synced(new, text)
-        rename_synced(new, self.path)
+        atomic_file.replace(self.path, text)
         return len(text)
 
     def append(self, records: Iterable[tuple[int, bytes]]) -> int:
