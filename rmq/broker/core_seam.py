@@ -1,21 +1,21 @@
-"""What the control thread calls of the shard's core: ShardCore of cext/flow as a Protocol.
+"""Core seam: what the control thread calls of the shard's core, a Protocol for each noun.
 
-The real class is compiled; tests stand in `tests/support/fake_core.py`. Both are held to this list.
-Names are bytes, times milliseconds, offsets whole numbers. Every call takes at most one turn of the
-reactor, read_record() may also wait for the disk. queue_names() is for the start, before the first
-put_topic(); remove_topic() is where the log ended then. append() returns when the record is written
-(not synced); topic_stats() is (messages in, bytes in, messages out, bytes out) since the start.
-read_record(), queue_snapshot() and sync_log() may be called from any thread; the last one waits
-until all that is written, and the log up to `end`, is on the disk, or raises StoreError. index_fd
-is -1 without an index; else it becomes readable when index_answers() has something: (number of
-the question, "" or what went wrong, records newest first, store time and log offset of the newest
-message indexed).
+This is the one place that says what a call is. ShardCore of cext/flow has all of them (compiled in
+cext/flow/control, a file for each Protocol; its stub repeats the signatures for mypy), tests stand
+in `tests/support/fake_core.py`, and tests/source/test_core_seam.py holds all three to this page.
+Whoever calls the core names the Protocols it needs, not Core.
+
+Names are bytes, times milliseconds, offsets whole numbers. A call raises StoreError, or what its
+status stands for (cext/base/status.pxd), when it cannot be done. Every call takes at most one turn
+of the reactor, unless it says that it waits for the disk. It is for the control thread alone; only
+read_record(), queue_snapshot() and sync_log() may be called from any thread.
 
 Example: core.put_topic(b"t", 4, 4, 6, 0); core.queue_range(b"t", 0) -> (0, 17) or None.
 """
 
 from typing import Protocol
 
+# What poll() brings; ToControl of cext/flow/control/control_link.pxd.
 REQUEST = 0  # payload: a frame without its length bytes
 CLOSED = 1  # payload: empty
 OPENED = 2  # payload: b"ip:port"; comes before the first frame of the connection
@@ -25,32 +25,80 @@ WANT_TOPIC = 4  # payload: a topic that delayed messages go to; connection: queu
 DRAINED = 6  # payload: empty; after tell_drained(): all that was sent to the client has left
 
 
-class Core(Protocol):
-    """The calls of ShardCore that rmq.broker uses."""
+class ConnectionCalls(Protocol):
+    """Clients' connections: what they sent, and what is sent to them. Nothing here waits."""
 
     @property
     def port(self) -> int: ...
     @property
-    def control_fd(self) -> int: ...
+    def control_fd(self) -> int:
+        """Readable when poll() has something."""
 
-    def poll(self) -> list[tuple[int, int, bytes]]: ...
-    def send(self, connection: int, frame: bytes) -> None: ...
-    def put_client(self, client_id: bytes, connection: int) -> None: ...
-    def resubmit(self, connection: int, frame: bytes) -> None: ...
-    def send_done(self, connection: int) -> None: ...
-    def hold(self, connection: int) -> None: ...
-    def release(self, connection: int) -> None: ...
-    def tell_drained(self, connection: int) -> None: ...
-    def close_connection(self, connection: int) -> None: ...
+    def poll(self) -> list[tuple[int, int, bytes]]:
+        """What has come for the control thread: (kind, connection, payload)."""
+
+    def send(self, connection: int, frame: bytes) -> None:
+        """Sends a whole frame (with its length bytes); dropped if the connection is gone."""
+
+    def resubmit(self, connection: int, frame: bytes) -> None:
+        """Gives a frame (without its length bytes) to the hot path once more."""
+
+    def send_done(self, connection: int) -> None:
+        """A send that was handed over is answered or given back: its client may go on."""
+
+    def hold(self, connection: int) -> None:
+        """The client is not read until release(): enough of it waits here."""
+
+    def release(self, connection: int) -> None:
+        """After hold(): it is read again."""
+
+    def tell_drained(self, connection: int) -> None:
+        """After hold(): poll() brings DRAINED when all that was sent to the client has left."""
+
+    def close_connection(self, connection: int) -> None:
+        """Closes after what is queued for it has been sent."""
+
+    def put_client(self, client_id: bytes, connection: int) -> None:
+        """Replies to this client go to the connection; 0: it has none."""
+
+
+class TopicCalls(Protocol):
+    """The reactor's table of topics."""
+
+    def queue_names(self) -> list[tuple[bytes, int]]:
+        """(topic, queue id) of all queues, also of those that a start has made anew and no file has
+        yet. Before the first put_topic() only: from then on the reactor changes them."""
 
     def put_topic(
         self, name: bytes, read_queues: int, write_queues: int, perm: int, order: int
     ) -> None: ...
-    def remove_topic(self, name: bytes) -> int: ...
+    def remove_topic(self, name: bytes) -> int:
+        """Queues and their files go, the log stays, held pulls are answered TOPIC_NOT_EXIST; the
+        log offset below which all its messages are."""
+
+    def topic_stats(self, topic: bytes) -> tuple[int, int, int, int] | None:
+        """Since the start: (messages in, bytes in, messages out, bytes out), or None."""
+
+    def topic_table(
+        self,
+    ) -> dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None], list[int]]]:
+        """Every topic's counters and queues: (messages in, bytes in, messages out, bytes out,
+        [(min, max offset) or None of each queue], TopicNumbers). Some topics a turn."""
+
+
+class GroupCalls(Protocol):
+    """The reactor's tables of groups, their subscriptions, and filters."""
+
     def put_group(self, name: bytes, consume_enable: int, broadcast_enable: int) -> None: ...
-    def put_retries(self, group: bytes, queues: int, times_max: int, levels: bytes) -> None: ...
-    def lock_group(self, group: bytes, ms: int) -> None: ...
-    def remove_group(self, name: bytes) -> None: ...
+    def put_retries(self, group: bytes, queues: int, times_max: int, levels: bytes) -> None:
+        """How the group's messages come again: a delay level a retry; none: 3, 4, 5 .."""
+
+    def lock_group(self, group: bytes, ms: int) -> None:
+        """Clients of the group hold locks of queues for so long; 0: none does."""
+
+    def remove_group(self, name: bytes) -> None:
+        """The group and its subscriptions."""
+
     def put_subscription(
         self,
         group: bytes,
@@ -60,46 +108,76 @@ class Core(Protocol):
         broadcasting: int,
         program: bytes = b"",
         function: int = 0,
-    ) -> None: ...
-    def put_expression(self, text: bytes, program: bytes, function: int = 0) -> None: ...
+    ) -> None:
+        """codes: the tags' hash codes, None for all messages; program: SQL92, instead of them."""
+
+    def put_expression(self, text: bytes, program: bytes, function: int = 0) -> None:
+        """What pulls that bring this SQL92 expression along are filtered by."""
+
     def remove_subscriptions(self, group: bytes) -> None: ...
+    def handed(self) -> dict[tuple[bytes, bytes], tuple[int, int]]:
+        """{(group, topic): (messages, bytes)} handed out since the start. Some groups a turn."""
+
+
+class OffsetCalls(Protocol):
+    """Consumer offsets."""
+
+    @property
+    def offsets_version(self) -> int:
+        """Grows with each change of an offset; read without asking the reactor."""
 
     def commit_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None: ...
-    def reset_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None: ...
-    def query_offset(self, group: bytes, topic: bytes, queue_id: int) -> int: ...
-    @property
-    def offsets_version(self) -> int: ...
-    def message_sizes(self) -> list[int]: ...
-    def offsets(self, which: int = 0) -> dict[bytes, dict[int, int]]: ...
-    def pulled(self, group: bytes, topic: bytes) -> dict[int, int]: ...
-    def remove_offsets(self, group: bytes | None, topic: bytes | None) -> None: ...
-    @property
-    def pop_orders_version(self) -> int: ...
-    def pop_orders(self) -> list[tuple[bytes, bytes, int, bytes]]: ...
-    def put_pop_order(self, topic: bytes, group: bytes, queue_id: int, block: bytes) -> None: ...
+    def reset_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None:
+        """Moves the offset; the group's next pull of the queue is told to go there (21)."""
 
-    def queue_range(self, topic: bytes, queue_id: int) -> tuple[int, int] | None: ...
-    def queue_ranges(self, topic: bytes, count: int) -> list[tuple[int, int]]: ...
-    def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None: ...
-    def queue_names(self) -> list[tuple[bytes, int]]: ...
-    def log_range(self) -> tuple[int, int, int]: ...
-    def sync_log(self, end: int = 0) -> None: ...
-    def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]: ...
-    def read_record(self, physical_offset: int) -> bytes | None: ...
+    def query_offset(self, group: bytes, topic: bytes, queue_id: int) -> int:
+        """-1: there is none."""
+
+    def offsets(self, which: int = 0) -> dict[bytes, dict[int, int]]:
+        """A copy of all consumer offsets: {b"topic@group": {queue id: offset}}. 1: up to where each
+        queue was pulled; 2: resets that no pull has been told of yet."""
+
+    def pulled(self, group: bytes, topic: bytes) -> dict[int, int]:
+        """{queue id: offset up to which the group has pulled it since the start}."""
+
+    def remove_offsets(self, group: bytes | None, topic: bytes | None) -> None:
+        """Of the group, of the topic, or of both together."""
+
+
+class PopCalls(Protocol):
+    """What pops in order hold."""
+
     @property
-    def index_fd(self) -> int: ...
-    def ask_index(
-        self,
-        number: int,
-        topic: bytes,
-        key: bytes,
-        kind: int,
-        hits_max: int,
-        begin_ms: int,
-        end_ms: int,
-        body_max: int,
-    ) -> bool: ...
-    def index_answers(self) -> list[tuple[int, str, list[bytes], int, int]]: ...
+    def pop_orders_version(self) -> int:
+        """Grows with each change of what pops in order hold; read without asking the reactor."""
+
+    def pop_orders(self) -> list[tuple[bytes, bytes, int, bytes]]:
+        """(topic, group, queue id, block), blocks as they lie."""
+
+    def put_pop_order(self, topic: bytes, group: bytes, queue_id: int, block: bytes) -> None:
+        """A block of pop_orders() of another run."""
+
+
+class QueueCalls(Protocol):
+    """Consume queues."""
+
+    def queue_range(self, topic: bytes, queue_id: int) -> tuple[int, int] | None:
+        """(min, max offset), or None."""
+
+    def queue_ranges(self, topic: bytes, count: int) -> list[tuple[int, int]]:
+        """(min, max offset) of the queues from 0 on; (0, 0) of one that holds nothing yet, and of
+        all of a topic that is unknown. Some queues a turn."""
+
+    def queue_snapshot(self, topic: bytes, queue_id: int) -> tuple[int, int, int, bytes] | None:
+        """(min, max, first offset in memory, 20-byte units from there on), or None."""
+
+
+class LogCalls(Protocol):
+    """The commit log."""
+
+    def log_range(self) -> tuple[int, int, int]:
+        """(first offset, offset behind the last written byte, durable offset)."""
+
     def append(
         self,
         topic: bytes,
@@ -113,31 +191,172 @@ class Core(Protocol):
         reconsume_times: int,
         prepared_offset: int,
         tags_code: int | None = None,
-    ) -> tuple[int, int]: ...
-    def is_in_memory(self, physical_offset: int) -> bool: ...
+    ) -> tuple[int, int]:
+        """Stores a message; (physical offset, queue offset) once written, not synced."""
 
-    def topic_table(
+    def sync_log(self, end: int = 0) -> None:
+        """Returns when all that is written by now, and the log up to `end`, is on the disk,
+        whatever the flush mode. Waits for the disk; StoreError when the log is poisoned or the
+        disk stands still."""
+
+    def read_record(self, physical_offset: int) -> bytes | None:
+        """One stored record, checked; None when there is none at this offset. May wait for disk."""
+
+    def is_in_memory(self, physical_offset: int) -> bool:
+        """A record there can be read without the disk."""
+
+    def popped_since(self, start: int) -> dict[tuple[bytes, bytes, int], int]:
+        """{(topic, group, queue id): next offset} of the pops whose check points are in the log
+        from `start` on. May wait for disk."""
+
+
+class RetentionCalls(Protocol):
+    """The oldest files of the log, and whether it takes more."""
+
+    def drop_segments(self, before_ms: int, max_count: int, force: int) -> int:
+        """Deletes the oldest log files last modified before a time (any time when forced); how
+        many. Never the last one."""
+
+    def set_writable(self, flag: int, reason: bytes) -> None:
+        """Whether sends are taken; else they are refused with the reason."""
+
+
+class IndexCalls(Protocol):
+    """The key index: questions, and answers that come later."""
+
+    @property
+    def index_fd(self) -> int:
+        """Readable when index_answers() has something; -1 without an index."""
+
+    def ask_index(
         self,
-    ) -> dict[bytes, tuple[int, int, int, int, list[tuple[int, int] | None], list[int]]]: ...
-    def handed(self) -> dict[tuple[bytes, bytes], tuple[int, int]]: ...
-    def pools(self) -> dict[str, tuple[int, int, int, int, int]]: ...
-    def latencies(self) -> dict[str, tuple[list[int], int]]: ...
-    def steps(self) -> dict[str, tuple[list[int], int]]: ...
-    def rpc_times(self) -> dict[tuple[int, int, bool], tuple[list[int], int]]: ...
-    def page_cache(self, files: int) -> tuple[int, int, int]: ...
-    def restart_timers(self) -> None: ...
-    def set_delay_levels(self, delays_ms: list[int], offsets: list[int]) -> None: ...
-    def delay_offsets(self, stop: int = 0) -> tuple[list[int], int]: ...
-    def start_transactions(self, first: int, serve: int) -> None: ...
-    def end_halves(self, offsets: list[int], with_op: int) -> int: ...
-    def open_halves(self, after: int, limit: int) -> tuple[int, int, list[int]]: ...
-    def put_producers(self, group: bytes, connections: list[int]) -> None: ...
+        number: int,
+        topic: bytes,
+        key: bytes,
+        kind: int,
+        hits_max: int,
+        begin_ms: int,
+        end_ms: int,
+        body_max: int,
+    ) -> bool:
+        """Asks the key index (there is one) for records; False: too many questions wait. kind: 0
+        unique key or key, 1 tag. The answer comes in index_answers()."""
+
+    def index_answers(self) -> list[tuple[int, str, list[bytes], int, int]]:
+        """(number, "" or a failure, records newest first, store time and log offset of the newest
+        message indexed): the answers that have come."""
+
+
+class DelayCalls(Protocol):
+    """Delayed and timed messages."""
+
+    def set_delay_levels(self, delays_ms: list[int], offsets: list[int]) -> None:
+        """Starts the delivery of delayed messages; level 1 is the first of both lists."""
+
+    def delay_offsets(self, stop: int = 0) -> tuple[list[int], int]:
+        """(per level the offset of the first message not delivered, end of the log that holds
+        what was delivered): the offsets may be kept once the log is durable up to there. `stop`
+        ends the delivery in the same moment."""
+
+    def restart_timers(self) -> None:
+        """After a file of timers was found damaged: they are read from their queue again."""
+
+
+class TransactionCalls(Protocol):
+    """Half messages."""
+
+    def start_transactions(self, first: int, serve: int) -> None:
+        """serve 0: all half messages below `first` are ended, control will mark more by
+        end_halves(); serve 1: half messages and their ends are taken from now on."""
+
+    def end_halves(self, offsets: list[int], with_op: int) -> int:
+        """Marks half messages ended, with an op message or because there is one; how many of
+        them were open until now."""
+
+    def open_halves(self, after: int, limit: int) -> tuple[int, int, list[int]]:
+        """(everything below is ended, where to go on, offsets of open half messages)."""
+
+    def put_producers(self, group: bytes, connections: list[int]) -> None:
+        """Who is asked about the group's open transactions (some of its connections)."""
+
     def check_halves(
         self, after: int, end: int, rules: tuple[int, int, int, int, bool]
-    ) -> tuple[int, int, int, int, list[int]]: ...
+    ) -> tuple[int, int, int, int, list[int]]:
+        """Has producers asked about some of the half messages that are open, from `after` on;
+        rules: began_ms, young_ms, times_max, age_max_ms, leave_full (flow/send/check_backs.pxd).
+        (where to go on, how many were asked about, stored anew while nobody could be asked, what
+        hinders it: a Hindrance of check_backs.pxd; offsets for control)."""
+
+
+class StatCalls(Protocol):
+    """Counters since the start; plain reads, each exact, not all of the same moment."""
 
     def stats(self) -> dict[str, int]: ...
-    def topic_stats(self, topic: bytes) -> tuple[int, int, int, int] | None: ...
-    def set_option(self, name: str, value: int) -> None: ...
-    def drop_segments(self, before_ms: int, max_count: int, force: int) -> int: ...
-    def set_writable(self, flag: int, reason: bytes) -> None: ...
+    def pools(self) -> dict[str, tuple[int, int, int, int, int]]:
+        """{pool: (buffer bytes, buffers, in use, most ever in use, refusals)}."""
+
+    def message_sizes(self) -> list[int]:
+        """Records stored by size: [n]: of less than 2 ** n bytes and not of less than half that."""
+
+    def latencies(self) -> dict[str, tuple[list[int], int]]:
+        """{"append" | "flush" | ..: ([events per bucket], sum)} in us; buckets of
+        cext/base/latency."""
+
+    def steps(self) -> dict[str, tuple[list[int], int]]:
+        """{"finish": ([events between RocketMQ's bounds], sum)}: transactions, in s."""
+
+    def rpc_times(self) -> dict[tuple[int, int, bool], tuple[list[int], int]]:
+        """{(request code, response code, held): ([answers between bounds], sum)} in ms."""
+
+    def page_cache(self, files: int) -> tuple[int, int, int]:
+        """(bytes in memory, dirty bytes or -1, bytes looked at) of the newest log files."""
+
+
+class OptionCalls(Protocol):
+    """Options that change while the core runs."""
+
+    def set_option(self, name: str, value: int) -> None:
+        """KeyError for one that is not changeable at run time."""
+
+
+class Core(
+    ConnectionCalls,
+    TopicCalls,
+    GroupCalls,
+    OffsetCalls,
+    PopCalls,
+    QueueCalls,
+    LogCalls,
+    RetentionCalls,
+    IndexCalls,
+    DelayCalls,
+    TransactionCalls,
+    StatCalls,
+    OptionCalls,
+    Protocol,
+):
+    """All that rmq.broker calls: for Broker, which gives each room its part."""
+
+
+class ReplicaCalls(Protocol):
+    """A core whose log is a copy of another core's (cext/flow/replica.pxd). Not writable."""
+
+    def set_replicated(self, offset: int) -> None:
+        """Every follower that counts has the log up to here. ProtocolError when it is more than
+        there is of it: what a follower says is not believed."""
+
+    def append_raw(self, offset: int, data: bytes) -> int:
+        """Bytes of another log that belong at `offset`, the end of this one; the new end. Whole
+        records are taken: the next bytes belong at what is returned.
+
+        Only for a core that is not writable (StoreError). StoreCorruptError: what stands at the end
+        is no record of there, or `offset` is not the end; ProtocolError: a record larger than this
+        broker takes. What is returned is less than was given also when the log has no room now.
+        """
+
+    def set_visible(self, offset: int) -> None:
+        """Consumers may be given what is below this offset of the log, and nothing else."""
+
+    def promote(self) -> bool:
+        """All of the log is visible. False: not all is dispatched yet, ask again; True: it is, and
+        set_writable() makes a leader of this core."""

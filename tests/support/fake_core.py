@@ -39,7 +39,7 @@ SEGMENT_BYTES = 1 << 30
 
 
 class FakeCore:
-    """The calls of rmq.broker.core_seam.Core, in memory."""
+    """rmq.broker.core_seam.Core, in memory (held to it by tests/source/test_core_seam.py)."""
 
     def __init__(self) -> None:
         self.port = 26911
@@ -170,8 +170,10 @@ class FakeCore:
     def close_connection(self, connection: int) -> None:
         self.closed.append(connection)
 
-    def put_topic(self, name: bytes, read: int, write: int, perm: int, order: int) -> None:
-        self.topics[name] = (read, write, perm, order)
+    def put_topic(
+        self, name: bytes, read_queues: int, write_queues: int, perm: int, order: int
+    ) -> None:
+        self.topics[name] = (read_queues, write_queues, perm, order)
 
     def remove_topic(self, name: bytes) -> int:
         self.topics.pop(name, None)
@@ -194,13 +196,13 @@ class FakeCore:
         self,
         group: bytes,
         topic: bytes,
-        version: int,
+        sub_version: int,
         codes: list[int] | None,
         broadcasting: int,
         program: bytes = b"",
         function: int = 0,
     ) -> None:
-        self.subscriptions[group, topic] = (version, codes, broadcasting)
+        self.subscriptions[group, topic] = (sub_version, codes, broadcasting)
         self.programs[group, topic] = (program, function)
 
     def put_expression(self, text: bytes, program: bytes, function: int = 0) -> None:
@@ -345,7 +347,7 @@ class FakeCore:
         born_host: bytes,
         reconsume_times: int,
         prepared_offset: int,
-        code: int | None = None,
+        tags_code: int | None = None,
     ) -> tuple[int, int]:
         if self.refuse_appends is not None:
             raise StoreError(self.refuse_appends)
@@ -358,7 +360,7 @@ class FakeCore:
             flag=flag, sys_flag=sys_flag, born_timestamp_ms=born_ms,
             reconsume_times=reconsume_times, prepared_offset=prepared_offset,
         )  # fmt: skip
-        return self._append(message, code)
+        return self._append(message, tags_code)
 
     def is_in_memory(self, physical_offset: int) -> bool:
         return physical_offset not in self.out_of_memory

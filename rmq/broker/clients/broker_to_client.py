@@ -15,7 +15,7 @@ import itertools
 
 from rmq.base.deadline import within
 from rmq.broker.clients.connections import Connection
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import ConnectionCalls
 from rmq.codes import FLAG_ONE_WAY, RequestCode
 from rmq.errors import RmqError
 from rmq.format.remoting import Command, encode
@@ -35,7 +35,7 @@ class ClientGone(RmqError):
 class BrokerToClient:
     """Owned by the control thread."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: ConnectionCalls) -> None:
         self._core = core
         self._opaques = itertools.count(1)
         self._waiting: dict[tuple[int, int], asyncio.Future[Command]] = {}

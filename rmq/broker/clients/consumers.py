@@ -26,7 +26,7 @@ from rmq.base.rate_limited_log import RateLimitedLog
 from rmq.broker.clients.connections import Connection
 from rmq.broker.clients.producers import Client
 from rmq.broker.clients.subscription import Subscription
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import GroupCalls
 
 log = logging.getLogger("rmq.broker.consumers")
 quiet = RateLimitedLog(log)
@@ -71,7 +71,7 @@ class ConsumerTable:
 
     def __init__(
         self,
-        core: Core,
+        core: GroupCalls,
         notify: Callable[[Connection, str], None],
         may_read: Callable[[str, str], bool],
         wants_notice: Callable[[str], bool],

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from rmq.base.rate_limited_log import RateLimitedLog
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import ConnectionCalls
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 from rmq.errors import ProtocolError, RmqError
@@ -177,7 +177,7 @@ def kill(process: _Process) -> None:
 class FilterProcesses:
     """All filters of this broker, by name and by the number the reactor knows them by."""
 
-    def __init__(self, settings: Settings, core: Core) -> None:
+    def __init__(self, settings: Settings, core: ConnectionCalls) -> None:
         self._core = core
         places = named_functions(settings.rmqMessageFilters)
         self._filters = [

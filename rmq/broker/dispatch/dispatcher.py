@@ -33,7 +33,7 @@ from rmq.broker import core_seam
 from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.connections import Connection, Connections
 from rmq.broker.clients.filter_processes import FilterProcesses
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.fair_queue import FairQueue
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.response_times import ResponseTimes
@@ -56,10 +56,12 @@ class DispatchContext(Protocol):
 
     broker_to_client: BrokerToClient
     connections: Connections
-    core: Core
     delays: DelayLevels
     functions: FilterProcesses
     response_times: ResponseTimes
+
+    @property
+    def core(self) -> ConnectionCalls: ...
 
     def connection_closed(self, connection: Connection) -> None: ...
 

@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable
 
 from rmq.broker.clients.connections import Connection
-from rmq.broker.core_seam import CLOSED, REQUEST, Core
+from rmq.broker.core_seam import CLOSED, REQUEST, ConnectionCalls
 
 log = logging.getLogger("rmq.broker.turns")
 
@@ -66,7 +66,7 @@ class ConnectionQueue:
 class FairQueue:
     """Owned by the control thread."""
 
-    def __init__(self, core: Core, expects_answer: Callable[[bytes], bool]) -> None:
+    def __init__(self, core: ConnectionCalls, expects_answer: Callable[[bytes], bool]) -> None:
         self._core = core
         self._expects_answer = expects_answer
         self._lines: dict[int, ConnectionQueue] = {}

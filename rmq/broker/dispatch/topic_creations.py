@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.request import Reply, Request
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.broker.tables.topics import TopicTable
@@ -25,7 +25,7 @@ class _Waiting:
 class TopicCreations:
     """Sends that wait for their topics. Owned by the control thread."""
 
-    def __init__(self, topics: TopicTable, core: Core) -> None:
+    def __init__(self, topics: TopicTable, core: ConnectionCalls) -> None:
         self._topics = topics
         self._core = core
         self._waiting: dict[str, list[_Waiting]] = {}

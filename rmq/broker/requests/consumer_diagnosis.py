@@ -14,7 +14,7 @@ from typing import Protocol
 from rmq.broker.clients.broker_to_client import BrokerToClient, CallTimeout, ClientGone
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.producers import Client
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import Siblings
@@ -43,11 +43,13 @@ class Context(Protocol):
 
     broker_to_client: BrokerToClient
     consumers: ConsumerTable
-    core: Core
     groups: GroupTable
     settings: Settings
     siblings: Siblings
     topics: TopicTable
+
+    @property
+    def core(self) -> LogCalls: ...
 
 
 def get_running_info(context: Context, request: Request) -> Awaitable[Reply]:

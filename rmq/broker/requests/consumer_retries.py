@@ -17,7 +17,7 @@ Example: the first failed message of group g makes %RETRY%g; one that failed too
 import asyncio
 from typing import Protocol
 
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.names import check_group
 from rmq.broker.refusal import Refusal
@@ -34,13 +34,19 @@ VERSION_RECONSUME = 121  # V3_4_9: from here on the header's maxReconsumeTimes c
 _I32 = (-(2**31), 2**31 - 1)
 
 
+class CoreCalls(ConnectionCalls, LogCalls, Protocol):
+    """What is used here of the core."""
+
+
 class Context(Protocol):
     """What these handlers use of the broker."""
 
-    core: Core
     groups: GroupTable
     settings: Settings
     topics: TopicTable
+
+    @property
+    def core(self) -> CoreCalls: ...
 
 
 async def send_back(context: Context, request: Request) -> Reply:

@@ -11,6 +11,7 @@ client that gets 3 knows where it stands.
 from collections.abc import Mapping
 from typing import Protocol
 
+from rmq.broker.core_seam import ConnectionCalls, GroupCalls, LogCalls, StatCalls
 from rmq.broker.dispatch.request import Handler
 from rmq.broker.requests import (
     assignments,
@@ -34,6 +35,10 @@ from rmq.broker.requests import (
     transactions,
 )
 from rmq.broker.status import consume_stats, runtime_info
+
+
+class CoreCalls(ConnectionCalls, GroupCalls, LogCalls, StatCalls, Protocol):
+    """What handlers use of the core."""
 
 
 class Contexts(
@@ -61,6 +66,9 @@ class Contexts(
     Protocol,
 ):
     """What all handlers together use; Broker has it."""
+
+    @property
+    def core(self) -> CoreCalls: ...
 
 
 def handler_table(*areas: Mapping[int, Handler[Contexts]]) -> dict[int, Handler[Contexts]]:

@@ -14,7 +14,7 @@ Example: 15 with commitOffset 5 where 9 was stored is taken (5), as RocketMQ doe
 from typing import Protocol
 
 from rmq.broker.clients.consumers import ConsumerTable
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.names import check_group, check_topic
 from rmq.broker.refusal import Refusal
@@ -32,11 +32,13 @@ class Context(Protocol):
     """What these handlers use of the broker."""
 
     consumers: ConsumerTable
-    core: Core
     groups: GroupTable
     offsets: OffsetTable
     queues: QueueReader
     topics: TopicTable
+
+    @property
+    def core(self) -> LogCalls: ...
 
 
 def query_consumer_offset(context: Context, request: Request) -> Reply:

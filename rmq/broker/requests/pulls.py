@@ -33,7 +33,7 @@ from typing import Protocol
 from rmq.broker.clients import subscription_filters
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.subscription import TAG, tag_codes
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import ConnectionCalls, GroupCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupConfig, GroupTable
@@ -47,14 +47,20 @@ _I32 = (-(2**31), 2**31 - 1)
 _REQUIRED = ("queueOffset", "maxMsgNums", "commitOffset", "suspendTimeoutMillis")
 
 
+class CoreCalls(ConnectionCalls, GroupCalls, Protocol):
+    """What is used here of the core."""
+
+
 class Context(subscription_filters.FilterContext, Protocol):
     """What these handlers use of the broker."""
 
     consumers: ConsumerTable
-    core: Core
     groups: GroupTable
     settings: Settings
     topics: TopicTable
+
+    @property
+    def core(self) -> CoreCalls: ...
 
 
 def pull(context: Context, request: Request) -> Reply:

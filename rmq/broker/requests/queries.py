@@ -7,7 +7,7 @@ field offset: the first message stored at or after ms 20. A queue that holds not
 from typing import Any, Protocol
 
 from rmq.broker.clients.consumers import ConsumerTable
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.names import check_topic
 from rmq.broker.refusal import Refusal
@@ -29,10 +29,12 @@ class Context(Protocol):
     """What these handlers use of the broker."""
 
     consumers: ConsumerTable
-    core: Core
     index_queries: IndexQueries
     queues: QueueReader
     settings: Settings
+
+    @property
+    def core(self) -> LogCalls: ...
 
 
 def queue_of(command: Command) -> tuple[str, int]:

@@ -15,7 +15,7 @@ the handle.
 from typing import Protocol
 
 from rmq.base import clock
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables.topics import TopicTable
@@ -27,9 +27,11 @@ from rmq.config import Settings
 class Context(Protocol):
     """What these handlers use of the broker."""
 
-    core: Core
     settings: Settings
     topics: TopicTable
+
+    @property
+    def core(self) -> ConnectionCalls: ...
 
 
 def recall(context: Context, request: Request) -> Reply:

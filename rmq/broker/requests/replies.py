@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from rmq.base.clock import now_ms
 from rmq.broker.clients.broker_to_client import BrokerToClient, CallTimeout, ClientGone
 from rmq.broker.clients.producers import ProducerTable
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.names import check_topic
 from rmq.broker.refusal import Refusal
@@ -54,15 +54,21 @@ _FORWARDED = (
 _I32 = (-(2**31), 2**31 - 1)
 
 
+class CoreCalls(ConnectionCalls, LogCalls, Protocol):
+    """What is used here of the core."""
+
+
 class Context(Protocol):
     """What these handlers use of the broker."""
 
     broker_to_client: BrokerToClient
-    core: Core
     producers: ProducerTable
     settings: Settings
     siblings: Siblings
     topics: TopicTable
+
+    @property
+    def core(self) -> CoreCalls: ...
 
     @property
     def address(self) -> str: ...

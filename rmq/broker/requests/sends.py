@@ -31,7 +31,7 @@ from typing import Protocol
 
 from rmq import names
 from rmq.base import clock
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.names import check_topic
@@ -78,10 +78,12 @@ class LimitsContext(Protocol):
 class Context(LimitsContext, Protocol):
     """What these handlers use of the broker."""
 
-    core: Core
     creations: TopicCreations
     groups: GroupTable
     locks: LockTable
+
+    @property
+    def core(self) -> ConnectionCalls: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from rmq import names
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
 from rmq.broker.refusal import Refusal
@@ -25,14 +25,20 @@ from rmq.format.remoting import encode
 _HALF_TOPICS = (names.HALF_TOPIC, names.TRANS_CHECK_MAX_TIME_TOPIC)
 
 
+class CoreCalls(ConnectionCalls, LogCalls, Protocol):
+    """What is used here of the core."""
+
+
 class Context(Protocol):
     """What these handlers use of the broker."""
 
-    core: Core
     creations: TopicCreations
     settings: Settings
     topics: TopicTable
     transactions: Transactions
+
+    @property
+    def core(self) -> CoreCalls: ...
 
 
 def end_transaction(context: Context, request: Request) -> Reply | Awaitable[Reply]:

@@ -18,7 +18,7 @@ import logging
 from typing import Protocol
 
 from rmq.base import clock
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import StatCalls
 from rmq.broker.registration.registration import Registration
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.sampler import Sampler
@@ -39,11 +39,13 @@ LOOK_S = 1.0
 class StatusContext(Protocol):
     """What health and metrics are read from."""
 
-    core: Core
     registration: Registration
     sampler: Sampler
     settings: Settings
     siblings: Siblings
+
+    @property
+    def core(self) -> StatCalls: ...
 
 
 class StatusServer:

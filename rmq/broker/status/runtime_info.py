@@ -25,7 +25,7 @@ from typing import Protocol
 
 from rmq.base import clock
 from rmq.broker.clients.connections import Connections
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import LogCalls, StatCalls
 from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
@@ -54,6 +54,10 @@ COUNTERS = {
 _QUEUES = ("send", "pull", "litePull", "query", "ack")  # thread pools of Apache; none here
 
 
+class CoreCalls(LogCalls, StatCalls, Protocol):
+    """What is used here of the core."""
+
+
 class Context(Protocol):
     """What these handlers use of the broker."""
 
@@ -61,7 +65,6 @@ class Context(Protocol):
     commit_log_directory: Path
     consume_queue_directory: Path
     connections: Connections
-    core: Core
     delays: DelayLevels
     offsets: OffsetTable
     sampler: Sampler
@@ -69,6 +72,9 @@ class Context(Protocol):
     settings: Settings
     started_at: float
     topics: TopicTable
+
+    @property
+    def core(self) -> CoreCalls: ...
 
     def earliest_store_time(self) -> int: ...
 

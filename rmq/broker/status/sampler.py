@@ -21,7 +21,7 @@ from rmq import names
 from rmq.base import clock
 from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
 from rmq.broker.clients.producers import Client, ProducerTable
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import GroupCalls, LogCalls, OffsetCalls, StatCalls, TopicCalls
 from rmq.broker.dispatch.response_times import ResponseTimes
 from rmq.broker.siblings import Siblings
 from rmq.broker.status.consumer_lag import CoreTopics, Lag, LagTimes, lags
@@ -45,12 +45,15 @@ PAGE_CACHE_FILES = 4  # newest files of the log; a GiB takes about a millisecond
 MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
 
 
+class CoreCalls(GroupCalls, LogCalls, OffsetCalls, StatCalls, TopicCalls, Protocol):
+    """What is used here of the core."""
+
+
 class SamplerContext(Protocol):
     """What a sample is made of."""
 
     commit_log_directory: Path
     consumers: ConsumerTable
-    core: Core
     groups: GroupTable
     producers: ProducerTable
     queues: QueueReader
@@ -58,6 +61,9 @@ class SamplerContext(Protocol):
     settings: Settings
     siblings: Siblings
     topics: TopicTable
+
+    @property
+    def core(self) -> CoreCalls: ...
 
     @property
     def address(self) -> str: ...

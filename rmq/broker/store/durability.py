@@ -10,7 +10,7 @@ Example: 323 stores a half message anew and is answered 0 when it is on the disk
 
 import asyncio
 
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import LogCalls
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 
@@ -18,7 +18,7 @@ LOOK_S = 0.001  # between two looks at the mark
 NOT_SYNCED = "stored, but not synced to disk within syncFlushTimeout"
 
 
-async def durable(settings: Settings, core: Core) -> ResponseCode:
+async def durable(settings: Settings, core: LogCalls) -> ResponseCode:
     """SUCCESS when all that was appended before the call is safe, else FLUSH_DISK_TIMEOUT."""
     if settings.flushDiskType != "SYNC_FLUSH":
         return ResponseCode.SUCCESS

@@ -10,7 +10,7 @@ ones wait their turn here.
 import asyncio
 import itertools
 
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import IndexCalls
 from rmq.errors import StoreError
 
 ASKED_MAX = 60  # the thread takes 64
@@ -22,7 +22,7 @@ Found = tuple[list[bytes], int, int]
 class IndexQueries:
     """Owned by the control thread."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: IndexCalls) -> None:
         self._core = core
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Found]] = {}

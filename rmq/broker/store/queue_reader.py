@@ -17,8 +17,9 @@ import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import LogCalls, QueueCalls
 from rmq.codes import BORNHOST_V6_FLAG
 from rmq.format.time_search import search_offset
 
@@ -28,6 +29,10 @@ _SYS_FLAG_AT = 36
 _BORN_HOST_AT = 48
 _I64 = struct.Struct(">q")
 _I32 = struct.Struct(">i")
+
+
+class CoreCalls(LogCalls, QueueCalls, Protocol):
+    """What is used here of the core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class QueueView:
 class QueueReader:
     """Owned by the control thread; may wait for the disk. Topics must be checked names."""
 
-    def __init__(self, core: Core, directory: Path, file_bytes: int) -> None:
+    def __init__(self, core: CoreCalls, directory: Path, file_bytes: int) -> None:
         self._core = core
         self._directory = directory
         self._file_bytes = file_bytes // ENTRY_BYTES * ENTRY_BYTES

@@ -17,10 +17,11 @@ offset of level 3 becomes 18.
 import asyncio
 import logging
 from pathlib import Path
+from typing import Protocol
 
 from rmq import names
 from rmq.base.json_file import JsonFile
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import DelayCalls, LogCalls, QueueCalls
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.message_delay_level import parse_levels
 from rmq.broker.tables.topic_config import QUEUES_MAX, TopicConfig
@@ -33,11 +34,15 @@ log = logging.getLogger("rmq.broker.delays")
 HOST_FLAGS = BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG  # the store sets them itself
 
 
+class CoreCalls(DelayCalls, LogCalls, QueueCalls, Protocol):
+    """What is used here of the core."""
+
+
 class DelayLevels:
     """Owned by the control thread."""
 
     def __init__(
-        self, settings: Settings, core: Core, topics: TopicTable, config_directory: Path
+        self, settings: Settings, core: CoreCalls, topics: TopicTable, config_directory: Path
     ) -> None:
         self._core = core
         self._topics = topics

@@ -19,7 +19,7 @@ from typing import Any
 
 from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import LogCalls
 from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
 
 MEMBER = "deletedTopics"
@@ -29,7 +29,7 @@ TOPICS_MAX = 100_000  # the oldest go first: their messages are the first to lea
 class DeletedTopics:
     """Owned by the table of topics."""
 
-    def __init__(self, core: Core, config_directory: Path, journal: MetadataJournal) -> None:
+    def __init__(self, core: LogCalls, config_directory: Path, journal: MetadataJournal) -> None:
         self._core = core
         self._file = _file(config_directory)
         self._saver = JournaledTable(journal, self._file, whole=self._whole, part=self._part)

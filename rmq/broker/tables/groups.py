@@ -19,7 +19,7 @@ from typing import Any
 from rmq import names
 from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import GroupCalls
 from rmq.broker.json_members import bool_member, int_member, text_member
 from rmq.broker.names import check_group
 from rmq.broker.refusal import Refusal
@@ -117,7 +117,7 @@ class GroupTable:
     """Owned by the control thread."""
 
     def __init__(
-        self, settings: Settings, core: Core, config_directory: Path, journal: MetadataJournal
+        self, settings: Settings, core: GroupCalls, config_directory: Path, journal: MetadataJournal
     ) -> None:
         self._settings = settings
         self._core = core

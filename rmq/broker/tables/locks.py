@@ -20,7 +20,7 @@ from typing import Any
 
 from rmq.base import clock
 from rmq.base.json_file import JsonFile
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import GroupCalls
 from rmq.broker.tables.config_saver import ConfigSaver
 from rmq.errors import StoreError
 from rmq.format.fastjson import MessageQueue
@@ -33,7 +33,7 @@ LOCK_S = 60.0
 class LockTable:
     """Owned by the control thread."""
 
-    def __init__(self, core: Core, config_directory: Path) -> None:
+    def __init__(self, core: GroupCalls, config_directory: Path) -> None:
         self._core = core
         self._locks: dict[str, dict[MessageQueue, tuple[str, float]]] = {}
         self._file = JsonFile(

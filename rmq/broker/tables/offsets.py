@@ -25,10 +25,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rmq.base.json_file import JsonFile
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import DelayCalls, LogCalls, OffsetCalls
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.names import group_fault, topic_fault
@@ -39,10 +39,14 @@ OFFSET_MAX = 2**63 - 1
 MARK_BYTES_MAX = 256 << 20  # of the log behind the file's mark, in which pops are looked for
 
 
+class CoreCalls(DelayCalls, LogCalls, OffsetCalls, Protocol):
+    """What is used here of the core."""
+
+
 class OffsetTable:
     """Owned by the control thread; the offsets themselves by the reactor."""
 
-    def __init__(self, core: Core, config_directory: Path) -> None:
+    def __init__(self, core: CoreCalls, config_directory: Path) -> None:
         self._core = core
         self._file = JsonFile(
             config_directory / "consumerOffset.json",

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rmq.base.json_file import JsonFile
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import PopCalls
 from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.errors import StoreError
 from rmq.names import group_fault, topic_fault
@@ -34,7 +34,7 @@ _BLOCK = struct.Struct("=qqqiI32q32q32iI64s4x")
 class PopOrders:
     """Owned by the control thread; the blocks themselves by the reactor."""
 
-    def __init__(self, core: Core, config_directory: Path) -> None:
+    def __init__(self, core: PopCalls, config_directory: Path) -> None:
         self._core = core
         self._file = JsonFile(
             config_directory / "consumerOrderInfo.json",

@@ -15,7 +15,7 @@ another.
 import logging
 from collections.abc import Mapping
 
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import TopicCalls
 from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.config import Settings
@@ -26,7 +26,7 @@ log = logging.getLogger("rmq.broker.topics")
 class RegisteredTopics:
     """Owned by the table of topics."""
 
-    def __init__(self, settings: Settings, core: Core) -> None:
+    def __init__(self, settings: Settings, core: TopicCalls) -> None:
         self._settings = settings
         self._core = core
         self._topics: dict[str, TopicConfig] = {}

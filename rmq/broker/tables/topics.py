@@ -19,12 +19,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rmq import names
 from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import LogCalls, TopicCalls
 from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import TOPIC, Siblings, Stamp
 from rmq.broker.tables import attributes
@@ -46,11 +46,15 @@ _UNIT_SUB_FLAG = 2  # topicSysFlag of a retry topic of a consumer in unit mode
 REVIVE_QUEUES = 8
 
 
+class CoreCalls(LogCalls, TopicCalls, Protocol):
+    """What is used here of the core."""
+
+
 class TopicTable:
     """Owned by the control thread."""
 
     def __init__(
-        self, settings: Settings, core: Core, config_directory: Path, journal: MetadataJournal
+        self, settings: Settings, core: CoreCalls, config_directory: Path, journal: MetadataJournal
     ) -> None:
         self._settings = settings
         self._file = JsonFile(

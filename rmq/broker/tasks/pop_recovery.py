@@ -14,7 +14,7 @@ Example: mark 5,000, the timed messages' queue has an entry at 7,200: the log is
 import logging
 from typing import Protocol
 
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import LogCalls, OffsetCalls, QueueCalls
 from rmq.broker.store.queue_reader import QueueReader
 from rmq.broker.tables.offsets import OffsetTable
 from rmq.broker.tables.topics import TopicTable
@@ -25,14 +25,20 @@ from rmq.names import TIMER_TOPIC, revive_topic
 log = logging.getLogger("rmq.broker.pop_journal")
 
 
+class CoreCalls(LogCalls, OffsetCalls, QueueCalls, Protocol):
+    """What is used here of the core."""
+
+
 class Context(Protocol):
     """What the recovery reads and moves."""
 
-    core: Core
     offsets: OffsetTable
     queues: QueueReader
     settings: Settings
     topics: TopicTable
+
+    @property
+    def core(self) -> CoreCalls: ...
 
 
 def recover(context: Context) -> int:

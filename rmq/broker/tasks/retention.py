@@ -27,7 +27,7 @@ from pathlib import Path
 
 from rmq.base import clock
 from rmq.base.clock import now_ms
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import RetentionCalls
 from rmq.config import Settings
 
 log = logging.getLogger("rmq.broker.retention")
@@ -40,7 +40,7 @@ MANUAL_ROUNDS = 20
 class Retention:
     """Owned by the control thread."""
 
-    def __init__(self, settings: Settings, core: Core, directories: list[Path]) -> None:
+    def __init__(self, settings: Settings, core: RetentionCalls, directories: list[Path]) -> None:
         self._settings = settings
         self._core = core
         self._directories = directories

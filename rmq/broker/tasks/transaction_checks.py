@@ -27,7 +27,7 @@ from typing import Protocol
 
 from rmq import names
 from rmq.base.clock import now_ms
-from rmq.broker.core_seam import Core
+from rmq.broker.core_seam import LogCalls, OffsetCalls, OptionCalls, TransactionCalls
 from rmq.broker.store.queue_reader import Entry, QueueReader
 from rmq.broker.tables.delay_levels import HOST_FLAGS
 from rmq.broker.tables.topic_config import TopicConfig
@@ -58,13 +58,19 @@ OFFSET_DIGITS_MAX = 19
 ASIDE_LOADED_MAX = 4096  # of TRANS_CHECK_MAX_TIME_TOPIC at the start
 
 
+class CoreCalls(TransactionCalls, LogCalls, OffsetCalls, OptionCalls, Protocol):
+    """What is used here of the core."""
+
+
 class ChecksContext(Protocol):
     """What the checks use of the broker."""
 
-    core: Core
     queues: QueueReader
     settings: Settings
     topics: TopicTable
+
+    @property
+    def core(self) -> CoreCalls: ...
 
 
 class Transactions:

@@ -1,0 +1,155 @@
+"""The core seam is said once: rmq/broker/core_seam.py. All who repeat it are held to it.
+
+A call has one name, the same parameters in the same order with the same defaults, and the same
+types in the Protocols, in the stubs of the compiled core, in the compiled core and in the core that
+tests stand in.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+
+import pytest
+from support.fake_core import FakeCore
+from support.source_tree import ROOT
+
+from cext.flow.shard_core import ShardCore
+from rmq.broker import core_seam
+
+Signatures = dict[str, str]
+
+STUBS = ("cext/flow/shard_calls.pyi", "cext/flow/shard_core.pyi")
+LIFE = {"__init__", "open", "start", "stop", "report", "port"}  # of ShardCore, beside the calls
+# Of the tests and of the run: read by no room of the broker through the seam.
+BESIDE = {"index_counters"}
+
+
+def protocols() -> dict[str, type]:
+    return {
+        name: each
+        for name, each in vars(core_seam).items()
+        if isinstance(each, type) and each.__module__ == core_seam.__name__
+    }
+
+
+def calls_of(protocol: type) -> list[str]:
+    return [name for name in vars(protocol) if not name.startswith("_")]
+
+
+def calls() -> Iterator[tuple[str, type]]:
+    for protocol in protocols().values():
+        for name in calls_of(protocol):
+            yield name, protocol
+
+
+CALLS = dict(calls())
+METHODS = [name for name, each in CALLS.items() if not isinstance(vars(each)[name], property)]
+PROPERTIES = [name for name in CALLS if name not in METHODS]
+NOT_THE_BROKERS = calls_of(core_seam.ReplicaCalls)
+
+
+def signatures(text: str) -> Signatures:
+    """By name: how each method of the text's classes is called, as text."""
+    found = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            is_property = any(ast.unparse(each) == "property" for each in node.decorator_list)
+            assert node.returns is not None, node.name
+            found[node.name] = (
+                f"{'property ' if is_property else ''}"
+                f"({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}"
+            )
+    return found
+
+
+@pytest.fixture(scope="module")
+def said() -> Signatures:
+    return signatures((ROOT / "rmq/broker/core_seam.py").read_text())
+
+
+def test_a_call_is_said_once() -> None:
+    names = [name for protocol in protocols().values() for name in calls_of(protocol)]
+    assert sorted(names) == sorted(set(names))
+    assert set(names) >= {"put_topic", "append", "stats"}
+
+
+def test_core_is_all_of_the_brokers_calls() -> None:
+    of_core = {name for each in core_seam.Core.__mro__[:-3] for name in calls_of(each)}
+    assert of_core == set(CALLS) - set(NOT_THE_BROKERS)
+
+
+def test_the_stubs_say_the_same(said: Signatures) -> None:
+    stubs: Signatures = {}
+    for path in STUBS:
+        stubs |= signatures((ROOT / path).read_text())
+    in_stubs = {name: text for name, text in stubs.items() if name not in LIFE | BESIDE}
+    assert in_stubs == {name: text for name, text in said.items() if name not in LIFE}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_fake_is_called_in_the_same_way(name: str) -> None:
+    if name in NOT_THE_BROKERS:
+        assert not hasattr(FakeCore, name)
+        return
+    assert inspect.signature(getattr(FakeCore, name)) == signature_of(name)
+
+
+def test_the_fake_has_the_properties() -> None:
+    core = FakeCore()
+    for name in PROPERTIES:
+        assert isinstance(getattr(core, name), int), name
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_compiled_core_is_called_in_the_same_way(name: str) -> None:
+    wanted = signature_of(name)
+    compiled = inspect.signature(getattr(ShardCore, name))
+    bare = [each.replace(annotation=inspect.Parameter.empty) for each in wanted.parameters.values()]
+    assert list(compiled.parameters.values()) == bare
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_compiled_core_takes_the_types_that_are_said(name: str) -> None:
+    """Where it names a type: what it takes as a Python object is looked at by what it does."""
+    for parameter in signature_of(name).parameters.values():
+        compiled = c_types(name)[parameter.name]
+        if compiled is not None and parameter.name != "self":
+            annotation = parameter.annotation
+            assert getattr(annotation, "__origin__", annotation).__name__ == compiled
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_the_compiled_core_has_the_properties(name: str) -> None:
+    assert inspect.isdatadescriptor(getattr(ShardCore, name))
+
+
+def signature_of(name: str) -> inspect.Signature:
+    return inspect.signature(vars(CALLS[name])[name])
+
+
+def c_types(name: str) -> dict[str, str | None]:
+    """Python's name for the C type of each parameter; None: any object. Read from the signature
+    that Cython embeds: "ShardCalls.f(self, bytes name, int32_t queues=0)"."""
+    first = (getattr(ShardCore, name).__doc__ or "").partition("\n")[0]
+    inside = first[first.index("(") + 1 : first.rindex(")")]
+    found: dict[str, str | None] = {}
+    for each in inside.split(", "):
+        typed = re.fullmatch(r"(?:(\w+) )?(\w+)(?: not None)?(?:=.*)?", each)
+        assert typed is not None, first
+        c_type = typed[1]
+        found[typed[2]] = "int" if c_type and re.fullmatch(r"u?int\d+_t|int", c_type) else c_type
+    return found
+
+
+def test_a_difference_is_seen() -> None:
+    one = signatures("class A:\n    def f(self, a: int, b: bytes = b'') -> int: ...\n")
+    other = signatures("class A:\n    def f(self, a: int, c: bytes = b'') -> int: ...\n")
+    default = signatures("class A:\n    def f(self, a: int, b: bytes = b'x') -> int: ...\n")
+    prop = signatures("class A:\n    @property\n    def f(self) -> int: ...\n")
+    texts = {each["f"] for each in (one, other, default, prop)}
+    assert len(texts) == 4
+    assert c_types("put_topic") == {
+        "self": None, "name": "bytes", "read_queues": "int", "write_queues": "int", "perm": "int",
+        "order": "int",
+    }  # fmt: skip
