@@ -1,11 +1,8 @@
 """A shard's numbers as Python values. See observe.pxd."""
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport malloc
-from libc.string cimport memcpy
+from libc.stdint cimport int64_t
 
 from cext.base.atomics cimport load_acquire_i64
 from cext.base.latency cimport LATENCY_BUCKETS, Latency
-from cext.base.status cimport OK, POOL_EMPTY
 from cext.base.steps cimport STEPS_MAX
 from cext.flow.client_state cimport (
     UNREAD_AWAY,
@@ -15,20 +12,13 @@ from cext.flow.client_state cimport (
     UNREAD_SHARE,
 )
 from cext.flow.delay.timer_open cimport timer_counters
-from cext.flow.tables.topic_table cimport TOPIC_NUMBERS, Topic, TopicNumbers
 from cext.memory.arena cimport Arena
 from cext.memory.buffer_pool cimport BufferPool
-from cext.memory.name_map cimport NameEntry, name_map_next
 from cext.net.connection cimport UNREAD_UNSENT
-from cext.store.consume_queue cimport Queue
 from cext.store.segment_map cimport segment_map_pages_lost
 
 cdef enum:
     PAGE = 4096                     # unit of the store pool's figures
-    TOPIC_FIXED_BYTES = 8 + 8 * (4 + TOPIC_NUMBERS)
-
-
-assert sizeof(TopicNumbers) == 8 * TOPIC_NUMBERS
 
 
 cdef dict pop_counters(ShardState s):
@@ -202,82 +192,3 @@ cdef dict steps_of(ShardState s):
     cdef int i
     return {"finish": ([s.halves.finish.counts[i] for i in range(STEPS_MAX)],
                        s.halves.finish.sum)}
-
-
-cdef inline uint8_t* put(uint8_t* at, const void* value, uint64_t bytes) noexcept nogil:
-    memcpy(at, value, bytes)
-    return at + bytes
-
-
-cdef uint8_t* copy_topic(uint8_t* at, const Topic* topic, uint32_t slots) noexcept nogil:
-    cdef const Queue* queue
-    cdef int64_t none = -1
-    cdef uint32_t i
-    at = put(at, &topic.name_length, 4)
-    at = put(at, &slots, 4)
-    at = put(at, &topic.messages_in, 8)
-    at = put(at, &topic.bytes_in, 8)
-    at = put(at, &topic.messages_out, 8)
-    at = put(at, &topic.bytes_out, 8)
-    at = put(at, &topic.numbers, 8 * TOPIC_NUMBERS)
-    at = put(at, topic.name, topic.name_length)
-    for i in range(slots):
-        queue = topic.queues[i]
-        at = put(at, &queue.min_offset if queue != NULL else &none, 8)
-        at = put(at, &queue.max_offset if queue != NULL else &none, 8)
-    return at
-
-
-cdef uint32_t slots_of(const Topic* topic) noexcept nogil:
-    return <uint32_t> topic.queue_slots if topic.queues != NULL else 0
-
-
-cdef void call_copy_topics(ShardState s, Arguments* x) noexcept nogil:
-    cdef NameEntry* entry
-    cdef const Topic* topic
-    cdef uint64_t start = <uint64_t> x.numbers[0], cursor, bytes = 1
-    cdef uint8_t* at
-    cdef int count = 0
-    cursor = name_map_next(&s.topics, start, &entry)
-    while cursor != 0 and count < TOPICS_PER_CALL:
-        topic = <const Topic*> entry.value
-        bytes += TOPIC_FIXED_BYTES + topic.name_length + 16 * <uint64_t> slots_of(topic)
-        count += 1
-        cursor = name_map_next(&s.topics, cursor, &entry)
-    x.block = at = <uint8_t*> malloc(bytes)
-    if at == NULL:
-        x.status = POOL_EMPTY
-        return
-    x.results[0] = 0
-    cursor = start
-    while count > 0:
-        cursor = name_map_next(&s.topics, cursor, &entry)
-        topic = <const Topic*> entry.value
-        at = copy_topic(at, topic, slots_of(topic))
-        count -= 1
-        x.results[0] = <int64_t> cursor
-    x.block_bytes = <uint64_t> (at - x.block)
-    x.status = OK
-
-
-cdef int read_topics(const uint8_t* block, uint64_t bytes, dict out) except -1:
-    cdef uint64_t at = 0
-    cdef uint32_t length, slots, _i
-    cdef int i
-    cdef uint64_t counters[4 + TOPIC_NUMBERS]
-    cdef int64_t span[2]
-    while at < bytes:
-        memcpy(&length, block + at, 4)
-        memcpy(&slots, block + at + 4, 4)
-        memcpy(counters, block + at + 8, sizeof(counters))
-        at += TOPIC_FIXED_BYTES
-        name = (<const char*> block)[at:at + length]
-        at += length
-        queues = []
-        for _i in range(slots):
-            memcpy(span, block + at, 16)
-            at += 16
-            queues.append(None if span[1] < 0 else (span[0], span[1]))
-        out[name] = (counters[0], counters[1], counters[2], counters[3], queues,
-                     [counters[4 + i] for i in range(TOPIC_NUMBERS)])
-    return 0

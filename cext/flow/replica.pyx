@@ -1,13 +1,11 @@
 """Replica: a core whose log is a copy of another core's. See replica.pxd."""
-from libc.stdint cimport INT64_MAX, int32_t, uint32_t
+from libc.stdint cimport int32_t, uint32_t
 
-from cext.base.status cimport CLOSED, MALFORMED, NOT_READY, OK, RING_FULL
+from cext.base.status cimport OK
 from cext.flow.delay.timer_feed cimport timer_due
-from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.pop.pop_journal cimport pop_of_record
 from cext.flow.send.open_halves cimport half_end
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
-from cext.store.raw_append cimport raw_append
 from cext.store.tags_code cimport DelayLevels, tags_code_of
 from cext.wire.check_point cimport ReviveEntry
 from cext.wire.properties cimport SendProperties, scan_properties
@@ -66,38 +64,3 @@ cdef int64_t replica_replayed(ShardState s, const RecordView* view) noexcept nog
                   s.pops.revive_name_bytes):
         note_pop(s, view)
     return tags_code_of(view, &levels)
-
-
-cdef void call_append_raw(ShardState s, Arguments* x) noexcept nogil:
-    cdef int64_t begin = x.numbers[0], at = begin
-    cdef int32_t problem = 0
-    x.status = CLOSED
-    while not s.writable:
-        x.status = raw_append(s.log, at, x.a + (at - begin), x.a_bytes - <uint32_t> (at - begin),
-                              &problem)
-        if x.status != RING_FULL or s.log.marks.appended == at:
-            break
-        at = s.log.marks.appended           # the ring is full: written out, it takes more
-        if write_and_dispatch(s) != OK:
-            break
-    x.results[0] = s.log.marks.appended
-    x.results[1] = problem
-
-
-cdef void call_set_replicated(ShardState s, Arguments* x) noexcept nogil:
-    # A follower can be ahead of this core's disk, never of its log.
-    x.status = OK if 0 <= x.numbers[0] <= s.log.marks.appended else MALFORMED
-    if x.status == OK:
-        s.log.marks.replicated = x.numbers[0]
-
-
-cdef void call_set_visible(ShardState s, Arguments* x) noexcept nogil:
-    s.log.marks.visible = x.numbers[0]
-    x.status = OK
-
-
-cdef void call_promote(ShardState s, Arguments* x) noexcept nogil:
-    s.log.marks.visible = INT64_MAX
-    x.status = write_and_dispatch(s)
-    if x.status == OK and s.log.marks.dispatched != s.log.marks.appended:
-        x.status = NOT_READY

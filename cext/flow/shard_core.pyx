@@ -3,7 +3,7 @@
     core = ShardCore(options)       all memory is taken here
     core.open()                     recovers the store, binds the port
     core.start()                    reactor, flusher and helper threads run, none holds the GIL
-    core.poll() / core.send() ...   the control thread's side: shard_calls.pxd
+    core.poll() / core.send() ...   the control thread's side: control/control_side.pxd
     core.stop()                     answers what is under way, syncs, writes the checkpoint
 
 Every method but __init__, open, start and stop may be called by one thread only, the control
@@ -225,31 +225,25 @@ cdef class ShardCore(ShardCalls):
             pathlib.Path(self.given["root"], "abort").unlink(missing_ok=True)
 
     # ---------------------------------------------------------------- looking at it
+    # rmq/broker/core_seam.py says what each promises.
 
     def pools(self):
-        """{pool: (buffer bytes, buffers, in use, most ever in use, refusals)}."""
         return pools_of(self.s)
 
     def message_sizes(self):
-        """Records stored by size: [n]: of less than 2 ** n bytes and not of less than half that."""
         cdef int i
         return [self.s.counters.sizes[i] for i in range(SIZE_BUCKETS)]
 
     def latencies(self):
-        """{"append" | "flush" | ..: ([events per bucket], sum)} in us; buckets of
-        cext/base/latency."""
         return latencies_of(self.s)
 
     def steps(self):
-        """{"finish": ([events between RocketMQ's bounds], sum)}: transactions, in s."""
         return steps_of(self.s)
 
     def rpc_times(self):
-        """{(request code, response code, held): ([answers between bounds], sum)} in ms."""
         return rpc_rows(&self.s.rpc)
 
     def page_cache(self, int files):
-        """(bytes in memory, dirty bytes or -1, bytes looked at) of the newest log files."""
         resident = dirty = size = 0
         directory = pathlib.Path(self.given["commitlog_dir"])
         for path in sorted(directory.glob("[0-9]" * 20), reverse=True)[:files]:
@@ -263,19 +257,13 @@ cdef class ShardCore(ShardCalls):
         return resident, dirty, size
 
     def queue_names(self):
-        """[(topic, queue id)] of all queues, also of those that a start has made anew and no file
-        has yet. Before the first topic is put only: from then on the reactor changes them."""
         return self.s.queues.queue_names()
 
     def log_range(self):
-        """(first offset, offset behind the last written byte, durable offset)."""
         return (self.s.log.min_offset(), load_acquire_i64(&self.s.log.marks.written),
                 load_acquire_i64(&self.s.log.marks.durable))
 
     def sync_log(self, int64_t end=0):
-        """Returns when all that is written by now, and the log up to `end`, is on the disk,
-        whatever the flush mode. Waits for the disk; StoreError when the log is poisoned or the
-        disk stands still."""
         deadline = time.monotonic() + SYNC_S
         while self.s.flusher.flush(SYNC_S) < end:
             if self.s.log.poisoned():           # what is appended is never written
@@ -285,29 +273,21 @@ cdef class ShardCore(ShardCalls):
             time.sleep(0.001)                   # what is appended is about to be written
 
     def popped_since(self, int64_t start):
-        """{(topic, group, queue id): next offset} of the pops whose check points are in the log
-        from `start` on. May wait for disk."""
         return popped_since(self.s.log, self.given["revive_topic"], start,
                             load_acquire_i64(&self.s.log.marks.written))
 
     def read_record(self, int64_t physical_offset):
-        """One stored record, checked; None when there is none at this offset. May wait for disk."""
         return self.s.log.read_record(physical_offset)
 
     @property
     def index_fd(self):
-        """Readable when index_answers() has something; -1 without an index."""
         return -1 if self.indexer is None else self.indexer.answers_fd
 
     def ask_index(self, int64_t number, bytes topic, bytes key, int32_t kind, int32_t hits_max,
                   int64_t begin_ms, int64_t end_ms, uint64_t body_max):
-        """Asks the key index (there is one) for records; False: too many questions wait. kind: 0
-        unique key or key, 1 tag. The answer comes in index_answers()."""
         return self.indexer.ask(number, topic, key, kind, hits_max, begin_ms, end_ms, body_max)
 
     def index_answers(self):
-        """[(number, "" or a failure, records newest first, store time and log offset of the newest
-        message indexed)]: the answers that have come."""
         return self.indexer.answers()
 
     def index_counters(self):
@@ -315,5 +295,4 @@ cdef class ShardCore(ShardCalls):
         return {} if self.indexer is None else self.indexer.counters()
 
     def stats(self):
-        """Counters since the start; plain reads, each exact, not all of the same moment."""
         return counters_of(self.s)

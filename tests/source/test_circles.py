@@ -20,7 +20,6 @@ Graph = Mapping[str, set[str]]
 KNOWN = {
     *("cext.store.timer_checkpoint", "cext.store.timer_keeper"),
     *("cext.flow.delay.schedule", "cext.flow.delay.timer_turn"),
-    *("cext.flow.control.calls", "cext.flow.control.handed"),
     *("cext.flow.delay.recall_handle", "cext.flow.log.acknowledge"),
     *("cext.flow.log.append", "cext.flow.log.dispatch"),
 }  # fmt: skip

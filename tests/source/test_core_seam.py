@@ -2,7 +2,7 @@
 
 A call has one name, the same parameters in the same order with the same defaults, and the same
 types in the Protocols, in the stubs of the compiled core, in the compiled core and in the core that
-tests stand in.
+tests stand in. What it promises is said in the Protocols alone.
 """
 
 import ast
@@ -122,6 +122,14 @@ def test_the_compiled_core_takes_the_types_that_are_said(name: str) -> None:
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_the_compiled_core_has_the_properties(name: str) -> None:
     assert inspect.isdatadescriptor(getattr(ShardCore, name))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_call_promises_is_said_in_the_protocols_alone(name: str) -> None:
+    """The compiled method's docstring is its signature, and nothing that could say otherwise."""
+    text = inspect.getdoc(getattr(ShardCore, name)) or ""
+    promised = text.partition("\n\n")[2]
+    assert promised == ""
 
 
 def signature_of(name: str) -> inspect.Signature:

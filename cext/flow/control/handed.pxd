@@ -7,7 +7,6 @@ keep its address: those of a removed group go to the table's list of old ones.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.flow.control.calls cimport Arguments
 from cext.flow.tables.group_table cimport Group, Handed
 from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic
@@ -31,11 +30,3 @@ cdef inline void handed_pull(Handed* handed, int32_t queue_id, int64_t offset) n
 # The same counters without a change of their order; NULL: nothing was pulled.
 cdef Handed* handed_find(ShardState s, const uint8_t* topic, uint32_t topic_length,
                          const uint8_t* group, uint32_t group_length) noexcept nogil
-# a: topic; b: group. block: i64 of each queue from 0 on, -1: not pulled.
-cdef void call_copy_pulled(ShardState s, Arguments* x) noexcept nogil
-
-# numbers[0]: cursor, 0 at first. results[0]: cursor to go on with, 0 at the end. block: per pair
-# u32 group bytes, u32 topic bytes, u64 messages, u64 bytes, group, topic; without those of nothing.
-cdef void call_copy_handed(ShardState s, Arguments* x) noexcept nogil
-# Adds what a block holds to {(group, topic): (messages, bytes)}.
-cdef int read_handed(const Arguments* x, dict out) except -1

@@ -1,5 +1,4 @@
 """Timed messages at the start and the stop of a shard. With the GIL; the reactor does not run."""
-from cext.flow.control.calls cimport Arguments
 from cext.flow.shard_state cimport ShardState
 
 # Takes memory, opens the files, goes on from where the last run ended. After recovery of the store.
@@ -10,8 +9,8 @@ cdef timers_stop(ShardState s)
 # After a file was found damaged: timers_pause in the reactor, this, timers_resume in the reactor.
 # All files are dropped, the queue is read from its beginning.
 cdef timers_reopen(ShardState s)
-cdef void timers_pause(ShardState s, Arguments* x) noexcept nogil
-cdef void timers_resume(ShardState s, Arguments* x) noexcept nogil
+cdef void timers_pause(ShardState s) noexcept nogil
+cdef void timers_resume(ShardState s) noexcept nogil
 cdef void timers_close(ShardState s) noexcept
 cdef dict timer_counters(ShardState s)
 # "timer_max_delay_sec" and the like; False when it is none of them.

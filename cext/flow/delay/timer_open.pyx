@@ -218,11 +218,11 @@ cdef timers_reopen(ShardState s):
         keeper.start()
 
 
-cdef void timers_pause(ShardState s, Arguments* x) noexcept nogil:
+cdef void timers_pause(ShardState s) noexcept nogil:
     s.timers.started = False
 
 
-cdef void timers_resume(ShardState s, Arguments* x) noexcept nogil:
+cdef void timers_resume(ShardState s) noexcept nogil:
     cdef int32_t i
     for i in range(TIMER_CLOCKS):
         s.timers.clocks[i].heap.count = 0

@@ -21,7 +21,7 @@ Example: half 17 is open and 10 s old: stored anew as 90, and asked about as 90.
 """
 from libc.stdint cimport int64_t
 
-from cext.flow.control.calls cimport Arguments
+from cext.flow.control.call_block cimport Block
 from cext.flow.shard_state cimport ShardState
 
 cdef enum:
@@ -43,10 +43,17 @@ cdef struct CheckRules:
     int64_t times_max               # so often checked, it is given up
     int64_t age_max_ms              # so old, too
     bint leave_full                 # whose producers are full is left for later
+cdef struct CheckHalves:
+    int64_t after               # the half queue's offset to begin at
+    int64_t end                 # and where to end
+    CheckRules rules
+    # results
+    int status                  # OK, POOL_EMPTY
+    int64_t following           # where to go on
+    int64_t asked               # stored anew, and their producers asked
+    int64_t unasked             # stored anew while nobody could be asked
+    Hindrance hindrance
+    Block block                 # i64 offsets that control is to look at
 
-# numbers: half queue's offset to begin at, where to end, then the rules. results: where to go on,
-# how many were stored anew and asked about, stored anew while nobody could be asked, Hindrance.
-# block: i64 offsets that control is to look at.
-cdef void call_check_halves(ShardState s, Arguments* x) noexcept nogil
-# a: producer group; b: ids of its connections, 8 bytes each.
-cdef void call_put_producers(ShardState s, Arguments* x) noexcept nogil
+# The reactor half of the control thread's check_halves().
+cdef void check_backs_run(ShardState s, CheckHalves* x) noexcept nogil

@@ -1,9 +1,9 @@
 """Check backs. See check_backs.pxd."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
-from cext.base.status cimport ABSENT, NOT_READY, OK, POOL_EMPTY
+from cext.base.status cimport ABSENT, NOT_READY, OK
+from cext.flow.control.call_block cimport block_take
 from cext.flow.log.append cimport (
     Appended,
     Message,
@@ -12,7 +12,7 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.send.check_table cimport check_table_next, check_table_put
+from cext.flow.send.check_table cimport check_table_next
 from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.fetch.readahead cimport (
     READAHEAD_RECORDS,
@@ -254,64 +254,55 @@ cdef int check_half(ShardState s, const CheckRules* rules, Topic* topic, Queue* 
     return ASKED
 
 
-# ------------------------------------------------------------------- the calls
+# ------------------------------------------------------------------- the call
 
-cdef void check_halves(ShardState s, const CheckRules* rules, Topic* topic, Queue* queue,
-                       int64_t end, Arguments* x) noexcept nogil:
-    """From x.results[0] on; counts there, and collects what is control's in x.block."""
+cdef void check_halves(ShardState s, CheckHalves* x, Topic* topic, Queue* queue,
+                       int64_t end) noexcept nogil:
+    """From x.following on; counts in x, and collects what is control's in its block."""
     cdef int64_t passed = 0, looked = 0, pinned
     cdef uint64_t bytes = 0
     cdef int outcome
-    while (x.results[0] < end and passed < PASSED_MAX and looked < LOOKED_MAX
-           and bytes < CHECK_BYTES_MAX and x.results[1] + x.results[2] < CHECKS_MAX
-           and x.block_bytes < 8 * CONTROLS_MAX):
+    while (x.following < end and passed < PASSED_MAX and looked < LOOKED_MAX
+           and bytes < CHECK_BYTES_MAX and x.asked + x.unasked < CHECKS_MAX
+           and x.block.length < 8 * CONTROLS_MAX):
         passed += 1
-        if half_is_ended(&s.halves, x.results[0]):
-            x.results[0] += 1
+        if half_is_ended(&s.halves, x.following):
+            x.following += 1
             continue
         looked += 1
         pinned = s.log.pinned_low
-        outcome = check_half(s, rules, topic, queue, x.results[0], &bytes)
+        outcome = check_half(s, &x.rules, topic, queue, x.following, &bytes)
         s.log.unpin(pinned)
         if outcome == FULL or outcome == STUCK or outcome == AWAY:
-            x.results[3] = (PRODUCERS_FULL if outcome == FULL else
-                            LOG_FULL if outcome == STUCK else RECORDS_AWAY)
+            x.hindrance = (PRODUCERS_FULL if outcome == FULL else
+                           LOG_FULL if outcome == STUCK else RECORDS_AWAY)
             return
         if outcome == ASKED:
-            x.results[1] += 1
+            x.asked += 1
         elif outcome == UNASKED:
-            x.results[2] += 1
+            x.unasked += 1
         elif outcome == CONTROLS:
-            memcpy(x.block + x.block_bytes, &x.results[0], 8)
-            x.block_bytes += 8
-        x.results[0] += 1
+            memcpy(x.block.bytes + x.block.length, &x.following, 8)
+            x.block.length += 8
+        x.following += 1
 
 
-cdef void call_check_halves(ShardState s, Arguments* x) noexcept nogil:
+cdef void check_backs_run(ShardState s, CheckHalves* x) noexcept nogil:
     cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> HALF_TOPIC,
                                                HALF_TOPIC_BYTES)
     cdef Queue* queue = topic_queue(topic, s.queues, 0) if topic != NULL else NULL
-    cdef CheckRules rules
-    rules.began_ms = x.numbers[2]
-    rules.young_ms = x.numbers[3]
-    rules.times_max = x.numbers[4]
-    rules.age_max_ms = x.numbers[5]
-    rules.leave_full = x.numbers[6] != 0
-    x.block_bytes = 0
-    x.block = <uint8_t*> malloc(8 * CONTROLS_MAX)
-    x.status = OK if x.block != NULL else POOL_EMPTY
-    if x.block == NULL:
+    x.status = block_take(&x.block, 8 * CONTROLS_MAX)
+    if x.status != OK:
         return
-    x.results[0] = max(x.numbers[0], s.halves.first)
+    x.block.length = 0
+    x.following = max(x.after, s.halves.first)
+    x.asked = x.unasked = 0
+    x.hindrance = NOT_HINDERED
     if queue == NULL or not s.halves.started or not s.writable:
-        x.results[3] = LOG_FULL
+        x.hindrance = LOG_FULL
         return
-    check_halves(s, &rules, topic, queue, min(x.numbers[1], queue.max_offset), x)
-    if x.results[3] != RECORDS_AWAY:
+    check_halves(s, x, topic, queue, min(x.end, queue.max_offset))
+    if x.hindrance != RECORDS_AWAY:
         readahead_end(&s.checks.readahead, s.fetches)
-    if x.results[1] + x.results[2] > 0 and write_and_dispatch(s) != OK:
-        x.results[3] = LOG_FULL
-
-
-cdef void call_put_producers(ShardState s, Arguments* x) noexcept nogil:
-    x.status = check_table_put(&s.checks, x.a, x.a_bytes, x.b, x.b_bytes // 8)
+    if x.asked + x.unasked > 0 and write_and_dispatch(s) != OK:
+        x.hindrance = LOG_FULL

@@ -11,13 +11,12 @@
 At most PUSHES_MAX are under way; one more is answered SYSTEM_BUSY. The opaque of a 326 names its
 slot and how often that was used: an answer that comes late, or from another client, is nobody's.
 
-Control says which connection a client has (call_put_client). What is not ordinary is control's work
+Control says which connection a client has (put_client). What is not ordinary is control's work
 (rmq/broker/requests/replies.py): a client that is not connected here, a topic that is not known, a
 request to be refused.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.flow.control.calls cimport Arguments
 from cext.flow.outcome cimport Outcome
 from cext.flow.send.reply_table cimport PUSH_OPAQUE
 from cext.flow.shard_state cimport ShardState
@@ -33,8 +32,6 @@ cdef void push_answered(ShardState s, Connection* c, const Header* h) noexcept n
 cdef void push_forget(ShardState s, Connection* c) noexcept nogil
 # About once a second.
 cdef void push_expire(ShardState s) noexcept nogil
-# a: client id; numbers: its connection, 0: it has none.
-cdef void call_put_client(ShardState s, Arguments* x) noexcept nogil
 
 cdef inline bint is_push_answer(const Header* h) noexcept nogil:
     return h.opaque & PUSH_OPAQUE != 0

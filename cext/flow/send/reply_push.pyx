@@ -22,7 +22,7 @@ from cext.flow.send.reply_table cimport (
 )
 from cext.flow.control.rpc_times cimport rpc_record
 from cext.flow.tables.topic_table cimport Topic, topic_queue
-from cext.memory.name_map cimport name_map_find, name_map_put, name_map_remove
+from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport UNREAD_UNSENT
 from cext.store.consume_queue cimport Queue
 from cext.wire.codes cimport (
@@ -288,11 +288,3 @@ cdef Outcome push_reply(ShardState s, Connection* c, const Header* h, const Fram
     if not send_push(s, to, &fields, f):
         fail_push(s, p, b"no buffer is free")
     return DONE
-
-
-cdef void call_put_client(ShardState s, Arguments* x) noexcept nogil:
-    x.status = OK
-    if x.numbers[0] != 0:
-        x.status = name_map_put(&s.replies.clients, x.a, x.a_bytes, <void*> x.numbers[0])
-    else:
-        name_map_remove(&s.replies.clients, x.a, x.a_bytes)

@@ -275,7 +275,7 @@ class Internal:
         keeper = TimerKeeper(log, folder, 100)
         return {
             "cext.flow.fetch.disk_fetch.FetchPool": FetchPool,
-            "cext.flow.shard_calls.ShardCalls": ShardCalls,
+            **{f"{each.__module__}.{each.__name__}": each for each in ShardCalls.__mro__[:-1]},
             "cext.flow.shard_state.ShardState": ShardState,
             "cext.memory.arena.SharedArena": lambda: SharedArena(1 << 20),
             "cext.store.commit_log.CommitLog": lambda: log,

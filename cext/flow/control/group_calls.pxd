@@ -1,0 +1,8 @@
+"""Group calls: groups, subscriptions, filters, and what groups were handed.
+
+rmq/broker/core_seam.py says what each promises (GroupCalls); control_side.pxd how a call is made.
+"""
+from cext.flow.control.queue_calls cimport QueueCalls
+
+cdef class GroupCalls(QueueCalls):
+    pass

@@ -1,0 +1,224 @@
+"""Offset calls. See offset_calls.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcpy, memset
+
+from cext.base.status cimport OK, raise_status
+from cext.flow.control.call_block cimport Block, block_free, block_numbers, block_take
+from cext.flow.control.control_link cimport CallFn
+from cext.flow.control.control_side cimport borrowed
+from cext.flow.control.handed cimport handed_find, handed_pull
+from cext.flow.control.queue_calls cimport queue_of
+from cext.flow.pull.held_pulls cimport wake_all
+from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.group_table cimport Handed
+from cext.flow.tables.offset_table cimport (
+    GroupOffsets,
+    offset_commit,
+    offset_query,
+    offset_reset,
+    offsets_remove,
+)
+from cext.memory.name_map cimport NameEntry, name_map_next
+from cext.store.consume_queue cimport Queue
+from cext.wire.text cimport Text
+
+cdef enum Which:                # the offsets that offsets() copies
+    COMMITTED = 0
+    PULLED = 1                  # up to where was pulled
+    RESETS = 2                  # resets that no pull has been told of
+
+
+# ---------------------------------------------------------------- commit, reset, query
+
+cdef struct OneOffset:
+    Text group
+    Text topic
+    int32_t queue_id
+    int64_t offset              # query_offset: a result, -1: none
+    # results
+    int status
+
+
+cdef void commit_one(ShardState s, OneOffset* x) noexcept nogil:
+    x.status = offset_commit(&s.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
+                             x.group.length, x.queue_id, x.offset)
+
+
+cdef void reset_one(ShardState s, OneOffset* x) noexcept nogil:
+    """Pulls that are held go back, so that the group's next one, which is told to go to the offset,
+    comes at once."""
+    cdef Queue* queue
+    x.status = offset_reset(&s.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
+                            x.group.length, x.queue_id, x.offset)
+    queue = queue_of(s, &x.topic, x.queue_id)
+    if x.status == OK and queue != NULL:
+        wake_all(s, queue)
+    handed_pull(handed_find(s, x.topic.bytes, x.topic.length, x.group.bytes, x.group.length),
+                x.queue_id, -1)
+
+
+cdef void query_one(ShardState s, OneOffset* x) noexcept nogil:
+    x.offset = offset_query(&s.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
+                            x.group.length, x.queue_id)
+    x.status = OK
+
+
+# ---------------------------------------------------------------- offsets
+
+cdef struct CopyOffsets:
+    int32_t which               # Which
+    # results
+    int status
+    Block block                 # per entry u32 name bytes, u32 slots, name, slots * i64
+
+
+cdef void put_pulled(ShardState s, const NameEntry* pair, int32_t slots,
+                     uint8_t* out) noexcept nogil:
+    """What topic@group has pulled, as many queues as it has committed."""
+    cdef const uint8_t* at = <const uint8_t*> memchr(pair.name, c'@', pair.length)
+    cdef uint32_t before = <uint32_t> (at - pair.name)
+    cdef const Handed* handed = handed_find(s, pair.name, before, at + 1,
+                                            pair.length - before - 1)
+    memset(out, 0xFF, 8 * <uint64_t> slots)
+    if handed != NULL and handed.slots > 0:
+        memcpy(out, handed.pulled, 8 * <uint64_t> min(slots, handed.slots))
+
+
+cdef uint64_t offsets_bytes(ShardState s) noexcept nogil:
+    cdef NameEntry* entry
+    cdef uint64_t bytes = 0, cursor = name_map_next(&s.offsets.names, 0, &entry)
+    while cursor != 0:
+        bytes += 8 + entry.length + 8 * <uint64_t> (<GroupOffsets*> entry.value).slots
+        cursor = name_map_next(&s.offsets.names, cursor, &entry)
+    return bytes
+
+
+cdef void copy_offsets(ShardState s, CopyOffsets* x) noexcept nogil:
+    cdef NameEntry* entry
+    cdef GroupOffsets* offsets
+    cdef uint64_t cursor
+    cdef int64_t none = -1
+    cdef int32_t i
+    cdef uint8_t* at
+    x.status = block_take(&x.block, offsets_bytes(s))
+    if x.status != OK:
+        return
+    at = x.block.bytes
+    cursor = name_map_next(&s.offsets.names, 0, &entry)
+    while cursor != 0:
+        offsets = <GroupOffsets*> entry.value
+        memcpy(at, &entry.length, 4)
+        memcpy(at + 4, &offsets.slots, 4)
+        memcpy(at + 8, entry.name, entry.length)
+        at += 8 + entry.length
+        memcpy(at, offsets.offsets, 8 * <uint64_t> offsets.slots)
+        if x.which == PULLED:
+            put_pulled(s, entry, offsets.slots, at)
+        for i in range(offsets.slots if x.which == RESETS else 0):
+            if not offsets.resets[i]:
+                memcpy(at + 8 * <uint64_t> i, &none, 8)
+        at += 8 * <uint64_t> offsets.slots
+        cursor = name_map_next(&s.offsets.names, cursor, &entry)
+
+
+cdef dict read_offsets(const Block* block):
+    cdef uint64_t at = 0
+    cdef uint32_t length
+    cdef int32_t slots, i
+    cdef int64_t offset
+    cdef dict out = {}
+    while at < block.length:
+        memcpy(&length, block.bytes + at, 4)
+        memcpy(&slots, block.bytes + at + 4, 4)
+        name = (<char*> block.bytes)[at + 8:at + 8 + length]
+        at += 8 + length
+        queues = {}
+        for i in range(slots):
+            memcpy(&offset, block.bytes + at, 8)
+            at += 8
+            if offset >= 0:
+                queues[i] = offset
+        out[name] = queues
+    return out
+
+
+# ---------------------------------------------------------------- pulled
+
+cdef struct CopyPulled:
+    Text group
+    Text topic
+    # results
+    int status
+    Block block                 # i64 of each queue from 0 on, -1: not pulled
+
+
+cdef void copy_pulled(ShardState s, CopyPulled* x) noexcept nogil:
+    cdef const Handed* handed = handed_find(s, x.topic.bytes, x.topic.length, x.group.bytes,
+                                            x.group.length)
+    x.status = block_take(&x.block, 8 * <uint64_t> handed.slots if handed != NULL else 0)
+    if x.status == OK and x.block.length > 0:
+        memcpy(x.block.bytes, handed.pulled, x.block.length)
+
+
+# ---------------------------------------------------------------- remove_offsets
+
+cdef struct RemoveOffsets:
+    Text group                  # empty: any
+    Text topic                  # empty: any
+
+
+cdef void remove_offsets(ShardState s, RemoveOffsets* x) noexcept nogil:
+    offsets_remove(&s.offsets, x.topic.bytes, x.topic.length, x.group.bytes, x.group.length)
+
+
+cdef class OffsetCalls(GroupCalls):
+    @property
+    def offsets_version(self):
+        return self.s.offsets.version
+
+    def commit_offset(self, bytes group, bytes topic, int32_t queue_id, int64_t offset):
+        self._move(<CallFn> commit_one, group, topic, queue_id, offset)
+
+    def reset_offset(self, bytes group, bytes topic, int32_t queue_id, int64_t offset):
+        self._move(<CallFn> reset_one, group, topic, queue_id, offset)
+
+    cdef _move(self, CallFn function, bytes group, bytes topic, int32_t queue_id, int64_t offset):
+        cdef OneOffset x
+        x.group = borrowed(group)
+        x.topic = borrowed(topic)
+        x.queue_id = queue_id
+        x.offset = offset
+        self._call(function, &x)
+        raise_status(x.status, f"offset {offset} of queue {queue_id}")
+
+    def query_offset(self, bytes group, bytes topic, int32_t queue_id):
+        cdef OneOffset x
+        x.group = borrowed(group)
+        x.topic = borrowed(topic)
+        x.queue_id = queue_id
+        self._call(<CallFn> query_one, &x)
+        return x.offset
+
+    def offsets(self, int32_t which=0):
+        cdef CopyOffsets x
+        x.which = which
+        self._call(<CallFn> copy_offsets, &x)
+        raise_status(x.status, "copy of the offsets")
+        out = read_offsets(&x.block)
+        block_free(&x.block)
+        return out
+
+    def pulled(self, bytes group, bytes topic):
+        cdef CopyPulled x
+        x.group = borrowed(group)
+        x.topic = borrowed(topic)
+        self._call(<CallFn> copy_pulled, &x)
+        raise_status(x.status, "copy of the pull offsets")
+        return {i: offset for i, offset in enumerate(block_numbers(&x.block)) if offset >= 0}
+
+    def remove_offsets(self, group, topic):
+        cdef RemoveOffsets x
+        cdef bytes of_group = group or b"", of_topic = topic or b""
+        x.group = borrowed(of_group)
+        x.topic = borrowed(of_topic)
+        self._call(<CallFn> remove_offsets, &x)

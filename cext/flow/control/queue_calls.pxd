@@ -1,0 +1,16 @@
+"""Queue calls: where consume queues begin and end, and what of them is in memory.
+
+rmq/broker/core_seam.py says what each promises (QueueCalls); control_side.pxd how a call is made.
+"""
+from libc.stdint cimport int32_t
+
+from cext.flow.control.topic_calls cimport TopicCalls
+from cext.flow.shard_state cimport ShardState
+from cext.store.consume_queue cimport Queue
+from cext.wire.text cimport Text
+
+cdef class QueueCalls(TopicCalls):
+    pass
+
+# For the reactor halves of other calls. NULL: no such topic or queue.
+cdef Queue* queue_of(ShardState s, const Text* topic, int32_t queue_id) noexcept nogil

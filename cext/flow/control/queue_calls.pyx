@@ -1,0 +1,142 @@
+"""Queue calls. See queue_calls.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from cext.base.status cimport NOT_FOUND, OK, raise_status
+from cext.flow.control.call_block cimport Block, block_free, block_numbers, block_take
+from cext.flow.control.control_link cimport CallFn
+from cext.flow.control.control_side cimport borrowed
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport UNIT_BYTES, queue_copy_units, queue_memory_offset
+
+cdef enum:
+    RANGES_MAX = 1024           # queues that one call looks at
+    QUEUE_ID_MAX = 0x7fffffff
+
+
+cdef Queue* queue_of(ShardState s, const Text* topic, int32_t queue_id) noexcept nogil:
+    cdef Topic* found = <Topic*> name_map_find(&s.topics, topic.bytes, topic.length)
+    return topic_queue(found, s.queues, queue_id) if found != NULL else NULL
+
+
+# ---------------------------------------------------------------- queue_range
+
+cdef struct QueueRange:
+    Text topic
+    int32_t queue_id
+    # results
+    bint found
+    int64_t min_offset
+    int64_t max_offset
+
+
+cdef void queue_range(ShardState s, QueueRange* x) noexcept nogil:
+    cdef const Queue* queue = queue_of(s, &x.topic, x.queue_id)
+    x.found = queue != NULL
+    if queue != NULL:
+        x.min_offset = queue.min_offset
+        x.max_offset = queue.max_offset
+
+
+# ---------------------------------------------------------------- queue_ranges
+
+cdef struct QueueRanges:
+    Text topic
+    int64_t first               # queue id
+    int64_t count               # at most RANGES_MAX
+    # results
+    int status                  # OK, NOT_FOUND, POOL_EMPTY
+    Block block                 # i64 min and max offset of each; zeros of one that holds nothing
+    #                             yet, which is not made for that
+
+
+cdef void queue_ranges(ShardState s, QueueRanges* x) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.topics, x.topic.bytes, x.topic.length)
+    cdef int64_t i
+    cdef const Queue* queue
+    x.status = NOT_FOUND
+    if (topic == NULL or x.count < 0 or x.count > RANGES_MAX
+            or x.first < 0 or x.first > QUEUE_ID_MAX - x.count):
+        return
+    x.status = block_take(&x.block, 16 * <uint64_t> x.count)
+    if x.status != OK:
+        return
+    memset(x.block.bytes, 0, x.block.length)
+    for i in range(x.count):
+        queue = topic.queues[x.first + i] if x.first + i < topic.queue_slots else NULL
+        if queue == NULL:
+            queue = s.queues.find_queue(<const char*> topic.name, topic.name_length,
+                                        <int32_t> (x.first + i))
+        if queue != NULL:
+            memcpy(x.block.bytes + 16 * i, &queue.min_offset, 8)
+            memcpy(x.block.bytes + 16 * i + 8, &queue.max_offset, 8)
+
+
+# ---------------------------------------------------------------- queue_snapshot
+
+cdef struct QueueSnapshot:
+    Text topic
+    int32_t queue_id
+    # results
+    int status                  # OK, NOT_FOUND, POOL_EMPTY
+    int64_t min_offset
+    int64_t max_offset
+    int64_t memory_offset       # the first one in memory
+    Block block                 # the units from there on
+
+
+cdef void queue_snapshot(ShardState s, QueueSnapshot* x) noexcept nogil:
+    cdef Queue* queue = queue_of(s, &x.topic, x.queue_id)
+    cdef int64_t first, count
+    x.status = NOT_FOUND
+    if queue == NULL:
+        return
+    first = queue_memory_offset(queue)
+    if first < queue.min_offset:
+        first = queue.min_offset
+    count = queue.max_offset - first
+    x.status = block_take(&x.block, count * UNIT_BYTES)
+    if x.status != OK:
+        return
+    if count > 0:
+        queue_copy_units(queue, first, count, x.block.bytes)
+    x.min_offset = queue.min_offset
+    x.max_offset = queue.max_offset
+    x.memory_offset = first
+
+
+cdef class QueueCalls(TopicCalls):
+    def queue_range(self, bytes topic, int32_t queue_id):
+        cdef QueueRange x
+        x.topic = borrowed(topic)
+        x.queue_id = queue_id
+        self._call(<CallFn> queue_range, &x)
+        return (x.min_offset, x.max_offset) if x.found else None
+
+    def queue_ranges(self, bytes topic, int32_t count):
+        cdef QueueRanges x
+        out = []
+        x.topic = borrowed(topic)
+        for first in range(0, count, RANGES_MAX):
+            x.first = first
+            x.count = min(<int64_t> RANGES_MAX, count - x.first)
+            self._call(<CallFn> queue_ranges, &x)
+            if x.status == NOT_FOUND:
+                out += [(0, 0)] * x.count
+                continue
+            raise_status(x.status, f"ranges of {topic!r}")
+            numbers = block_numbers(&x.block)
+            out += zip(numbers[::2], numbers[1::2])
+        return out
+
+    def queue_snapshot(self, bytes topic, int32_t queue_id):
+        cdef QueueSnapshot x
+        x.topic = borrowed(topic)
+        x.queue_id = queue_id
+        self._call(<CallFn> queue_snapshot, &x)
+        if x.status != OK:
+            return None
+        units = (<char*> x.block.bytes)[:x.block.length]
+        block_free(&x.block)
+        return x.min_offset, x.max_offset, x.memory_offset, units

@@ -1,0 +1,109 @@
+"""Replica calls. See replica_calls.pxd."""
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t
+
+from cext.base.status cimport (
+    CLOSED,
+    CORRUPT,
+    MALFORMED,
+    NOT_FOUND,
+    NOT_READY,
+    OK,
+    RING_FULL,
+    TOO_LARGE,
+    raise_status,
+)
+from cext.flow.control.control_link cimport CallFn
+from cext.flow.control.control_side cimport borrowed
+from cext.flow.log.dispatch cimport write_and_dispatch
+from cext.flow.shard_state cimport ShardState
+from cext.store.raw_append cimport raw_append
+from cext.wire.text cimport Text
+
+from rmq.errors import StoreCorruptError, StoreError
+
+
+# ---------------------------------------------------------------- append_raw
+
+cdef struct AppendRaw:
+    int64_t offset
+    Text data
+    # results
+    int status                  # as raw_append(), and CLOSED for a core that takes sends
+    int64_t log_end
+    int32_t problem             # RecordProblem
+
+
+cdef void append_raw(ShardState s, AppendRaw* x) noexcept nogil:
+    cdef int64_t at = x.offset
+    x.problem = 0
+    x.status = CLOSED
+    while not s.writable:
+        x.status = raw_append(s.log, at, x.data.bytes + (at - x.offset),
+                              x.data.length - <uint32_t> (at - x.offset), &x.problem)
+        if x.status != RING_FULL or s.log.marks.appended == at:
+            break
+        at = s.log.marks.appended           # the ring is full: written out, it takes more
+        if write_and_dispatch(s) != OK:
+            break
+    x.log_end = s.log.marks.appended
+
+
+# ---------------------------------------------------------------- marks of the log
+
+cdef struct SetReplicated:
+    int64_t offset              # every follower that counts has the log up to here
+    # results
+    int status                  # MALFORMED: more than there is of it
+
+
+cdef void set_replicated(ShardState s, SetReplicated* x) noexcept nogil:
+    """The mark `replicated`. Lower than before: what was answered stays so."""
+    # A follower can be ahead of this core's disk, never of its log.
+    x.status = OK if 0 <= x.offset <= s.log.marks.appended else MALFORMED
+    if x.status == OK:
+        s.log.marks.replicated = x.offset
+
+
+cdef void set_visible(ShardState s, const int64_t* offset) noexcept nogil:
+    s.log.marks.visible = offset[0]
+
+
+cdef void promote(ShardState s, int* status) noexcept nogil:
+    """NOT_READY while not all of the log is dispatched, then OK: all of it is visible."""
+    s.log.marks.visible = INT64_MAX
+    status[0] = write_and_dispatch(s)
+    if status[0] == OK and s.log.marks.dispatched != s.log.marks.appended:
+        status[0] = NOT_READY
+
+
+cdef class ReplicaCalls(TransactionCalls):
+    def set_replicated(self, int64_t offset):
+        cdef SetReplicated x
+        x.offset = offset
+        self._call(<CallFn> set_replicated, &x)
+        raise_status(x.status, f"a follower says that it has the log up to {offset}")
+
+    def append_raw(self, int64_t offset, bytes data):
+        cdef AppendRaw x
+        x.offset = offset
+        x.data = borrowed(data)
+        self._call(<CallFn> append_raw, &x)
+        if x.status == CLOSED:
+            raise StoreError("raw bytes are for the log of a replica; this core takes sends")
+        if x.status == NOT_FOUND:
+            raise StoreCorruptError(f"raw bytes for offset {offset} of the log, which ends at "
+                                    f"{x.log_end}")
+        if x.status == CORRUPT or x.status == TOO_LARGE:
+            raise_status(x.status, f"raw bytes at offset {x.log_end} of the log are no "
+                                   f"record for there (problem {x.problem})")
+        return x.log_end
+
+    def set_visible(self, int64_t offset):
+        self._call(<CallFn> set_visible, &offset)
+
+    def promote(self):
+        cdef int status = OK
+        self._call(<CallFn> promote, &status)
+        if status != NOT_READY:
+            raise_status(status, "the log")
+        return status == OK

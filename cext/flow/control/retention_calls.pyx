@@ -1,0 +1,56 @@
+"""Retention calls. See retention_calls.pxd."""
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
+
+from cext.base.status cimport OK
+from cext.flow.control.control_link cimport CallFn
+from cext.flow.control.control_side cimport borrowed
+from cext.flow.options cimport TEXT_MAX
+from cext.flow.shard_state cimport ShardState
+from cext.wire.text cimport Text
+
+
+cdef struct SetWritable:
+    bint writable
+    Text reason                 # that refused sends get
+
+
+cdef void set_writable(ShardState s, SetWritable* x) noexcept nogil:
+    s.writable = x.writable
+    s.refuse_reason_bytes = min(x.reason.length, TEXT_MAX - 1)
+    memcpy(s.refuse_reason, x.reason.bytes, s.refuse_reason_bytes)
+
+
+cdef struct DropSegment:
+    # results
+    int status
+
+
+cdef void drop_segment(ShardState s, DropSegment* x) noexcept nogil:
+    """The oldest one, never the last."""
+    x.status = s.log.drop_first_segment()
+    if x.status == OK:
+        s.queues.drop_below(s.log.min_offset())
+
+
+cdef class RetentionCalls(LogCalls):
+    def set_writable(self, int32_t flag, bytes reason):
+        cdef SetWritable x
+        x.writable = flag != 0
+        x.reason = borrowed(reason)
+        self._call(<CallFn> set_writable, &x)
+
+    def drop_segments(self, int64_t before_ms, int32_t max_count, int32_t force):
+        cdef DropSegment x
+        cdef int32_t dropped = 0
+        cdef int64_t modified_ms
+        while dropped < max_count:
+            if not force:
+                modified_ms = self.s.log.first_segment_modified_ms()
+                if modified_ms < 0 or modified_ms >= before_ms:
+                    break
+            self._call(<CallFn> drop_segment, &x)
+            if x.status != OK:
+                break
+            dropped += 1
+        return dropped

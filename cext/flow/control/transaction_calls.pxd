@@ -1,0 +1,9 @@
+"""Transaction calls: half messages, and who is asked about them.
+
+rmq/broker/core_seam.py says what each promises (TransactionCalls); control_side.pxd how a call
+is made.
+"""
+from cext.flow.control.delay_calls cimport DelayCalls
+
+cdef class TransactionCalls(DelayCalls):
+    pass
