@@ -2,23 +2,16 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
-from cext.flow.client_state cimport ClientState, client_state
-from cext.flow.control.control_link cimport CLOSED_CONNECTION, DRAINED, link_tell
-from cext.flow.log.dispatch_hook cimport dispatch_hook
-from cext.flow.outcome cimport CLOSE_CONNECTION
+from cext.flow.append.dispatch_hook cimport dispatch_hook
+from cext.flow.context.client_state cimport ClientState, client_state
+from cext.flow.context.control_link cimport CLOSED_CONNECTION, DRAINED, link_push
+from cext.flow.context.outcome cimport CLOSE_CONNECTION
+from cext.flow.context.small_replies cimport log_event, reply_error
 from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred, wake_by_news
 from cext.flow.replica cimport replica_replayed
-from cext.flow.replying cimport reply_error, tell_event
+from cext.flow.request_reply.reply_push cimport push_forget
 from cext.flow.request_router cimport route_frame
-from cext.flow.send.reply_push cimport push_forget
-from cext.net.connection cimport (
-    Connection,
-    OnBytes,
-    OnClosed,
-    OnDrained,
-    OnRefused,
-    Protocol,
-)
+from cext.net.connection cimport Connection, OnBytes, OnClosed, OnDrained, OnRefused, Protocol
 from cext.wire.codes cimport FLAG_RESPONSE, SYSTEM_BUSY
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
@@ -40,11 +33,11 @@ cdef int64_t take_bytes(ShardState s, Connection* c, const uint8_t* bytes, uint6
         if status != OK:
             s.counters.malformed_frames += 1
             if available - used > 0 and bytes[used] == 0x16:
-                tell_event(s, c, b"closed: the client speaks TLS, this port does not")
+                log_event(s, c, b"closed: the client speaks TLS, this port does not")
             elif status == TOO_LARGE:
-                tell_event(s, c, b"closed: frame longer than the limit of 16 MiB")
+                log_event(s, c, b"closed: frame longer than the limit of 16 MiB")
             else:
-                tell_event(s, c, b"closed: malformed frame")
+                log_event(s, c, b"closed: malformed frame")
             return -1
         if route_frame(s, c, &frame, False) == CLOSE_CONNECTION:
             return -1
@@ -61,11 +54,11 @@ cdef int refuse_frame(ShardState s, Connection* c, const uint8_t* bytes, uint64_
         header_bytes = (<uint32_t> bytes[5] << 16) | (<uint32_t> bytes[6] << 8) | bytes[7]
     if available < 8 + <uint64_t> header_bytes:
         s.counters.busy_replies += 1
-        tell_event(s, c, b"closed: no buffer for a large request whose header has not come yet")
+        log_event(s, c, b"closed: no buffer for a large request whose header has not come yet")
         return -1
     if parse_header(bytes + 8, header_bytes, bytes[4], &header) != OK:
         s.counters.malformed_frames += 1
-        tell_event(s, c, b"closed: malformed command header")
+        log_event(s, c, b"closed: malformed command header")
         return -1
     if header.flag & FLAG_RESPONSE:
         return 0
@@ -79,13 +72,13 @@ cdef void connection_closed(ShardState s, Connection* c) noexcept nogil:
     forget_connection(s, c)
     push_forget(s, c)
     if client_state(c).introduced:
-        link_tell(&s.link, CLOSED_CONNECTION, c.id, NULL, 0)
+        link_push(&s.link, CLOSED_CONNECTION, c.id, NULL, 0)
 
 
 cdef void output_drained(ShardState s, Connection* c) noexcept nogil:
     resume_deferred(s, c)
     if c.notify_drained:
-        c.notify_drained = not link_tell(&s.link, DRAINED, c.id, NULL, 0)
+        c.notify_drained = not link_push(&s.link, DRAINED, c.id, NULL, 0)
         if c.notify_drained:
             s.net.mark_dirty(c)         # no memory: told in the next turn
 

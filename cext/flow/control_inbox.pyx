@@ -1,8 +1,8 @@
 """Control inbox. See control_inbox.pxd."""
 from libc.stdlib cimport free
 
-from cext.flow.client_state cimport UNREAD_CONTROL
-from cext.flow.control.control_link cimport (
+from cext.flow.context.client_state cimport UNREAD_CONTROL
+from cext.flow.context.control_link cimport (
     CALL,
     CLOSE,
     HOLD,
@@ -15,7 +15,7 @@ from cext.flow.control.control_link cimport (
     sem_post,
 )
 from cext.flow.request_router cimport route_again
-from cext.flow.send.sends_away cimport send_is_back
+from cext.flow.send.pending_topic_sends cimport pending_send_done
 from cext.memory.spsc_ring cimport spsc_pop
 from cext.net.connection cimport ON_HEAP, Connection
 
@@ -27,7 +27,7 @@ cdef bint take_for_connection(ShardState s, LinkMessage* message, Connection* c)
             return True                     # the output piece owns it now
         s.net.close_connection(c)
     elif message.kind == SEND_DONE:
-        send_is_back(s, c)
+        pending_send_done(s, c)
     elif message.kind == HOLD:
         s.net.stop_reading(c, UNREAD_CONTROL)
     elif message.kind == RELEASE:

@@ -8,4 +8,4 @@ Reactor only.
 """
 from cext.flow.shard_state cimport ShardState
 
-cdef void keep_house(ShardState s) noexcept nogil
+cdef void housekeeping_turn(ShardState s) noexcept nogil

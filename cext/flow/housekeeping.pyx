@@ -2,11 +2,11 @@
 from libc.stdint cimport uint64_t
 from libc.stdio cimport snprintf
 
-from cext.flow.replying cimport tell_event
-from cext.flow.send.reply_push cimport push_expire
-from cext.flow.send.sends_away cimport forget_late_sends
+from cext.flow.append.disk_alerts cimport log_disk_alerts
+from cext.flow.context.small_replies cimport log_event
+from cext.flow.request_reply.reply_push cimport push_expire
+from cext.flow.send.pending_topic_sends cimport pending_sends_expire
 from cext.flow.shard_state cimport REPORTS
-from cext.flow.trouble cimport tell_troubles
 from cext.net.connection_table cimport NetCounters
 
 cdef struct Report:
@@ -45,7 +45,7 @@ cdef void report_counters(ShardState s) noexcept nogil:
             snprintf(line, sizeof(line), reports[i].line, s.net.connection_count,
                      <unsigned long long> (count - s.reported[i]))
             s.reported[i] = count
-            tell_event(s, NULL, line)
+            log_event(s, NULL, line)
 
 
 cdef void report_dropped_lines(ShardState s) noexcept nogil:
@@ -55,18 +55,18 @@ cdef void report_dropped_lines(ShardState s) noexcept nogil:
         snprintf(line, sizeof(line), b"%llu more lines of this second were not logged",
                  <unsigned long long> s.events_dropped)
         s.events_dropped = 0
-        tell_event(s, NULL, line)
+        log_event(s, NULL, line)
         s.events_this_second = 0
 
 
-cdef void keep_house(ShardState s) noexcept nogil:
+cdef void housekeeping_turn(ShardState s) noexcept nogil:
     s.net.close_idle()
     s.net.resume_accepting()
     s.net.trim()
     if s.net.is_short():
         s.net.close_deaf()
-    forget_late_sends(s)
+    pending_sends_expire(s)
     push_expire(s)
     report_counters(s)
-    tell_troubles(s)
+    log_disk_alerts(s)
     report_dropped_lines(s)

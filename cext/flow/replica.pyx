@@ -4,13 +4,17 @@ from libc.stdint cimport int32_t, uint32_t
 from cext.base.status cimport OK
 from cext.flow.delay.timer_feed cimport timer_due
 from cext.flow.pop.pop_journal cimport pop_of_record
-from cext.flow.send.open_halves cimport half_end
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
+from cext.flow.transaction.open_halves cimport half_end
 from cext.store.tags_code cimport DelayLevels, tags_code_of
 from cext.wire.check_point cimport ReviveEntry
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.system_topics cimport (
-    OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES, TIMER_TOPIC, TIMER_TOPIC_BYTES, is_named,
+    OP_HALF_TOPIC,
+    OP_HALF_TOPIC_BYTES,
+    TIMER_TOPIC,
+    TIMER_TOPIC_BYTES,
+    is_named,
 )
 
 cdef enum:

@@ -5,7 +5,7 @@
         TO_CONTROL..            the frame goes to the control thread, as that of every code without
                                 a row
         NEEDS_RECORD            the frame waits for a disk reader (parked_requests.pxd)
-        NOT_NOW                 the frame is kept for the next turns (postponed.pxd)
+        NOT_NOW                 the frame is kept for the next turns (postponed_requests.pxd)
         CLOSE_CONNECTION        said to the caller
     The control thread or the disk readers are too busy: SYSTEM_BUSY.
 
@@ -19,7 +19,7 @@ Reactor only.
 """
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 
-from cext.flow.outcome cimport Outcome
+from cext.flow.context.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame

@@ -3,6 +3,15 @@ from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
 from cext.base.status cimport IO_ERROR, OK, TOO_LARGE
+from cext.flow.context.outcome cimport (
+    CLOSE_CONNECTION,
+    DONE,
+    NEEDS_RECORD,
+    NOT_NOW,
+    TO_CONTROL,
+    TO_CONTROL_IN_ORDER,
+)
+from cext.flow.context.small_replies cimport hand_to_control, log_event, reply_error
 from cext.flow.delay.recall cimport recall
 from cext.flow.fetch.parked_requests cimport (
     PARKED_RECORD_BYTES,
@@ -11,19 +20,9 @@ from cext.flow.fetch.parked_requests cimport (
     parked_begin,
     parked_end,
 )
-from cext.flow.outcome cimport (
-    CLOSE_CONNECTION,
-    DONE,
-    NEEDS_RECORD,
-    NOT_NOW,
-    TO_CONTROL,
-    TO_CONTROL_IN_ORDER,
-)
 from cext.flow.pop.pop cimport accept_pop
 from cext.flow.pop.pop_ack cimport accept_ack, accept_batch_ack, accept_change
-from cext.flow.pull.pull_admission cimport accept_pull
-from cext.flow.replying cimport hand_to_control, reply_error, tell_event
-from cext.flow.send.postponed cimport (
+from cext.flow.postponed_requests cimport (
     REFUSALS_MAX,
     TRIES_MAX,
     PostponedFrame,
@@ -31,17 +30,35 @@ from cext.flow.send.postponed cimport (
     postponed_next,
     postponed_tried,
 )
-from cext.flow.send.produce cimport produce
-from cext.flow.send.reply_push cimport is_push_answer, push_answered, push_reply
+from cext.flow.pull.pull_admission cimport accept_pull
+from cext.flow.request_reply.reply_push cimport is_push_answer, push_answered, push_reply
+from cext.flow.send.pending_topic_sends cimport pending_send_add
 from cext.flow.send.send_back cimport send_back
-from cext.flow.send.sends_away cimport send_is_away
-from cext.flow.send.transaction cimport end_transaction
+from cext.flow.send.message_send cimport produce
 from cext.flow.tables.progress cimport commit_progress
+from cext.flow.transaction.transaction_end cimport end_transaction
 from cext.wire.codes cimport (
-    ACK_MESSAGE, BATCH_ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME, CONSUMER_SEND_MSG_BACK,
-    END_TRANSACTION, FLAG_ONE_WAY, FLAG_RESPONSE, LITE_PULL_MESSAGE, NOTIFICATION, PEEK_MESSAGE,
-    POLLING_INFO, POP_MESSAGE, PULL_MESSAGE, RECALL_MESSAGE, SEND_BATCH_MESSAGE, SEND_MESSAGE,
-    SEND_MESSAGE_V2, SEND_REPLY_MESSAGE, SEND_REPLY_MESSAGE_V2, SYSTEM_BUSY, SYSTEM_ERROR,
+    ACK_MESSAGE,
+    BATCH_ACK_MESSAGE,
+    CHANGE_MESSAGE_INVISIBLETIME,
+    CONSUMER_SEND_MSG_BACK,
+    END_TRANSACTION,
+    FLAG_ONE_WAY,
+    FLAG_RESPONSE,
+    LITE_PULL_MESSAGE,
+    NOTIFICATION,
+    PEEK_MESSAGE,
+    POLLING_INFO,
+    POP_MESSAGE,
+    PULL_MESSAGE,
+    RECALL_MESSAGE,
+    SEND_BATCH_MESSAGE,
+    SEND_MESSAGE,
+    SEND_MESSAGE_V2,
+    SEND_REPLY_MESSAGE,
+    SEND_REPLY_MESSAGE_V2,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
     UPDATE_CONSUMER_OFFSET,
 )
 from cext.wire.frame cimport find_frame
@@ -102,7 +119,7 @@ cdef Outcome conclude(ShardState s, Connection* c, const Header* h, const Frame*
             return DONE
         if hand_to_control(s, c, f):
             if outcome == TO_CONTROL_IN_ORDER:
-                send_is_away(s, c)
+                pending_send_add(s, c)
             return DONE
         busy = b"[OVERLOAD]system busy, start flow control for a while: more requests wait for " \
                b"the control thread than it may hold"
@@ -134,7 +151,7 @@ cdef Outcome route_frame(ShardState s, Connection* c, const Frame* f,
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
     if status != OK:
         s.counters.malformed_frames += 1
-        tell_event(s, c, b"closed: malformed command header")
+        log_event(s, c, b"closed: malformed command header")
         return CLOSE_CONNECTION
     c.frames_in += 1
     if header.flag & FLAG_RESPONSE:
@@ -188,7 +205,7 @@ cdef void route_fetched(ShardState s) noexcept nogil:
     cdef ParkedRequest* request = parked_begin(&s.parked, s.fetches)
     while request != NULL:
         if request.fetch.read.status == IO_ERROR:
-            tell_event(s, NULL, b"a record that a request speaks of cannot be read from the disk")
+            log_event(s, NULL, b"a record that a request speaks of cannot be read from the disk")
         route_again(s, request.connection_id, request.data + PARKED_RECORD_BYTES,
                     request.frame_bytes, request.resubmitted)
         parked_end(&s.parked, s.fetches, request)

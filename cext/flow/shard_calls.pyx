@@ -1,8 +1,8 @@
 """All that the control thread may call of a shard. See shard_calls.pxd."""
 from libc.stdint cimport int64_t
 
+from cext.flow.context.options cimport options_set
 from cext.flow.delay.timer_open cimport timer_option
-from cext.flow.options cimport options_set
 
 
 cdef class ShardCalls(ReplicaCalls):

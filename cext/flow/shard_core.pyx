@@ -22,19 +22,22 @@ from posix.unistd cimport getpid
 from cext.base.atomics cimport load_acquire_i64, store_release_i32
 from cext.base.clock cimport wall_ms
 from cext.base.native_thread cimport (
-    NativeBody, NativeThread, native_thread_join, native_thread_start,
+    NativeBody,
+    NativeThread,
+    native_thread_join,
+    native_thread_start,
 )
 from cext.base.status cimport OK
+from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.connection_events cimport serve
-from cext.flow.log.dispatch cimport write_and_dispatch
-from cext.flow.observe cimport counters_of, latencies_of, pools_of, steps_of
-from cext.flow.options cimport options_read
+from cext.flow.context.options cimport options_read
+from cext.flow.context.rpc_times cimport rpc_rows
+from cext.flow.delay.timer_open cimport timers_close, timers_open, timers_start, timers_stop
 from cext.flow.pop.pop_journal cimport popped_since
-from cext.flow.control.rpc_times cimport rpc_rows
 from cext.flow.shard_calls cimport ShardCalls
 from cext.flow.shard_memory cimport free_memory, seal_memory, take_memory
+from cext.flow.shard_metrics cimport counters_of, latencies_of, pools_of, steps_of
 from cext.flow.shard_state cimport SIZE_BUCKETS, ShardState
-from cext.flow.delay.timer_open cimport timers_close, timers_open, timers_start, timers_stop
 from cext.flow.turn cimport run_turns
 from cext.net.reactor cimport Reactor
 from cext.store.commit_log cimport CommitLog
@@ -237,7 +240,7 @@ cdef class ShardCore(ShardCalls):
     def latencies(self):
         return latencies_of(self.s)
 
-    def steps(self):
+    def histograms(self):
         return steps_of(self.s)
 
     def rpc_times(self):

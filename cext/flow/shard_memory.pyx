@@ -2,19 +2,19 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.status cimport OK
-from cext.flow.log.ack_queue cimport MARKS, ack_queue_open, ack_queue_room
-from cext.flow.control.control_link cimport link_close, link_open, link_room
+from cext.flow.append.ack_queue cimport MARKS, ack_queue_open, ack_queue_room
+from cext.flow.context.control_link cimport link_close, link_open, link_room
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
-from cext.flow.tables.group_table cimport group_table_close, group_table_open
-from cext.flow.tables.offset_table cimport offset_table_close, offset_table_open
-from cext.flow.send.open_halves cimport MOVES, OP_BYTES_MAX, WINDOW_BITS, HalfMove
-from cext.flow.pop.pop_table cimport pops_close, pops_open
 from cext.flow.fetch.disk_fetch cimport FetchPool, fetch_pool_room
 from cext.flow.fetch.parked_requests cimport PARKED_MAX, parked_free
-from cext.flow.send.postponed cimport postponed_free
+from cext.flow.pop.pop_table cimport pops_close, pops_open
+from cext.flow.postponed_requests cimport postponed_free
 from cext.flow.pull.pull_job cimport PullJob
-from cext.flow.send.check_table cimport check_table_close, check_table_open
-from cext.flow.send.reply_table cimport reply_table_close, reply_table_open, reply_table_room
+from cext.flow.request_reply.reply_table cimport (
+    reply_table_close,
+    reply_table_open,
+    reply_table_room,
+)
 from cext.flow.shard_state cimport (
     BATCH_IDS_BYTES,
     DISPATCH_MAX,
@@ -22,7 +22,11 @@ from cext.flow.shard_state cimport (
     TIMER_SLOTS,
     Dispatch,
 )
+from cext.flow.tables.group_table cimport group_table_close, group_table_open
+from cext.flow.tables.offset_table cimport offset_table_close, offset_table_open
 from cext.flow.tables.sql_filter cimport expressions_close, expressions_open
+from cext.flow.transaction.check_table cimport check_table_close, check_table_open
+from cext.flow.transaction.open_halves cimport MOVES, OP_BYTES_MAX, WINDOW_BITS, HalfMove
 from cext.memory.arena cimport (
     Arena,
     SharedArena,

@@ -3,29 +3,29 @@
     turn = poll -> (each frame: produce | pull | hand to control) -> write -> dispatch
            -> answer pulls -> acknowledge -> flush sockets -> timers
 
-The files of cext/flow are the steps: produce, dispatch, pull, held_pulls, acknowledge,
-control_link; `turn` puts them in order and `shard_core` is the face that Python sees.
+The files of cext/flow are the steps; `turn` puts them in order and
+`shard_core` is the face that Python sees.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.latency cimport Latency
-from cext.flow.log.ack_queue cimport Acks
+from cext.flow.append.ack_queue cimport Acks
+from cext.flow.context.control_link cimport ControlLink
+from cext.flow.context.options cimport TEXT_MAX, Options
+from cext.flow.context.rpc_times cimport RpcTimes
+from cext.flow.delay.delay_level cimport RedirectBuffers, Schedule
+from cext.flow.delay.timer cimport Timers
 from cext.flow.fetch.disk_fetch cimport FetchPool
 from cext.flow.fetch.parked_requests cimport ParkedRequests
-from cext.flow.send.check_table cimport CheckTable
-from cext.flow.control.control_link cimport ControlLink
-from cext.flow.delay.delay_level cimport RedirectBuffers, Schedule
+from cext.flow.pop.pop_table cimport Pops
+from cext.flow.postponed_requests cimport Postponed
+from cext.flow.request_reply.reply_table cimport ReplyTable
 from cext.flow.tables.group_table cimport GroupTable
 from cext.flow.tables.offset_table cimport OffsetTable
-from cext.flow.send.open_halves cimport OpenHalves
-from cext.flow.options cimport TEXT_MAX, Options
-from cext.flow.pop.pop_table cimport Pops
-from cext.flow.send.postponed cimport Postponed
-from cext.flow.send.reply_table cimport ReplyTable
-from cext.flow.control.rpc_times cimport RpcTimes
 from cext.flow.tables.sql_filter cimport ExpressionTable
-from cext.flow.delay.timer cimport Timers
 from cext.flow.tables.topic_table cimport Topic
+from cext.flow.transaction.check_table cimport CheckTable
+from cext.flow.transaction.open_halves cimport OpenHalves
 from cext.memory.arena cimport SharedArena
 from cext.memory.buffer_pool cimport BufferPool
 from cext.memory.chain cimport ChainEntry
@@ -122,12 +122,12 @@ cdef class ShardState:
     cdef int64_t wall_ms                # of this turn; never goes back
     cdef uint32_t random                # xorshift state: queueId < 0, uniq keys
     cdef int32_t stopping               # set by another thread
-    cdef bint poison_told
-    cdef char poison_remark[512]        # what trouble.pyx made of the poison; empty: not yet
-    cdef int32_t prepare_status_told    # troubles that are in the log already (trouble.pyx)
-    cdef int32_t room_status_told
-    cdef uint64_t queue_failures_told
-    cdef bint queue_trouble_told
+    cdef bint poison_logged
+    cdef char poison_remark[512]        # what disk_alerts.pyx made of the poison; empty: not yet
+    cdef int32_t prepare_status_logged    # troubles that are in the log already (disk_alerts.pyx)
+    cdef int32_t room_status_logged
+    cdef uint64_t queue_failures_logged
+    cdef bint queue_alert_logged
     cdef bint writable                  # control may stop writes (disk full)
     cdef uint8_t refuse_reason[TEXT_MAX]
     cdef uint32_t refuse_reason_bytes
@@ -139,8 +139,8 @@ cdef class ShardState:
     cdef TimerKeeper steady_keeper
     cdef OpenHalves halves              # transactions
     cdef ParkedRequests parked          # requests that wait for a record from the disk
-    cdef bint room_holds                # connections that send are to be left unread (room_wait)
-    cdef int64_t room_since_ms          # monotonic; the log is nearly full since then, 0: it is not
+    cdef bint backpressure              # connections that send are to be left unread
+    cdef int64_t nearly_full_since_ms   # monotonic; 0: the log is not nearly full
     cdef Postponed postponed            # one-way requests to be tried again
     cdef Pops pops                      # consumers that pop
     cdef ReplyTable replies             # request-reply

@@ -4,25 +4,25 @@ from libc.stdint cimport int32_t, int64_t
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport NOT_READY
-from cext.flow.control.control_link cimport link_wake_control
+from cext.flow.append.ack_queue cimport MARK_DURABLE, MARK_REPLICATED, acks_wait
+from cext.flow.append.acknowledgement cimport settle_turn
+from cext.flow.append.dispatch cimport handle_poison, write_and_dispatch
+from cext.flow.append.replay cimport replay_waits
+from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE, UNREAD_SHARE
+from cext.flow.context.control_link cimport link_wake_control
 from cext.flow.control_inbox cimport take_control_messages
 from cext.flow.delay.schedule cimport deliver_due, schedule_clock, schedule_wait
 from cext.flow.delay.timer_turn cimport timer_deliver, timer_wait, timer_written
-from cext.flow.housekeeping cimport keep_house
-from cext.flow.log.ack_queue cimport MARK_DURABLE, MARK_REPLICATED, acks_wait
-from cext.flow.log.acknowledge cimport settle_turn
-from cext.flow.log.dispatch cimport handle_poison, write_and_dispatch
-from cext.flow.log.replay cimport replay_waits
+from cext.flow.housekeeping cimport housekeeping_turn
 from cext.flow.pop.pop_merge cimport merge_turn
 from cext.flow.pop.revive cimport revive_turn, revive_wait
 from cext.flow.pull.held_pulls cimport wake_expired
-from cext.flow.pull.mended cimport mended_turn
 from cext.flow.pull.pull_turn cimport answer_pulls
+from cext.flow.pull.queue_repairs cimport queue_repairs_turn
 from cext.flow.request_router cimport route_fetched, route_postponed
-from cext.flow.send.room_wait cimport room_turn
-from cext.flow.send.transaction cimport write_ops
+from cext.flow.send.backpressure cimport backpressure_turn
+from cext.flow.transaction.transaction_end cimport write_ops
 from cext.memory.spsc_ring cimport spsc_is_empty
-from cext.flow.client_state cimport UNREAD_ROOM, UNREAD_SHARE
 
 cdef enum:
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
@@ -34,7 +34,7 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
     """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
     if s.ready != NULL or s.net.dirty_first != NULL or s.parked.read_count > 0:
         return 0
-    if s.postponed.first != NULL or s.net.unread_count(UNREAD_ROOM) > 0 or replay_waits(s):
+    if s.postponed.first != NULL or s.net.unread_count(UNREAD_BACKPRESSURE) > 0 or replay_waits(s):
         return 1
     if s.net.unread_count(UNREAD_SHARE) > 0:
         return timer_wait(s, schedule_wait(s, CATCH_UP_MS))
@@ -92,7 +92,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     s.counters.turns += 1
     s.write_us = 0
     s.log.holds_flusher = s.options.sync_flush
-    room_turn(s)
+    backpressure_turn(s)
     s.net.receive_ready()
     woken = gather(s)
     if woken or not spsc_is_empty(&s.link.to_reactor):
@@ -115,13 +115,13 @@ cdef void run_turn(ShardState s) noexcept nogil:
     write_pops(s)
     sync_turn(s)
     settle_turn(s)
-    if s.log.poisoned() and not s.poison_told:
+    if s.log.poisoned() and not s.poison_logged:
         handle_poison(s)
     s.queues.turn(s.wall_ms, s.acks.durable_seen)
-    mended_turn(s)
+    queue_repairs_turn(s)
     if s.now_ms // 1000 != s.last_second:
         s.last_second = s.now_ms // 1000
-        keep_house(s)
+        housekeeping_turn(s)
     s.net.flush()
     link_wake_control(&s.link)
 

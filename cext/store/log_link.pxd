@@ -34,7 +34,7 @@ cdef enum:
 #   replicated  every follower that counts has it                the reactor's own (cext/flow)
 #   visible     consumers may be given what is below: nothing from there on is dispatched;
 #               INT64_MAX: all that is written                   the reactor's own (cext/flow)
-# What an answer waits for is said in cext/flow/log/promise.pxd.
+# What an answer waits for is said in cext/flow/append/promise.pxd.
 cdef struct Watermarks:
     int64_t appended
     int64_t written

@@ -84,10 +84,10 @@ cdef class QueueStore(QueueTable):
     cdef public int64_t run_log_bytes       # most log bytes between two runs
     cdef public int64_t sync_interval_ms    # time between two syncs of the file system
 
-    # A repair that has come to its end, to be told and given to repair_told(); NULL: none. Its
+    # A repair that has come to its end, to be told and given to repair_logged(); NULL: none. Its
     # queue is in *queue; NULL: deleted meanwhile.
     cdef Repair* repair_over(self, Queue** queue) noexcept nogil
-    cdef void repair_told(self, Repair* r) noexcept nogil
+    cdef void repair_logged(self, Repair* r) noexcept nogil
     # Adds a unit and moves max_offset. OK, or what make_room said.
     cdef int append(self, Queue* queue, int64_t physical_offset, int32_t size,
                     int64_t tags_code) noexcept nogil

@@ -588,7 +588,7 @@ cdef class QueueStore(QueueTable):
                 return &self.repair.slots[i]
         return NULL
 
-    cdef void repair_told(self, Repair* r) noexcept nogil:
+    cdef void repair_logged(self, Repair* r) noexcept nogil:
         # Also when nothing was wrong: if it is met again, it is not the unit.
         if r.status != Status.OK or r.mended == 0:
             self.repair.note_vain(r, self.now_ms)

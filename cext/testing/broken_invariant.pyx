@@ -20,7 +20,11 @@ from cext.base.thread_owner cimport thread_check, thread_note
 from cext.base.watermark cimport watermark_move
 from cext.memory.arena cimport SharedArena
 from cext.memory.buffer_pool cimport (
-    BufferPool, buffer_pool_open, buffer_pool_own, buffer_pool_release, buffer_pool_room,
+    BufferPool,
+    buffer_pool_open,
+    buffer_pool_own,
+    buffer_pool_release,
+    buffer_pool_room,
     buffer_pool_take,
 )
 from cext.memory.chain cimport ChainEntry, chain_join, chain_leave

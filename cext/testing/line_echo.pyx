@@ -6,8 +6,14 @@ from libc.string cimport memchr, memcmp, memcpy
 
 from cext.flow.shard_calls cimport ShardCalls
 from cext.net.connection cimport (
-    ON_HEAP, REPLY_BYTES, Connection, OnBytes, OnClosed, OnDrained, OnRefused,
+    ON_HEAP,
+    REPLY_BYTES,
     TURN_FULL,
+    Connection,
+    OnBytes,
+    OnClosed,
+    OnDrained,
+    OnRefused,
 )
 
 from cext.base.status import raise_status

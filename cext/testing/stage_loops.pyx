@@ -15,19 +15,34 @@ from cext.flow.tables.group_table cimport TagFilter, tag_filter_passes
 from cext.memory.arena cimport SharedArena
 from cext.store.consume_queue cimport Queue
 from cext.store.index_file cimport (
-    INDEX_ENTRY_BYTES, IndexFile, IndexKey, IndexShape, SlotTable, index_close, index_create,
-    index_put, slots_close, slots_open,
+    INDEX_ENTRY_BYTES,
+    IndexFile,
+    IndexKey,
+    IndexShape,
+    SlotTable,
+    index_close,
+    index_create,
+    index_put,
+    slots_close,
+    slots_open,
 )
 from cext.store.queue_store cimport QueueStore, queue_room
 from cext.store.record cimport RecordFields, record_finish, record_start
 from cext.wire.frame cimport SERIALIZE_BINARY, SERIALIZE_JSON
 from cext.wire.header cimport Header, parse_header
 from cext.wire.header_shapes cimport (
-    HeaderShapes, header_shapes_open, header_shapes_room, parse_header_like,
+    HeaderShapes,
+    header_shapes_open,
+    header_shapes_room,
+    parse_header_like,
 )
 from cext.wire.properties cimport SendProperties, append_property, scan_properties
 from cext.wire.replies cimport (
-    PULL_REPLY_BYTES_MAX, SEND_REPLY_FIXED_BYTES, PullReply, SendReply, write_pull_reply_header,
+    PULL_REPLY_BYTES_MAX,
+    SEND_REPLY_FIXED_BYTES,
+    PullReply,
+    SendReply,
+    write_pull_reply_header,
     write_send_reply,
 )
 from cext.wire.sql_program cimport SQL_TRUE, sql_program_check, sql_program_run

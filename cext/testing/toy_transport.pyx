@@ -49,7 +49,7 @@ cdef void put_record(ToyState* s, int kind, const uint8_t* bytes, uint32_t lengt
     s.out_bytes += HEAD_BYTES + length
 
 
-cdef int push_out(Connection* c) noexcept nogil:
+cdef int reply_space_commit(Connection* c) noexcept nogil:
     """0: all of `out` is in the socket."""
     cdef ToyState* s = state_of(c)
     cdef ssize_t sent
@@ -118,7 +118,7 @@ cdef int toy_handshake(Connection* c) noexcept nogil:
         s.waited = True
         put_record(s, WELCOME, NULL, 0)
         return WANT_WRITE
-    result = push_out(c)
+    result = reply_space_commit(c)
     if result == 0:
         s.waited = False
     return result
@@ -134,7 +134,7 @@ cdef ssize_t toy_receive(Connection* c, void* at, size_t room) noexcept nogil:
                 s.waited = True
                 put_record(s, PONG, NULL, 0)
                 return WANT_WRITE
-            result = push_out(c)
+            result = reply_space_commit(c)
             if result < 0:
                 return result
             s.owes_pong = s.waited = False
@@ -172,7 +172,7 @@ cdef ssize_t toy_send(Connection* c, const iovec* pieces, int count) noexcept no
                 s.sent = 0
                 s.asked = True
                 put_record(s, ASK, NULL, 0)
-        result = push_out(c)
+        result = reply_space_commit(c)
         if result < 0:
             return taken if taken > 0 and result == WANT_WRITE else result
         taken += s.out_taken
@@ -193,7 +193,7 @@ cdef void toy_close(Connection* c) noexcept nogil:
     cdef ToyState* s = state_of(c)
     if s.out_bytes == 0:
         put_record(s, BYE, NULL, 0)
-        push_out(c)
+        reply_space_commit(c)
     free(s)
     c.transport_state = NULL
     closed += 1

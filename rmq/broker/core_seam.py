@@ -15,14 +15,14 @@ Example: core.put_topic(b"t", 4, 4, 6, 0); core.queue_range(b"t", 0) -> (0, 17) 
 
 from typing import Protocol
 
-# What poll() brings; ToControl of cext/flow/control/control_link.pxd.
+# What poll() brings; ToControl of cext/flow/context/control_link.pxd.
 REQUEST = 0  # payload: a frame without its length bytes
 CLOSED = 1  # payload: empty
 OPENED = 2  # payload: b"ip:port"; comes before the first frame of the connection
 EVENT = 3  # payload: text that the log should carry
 FUNCTION_PULL = 5  # payload: cext/flow/pull/function_pull.pyx
 WANT_TOPIC = 4  # payload: a topic that delayed messages go to; connection: queues it needs
-DRAINED = 6  # payload: empty; after tell_drained(): all that was sent to the client has left
+DRAINED = 6  # payload: empty; after report_drained(): all that was sent to the client has left
 
 
 class ConnectionCalls(Protocol):
@@ -52,7 +52,7 @@ class ConnectionCalls(Protocol):
     def release(self, connection: int) -> None:
         """After hold(): it is read again."""
 
-    def tell_drained(self, connection: int) -> None:
+    def report_drained(self, connection: int) -> None:
         """After hold(): poll() brings DRAINED when all that was sent to the client has left."""
 
     def close_connection(self, connection: int) -> None:
@@ -115,7 +115,7 @@ class GroupCalls(Protocol):
         """What pulls that bring this SQL92 expression along are filtered by."""
 
     def remove_subscriptions(self, group: bytes) -> None: ...
-    def handed(self) -> dict[tuple[bytes, bytes], tuple[int, int]]:
+    def deliveries(self) -> dict[tuple[bytes, bytes], tuple[int, int]]:
         """{(group, topic): (messages, bytes)} handed out since the start. Some groups a turn."""
 
 
@@ -302,7 +302,7 @@ class StatCalls(Protocol):
         """{"append" | "flush" | ..: ([events per bucket], sum)} in us; buckets of
         cext/base/latency."""
 
-    def steps(self) -> dict[str, tuple[list[int], int]]:
+    def histograms(self) -> dict[str, tuple[list[int], int]]:
         """{"finish": ([events between RocketMQ's bounds], sum)}: transactions, in s."""
 
     def rpc_times(self) -> dict[tuple[int, int, bool], tuple[list[int], int]]:

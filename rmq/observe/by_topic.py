@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from rmq.names import DLQ_PREFIX, SYSTEM_GROUP_PREFIX
 from rmq.observe.exposition import Exposition, flag
-from rmq.observe.sample import HandedSample, Sample, TopicSample
+from rmq.observe.sample import DeliverySample, Sample, TopicSample
 
 Labels = dict[str, str]
 Shards = Sequence[tuple[Sample, Labels]]
@@ -66,13 +66,13 @@ def add_topics(out: Exposition, shards: Shards) -> None:
 def _handed(out: Exposition, name: str, place: int, sample: Sample, labels: Labels) -> None:
     rest = {t.name: (t.messages_out, t.bytes_out)[place] for t in sample.topics}
     system = {t.name for t in sample.topics if t.is_system}
-    for row in sample.handed:
+    for row in sample.deliveries:
         if row.topic in rest:
             value = (row.messages, row.bytes)[place]
             rest[row.topic] -= value
             is_system = row.topic in system or row.group.upper().startswith(SYSTEM_GROUP_PREFIX)
             out.value(name, labels | _handed_labels(row, is_system), value)
-    groups_of = {row.topic for row in sample.handed}
+    groups_of = {row.topic for row in sample.deliveries}
     for topic, value in rest.items():
         # What was handed out between the two looks belongs to a group that the next scrape shows.
         if value > 0 or topic not in groups_of:
@@ -80,7 +80,7 @@ def _handed(out: Exposition, name: str, place: int, sample: Sample, labels: Labe
             out.value(name, labels | own, max(0, value))
 
 
-def _handed_labels(row: HandedSample, is_system: bool) -> Labels:
+def _handed_labels(row: DeliverySample, is_system: bool) -> Labels:
     return {"topic": row.topic, "consumer_group": row.group, "is_system": flag(is_system)}
 
 

@@ -67,7 +67,7 @@ class TopicSample(msgspec.Struct):
 SPECIAL_KINDS = ("fifo", "delay", "transaction")  # in the order of the core's MessageKind
 
 
-class HandedSample(msgspec.Struct):
+class DeliverySample(msgspec.Struct):
     """What a group was given of a topic since the start."""
 
     group: str
@@ -146,7 +146,7 @@ class Sample(msgspec.Struct):
     page_cache: tuple[int, int, int] = (0, -1, 0)  # resident, dirty (-1 unknown), looked at
     groups: int = 0
     topics: list[TopicSample] = []
-    handed: list[HandedSample] = []
+    deliveries: list[DeliverySample] = []
     lags: list[LagSample] = []
     producers: list[ClientSample] = []
     consumers: list[ClientSample] = []

@@ -20,8 +20,8 @@ Graph = Mapping[str, set[str]]
 KNOWN = {
     *("cext.store.timer_checkpoint", "cext.store.timer_keeper"),
     *("cext.flow.delay.schedule", "cext.flow.delay.timer_turn"),
-    *("cext.flow.delay.recall_handle", "cext.flow.log.acknowledge"),
-    *("cext.flow.log.append", "cext.flow.log.dispatch"),
+    *("cext.flow.delay.recall_handle", "cext.flow.append.acknowledgement"),
+    *("cext.flow.append.message_append", "cext.flow.append.dispatch"),
 }  # fmt: skip
 
 

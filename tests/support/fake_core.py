@@ -157,7 +157,7 @@ class FakeCore:
     def release(self, connection: int) -> None:
         self.held.discard(connection)
 
-    def tell_drained(self, connection: int) -> None:
+    def report_drained(self, connection: int) -> None:
         self.undrained.add(connection)
         if self.drains:
             self.drain(connection)
@@ -375,10 +375,10 @@ class FakeCore:
             table[name] = (count, 10 * count, 0, 0, spans, [0] * 20)
         return table
 
-    def handed(self) -> dict[tuple[bytes, bytes], tuple[int, int]]:
+    def deliveries(self) -> dict[tuple[bytes, bytes], tuple[int, int]]:
         return {}
 
-    def steps(self) -> dict[str, tuple[list[int], int]]:
+    def histograms(self) -> dict[str, tuple[list[int], int]]:
         return {"finish": ([0] * 10, 0)}
 
     def rpc_times(self) -> dict[tuple[int, int, bool], tuple[list[int], int]]:

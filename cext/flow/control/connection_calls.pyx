@@ -4,7 +4,7 @@ from libc.stdlib cimport free
 
 from cext.base.atomics cimport store_release_u64
 from cext.base.status cimport OK, raise_status
-from cext.flow.control.control_link cimport (
+from cext.flow.context.control_link cimport (
     CLOSE,
     HOLD,
     RELEASE,
@@ -79,7 +79,7 @@ cdef class ConnectionCalls(ControlSide):
     def release(self, uint64_t connection):
         self._post(RELEASE, connection, b"")
 
-    def tell_drained(self, uint64_t connection):
+    def report_drained(self, uint64_t connection):
         self._post(TELL_DRAINED, connection, b"")
 
     def close_connection(self, uint64_t connection):

@@ -19,7 +19,7 @@ ShardCalls; the order means nothing.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
-from cext.flow.control.control_link cimport CallFn
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.shard_state cimport ShardState
 from cext.wire.text cimport Text, text_of
 

@@ -4,7 +4,7 @@ import threading
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from cext.flow.control.control_link cimport (
+from cext.flow.context.control_link cimport (
     CALL,
     LinkMessage,
     link_make,

@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK, raise_status
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.call_block cimport Block, block_numbers, block_take
-from cext.flow.control.control_link cimport CallFn
 from cext.flow.delay.schedule cimport schedule_open
 from cext.flow.delay.timer_open cimport timers_pause, timers_reopen, timers_resume
 from cext.flow.shard_state cimport ShardState

@@ -3,14 +3,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport MALFORMED, OK, raise_status
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.call_block cimport Block, block_free, block_take
-from cext.flow.control.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.group_table cimport (
     CODES_MAX,
+    DeliveryCounter,
     Group,
-    Handed,
     Subscription,
     group_find,
     group_put,
@@ -120,9 +120,9 @@ cdef void put_expression(ShardState s, PutExpression* x) noexcept nogil:
         x.status = expression_put(&s.expressions, x.text.bytes, x.text.length, filter)
 
 
-# ---------------------------------------------------------------- handed
+# ---------------------------------------------------------------- delivered
 
-cdef struct CopyHanded:
+cdef struct CopyDeliveryCounters:
     uint64_t cursor             # 0 at first; result: where to go on, 0 at the end
     # results
     int status
@@ -131,7 +131,7 @@ cdef struct CopyHanded:
 
 
 cdef uint64_t pairs_bytes(const NameEntry* entry) noexcept nogil:
-    cdef const Handed* at = (<Group*> entry.value).handed
+    cdef const DeliveryCounter* at = (<Group*> entry.value).delivered
     cdef uint64_t bytes = 0
     while at != NULL:
         if at.messages > 0:
@@ -141,7 +141,7 @@ cdef uint64_t pairs_bytes(const NameEntry* entry) noexcept nogil:
 
 
 cdef uint8_t* copy_pairs(uint8_t* out, const NameEntry* entry) noexcept nogil:
-    cdef const Handed* at = (<Group*> entry.value).handed
+    cdef const DeliveryCounter* at = (<Group*> entry.value).delivered
     cdef const Topic* topic
     while at != NULL:
         if at.messages > 0:
@@ -158,7 +158,7 @@ cdef uint8_t* copy_pairs(uint8_t* out, const NameEntry* entry) noexcept nogil:
     return out
 
 
-cdef void copy_handed(ShardState s, CopyHanded* x) noexcept nogil:
+cdef void copy_delivery_counters(ShardState s, CopyDeliveryCounters* x) noexcept nogil:
     cdef NameEntry* entry
     cdef uint64_t start = x.cursor, cursor, bytes = 0
     cdef uint8_t* at
@@ -180,8 +180,8 @@ cdef void copy_handed(ShardState s, CopyHanded* x) noexcept nogil:
         x.cursor = cursor
 
 
-cdef int read_handed(const Block* block, dict out) except -1:
-    """Adds what the block holds to handed()'s result."""
+cdef int read_delivery_counters(const Block* block, dict out) except -1:
+    """Adds what the block holds to delivered()'s result."""
     cdef const uint8_t* at = block.bytes
     cdef const uint8_t* end = at + block.length
     cdef uint32_t group_bytes, topic_bytes
@@ -256,14 +256,14 @@ cdef class GroupCalls(QueueCalls):
         cdef Text x = borrowed(group)
         self._call(<CallFn> remove_subscriptions, &x)
 
-    def handed(self):
-        cdef CopyHanded x
+    def deliveries(self):
+        cdef CopyDeliveryCounters x
         cdef dict out = {}
         x.cursor = 0
         while True:
-            self._call(<CallFn> copy_handed, &x)
+            self._call(<CallFn> copy_delivery_counters, &x)
             raise_status(x.status, "copy of the counters")
-            read_handed(&x.block, out)
+            read_delivery_counters(&x.block, out)
             block_free(&x.block)
             if x.cursor == 0:
                 return out

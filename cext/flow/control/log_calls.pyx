@@ -2,11 +2,17 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.base.status cimport MALFORMED, NOT_FOUND, OK, raise_status
-from cext.flow.control.control_link cimport CallFn
+from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.append.message_append cimport (
+    Appended,
+    Message,
+    append_message,
+    make_room,
+    record_bytes_max,
+)
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
-from cext.flow.log.append cimport Appended, Message, append_message, make_room, record_bytes_max
-from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find

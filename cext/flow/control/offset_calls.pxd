@@ -4,7 +4,7 @@ rmq/broker/core_seam.py says what each promises (OffsetCalls); control_side.pxd 
 """
 from libc.stdint cimport int32_t, int64_t
 
-from cext.flow.control.control_link cimport CallFn
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.group_calls cimport GroupCalls
 
 cdef class OffsetCalls(GroupCalls):

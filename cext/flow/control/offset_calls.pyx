@@ -3,14 +3,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
 
 from cext.base.status cimport OK, raise_status
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.call_block cimport Block, block_free, block_numbers, block_take
-from cext.flow.control.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.control.handed cimport handed_find, handed_pull
 from cext.flow.control.queue_calls cimport queue_of
 from cext.flow.pull.held_pulls cimport wake_all
 from cext.flow.shard_state cimport ShardState
-from cext.flow.tables.group_table cimport Handed
+from cext.flow.tables.delivery_counters cimport delivery_counter_find, delivery_counter_pulled
+from cext.flow.tables.group_table cimport DeliveryCounter
 from cext.flow.tables.offset_table cimport (
     GroupOffsets,
     offset_commit,
@@ -53,8 +53,8 @@ cdef void reset_one(ShardState s, OneOffset* x) noexcept nogil:
     queue = queue_of(s, &x.topic, x.queue_id)
     if x.status == OK and queue != NULL:
         wake_all(s, queue)
-    handed_pull(handed_find(s, x.topic.bytes, x.topic.length, x.group.bytes, x.group.length),
-                x.queue_id, -1)
+    delivery_counter_pulled(delivery_counter_find(s, x.topic.bytes, x.topic.length, x.group.bytes,
+                                                  x.group.length), x.queue_id, -1)
 
 
 cdef void query_one(ShardState s, OneOffset* x) noexcept nogil:
@@ -77,11 +77,11 @@ cdef void put_pulled(ShardState s, const NameEntry* pair, int32_t slots,
     """What topic@group has pulled, as many queues as it has committed."""
     cdef const uint8_t* at = <const uint8_t*> memchr(pair.name, c'@', pair.length)
     cdef uint32_t before = <uint32_t> (at - pair.name)
-    cdef const Handed* handed = handed_find(s, pair.name, before, at + 1,
+    cdef const DeliveryCounter* delivered = delivery_counter_find(s, pair.name, before, at + 1,
                                             pair.length - before - 1)
     memset(out, 0xFF, 8 * <uint64_t> slots)
-    if handed != NULL and handed.slots > 0:
-        memcpy(out, handed.pulled, 8 * <uint64_t> min(slots, handed.slots))
+    if delivered != NULL and delivered.slots > 0:
+        memcpy(out, delivered.pulled, 8 * <uint64_t> min(slots, delivered.slots))
 
 
 cdef uint64_t offsets_bytes(ShardState s) noexcept nogil:
@@ -153,11 +153,11 @@ cdef struct CopyPulled:
 
 
 cdef void copy_pulled(ShardState s, CopyPulled* x) noexcept nogil:
-    cdef const Handed* handed = handed_find(s, x.topic.bytes, x.topic.length, x.group.bytes,
-                                            x.group.length)
-    x.status = block_take(&x.block, 8 * <uint64_t> handed.slots if handed != NULL else 0)
+    cdef const DeliveryCounter* delivered = delivery_counter_find(
+        s, x.topic.bytes, x.topic.length, x.group.bytes, x.group.length)
+    x.status = block_take(&x.block, 8 * <uint64_t> delivered.slots if delivered != NULL else 0)
     if x.status == OK and x.block.length > 0:
-        memcpy(x.block.bytes, handed.pulled, x.block.length)
+        memcpy(x.block.bytes, delivered.pulled, x.block.length)
 
 
 # ---------------------------------------------------------------- remove_offsets

@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport NOT_FOUND, OK, POOL_EMPTY, TOO_LARGE, raise_status
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.call_block cimport Block, block_free, block_take
-from cext.flow.control.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.pop.pop_order cimport ORDER_MESSAGES_MAX, OrderBlock, order_obtain
 from cext.flow.pop.pop_table cimport pair_obtain

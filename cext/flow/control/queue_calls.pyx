@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport NOT_FOUND, OK, raise_status
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.call_block cimport Block, block_free, block_numbers, block_take
-from cext.flow.control.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find

@@ -12,9 +12,9 @@ from cext.base.status cimport (
     TOO_LARGE,
     raise_status,
 )
-from cext.flow.control.control_link cimport CallFn
+from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.shard_state cimport ShardState
 from cext.store.raw_append cimport raw_append
 from cext.wire.text cimport Text

@@ -3,9 +3,9 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK
-from cext.flow.control.control_link cimport CallFn
+from cext.flow.context.control_link cimport CallFn
+from cext.flow.context.options cimport TEXT_MAX
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.options cimport TEXT_MAX
 from cext.flow.shard_state cimport ShardState
 from cext.wire.text cimport Text
 

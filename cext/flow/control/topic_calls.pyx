@@ -3,10 +3,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK, POOL_EMPTY, raise_status
+from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.call_block cimport Block, block_free, block_take
-from cext.flow.control.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.log.dispatch cimport write_and_dispatch
 from cext.flow.pull.held_pulls cimport wake_all, wake_all_pops
 from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport (

@@ -5,15 +5,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport NOT_FOUND, OK, raise_status
+from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.call_block cimport Block, block_numbers, block_take
-from cext.flow.control.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
-from cext.flow.send.check_backs cimport CheckHalves, check_backs_run
-from cext.flow.send.check_table cimport check_table_put
-from cext.flow.send.open_halves cimport half_end, half_is_ended
-from cext.flow.send.transaction cimport end_half
 from cext.flow.shard_state cimport ShardState
+from cext.flow.transaction.check_backs cimport CheckHalves, check_backs_run
+from cext.flow.transaction.check_table cimport check_table_put
+from cext.flow.transaction.open_halves cimport half_end, half_is_ended
+from cext.flow.transaction.transaction_end cimport end_half
 from cext.store.consume_queue cimport Queue
 from cext.wire.system_topics cimport HALF_TOPIC, HALF_TOPIC_BYTES
 from cext.wire.text cimport Text, text_of

@@ -13,7 +13,7 @@ handle is refused here, in RocketMQ's words.
 Example: handle of "v1 t broker-a 1763726410001 0A..": a message with TIMER_OUT_MS 1763726410000 and
 TIMER_DEL_UNIQKEY "t+0A.." is stored; the answer's msgId is "0A..".
 """
-from cext.flow.outcome cimport Outcome
+from cext.flow.context.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame

@@ -5,22 +5,26 @@ from libc.string cimport memchr, memcmp, memcpy, memset
 
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport MALFORMED, OK
-from cext.flow.client_state cimport UNREAD_ROOM
+from cext.flow.append.ack_queue cimport ANSWER_RECALL, UNIQ_KEY_MAX, AckReply, PendingAck
+from cext.flow.append.acknowledgement cimport reply_to
+from cext.flow.append.message_append cimport Appended, Message
+from cext.flow.append.promise cimport promise, promise_room
+from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
+from cext.flow.context.outcome cimport DONE, TO_CONTROL
+from cext.flow.context.small_replies cimport reply_error
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.delay.recall_handle cimport RecallHandle, read_recall_handle
-from cext.flow.log.ack_queue cimport ANSWER_RECALL, UNIQ_KEY_MAX, AckReply, PendingAck
-from cext.flow.log.acknowledge cimport reply_to
-from cext.flow.log.append cimport Appended, Message
-from cext.flow.log.promise cimport promise, promise_room
-from cext.flow.outcome cimport DONE, TO_CONTROL
-from cext.flow.replying cimport reply_error
 from cext.flow.send.redirect cimport append_redirected
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
 from cext.wire.codes cimport (
-    FLAG_ONE_WAY, ILLEGAL_OPERATION, PERM_WRITE, SYSTEM_ERROR, TOPIC_NOT_EXIST,
+    FLAG_ONE_WAY,
+    ILLEGAL_OPERATION,
+    PERM_WRITE,
+    SYSTEM_ERROR,
+    TOPIC_NOT_EXIST,
 )
 from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.properties cimport append_number, append_property
@@ -98,8 +102,8 @@ cdef Outcome store_recall(ShardState s, Connection* c, const Header* h, const Re
     m.born_host_bytes = c.address_bytes
     if queue == NULL or not s.writable:
         return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
-    if s.room_holds:
-        s.net.stop_reading(c, UNREAD_ROOM)      # as with sends
+    if s.backpressure:
+        s.net.stop_reading(c, UNREAD_BACKPRESSURE)      # as with sends
     if not h.flag & FLAG_ONE_WAY:
         reply_to(&to, c, h)
         if promise_room(s) != OK:

@@ -6,7 +6,7 @@ Made from the stored record when the send is answered, and read when it comes ba
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from cext.flow.log.append cimport Appended
+from cext.flow.append.message_append cimport Appended
 from cext.flow.shard_state cimport ShardState
 from cext.wire.text cimport Text
 

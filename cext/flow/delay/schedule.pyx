@@ -5,7 +5,7 @@ from libc.string cimport memset
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.clock cimport boot_ms, wall_ms
 from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK, RING_FULL, TOO_LARGE
-from cext.flow.log.append cimport (
+from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
@@ -13,8 +13,10 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.control.control_link cimport WANT_TOPIC, link_tell
+from cext.flow.context.control_link cimport WANT_TOPIC, link_push
+from cext.flow.context.small_replies cimport log_event
 from cext.flow.delay.delay_level cimport JUMPS_MAX, ClockJump, DelayLevel, Schedule
+from cext.flow.delay.timer_turn cimport timer_clock_set
 from cext.flow.fetch.readahead cimport (
     READAHEAD_RECORDS,
     readahead_end,
@@ -25,8 +27,6 @@ from cext.flow.fetch.readahead cimport (
     readahead_records,
     view_in_memory,
 )
-from cext.flow.replying cimport tell_event
-from cext.flow.delay.timer_turn cimport timer_clock_set
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue, QueueEntry
@@ -35,7 +35,10 @@ from cext.store.record cimport RecordView, record_parse
 from cext.wire.limits cimport DELAY_LEVELS_MAX
 from cext.wire.properties cimport SendProperties, scan_properties
 from cext.wire.system_topics cimport (
-    HALF_TOPIC, HALF_TOPIC_BYTES, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES,
+    HALF_TOPIC,
+    HALF_TOPIC_BYTES,
+    SCHEDULE_TOPIC,
+    SCHEDULE_TOPIC_BYTES,
 )
 from cext.wire.text cimport text_equals, text_i32
 
@@ -232,7 +235,7 @@ cdef int drop(ShardState s, int32_t level, int64_t offset, const QueueEntry* ent
     s.schedule.dropped += 1
     snprintf(line, sizeof(line), b"delay level %d: message %lld at log offset %lld is passed: %s",
              level + 1, <long long> offset, <long long> entry.physical_offset, why)
-    tell_event(s, NULL, line)
+    log_event(s, NULL, line)
     return PASSED
 
 
@@ -245,7 +248,7 @@ cdef int want_topic(ShardState s, int32_t level, int64_t offset, const QueueEntr
         l.wanted = 0
         return drop(s, level, offset, entry, b"its topic is gone and cannot be made")
     if l.wanted % 10 == 1:
-        link_tell(&s.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
+        link_push(&s.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
                   found.real_topic.length)
     return NOT_FOUND
 
@@ -324,7 +327,7 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
     level.look_ms = LOOK_AT_NEWS
     while queue != NULL and level.next_offset < queue.max_offset:
         if level.next_offset < queue.min_offset:
-            tell_event(s, NULL, b"delayed messages were deleted with old log files")
+            log_event(s, NULL, b"delayed messages were deleted with old log files")
             level.next_offset = queue.min_offset
             continue
         count = s.queues.read(queue, level.next_offset, ENTRIES_AT_ONCE, entries)
@@ -337,7 +340,7 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
                                   level.next_offset)
             return
         if count <= 0:
-            tell_event(s, NULL, b"an entry of SCHEDULE_TOPIC_XXXX cannot be read and is passed")
+            log_event(s, NULL, b"an entry of SCHEDULE_TOPIC_XXXX cannot be read and is passed")
             s.schedule.dropped += 1
             level.next_offset += 1
             continue

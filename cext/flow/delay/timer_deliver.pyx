@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport NOT_READY, OK
-from cext.flow.log.append cimport (
+from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
@@ -11,9 +11,9 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.control.control_link cimport WANT_TOPIC, link_tell
-from cext.flow.delay.recalled cimport recall_add, recall_has
-from cext.flow.replying cimport tell_event
+from cext.flow.context.control_link cimport WANT_TOPIC, link_push
+from cext.flow.context.small_replies cimport log_event
+from cext.flow.delay.recall_table cimport recall_add, recall_has
 from cext.flow.delay.timer cimport TimerClock
 from cext.flow.delay.timer_feed cimport timer_due, timer_parse, timer_queue
 from cext.flow.fetch.readahead cimport READAHEAD_RECORDS, readahead_find, readahead_records
@@ -38,7 +38,11 @@ from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.properties cimport PROPERTY_SEPARATOR, SendProperties, append_number
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.system_topics cimport (
-    HALF_TOPIC, HALF_TOPIC_BYTES, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES, TIMER_TOPIC,
+    HALF_TOPIC,
+    HALF_TOPIC_BYTES,
+    SCHEDULE_TOPIC,
+    SCHEDULE_TOPIC_BYTES,
+    TIMER_TOPIC,
     TIMER_TOPIC_BYTES,
 )
 from cext.wire.text cimport text_equals, text_i32, text_i64, text_of
@@ -66,7 +70,7 @@ cdef int drop(ShardState s, const TimerEntry* entry, const char* why) noexcept n
     s.timers.dropped += 1
     snprintf(line, sizeof(line), b"timed message at log offset %lld is passed: %s",
              <long long> timer_offset(entry), why)
-    tell_event(s, NULL, line)
+    log_event(s, NULL, line)
     return PASSED
 
 
@@ -132,7 +136,7 @@ cdef int park(ShardState s, TimerClock* clock, const TimerEntry* entry,
     if looks >= LOOKS_MAX:
         return drop(s, entry, b"its topic is gone and cannot be made")
     if looks % 10 == 0:
-        link_tell(&s.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
+        link_push(&s.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
                   found.real_topic.length)
     if not entry.flags & PARKED:
         clock.parked_count += 1

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 from cext.base.byteorder cimport load_i64, load_u32
 from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK
-from cext.flow.replying cimport tell_event
+from cext.flow.context.small_replies cimport log_event
 from cext.flow.delay.timer cimport (
     CLOCK_STEADY,
     CLOCK_WALL,
@@ -108,7 +108,7 @@ cdef void feed_one(ShardState s, const QueueEntry* of_queue, int64_t queue_offse
         snprintf(line, sizeof(line), b"timed message %lld at log offset %lld is passed: it is "
                  b"damaged or none", <long long> queue_offset,
                  <long long> of_queue.physical_offset)
-        tell_event(s, NULL, line)
+        log_event(s, NULL, line)
         return
     entry.size = of_queue.size
     entry.flags = TIMER_FRESH
@@ -177,7 +177,7 @@ cdef bint timer_feed(ShardState s) noexcept nogil:
             readahead_entries(&x.readahead, s.fetches, s.queues.reader_files, queue, x.fed)
             return False
         if count <= 0:
-            tell_event(s, NULL, b"an entry of rmq_sys_wheel_timer cannot be read and is passed")
+            log_event(s, NULL, b"an entry of rmq_sys_wheel_timer cannot be read and is passed")
             x.dropped += 1
             x.fed += 1
             continue
@@ -198,7 +198,7 @@ cdef bint timer_feed(ShardState s) noexcept nogil:
                     return False            # looked at again when it is made anew
                 elif status != NOT_FOUND:
                     x.dropped += 1
-                    tell_event(s, NULL, b"the record of a timed message cannot be read: passed")
+                    log_event(s, NULL, b"the record of a timed message cannot be read: passed")
             x.fed += 1
             fed += 1
     if x.fed >= queue.max_offset:

@@ -16,18 +16,13 @@ from libc.stdint cimport int32_t, int64_t
 
 from cext.base.clock cimport boot_ms, wall_ms
 from cext.base.status cimport OK
-from cext.flow.delay.recalled cimport recall_close
+from cext.flow.delay.recall_table cimport recall_close
 from cext.flow.delay.timer cimport CLOCK_STEADY, CLOCK_WALL, HEAP_ENTRIES, TIMER_CLOCKS, Timers
 from cext.flow.delay.timer_feed cimport timer_queue
 from cext.flow.delay.timer_turn cimport timer_seal_all
 from cext.flow.fetch.readahead cimport readahead_open
 from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.timer_heap cimport (
-    TIMER_NEVER,
-    timer_heap_close,
-    timer_heap_open,
-    timer_offset,
-)
+from cext.store.timer_heap cimport TIMER_NEVER, timer_heap_close, timer_heap_open, timer_offset
 from cext.store.timer_keeper cimport TimerKeeper
 from cext.store.timer_position cimport position_close, position_open
 

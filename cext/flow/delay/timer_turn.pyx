@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.status cimport NOT_READY, OK, RING_FULL
-from cext.flow.delay.recalled cimport recall_expire
-from cext.flow.replying cimport tell_event
+from cext.flow.context.small_replies cimport log_event
+from cext.flow.delay.recall_table cimport recall_expire
 from cext.flow.delay.schedule cimport DELIVER_BYTES_MAX, DELIVER_MAX
 from cext.flow.delay.timer cimport (
     CLOCK_STEADY,
@@ -17,12 +17,7 @@ from cext.flow.delay.timer cimport (
 from cext.flow.delay.timer_deliver cimport deliver_clock
 from cext.flow.delay.timer_feed cimport timer_feed, timer_queue
 from cext.store.consume_queue cimport Queue
-from cext.store.timer_heap cimport (
-    TIMER_NEVER,
-    TimerKey,
-    key_before,
-    timer_heap_push,
-)
+from cext.store.timer_heap cimport TIMER_NEVER, TimerKey, key_before, timer_heap_push
 from cext.store.timer_keeper cimport CHUNK_ENTRIES, TimerChunk, TimerKeeper
 from cext.store.timer_position cimport TimerPosition, position_write
 
@@ -179,7 +174,7 @@ cdef void timer_written(ShardState s) noexcept nogil:
     x.position = now
     if position_write(&x.file, &now, s.log.durable()) != OK and not x.file_failed:
         x.file_failed = True
-        tell_event(s, NULL, b"the position of timed messages cannot be written: after a kill some "
+        log_event(s, NULL, b"the position of timed messages cannot be written: after a kill some "
                    b"are delivered twice")
 
 

@@ -8,7 +8,7 @@
 
 As with pulls, what is not known here (topic, group, SQL92 expression) is control's work first.
 """
-from cext.flow.outcome cimport Outcome
+from cext.flow.context.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame

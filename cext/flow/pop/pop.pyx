@@ -3,14 +3,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK
-from cext.flow.tables.group_table cimport CODES_MAX, Group, group_find
-from cext.flow.control.handed cimport handed_of
-from cext.flow.pull.held_pulls cimport free_job, make_ready
+from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TO_CONTROL
+from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pop.pop_answer cimport answer_pop
 from cext.flow.pop.pop_table cimport pair_obtain
-from cext.flow.pull.pull_job cimport JobAnswer, NOTIFY, PEEK, POP, PopPair, PullJob
-from cext.flow.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TO_CONTROL
-from cext.flow.replying cimport reply_error
+from cext.flow.pull.held_pulls cimport free_job, make_ready
+from cext.flow.pull.pull_job cimport NOTIFY, PEEK, POP, JobAnswer, PopPair, PullJob
+from cext.flow.tables.delivery_counters cimport delivery_counter_of
+from cext.flow.tables.group_table cimport CODES_MAX, Group, group_find
 from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
@@ -18,8 +18,16 @@ from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_find
 from cext.wire.check_point cimport CHECK_POINT_MESSAGES_MAX
 from cext.wire.codes cimport (
-    FLAG_ONE_WAY, INVALID_PARAMETER, NOTIFICATION, PEEK_MESSAGE, PERM_READ, POLLING_FULL,
-    POLLING_INFO, POLLING_TIMEOUT, POP_MESSAGE, SYSTEM_ERROR,
+    FLAG_ONE_WAY,
+    INVALID_PARAMETER,
+    NOTIFICATION,
+    PEEK_MESSAGE,
+    PERM_READ,
+    POLLING_FULL,
+    POLLING_INFO,
+    POLLING_TIMEOUT,
+    POP_MESSAGE,
+    SYSTEM_ERROR,
 )
 from cext.wire.pop_request cimport PopRequest, pop_code, read_pop_request
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_polling_reply
@@ -80,7 +88,7 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRe
     job.version = h.version
     job.serialize_type = h.serialize_type
     job.topic = job.pop.topic = pair.topic
-    job.handed = handed_of(group, pair.topic)
+    job.delivered = delivery_counter_of(group, pair.topic)
     job.moved = False
     job.max_bytes = -1
     job.answer = <JobAnswer> answer_pop

@@ -14,7 +14,7 @@ answered at once.
 Example: extraInfo "100 1700000000000 60000 3 0 b 1 102" with offset 102: the ack is due at
 1700000060000 in queue 3 of the revive log.
 """
-from cext.flow.outcome cimport Outcome
+from cext.flow.context.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame

@@ -3,11 +3,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport MALFORMED, NOT_FOUND, NOT_READY, OK
-from cext.flow.log.ack_queue cimport ANSWER_CHANGE, ANSWER_CODE, AckReply, PendingAck
-from cext.flow.log.acknowledge cimport reply_to
-from cext.flow.log.promise cimport promise, promise_room_to
-from cext.flow.pull.held_pulls cimport wake_pops
-from cext.flow.tables.offset_table cimport offset_commit, offset_query
+from cext.flow.append.ack_queue cimport ANSWER_CHANGE, ANSWER_CODE, AckReply, PendingAck
+from cext.flow.append.acknowledgement cimport reply_to
+from cext.flow.append.append_status cimport TIMER_ILLEGAL
+from cext.flow.append.promise cimport promise, promise_room_to
+from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE, GO_ON
+from cext.flow.context.small_replies cimport reply_error
+from cext.flow.pop.pop_inflight cimport flight_end
+from cext.flow.pop.pop_merge cimport merge_ack, refuse_record
 from cext.flow.pop.pop_order cimport (
     ORDER_ILLEGAL,
     OrderBlock,
@@ -16,25 +19,22 @@ from cext.flow.pop.pop_order cimport (
     order_change,
     order_find,
 )
-from cext.flow.pop.pop_flight cimport flight_end
-from cext.flow.pop.pop_merge cimport merge_ack, refuse_record
 from cext.flow.pop.pop_table cimport pair_find, pop_retry_name
-from cext.flow.pull.pull_job cimport PopPair
-from cext.flow.log.append_status cimport TIMER_ILLEGAL
-from cext.flow.outcome cimport CLOSE_CONNECTION, DONE, GO_ON
-from cext.flow.replying cimport reply_error
 from cext.flow.pop.revive_log cimport append_ack, append_check_point
+from cext.flow.pull.held_pulls cimport wake_pops
+from cext.flow.pull.pull_job cimport PopPair
+from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
-from cext.wire.check_point cimport (
-    LISTED_MAX,
-    ReviveEntry,
-    next_batch_ack,
-    read_bits,
-)
+from cext.wire.check_point cimport LISTED_MAX, ReviveEntry, next_batch_ack, read_bits
 from cext.wire.codes cimport (
-    FLAG_ONE_WAY, MESSAGE_ILLEGAL, NO_MESSAGE, SUCCESS, SYSTEM_ERROR, TOPIC_NOT_EXIST,
+    FLAG_ONE_WAY,
+    MESSAGE_ILLEGAL,
+    NO_MESSAGE,
+    SUCCESS,
+    SYSTEM_ERROR,
+    TOPIC_NOT_EXIST,
 )
 from cext.wire.limits cimport GROUP_BYTES_MAX, TOPIC_BYTES_MAX
 from cext.wire.pop_request cimport (

@@ -6,7 +6,8 @@ from cext.base.byteorder cimport load_i64
 from cext.base.clock cimport monotonic_us
 from cext.base.decimal cimport put_decimal
 from cext.base.status cimport ABSENT, OK
-from cext.flow.control.handed cimport handed_add
+from cext.flow.context.rpc_times cimport rpc_record
+from cext.flow.context.small_replies cimport log_event, reply_error_to
 from cext.flow.fetch.disk_fetch cimport (
     DiskFetch,
     FetchDone,
@@ -15,9 +16,7 @@ from cext.flow.fetch.disk_fetch cimport (
     fetch_begin,
     fetch_entries,
 )
-from cext.flow.pull.held_pulls cimport drop_fetch, free_job, hold_pop, make_ready, wake_pops
-from cext.flow.tables.offset_table cimport offset_commit, offset_query, offset_take_reset
-from cext.flow.pop.pop_flight cimport flight_begin, flight_full
+from cext.flow.pop.pop_inflight cimport flight_begin, flight_full
 from cext.flow.pop.pop_order cimport (
     OrderBlock,
     order_blocks,
@@ -28,11 +27,12 @@ from cext.flow.pop.pop_order cimport (
 )
 from cext.flow.pop.pop_rewrite cimport REWRITE_ADDS_MAX, extra_info_text, rewrite_record
 from cext.flow.pop.pop_table cimport pair_find, pair_obtain, retry_topic_name
+from cext.flow.pop.revive_log cimport append_check_point, next_revive_queue
+from cext.flow.pull.held_pulls cimport drop_fetch, free_job, hold_pop, make_ready, wake_pops
 from cext.flow.pull.pull_job cimport JOB_READING, NOTIFY, PEEK, POP, PopPair
 from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
-from cext.flow.replying cimport reply_error_to, tell_event
-from cext.flow.pop.revive_log cimport append_check_point, next_revive_queue
-from cext.flow.control.rpc_times cimport rpc_record
+from cext.flow.tables.delivery_counters cimport delivery_counter_add
+from cext.flow.tables.offset_table cimport offset_commit, offset_query, offset_take_reset
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
@@ -40,7 +40,12 @@ from cext.net.connection cimport IN_JUMBO
 from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.wire.check_point cimport CHECK_POINT_MESSAGES_MAX, ReviveEntry
 from cext.wire.codes cimport (
-    POLLING_FULL, POLLING_TIMEOUT, PULL_NOT_FOUND, SUCCESS, SYSTEM_BUSY, TOPIC_NOT_EXIST,
+    POLLING_FULL,
+    POLLING_TIMEOUT,
+    PULL_NOT_FOUND,
+    SUCCESS,
+    SYSTEM_BUSY,
+    TOPIC_NOT_EXIST,
 )
 from cext.wire.pop_request cimport REVIVE_IN_ORDER
 from cext.wire.replies cimport (
@@ -289,7 +294,7 @@ cdef void pass_damage(ShardState s, PullJob* job, Topic* topic, int32_t queue_id
     s.counters.corrupt_records += 1
     snprintf(line, sizeof(line), b"a pop passes the message at offset %lld of topic %.128s queue "
              b"%d: it cannot be read", <long long> offset, topic.name, queue_id)
-    tell_event(s, job.connection, line)
+    log_event(s, job.connection, line)
     move(s, job, topic, queue_id, offset + 1)
 
 
@@ -495,7 +500,7 @@ cdef void answer_found(ShardState s, PullJob* job, Popped* p) noexcept nogil:
     s.pops.popped += p.count
     s.counters.messages_out += p.count
     s.counters.bytes_out += p.bytes
-    handed_add(job.handed, p.count, p.bytes)
+    delivery_counter_add(job.delivered, p.count, p.bytes)
     wake_next(s, job, p)
     free_job(s, job)
 

@@ -8,7 +8,7 @@ Example: 32 acks of one pop arrive in a turn: one record of about 400 bytes, 32 
 
 Reactor only.
 """
-from cext.flow.log.ack_queue cimport AckReply
+from cext.flow.append.ack_queue cimport AckReply
 from cext.flow.shard_state cimport ShardState
 from cext.wire.check_point cimport ReviveEntry
 

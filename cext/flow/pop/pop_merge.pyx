@@ -4,17 +4,17 @@ from libc.string cimport memcmp, memcpy, memset
 
 from cext.base.check cimport check
 from cext.base.status cimport NOT_FOUND, NOT_READY, OK, POISONED
-from cext.flow.log.ack_queue cimport ANSWER_CODE
-from cext.flow.log.promise cimport promise, promise_room_to
-from cext.flow.pop.pop_flight cimport flight_end
+from cext.flow.append.ack_queue cimport ANSWER_CODE
+from cext.flow.append.append_status cimport TIMER_ILLEGAL, TIMER_OFF
+from cext.flow.append.disk_alerts cimport poison_remark
+from cext.flow.append.promise cimport promise, promise_room_to
+from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
+from cext.flow.context.rpc_times cimport rpc_record
+from cext.flow.context.small_replies cimport reply_error_to
+from cext.flow.pop.pop_inflight cimport flight_end
 from cext.flow.pop.pop_table cimport MERGED_ACKS, MERGED_NAMES_BYTES, MERGED_PLACES, MergedAck
-from cext.flow.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.log.append_status cimport TIMER_ILLEGAL, TIMER_OFF
-from cext.flow.replying cimport reply_error_to
 from cext.flow.pop.revive_log cimport append_ack
-from cext.flow.control.rpc_times cimport rpc_record
 from cext.flow.tables.topic_table cimport Topic
-from cext.flow.trouble cimport poison_remark
 from cext.memory.name_map cimport name_map_find
 from cext.wire.codes cimport SERVICE_NOT_AVAILABLE, SYSTEM_BUSY, SYSTEM_ERROR
 from cext.wire.text cimport Text, text_of

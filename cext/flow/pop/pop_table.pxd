@@ -9,8 +9,8 @@ log as a timed message, and so does its ack.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+from cext.flow.append.ack_queue cimport AckReply
 from cext.flow.fetch.readahead cimport Readahead
-from cext.flow.log.ack_queue cimport AckReply
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport NameMap

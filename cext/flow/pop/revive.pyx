@@ -4,7 +4,7 @@ from libc.string cimport memcmp, memset
 
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK
-from cext.flow.log.append cimport (
+from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
@@ -12,10 +12,17 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
-from cext.flow.control.control_link cimport WANT_TOPIC, link_tell
-from cext.flow.tables.group_table cimport group_find
-from cext.flow.tables.offset_table cimport offset_commit, offset_query
-from cext.flow.pop.pop_flight cimport flight_end
+from cext.flow.context.control_link cimport WANT_TOPIC, link_push
+from cext.flow.context.small_replies cimport log_event
+from cext.flow.delay.timer_turn cimport timer_delivered_ms
+from cext.flow.fetch.readahead cimport (
+    readahead_end,
+    readahead_entries,
+    readahead_find,
+    readahead_is_busy,
+    readahead_records,
+)
+from cext.flow.pop.pop_inflight cimport flight_end
 from cext.flow.pop.pop_table cimport (
     CHECK_POINTS_MAX,
     REVIVE_QUEUES_MAX,
@@ -25,24 +32,11 @@ from cext.flow.pop.pop_table cimport (
     pair_obtain,
     retry_topic_name,
 )
-from cext.flow.fetch.readahead cimport (
-    readahead_end,
-    readahead_entries,
-    readahead_find,
-    readahead_is_busy,
-    readahead_records,
-)
-from cext.flow.pull.pull_job cimport PopPair
-from cext.flow.replying cimport tell_event
 from cext.flow.pop.revive_log cimport append_revived, is_of_revived, revive_topic
-from cext.flow.pop.revive_ring cimport (
-    ring_add,
-    ring_find,
-    ring_finish_next,
-    ring_next,
-    ring_oldest,
-)
-from cext.flow.delay.timer_turn cimport timer_delivered_ms
+from cext.flow.pop.revive_ring cimport ring_add, ring_find, ring_finish_next, ring_next, ring_oldest
+from cext.flow.pull.pull_job cimport PopPair
+from cext.flow.tables.group_table cimport group_find
+from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue, QueueEntry
@@ -53,7 +47,10 @@ from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.properties cimport PROPERTY_SEPARATOR, append_number, find_property
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.system_topics cimport (
-    RETRY_PREFIX_BYTES, REVIVE_GROUP, REVIVE_GROUP_BYTES, TOPIC_RETRY,
+    RETRY_PREFIX_BYTES,
+    REVIVE_GROUP,
+    REVIVE_GROUP_BYTES,
+    TOPIC_RETRY,
 )
 from cext.wire.text cimport Text, text_equals, text_of
 
@@ -219,7 +216,7 @@ cdef int find_target(ShardState s, PopPair* pair, Topic** target) noexcept nogil
         target[0].pop_retry_of = pair
         return OK
     if s.pops.wanted % 10 == 0:
-        link_tell(&s.link, WANT_TOPIC, 1, name, length)
+        link_push(&s.link, WANT_TOPIC, 1, name, length)
     s.pops.wanted += 1
     s.pops.look_ms = s.now_ms + RETRY_MS
     return NOT_READY
@@ -262,7 +259,7 @@ cdef int revive_message(ShardState s, CheckPoint* point, Topic* target, int32_t 
         return status
     if status != OK:
         s.pops.unreadable += 1
-        tell_event(s, NULL, b"a message that was popped and not acknowledged cannot be read and "
+        log_event(s, NULL, b"a message that was popped and not acknowledged cannot be read and "
                    b"does not come again")
         return OK
     message_of_record(&m, &view)
@@ -317,7 +314,7 @@ cdef int revive_point(ShardState s, CheckPoint* point, int32_t* messages,
             return status
         s.pops.wanted = 0
         s.pops.unreadable += 1
-        tell_event(s, NULL, b"messages that were popped and not acknowledged are dropped: their "
+        log_event(s, NULL, b"messages that were popped and not acknowledged are dropped: their "
                    b"retry topic cannot be made")
         return OK
     for i in range(point.count):

@@ -3,7 +3,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset, strlen
 
 from cext.base.status cimport NOT_FOUND
-from cext.flow.log.append cimport Appended, Message
+from cext.flow.append.message_append cimport Appended, Message
 from cext.flow.pop.pop_table cimport REVIVE_QUEUES_MAX
 from cext.flow.send.redirect cimport append_redirected
 from cext.flow.tables.topic_table cimport topic_queue

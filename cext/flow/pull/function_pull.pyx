@@ -8,8 +8,8 @@ in the machine's byte order, without gaps.
 from libc.stdint cimport uint64_t
 from libc.string cimport memcpy
 
-from cext.flow.control.control_link cimport FUNCTION_PULL, LinkMessage, link_finish, link_start
-from cext.flow.replying cimport introduce
+from cext.flow.context.control_link cimport FUNCTION_PULL, LinkMessage, link_finish, link_start
+from cext.flow.context.small_replies cimport introduce
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.store.consume_queue cimport Queue
 

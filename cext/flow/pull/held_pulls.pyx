@@ -1,8 +1,8 @@
 """Long polling. See held_pulls.pxd."""
 from libc.stdint cimport int32_t, int64_t
 
-from cext.flow.client_state cimport client_state
-from cext.flow.pull.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY, NO_POP, NOTIFY
+from cext.flow.context.client_state cimport client_state
+from cext.flow.pull.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY, NOTIFY, NO_POP
 from cext.flow.pull.queue_entry_scan cimport news_passes
 from cext.flow.shard_state cimport TIMER_SLOTS, TIMER_TICK_MS
 from cext.flow.tables.sql_filter cimport sql_filter_drop

@@ -4,7 +4,7 @@
             -> the consumer's offset is committed, the filter found
             -> a PullJob in the turn's list (pull_turn.pxd)
 """
-from cext.flow.outcome cimport Outcome
+from cext.flow.context.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame

@@ -2,12 +2,16 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.base.status cimport OK
-from cext.flow.control.handed cimport handed_grow, handed_of, handed_pull
-from cext.flow.outcome cimport DONE, GO_ON, TO_CONTROL
+from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL
+from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pull.held_pulls cimport free_job, make_ready
 from cext.flow.pull.pull_batch cimport answer_pull
 from cext.flow.pull.pull_job cimport NO_POP, JobAnswer, PullJob
-from cext.flow.replying cimport reply_error
+from cext.flow.tables.delivery_counters cimport (
+    delivery_counter_grow,
+    delivery_counter_of,
+    delivery_counter_pulled,
+)
 from cext.flow.tables.group_table cimport (
     CODES_MAX,
     Group,
@@ -21,8 +25,15 @@ from cext.flow.tables.topic_table cimport Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.wire.codes cimport (
-    FLAG_CLASS_FILTER, FLAG_COMMIT_OFFSET, FLAG_ONE_WAY, FLAG_SUBSCRIPTION, FLAG_SUSPEND,
-    INVALID_PARAMETER, PERM_READ, SYSTEM_BUSY, SYSTEM_ERROR,
+    FLAG_CLASS_FILTER,
+    FLAG_COMMIT_OFFSET,
+    FLAG_ONE_WAY,
+    FLAG_SUBSCRIPTION,
+    FLAG_SUSPEND,
+    INVALID_PARAMETER,
+    PERM_READ,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
 )
 from cext.wire.pull_request cimport PullRequest, read_pull_request
 from cext.wire.subscription cimport parse_tag_subscription
@@ -100,7 +111,7 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullR
     job.version = h.version
     job.serialize_type = h.serialize_type
     job.topic = topic
-    job.handed = handed_of(group, topic)
+    job.delivered = delivery_counter_of(group, topic)
     job.queue_id = r.queue_id
     job.pop.kind = NO_POP
     job.offset = r.queue_offset
@@ -163,8 +174,8 @@ cdef Outcome accept_pull(ShardState s, Connection* c, const Header* h, const Fra
     if r.sys_flag & FLAG_COMMIT_OFFSET and moved_to < 0:
         offset_commit(&s.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
                       r.consumer_group.length, r.queue_id, r.commit_offset)
-    handed_grow(job.handed, r.queue_id)
-    handed_pull(job.handed, r.queue_id, r.queue_offset if moved_to < 0 else moved_to)
+    delivery_counter_grow(job.delivered, r.queue_id)
+    delivery_counter_pulled(job.delivered, r.queue_id, r.queue_offset if moved_to < 0 else moved_to)
     if moved_to >= 0:
         job.offset = moved_to
         job.moved = True

@@ -4,17 +4,21 @@ from libc.string cimport strlen
 
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport ABSENT
-from cext.flow.control.handed cimport handed_add, handed_pull
-from cext.flow.control.rpc_times cimport rpc_record
+from cext.flow.context.rpc_times cimport rpc_record
+from cext.flow.context.small_replies cimport log_event, reply_error_to
 from cext.flow.fetch.disk_fetch cimport DiskFetch
 from cext.flow.pull.function_pull cimport hand_to_function
 from cext.flow.pull.held_pulls cimport drop_fetch, free_job, hold
-from cext.flow.replying cimport reply_error_to, tell_event
+from cext.flow.tables.delivery_counters cimport delivery_counter_add, delivery_counter_pulled
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.net.connection cimport IN_JUMBO
 from cext.store.disk_reader cimport READ_RECORDS_MAX
 from cext.wire.codes cimport (
-    PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY, SUCCESS, SYSTEM_BUSY, SYSTEM_ERROR,
+    PULL_NOT_FOUND,
+    PULL_RETRY_IMMEDIATELY,
+    SUCCESS,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
 )
 from cext.wire.replies cimport PULL_REPLY_BYTES_MAX, PullReply, write_pull_reply_header
 from cext.wire.text cimport text_of
@@ -56,7 +60,7 @@ cdef bint write_header(ShardState s, PullJob* job, int32_t code, const char* rem
     reply.max_offset = queue.max_offset if queue != NULL else 0
     reply.body_bytes = <uint32_t> body_bytes
     time_answer(s, job, code)
-    handed_pull(job.handed, job.queue_id, next_offset)
+    delivery_counter_pulled(job.delivered, job.queue_id, next_offset)
     return s.net.commit_reply(job.connection, write_pull_reply_header(at, &reply))
 
 
@@ -72,7 +76,7 @@ cdef void ask_function(ShardState s, PullJob* job, int64_t next_offset, const ui
                        const uint32_t* sizes, int32_t count) noexcept nogil:
     """The owner's function decides which of them are given; control answers the pull."""
     if hand_to_function(s, job, next_offset, records, sizes, count):
-        handed_pull(job.handed, job.queue_id, next_offset)
+        delivery_counter_pulled(job.delivered, job.queue_id, next_offset)
         free_job(s, job)
     else:
         refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: more pulls "
@@ -102,7 +106,7 @@ cdef void answer_found(ShardState s, PullJob* job, Found* found) noexcept nogil:
     s.counters.bytes_out += found.bytes
     job.topic.messages_out += found.count
     job.topic.bytes_out += found.bytes
-    handed_add(job.handed, found.count, found.bytes)
+    delivery_counter_add(job.delivered, found.count, found.bytes)
     free_job(s, job)
 
 
@@ -135,7 +139,7 @@ cdef void answer_damage(ShardState s, PullJob* job, Found* found) noexcept nogil
                  b"queue %d offset %lld) is damaged on disk and is not served",
                  <long long> found.corrupt_physical, job.topic.name, job.queue_id,
                  <long long> found.corrupt_offset)
-    tell_event(s, job.connection, remark)
+    log_event(s, job.connection, remark)
     if not refuse_job(s, job, SYSTEM_ERROR, remark):
         s.net.close_connection(job.connection)
     free_job(s, job)
@@ -179,5 +183,5 @@ cdef void answer_fetched(ShardState s, PullJob* job, uint64_t bytes) noexcept no
     s.counters.bytes_out += bytes
     job.topic.messages_out += fetch.read.done_count
     job.topic.bytes_out += bytes
-    handed_add(job.handed, fetch.read.done_count, bytes)
+    delivery_counter_add(job.delivered, fetch.read.done_count, bytes)
     free_job(s, job)

@@ -38,7 +38,10 @@ from cext.store.disk_reader cimport READ_FILE, READ_RECORDS_MAX
 from cext.store.outside_address cimport is_outside_address
 from cext.store.record cimport RecordView, record_parse
 from cext.wire.codes cimport (
-    PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, TOPIC_NOT_EXIST,
+    PULL_NOT_FOUND,
+    PULL_OFFSET_MOVED,
+    PULL_RETRY_IMMEDIATELY,
+    TOPIC_NOT_EXIST,
 )
 
 cdef enum:

@@ -10,7 +10,7 @@ Everything a job needs is copied out of the request, so that the frame may be fo
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.fetch.disk_fetch cimport DiskFetch
-from cext.flow.tables.group_table cimport Handed, TagFilter
+from cext.flow.tables.group_table cimport DeliveryCounter, TagFilter
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.chain cimport ChainEntry
@@ -42,7 +42,7 @@ cdef struct PopPair:
     int32_t order_slots         # length of `orders`
     void** orders               # OrderBlock of each queue (pop_order.pxd), or NULL
     int32_t flight_slots        # length of `flights`
-    int64_t* flights            # of each queue (pop_flight.pxd); owned
+    int64_t* flights            # of each queue (pop_inflight.pxd); owned
     uint32_t group_length
     uint8_t* group              # owned
 
@@ -84,7 +84,7 @@ cdef struct PullJob:
     int32_t queue_id
     Topic* topic                # borrowed, never freed while the shard runs
     Queue* queue                # HELD: where it waits; whoever removes the queue wakes it first
-    Handed* handed              # never freed either; NULL: its group is not counted
+    DeliveryCounter* delivered              # never freed either; NULL: its group is not counted
     int64_t offset              # next wanted
     int64_t deadline_ms         # monotonic; when a held pull is answered with nothing
     int64_t next_offset         # READING: where to go on after what is being read

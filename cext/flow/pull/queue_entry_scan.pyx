@@ -4,8 +4,8 @@ from libc.string cimport memcmp
 from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.prefetch cimport prefetch
 from cext.base.status cimport ABSENT, CORRUPT, OK
-from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.shard_state cimport SCAN_UNITS
+from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.store.consume_queue cimport UNIT_BYTES, QueueEntry, unit_check, unit_load
 from cext.store.outside_address cimport is_outside_address

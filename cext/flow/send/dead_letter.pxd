@@ -7,9 +7,9 @@
                                 so that it consumes in order: the message itself, without DELAY
 
 maxReconsumeTimes is the request's, of clients that know the field, else the group's. All else of a
-send is checked and stored as that of any other (produce.pxd), delayed by other marks than DELAY or
-half as it may be; a batch never goes to a retry topic. Control makes a group or topic that is not
-there and gives the frame back.
+send is checked and stored as that of any other (message_send.pxd), delayed by other marks than
+DELAY or half as it may be; a batch never goes to a retry topic. Control makes a group or topic that
+is not there and gives the frame back.
 
 Example: group g allows 16 tries; a send to %RETRY%g with reconsumeTimes 17 is stored in %DLQ%g, one
 with 16 in %RETRY%g.

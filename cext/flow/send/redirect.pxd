@@ -7,16 +7,16 @@
                        __transactionId__ is the UNIQ_KEY
 
 Both keep where they are meant to go in the properties REAL_TOPIC and REAL_QID, whatever the sender
-had there; all other properties stay (schedule.pxd and transaction.pxd take them from there). What
-is stored is measured, not guessed: properties that become too long are TOO_LARGE, and those of a
-half message leave room for what is added until its commit. A level above the highest is the
+had there; all other properties stay (schedule.pxd and transaction_end.pxd take them from there).
+What is stored is measured, not guessed: properties that become too long are TOO_LARGE, and those of
+a half message leave room for what is added until its commit. A level above the highest is the
 highest; a delayed message's timer properties are dropped, as in RocketMQ. A message consumed before
 (reconsume times > 0) that has both marks is delayed.
 
 Example: topic "t", queue 2, DELAY=3 -> SCHEDULE_TOPIC_XXXX queue 2 with DELAY=3, REAL_TOPIC=t,
 REAL_QID=2; tags code = now + 10 000.
 """
-from cext.flow.log.append cimport Appended, Message
+from cext.flow.append.message_append cimport Appended, Message
 from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic
 from cext.store.consume_queue cimport Queue

@@ -1,33 +1,34 @@
 """Sends that are stored under another topic first. See redirect.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
+from cext.base.bounded_histogram cimport bounded_histogram_record
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport OK
-from cext.base.steps cimport steps_record
-from cext.flow.log.append cimport append_message, make_room, record_bytes_max
-from cext.flow.log.append_status cimport (
-    NO_TRANSACTION,
+from cext.flow.append.append_status cimport (
     NOT_STARTED,
+    NO_TRANSACTION,
     TIMER_ILLEGAL,
     TIMER_OFF,
     TOO_MANY_OPEN,
 )
+from cext.flow.append.message_append cimport append_message, make_room, record_bytes_max
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
-from cext.flow.send.open_halves cimport half_fits
 from cext.flow.tables.topic_table cimport topic_queue
+from cext.flow.transaction.open_halves cimport half_fits
 from cext.memory.name_map cimport name_map_find
 from cext.store.record_crc cimport record_crc_strip
 from cext.wire.codes cimport TRANSACTION_TYPE_MASK
-from cext.wire.properties cimport (
-    SendProperties,
-    append_number,
-    append_property,
-    scan_properties,
-)
+from cext.wire.properties cimport SendProperties, append_number, append_property, scan_properties
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.system_topics cimport (
-    HALF_TOPIC, HALF_TOPIC_BYTES, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES, TIMER_TOPIC,
-    TIMER_TOPIC_BYTES, TOPIC_HALF, TOPIC_TIMER,
+    HALF_TOPIC,
+    HALF_TOPIC_BYTES,
+    SCHEDULE_TOPIC,
+    SCHEDULE_TOPIC_BYTES,
+    TIMER_TOPIC,
+    TIMER_TOPIC_BYTES,
+    TOPIC_HALF,
+    TOPIC_TIMER,
 )
 from cext.wire.text cimport text_copy, text_i64, text_of
 
@@ -201,6 +202,6 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
     if status == OK:
         status = append_message(s, topic, queue, m, out)
     if status == OK and topic.kind == TOPIC_TIMER and found.has_timer:
-        steps_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
+        bounded_histogram_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
                      (m.tags_code - m.born_timestamp_ms) // 1000, 1)
     return status

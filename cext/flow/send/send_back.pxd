@@ -16,7 +16,7 @@ there: the frame goes to control, which makes it and gives the frame back.
 Example: the first failure in group g gives reconsume times 1, level 3: 10 s later the consumer gets
 the message from %RETRY%g.
 """
-from cext.flow.outcome cimport Outcome
+from cext.flow.context.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame

@@ -1,10 +1,10 @@
 """Messages that come again. See send_back.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from cext.base.status cimport ABSENT, CORRUPT, NO_SPACE, NOT_READY, OK, POISONED, RING_FULL
-from cext.flow.log.ack_queue cimport ANSWER_CODE, AckReply
-from cext.flow.log.acknowledge cimport reply_to
-from cext.flow.log.append cimport (
+from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, NO_SPACE, OK, POISONED, RING_FULL
+from cext.flow.append.ack_queue cimport ANSWER_CODE, AckReply
+from cext.flow.append.acknowledgement cimport reply_to
+from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
@@ -12,32 +12,36 @@ from cext.flow.log.append cimport (
     message_of_record,
     record_bytes_max,
 )
+from cext.flow.append.promise cimport promise, promise_room_to
+from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, TO_CONTROL
+from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
+from cext.flow.context.small_replies cimport reply_error
 from cext.flow.fetch.log_view cimport view_record
-from cext.flow.log.promise cimport promise, promise_room_to
-from cext.flow.tables.group_table cimport Group, group_find
-from cext.flow.outcome cimport DONE, NEEDS_RECORD, TO_CONTROL
-from cext.flow.refusal cimport OTHERWISE, Refusal, refusal_of
-from cext.flow.replying cimport reply_error
 from cext.flow.send.dead_letter cimport retries_max, topic_of_group
+from cext.flow.tables.group_table cimport Group, group_find
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RecordView
 from cext.store.record_crc cimport record_crc_strip
 from cext.wire.codes cimport (
-    NO_PERMISSION, PERM_WRITE, SERVICE_NOT_AVAILABLE, SUCCESS, SYSTEM_BUSY, SYSTEM_ERROR,
+    NO_PERMISSION,
+    PERM_WRITE,
+    SERVICE_NOT_AVAILABLE,
+    SUCCESS,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
 )
 from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_offset_message_id
-from cext.wire.properties cimport (
-    SendProperties,
-    append_number,
-    append_property,
-    scan_properties,
-)
+from cext.wire.properties cimport SendProperties, append_number, append_property, scan_properties
 from cext.wire.property_edit cimport copy_properties_without
 from cext.wire.send_back cimport SendBack, read_send_back
 from cext.wire.system_topics cimport (
-    DLQ_PREFIX, DLQ_PREFIX_BYTES, RETRY_PREFIX, RETRY_PREFIX_BYTES, SCHEDULE_TOPIC,
+    DLQ_PREFIX,
+    DLQ_PREFIX_BYTES,
+    RETRY_PREFIX,
+    RETRY_PREFIX_BYTES,
+    SCHEDULE_TOPIC,
     SCHEDULE_TOPIC_BYTES,
 )
 from cext.wire.text cimport text_of

@@ -21,13 +21,13 @@ cdef struct TagFilter:
     int32_t count
     int64_t codes[CODES_MAX]   # tagsCode values, sign-extended as consume queues hold them
 
-cdef struct Handed:         # what the group was given of one topic (handed.pxd)
+cdef struct DeliveryCounter:         # what the group was given of one topic (delivery_counters.pxd)
     void* topic             # Topic*, never freed while the shard runs
     uint64_t messages
     uint64_t bytes
     int32_t slots           # length of `pulled`
     int64_t* pulled         # owned: up to where each queue was pulled; -1: not since the start
-    Handed* next
+    DeliveryCounter* next
 
 cdef struct Group:
     bint consume_enable
@@ -38,7 +38,7 @@ cdef struct Group:
     int32_t retry_level_count       # 0: level 3, 4, .. as RocketMQ's clients expect
     uint8_t retry_levels[RETRY_LEVELS_MAX]  # delay level of the first, second .. retry
     int64_t locked_until_ms         # monotonic; until then clients of the group hold queue locks
-    Handed* handed                  # owned list
+    DeliveryCounter* delivered                  # owned list
 
 cdef struct Subscription:
     int64_t version         # subVersion of the heartbeat, ms
@@ -49,7 +49,7 @@ cdef struct Subscription:
 cdef struct GroupTable:
     NameMap groups          # group -> Group*
     NameMap subscriptions   # group \n topic -> Subscription*
-    Handed* old             # owned: of removed groups, pulls under way may add to them
+    DeliveryCounter* old             # owned: of removed groups, pulls under way may add to them
 
 cdef int group_table_open(GroupTable* table) noexcept nogil
 cdef void group_table_close(GroupTable* table) noexcept nogil

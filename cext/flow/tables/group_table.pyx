@@ -27,8 +27,8 @@ cdef int group_table_open(GroupTable* table) noexcept nogil:
     return name_map_open(&table.subscriptions)
 
 
-cdef void free_handed(Handed* at) noexcept nogil:
-    cdef Handed* following
+cdef void delivery_counters_free(DeliveryCounter* at) noexcept nogil:
+    cdef DeliveryCounter* following
     while at != NULL:
         following = at.next
         free(at.pulled)
@@ -40,7 +40,7 @@ cdef void free_groups(NameMap* names) noexcept nogil:
     cdef NameEntry* entry
     cdef uint64_t cursor = name_map_next(names, 0, &entry)
     while cursor != 0:
-        free_handed((<Group*> entry.value).handed)
+        delivery_counters_free((<Group*> entry.value).delivered)
         free(entry.value)
         cursor = name_map_next(names, cursor, &entry)
 
@@ -58,7 +58,7 @@ cdef void group_table_close(GroupTable* table) noexcept nogil:
         free_subscription(<Subscription*> entry.value)
         cursor = name_map_next(&table.subscriptions, cursor, &entry)
     free_groups(&table.groups)
-    free_handed(table.old)
+    delivery_counters_free(table.old)
     name_map_close(&table.groups)
     name_map_close(&table.subscriptions)
 
@@ -91,12 +91,12 @@ cdef int group_put_retries(GroupTable* table, const uint8_t* name, uint32_t leng
 
 cdef void group_remove(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil:
     cdef Group* group = <Group*> name_map_remove(&table.groups, name, length)
-    cdef Handed* at
+    cdef DeliveryCounter* at
     if group == NULL:
         return
-    while group.handed != NULL:
-        at = group.handed
-        group.handed = at.next
+    while group.delivered != NULL:
+        at = group.delivered
+        group.delivered = at.next
         at.next = table.old
         table.old = at
     free(group)

@@ -8,7 +8,7 @@ is missing: control decides, and says what is wrong.
 
 Example: group g, topic t, queue 3, offset 128: "t@g" holds offsets[3] = 128.
 """
-from cext.flow.outcome cimport Outcome
+from cext.flow.context.outcome cimport Outcome
 from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame

@@ -2,8 +2,8 @@
 from libc.stdint cimport int32_t
 
 from cext.base.status cimport OK
-from cext.flow.outcome cimport TO_CONTROL
-from cext.flow.replying cimport reply_error
+from cext.flow.context.outcome cimport TO_CONTROL
+from cext.flow.context.small_replies cimport reply_error
 from cext.flow.tables.group_table cimport group_find
 from cext.flow.tables.offset_table cimport offset_commit
 from cext.flow.tables.topic_table cimport Topic

@@ -21,7 +21,7 @@ from rmq.errors import RmqError
 from rmq.format.remoting import Command, encode
 
 CALLS_MAX = 4096  # waiting at once, all connections
-OPAQUE_MASK = 0x3FFFFFFF  # the bit above is the reactor's (cext/flow/send/reply_table.pxd)
+OPAQUE_MASK = 0x3FFFFFFF  # the bit above is the reactor's (cext/flow/request_reply/reply_table.pxd)
 
 
 class CallTimeout(RmqError):

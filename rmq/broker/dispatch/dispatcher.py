@@ -10,8 +10,8 @@
 After POLL_S the loop is given back, whatever waits still: what goes by the clock, such as the beats
 that tell the supervisor that this shard lives, is late by no more than that and one handler.
 
-The reactor reads no more of a client whose send is here (cext/flow/send/sends_away.pxd), so each is
-reported as done, whatever came of it.
+The reactor reads no more of a client whose send is here
+(cext/flow/send/pending_topic_sends.pxd), so each is reported as done, whatever came of it.
 
 A handler's Refusal is answered with its code, a ProtocolError (missing or malformed field) with 1
 and its text, anything else with 1, the exception's description and one log line with the place. A

@@ -7,7 +7,7 @@
 Connections take turns, one request each. A connection is left out of it
 
 - while answers of more than ANSWERS_MAX bytes have not left for it: it does not read them. The
-  reactor is asked to report when they have (core.tell_drained()), and drained() goes on;
+  reactor is asked to report when they have (core.report_drained()), and drained() goes on;
 - while so many of its requests are under way that wait for something (WAITING_MAX).
 
 One of which HELD_AT requests wait is not read any more (core.hold()) until they have been served.
@@ -133,7 +133,7 @@ class FairQueue:
         if line.answer_bytes > ANSWERS_MAX and not line.drains:
             self._hold(line)
             line.drains = True
-            self._core.tell_drained(connection.number)
+            self._core.report_drained(connection.number)
 
     def drained(self, connection: Connection) -> None:
         """All that was sent to it has left."""

@@ -1,6 +1,6 @@
 """Reply messages: 324 and 325, a consumer's answer, are pushed to the producer that asked (326).
 
-The reactor does this by itself (cext/flow/send/reply_push.pxd) and hands over what is not
+The reactor does this by itself (cext/flow/request_reply/reply_push.pxd) and hands over what is not
 ordinary: a producer that is not connected here, a topic that is not known, a request to be refused,
 a batch.
 

@@ -34,7 +34,7 @@ from rmq.config import Settings
 from rmq.observe.sample import (
     ClientSample,
     CreationSample,
-    HandedSample,
+    DeliverySample,
     RpcSample,
     Sample,
     TopicSample,
@@ -120,7 +120,7 @@ class Sampler:
             counters=counters,
             pools=context.core.pools(),
             latencies=context.core.latencies(),
-            steps=context.core.steps(),
+            steps=context.core.histograms(),
             sizes=context.core.message_sizes(),
             half_messages=self._half_messages(counters),
             timers_behind=self._timers_behind(counters),
@@ -151,17 +151,17 @@ class Sampler:
             if any(more):
                 row.numbers = more
             rows.append(row)
-        handed = [
-            HandedSample(group.decode(errors="replace"), topic.decode(errors="replace"), *counts)
-            for (group, topic), counts in sorted(context.core.handed().items())
+        deliveries = [
+            DeliverySample(group.decode(errors="replace"), topic.decode(errors="replace"), *counts)
+            for (group, topic), counts in sorted(context.core.deliveries().items())
         ]
-        sample.handed = handed[:limit]
+        sample.deliveries = deliveries[:limit]
         sample.rpc = self._merged_times()
         sample.created = [
             CreationSample(what, done, times, is_system)
             for (what, done, is_system), times in context.response_times.created.items()
         ]
-        sample.left_out = sum(max(0, len(each) - limit) for each in (rows, behind, handed))
+        sample.left_out = sum(max(0, len(each) - limit) for each in (rows, behind, deliveries))
         sample.topics = rows[:limit]
         sample.lags = [each.sample for each in behind[:limit]]
         sample.producers = _clients(context.producers.groups().items())

@@ -1,6 +1,6 @@
 """Durability: what control stores in the log is as safe as flushDiskType says when it is answered.
 
-The reactor does this for its own answers (cext/flow/log/promise.pxd); docs/promises.md has a row
+The reactor does this for its own answers (cext/flow/append/promise.pxd); docs/promises.md has a row
 for each request code. core.append() returns when the record is written, which is what ASYNC_FLUSH
 promises; with SYNC_FLUSH the sync has to pass it, which the flusher has begun by then.
 

@@ -1,9 +1,10 @@
 """Transaction checks: producers are asked about open transactions, which are given up at last.
 
-Half messages, their ends and the questions are the reactor's (cext/flow/send/transaction.pxd,
-check_backs.pxd); here is when and by what rules, and what becomes of those that are given up. Every
-transactionCheckInterval (30 s) the reactor looks at the half messages that are still open and older
-than transactionTimeOut (6 s), or than their own CHECK_IMMUNITY_TIME_IN_SECONDS:
+Half messages, their ends and the questions are the reactor's
+(cext/flow/transaction/transaction_end.pxd, check_backs.pxd); here is when and by what rules, and
+what becomes of those that are given up. Every transactionCheckInterval (30 s) the reactor looks at
+the half messages that are still open and older than transactionTimeOut (6 s), or than their own
+CHECK_IMMUNITY_TIME_IN_SECONDS:
 
     checked fewer than transactionCheckMax (15) times
         stored anew at the end of the half queue with TRANSACTION_CHECK_TIMES + 1, the old one
@@ -50,7 +51,7 @@ SET_ASIDE_MAX = 65_536  # given up transactions that a late commit finds; the ol
 PASS_S = 60.0  # longest look at the open ones
 PATIENCE_S = 0.5  # for producers that have not read what they were asked, and for the log
 PAUSE_S = 0.002  # before the reactor is asked again
-# What hinders it, in words of cext/flow/send/check_backs.pxd.
+# What hinders it, in words of cext/flow/transaction/check_backs.pxd.
 NOT_HINDERED, PRODUCERS_FULL, LOG_FULL, RECORDS_AWAY = range(4)
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"

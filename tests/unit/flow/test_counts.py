@@ -47,12 +47,12 @@ def test_what_a_group_was_given_counts_for_it_alone(shard: Shard) -> None:
     for n in range(5):
         assert client.ask(send("t", b"x", n)).code == 0
     stored = topic(shard, "t").bytes_in
-    assert shard.core.handed() == {}
+    assert shard.core.deliveries() == {}
     assert client.ask(pull("g", "t", 0)).code == 0
     assert client.ask(pull("g", "t", 3)).code == 0
     assert client.ask(pull("h", "t", 0)).code == 0
     assert client.ask(pull("h", "t", 5)).code == 19
-    assert shard.core.handed() == {
+    assert shard.core.deliveries() == {
         (b"g", b"t"): (7, stored * 7 // 5),
         (b"h", b"t"): (5, stored),
     }
@@ -68,7 +68,7 @@ def test_counters_of_a_removed_group_do_not_come_back(shard: Shard) -> None:
     client.put(send("t", b"x", 2))
     assert sorted(client.replies(2)) == [1, 2]
     shard.group("g", "t")
-    assert shard.core.handed() == {}
+    assert shard.core.deliveries() == {}
     assert topic(shard, "t").messages_out == 1
 
 
@@ -82,7 +82,7 @@ def test_a_group_may_read_many_topics(shard: Shard) -> None:
     client.put(*(pull("g", name) for name in names[:3]))
     for _ in range(2 * len(names) + 3):
         client.reply()
-    found = shard.core.handed()
+    found = shard.core.deliveries()
     assert len(found) == 256
     assert {found[b"g", name.encode()][0] for name in names[:3]} == {2}
     assert {found[b"g", name.encode()][0] for name in names[3:256]} == {1}
@@ -168,6 +168,6 @@ async def test_transactions_count_by_their_topic(tmp_path: Path) -> None:
         assert kinds == {"normal": 1, "transaction": 2}
         halves = broker.core.topic_table()[HALF.encode()]
         assert TopicSample(HALF, *halves[:4], numbers=halves[5]).kinds["transaction"][0] == 3
-        steps, seconds = broker.core.steps()["finish"]
+        steps, seconds = broker.core.histograms()["finish"]
         assert (sum(steps), steps[1]) == (3, 3)  # between 5 s and a minute
         assert 60 <= seconds < 180

@@ -201,7 +201,7 @@ def test_a_client_that_is_held_is_not_read_and_told_of_when_drained(shard: Shard
     client.put(send("t", b"x", 2))
     answer = request(0, 1, bytes(16 * MIB - 1000))
     shard.core.send(number, answer)
-    shard.core.tell_drained(number)
+    shard.core.report_drained(number)
     shard.until(lambda now: now["unread_unsent"] == 1)
     assert not shard.kept(6)
     assert len(client.reply().body) == 16 * MIB - 1000
@@ -220,7 +220,7 @@ def test_who_is_held_and_goes_away_is_forgotten(shard: Shard, silent: bool) -> N
     shard.core.hold(number)
     if not silent:
         shard.core.send(number, request(0, 1, bytes(15 * MIB)))
-        shard.core.tell_drained(number)
+        shard.core.report_drained(number)
     client.reset()
     shard.until(lambda now: now["connections"] == 0)
     assert shard.reports(1) == [(number, b"")]

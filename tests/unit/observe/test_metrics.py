@@ -9,7 +9,7 @@ from rmq.observe.metrics import render
 from rmq.observe.sample import (
     ClientSample,
     CreationSample,
-    HandedSample,
+    DeliverySample,
     LagSample,
     RpcSample,
     Sample,
@@ -161,7 +161,10 @@ def test_messages_in_are_told_by_their_type_and_out_by_their_group() -> None:
     numbers = [2, 1, 0, 200, 90, 0, 3, 1, 6, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 4000]
     one = sample()
     one.topics = [TopicSample("t", 10, 1000, 9, 900, numbers=numbers), TopicSample("s", 1, 5, 0, 0)]
-    one.handed = [HandedSample("g", "t", 4, 400), HandedSample("CID_RMQ_SYS_x", "t", 3, 300)]
+    one.deliveries = [
+        DeliverySample("g", "t", 4, 400),
+        DeliverySample("CID_RMQ_SYS_x", "t", 3, 300),
+    ]
     one.counters |= {"transactions_committed": 4, "transactions_rolled_back": 1}
     found = parsed(render([one]))
 

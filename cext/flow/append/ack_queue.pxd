@@ -1,0 +1,104 @@
+"""Ack queue: requests whose records are in the log and that wait for their answer, in log order.
+
+There is one for each mark that answers wait for. An entry is due when the mark has reached its
+`end`; since entries are in log order only the first one is ever looked at.
+
+A mark is a set of conditions, one bit each, and has reached the least of what they have reached: so
+an answer that has to be durable here and at the followers waits in one queue, not in two. Which
+mark an answer waits for is the policy's matter (promise.pxd), how far each is
+acknowledgement.pxd's.
+
+Example: written = 1000; entries end at 400, 1000, 1400: two replies go out, the third waits.
+Example: durable = 1400, replicated = 1000: CONFIRMED is 1000; at replicated = 2000 it is 1400.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+
+from cext.memory.arena cimport Arena
+from cext.net.connection cimport Connection
+
+cdef enum:
+    UNIQ_KEY_MAX = 64           # bytes of the message's UNIQ_KEY given back
+
+cdef enum Mark:                 # conditions beside `written`, which every mark includes
+    MARK_WRITTEN = 0            # in the log's file: kill -9 of the process does not lose it
+    MARK_DURABLE = 1            # on this machine's disk
+    MARK_REPLICATED = 2         # in the log of every follower that counts
+    MARK_CONFIRMED = 3          # both
+    MARKS = 4
+
+cdef enum Answer:
+    ANSWER_SEND = 0             # where the message is
+    ANSWER_CODE = 1             # a code and a remark: the request was not a send
+    ANSWER_RECALL = 2           # the key of the message that is recalled
+    ANSWER_CHANGE = 3           # from when on, and for how long, a popped message is invisible
+
+cdef struct AckReply:           # what an answer needs of its request
+    Connection* connection      # borrowed, and good while its id is connection_id; NULL: none
+    uint64_t connection_id
+    int32_t opaque
+    int32_t version
+    uint16_t request_code
+    uint8_t serialize_type
+
+cdef struct ChangedTime:
+    int64_t pop_ms
+    int64_t invisible_ms
+    int32_t revive_queue
+
+cdef struct PendingAck:
+    int64_t end                 # log offset behind the (last) record
+    int64_t physical_offset     # of the (first) record
+    int64_t queue_offset        # of the (first) message
+    int64_t arrived_ms          # monotonic; the timeouts of its mark count from then
+    AckReply to
+    uint8_t* early_reply        # of a batch or a long key: jumbo buffer with the ready reply
+    uint32_t early_reply_bytes
+    int32_t queue_id
+    uint8_t uniq_key_bytes
+    uint8_t answer              # Answer
+    uint8_t has_recall_handle   # a timed message: the reply says how to recall it
+    uint8_t uniq_key[UNIQ_KEY_MAX]
+    ChangedTime changed         # of ANSWER_CHANGE alone
+
+cdef struct AckQueue:
+    PendingAck* entries         # of the arena, touched as far as used; capacity a power of two
+    uint64_t mask
+    uint64_t head               # oldest waiting
+    uint64_t tail               # next free
+
+cdef struct Acks:
+    AckQueue waiting[MARKS]     # by Mark
+    int64_t durable_seen        # `durable` when it was last looked at, once a turn
+
+# What ack_queue_open takes from the arena.
+cdef uint64_t ack_queue_room(uint64_t capacity) noexcept nogil
+cdef int ack_queue_open(AckQueue* queue, Arena* arena, uint64_t capacity) noexcept nogil
+
+cdef inline bint ack_queue_is_empty(const AckQueue* queue) noexcept nogil:
+    return queue.head == queue.tail
+
+# Whether anything waits for a mark with one of these conditions.
+cdef inline bint acks_wait(const Acks* acks, int32_t conditions) noexcept nogil:
+    cdef int32_t mark
+    for mark in range(1, MARKS):
+        if mark & conditions and not ack_queue_is_empty(&acks.waiting[mark]):
+            return True
+    return False
+
+# The next free entry, or NULL when full; it counts once ack_queue_push() is called.
+cdef inline PendingAck* ack_queue_reserve(AckQueue* queue) noexcept nogil:
+    if queue.tail - queue.head > queue.mask:
+        return NULL
+    return &queue.entries[queue.tail & queue.mask]
+
+cdef inline void ack_queue_push(AckQueue* queue) noexcept nogil:
+    queue.tail += 1
+
+# The oldest entry, or NULL when nothing waits.
+cdef inline PendingAck* ack_queue_first(AckQueue* queue) noexcept nogil:
+    if queue.head == queue.tail:
+        return NULL
+    return &queue.entries[queue.head & queue.mask]
+
+cdef inline void ack_queue_pop(AckQueue* queue) noexcept nogil:
+    queue.head += 1

@@ -1,0 +1,38 @@
+"""Acknowledgement: answers to requests whose records have reached their mark (promise.pxd).
+
+    mark         has reached the least of
+    WRITTEN      log.marks.written (with a store pool: appended)
+    DURABLE      that, log.marks.durable         a sync of the log has returned
+    REPLICATED   written, log.marks.replicated   what every follower that counts has said it has
+    CONFIRMED    all three
+
+WRITTEN is looked at when a write-out has returned, the others at the end of each turn.
+"""
+from libc.stdint cimport int32_t, uint16_t, uint64_t
+
+from cext.flow.append.ack_queue cimport AckReply, PendingAck
+from cext.flow.shard_state cimport ShardState
+from cext.net.connection cimport Connection
+from cext.wire.codes cimport FLAG_ONE_WAY
+from cext.wire.header cimport Header
+
+# Who is to be answered. A request that wants no answer is known by its connection of NULL.
+cdef inline void reply_to(AckReply* r, Connection* c, const Header* h) noexcept nogil:
+    r.connection = NULL if h.flag & FLAG_ONE_WAY else c
+    # Making room may have answered others, and closed this one when no reply buffer was left: then
+    # nobody is to be answered, and 0 is the id of every closed slot.
+    r.connection_id = c.id if c.id != 0 else <uint64_t> -1
+    r.opaque = h.opaque
+    r.version = h.version
+    r.request_code = <uint16_t> h.code          # as in a binary header
+    r.serialize_type = h.serialize_type
+
+# Answers all that waits for a mark and is below what it has reached.
+cdef void settle(ShardState s, int32_t mark) noexcept nogil
+# The end of a turn: settles all marks but WRITTEN, by `durable` as it is now. What waits too long
+# is answered by FLUSH_SLAVE_TIMEOUT (12) when a follower is late for slaveTimeout, and by
+# FLUSH_DISK_TIMEOUT (10) when the sync is for syncFlushTimeout, whatever was asked: 0 is a promise,
+# and these are none.
+cdef void settle_turn(ShardState s) noexcept nogil
+# Answers all that waits with an error: the log is poisoned and nothing will be acked any more.
+cdef void refuse_all(ShardState s, const char* remark) noexcept nogil

@@ -1,0 +1,89 @@
+"""The middle of a turn. See dispatch.pxd."""
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memmove
+
+from cext.base.clock cimport monotonic_us
+from cext.base.latency cimport latency_record
+from cext.base.status cimport OK, POISONED
+from cext.flow.append.ack_queue cimport MARK_WRITTEN
+from cext.flow.append.acknowledgement cimport refuse_all, settle
+from cext.flow.append.disk_alerts cimport log_poison_event, poison_remark
+from cext.flow.append.dispatch_hook cimport dispatch_news
+from cext.flow.append.replay cimport dispatch_limit, replay, replay_waits
+from cext.flow.shard_state cimport Dispatch
+from cext.store.log_link cimport OPERATION_WRITE, log_poison
+
+
+cdef int write_and_dispatch(ShardState s) noexcept nogil:
+    cdef int64_t began, now
+    cdef bint news = s.counters.messages_in != s.appends_seen
+    if s.log.marks.appended > s.log.marks.written:
+        s.counters.tail_high = max(s.counters.tail_high,
+                                   s.log.marks.appended - s.log.marks.written)
+        s.counters.write_outs += news
+        began = monotonic_us()
+        if s.log.write_out() != OK:
+            return give_up(s)
+        now = monotonic_us()
+        if now - began > s.write_us:
+            s.write_us = now - began
+        if news:
+            latency_record(&s.append_latency, now - s.net.now_us,
+                           s.counters.messages_in - s.appends_seen)
+            s.appends_seen = s.counters.messages_in
+    if dispatch(s) != OK:
+        return give_up(s)
+    settle(s, MARK_WRITTEN)
+    return OK
+
+
+cdef int dispatch(ShardState s) noexcept nogil:
+    """From marks.dispatched on, by the list as far as it reaches."""
+    cdef Dispatch* d
+    cdef int64_t end = dispatch_limit(s)
+    cdef int32_t i = s.dispatch_first
+    while i < s.dispatch_count:
+        d = &s.dispatches[i]
+        if d.physical_offset + d.size > end:
+            break                       # in the store pool still, or not visible
+        # Before it are records that are in no list, or the rest of a segment.
+        if d.physical_offset != s.log.marks.dispatched and replay(s, d.physical_offset) != OK:
+            break
+        s.log.marks.dispatched = d.physical_offset + d.size
+        i += 1
+        if d.queue == NULL:
+            continue                    # its topic was removed meanwhile
+        if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
+            log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno,
+                       d.physical_offset, b"consumequeue")
+            return POISONED
+        dispatch_news(s, d)
+    keep_rest(s, i)
+    if replay_waits(s):
+        replay(s, end)
+    return OK
+
+
+cdef void keep_rest(ShardState s, int32_t done) noexcept nogil:
+    """Entries below `done` are dispatched; the list starts anew when it can."""
+    s.dispatch_first = done
+    if done == s.dispatch_count:
+        s.dispatch_first = s.dispatch_count = 0
+    elif done > s.dispatch_max // 2:
+        memmove(s.dispatches, s.dispatches + done, (s.dispatch_count - done) * sizeof(Dispatch))
+        s.dispatch_count -= done
+        s.dispatch_first = 0
+
+
+cdef int give_up(ShardState s) noexcept nogil:
+    s.dispatch_first = s.dispatch_count = 0     # nothing of it may go in twice
+    handle_poison(s)
+    return POISONED
+
+
+cdef void handle_poison(ShardState s) noexcept nogil:
+    cdef const char* remark = poison_remark(s)
+    if not s.poison_logged:
+        s.poison_logged = True
+        log_poison_event(s)
+    refuse_all(s, remark)

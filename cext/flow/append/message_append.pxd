@@ -1,0 +1,92 @@
+"""Message append: one message becomes one record at the end of the log.
+
+Used by sends and by the control thread.
+
+The caller has checked sizes and queue. The record is visible to nobody until the turn's
+write_and_dispatch(): `marks.written` decides about acks, the consume queue about consumers.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+
+from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.topic_table cimport Topic
+from cext.store.consume_queue cimport Queue
+from cext.store.record cimport RECORD_FIXED_BYTES_MAX, RecordView
+from cext.wire.codes cimport BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
+from cext.wire.properties cimport SendProperties
+from cext.wire.text cimport Text, text_of
+
+cdef enum:
+    # What the broker adds to the properties of a single send: its own (1024), a UNIQ_KEY (66) and
+    # a separator; and to any message's: the record's checksum and a separator.
+    ADDED_PROPERTIES_MAX = 1024 + 66 + 1
+    CHECKSUM_BYTES_MAX = 20 + 1
+
+cdef struct Message:
+    const uint8_t* body
+    uint32_t body_bytes
+    Text properties             # maybe escaped; unescaped into the record
+    int32_t flag
+    int32_t sys_flag            # as the client sent it; host bits are set here
+    int32_t reconsume_times
+    int64_t born_timestamp_ms
+    int64_t prepared_offset
+    const uint8_t* born_host    # 8 or 20 bytes
+    uint32_t born_host_bytes
+    bint plain_only             # SPECIAL for delayed, timed and half messages
+    bint add_properties         # append the broker's own (MSG_REGION, TRACE_ON, CLUSTER, UNIQ_KEY)
+    bint own_tags_code          # use tags_code below instead of the hash of TAGS
+    int64_t tags_code
+    # A copy of what is in the log already: where its properties leave no room for the record's
+    # checksum (enabledAppendPropCRC was switched on since), it is written without one.
+    bint stored
+    uint32_t spare              # bytes of properties to be left free for what is added later on
+
+cdef struct Appended:
+    int64_t physical_offset
+    int64_t queue_offset
+    uint32_t bytes
+    SendProperties properties   # borrowed from the record
+
+# Makes room for `bytes` more bytes in the log and `records` more units in the queue, writing out
+# when a buffer is full. OK | NO_SPACE | NOT_READY | POISONED | TOO_LARGE | IO_ERROR.
+cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
+# After make_room(). OK | MALFORMED | TOO_LARGE (properties) | SPECIAL (append_status.pxd);
+# appended only when OK.
+# Properties that are the broker's own (property_edit.pxd) are left out.
+cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                        Appended* out) noexcept nogil
+
+# The same for properties that were scanned before (scan_properties said OK): they are taken as they
+# are, m.tags_code is used, nothing is added, out.properties is left as it is. OK, or TOO_LARGE when
+# scanned_bytes() are more than PROPERTIES_BYTES_MAX.
+cdef int append_scanned(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                        Appended* out) noexcept nogil
+
+# What such properties take in the record.
+cdef int32_t scanned_bytes(ShardState s, const uint8_t* properties, uint32_t length) noexcept nogil
+
+# A stored message that goes to another place as it is; the caller changes what is to differ.
+cdef inline void message_of_record(Message* m, const RecordView* view) noexcept nogil:
+    m.body = view.body
+    m.body_bytes = view.body_bytes
+    m.properties = text_of(view.properties, view.properties_bytes)
+    m.flag = view.flag
+    m.sys_flag = view.sys_flag & ~(BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG)
+    m.reconsume_times = view.reconsume_times
+    m.born_timestamp_ms = view.born_timestamp_ms
+    m.prepared_offset = view.prepared_offset
+    m.born_host = view.born_host
+    m.born_host_bytes = view.born_host_bytes
+    m.plain_only = False
+    m.add_properties = False
+    m.own_tags_code = False
+    m.tags_code = 0
+    m.stored = True
+    m.spare = 0
+
+cdef inline uint32_t record_bytes_max(const Message* m, uint32_t topic_length) noexcept nogil:
+    return (RECORD_FIXED_BYTES_MAX + topic_length + m.body_bytes + m.properties.length
+            + CHECKSUM_BYTES_MAX + (ADDED_PROPERTIES_MAX if m.add_properties else 0))
+
+cdef inline bint is_special(const SendProperties* p) noexcept nogil:
+    return p.has_delay or p.has_transaction or p.has_timer

@@ -1,0 +1,211 @@
+"""Message append. See message_append.pxd."""
+from libc.stdint cimport uint32_t
+from libc.string cimport memcpy
+
+from cext.base.checksum cimport body_crc
+from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
+from cext.flow.append.append_status cimport SPECIAL
+from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.shard_state cimport DISPATCH_MAX, SIZE_BUCKETS, Dispatch
+from cext.flow.tables.topic_table cimport KINDS, KIND_DELAY, KIND_FIFO, KIND_TRANSACTION
+from cext.store.queue_store cimport queue_room
+from cext.store.record cimport RecordFields, record_finish, record_start
+from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_strip, record_crc_write
+from cext.wire.codes cimport TRANSACTION_TYPE_MASK
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX
+from cext.wire.message_id cimport MESSAGE_ID_BYTES_MAX, write_unique_key
+from cext.wire.properties cimport PROPERTY_SEPARATOR, append_property, scan_properties, tags_code
+from cext.wire.property_edit cimport copy_without_reserved
+from cext.wire.text cimport text_copy, text_of
+
+cdef extern from *:
+    int __builtin_clz(unsigned int) noexcept nogil
+
+cdef enum:
+    POOL_WAIT_US = 1000000      # osPageCacheBusyTimeOutMills of RocketMQ
+
+
+cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
+    cdef int status = queue_room(s.queues, queue)
+    if status != OK:
+        return status if status != POOL_EMPTY else NOT_READY
+    if records > DISPATCH_MAX:
+        return TOO_LARGE
+    if s.dispatch_count + records > s.dispatch_max:
+        status = write_and_dispatch(s)
+        if status != OK:
+            return status
+        if s.dispatch_count + records > s.dispatch_max:
+            return NOT_READY
+    if s.log.reserve(bytes, &status) != NULL:
+        return OK
+    if status != RING_FULL:
+        return status
+    while True:
+        status = write_and_dispatch(s)
+        if status != OK:
+            return status
+        if s.log.reserve(bytes, &status) != NULL:
+            return OK
+        if status != RING_FULL:
+            return status
+        # As without a pool: the reactor waits for the page cache, but not for ever.
+        if (s.options.pool_fail_fast or not s.log.pooled
+                or not s.log.wait_for_commit(POOL_WAIT_US)):
+            s.counters.tail_full += 1
+            return NOT_READY
+
+
+cdef uint32_t add_own_properties(ShardState s, uint8_t* properties, uint32_t length,
+                                 SendProperties* scanned) noexcept nogil:
+    """Appends what the broker adds to every single send; returns the new length."""
+    cdef uint8_t key[MESSAGE_ID_BYTES_MAX]
+    cdef uint32_t key_bytes, at
+    if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
+        properties[length] = PROPERTY_SEPARATOR
+        length += 1
+    if scanned.uniq_key.bytes == NULL and s.options.auto_uniq_key:
+        key_bytes = write_unique_key(&s.key_maker, s.wall_ms, key)
+        at = length
+        length += append_property(properties + length, b"UNIQ_KEY", 8, key, key_bytes)
+        scanned.uniq_key = text_of(properties + at + 9, key_bytes)
+    memcpy(properties + length, s.options.extra_properties, s.options.extra_properties_bytes)
+    return length + s.options.extra_properties_bytes
+
+
+cdef inline int32_t with_checksum(const uint8_t* properties, int32_t length) noexcept nogil:
+    """The length of properties with the record's checksum, and maybe a separator, behind them."""
+    return (length + RECORD_CRC_BYTES
+            + (length > 0 and properties[length - 1] != PROPERTY_SEPARATOR))
+
+
+cdef int32_t scanned_bytes(ShardState s, const uint8_t* properties, uint32_t length) noexcept nogil:
+    length = record_crc_strip(properties, length)
+    return with_checksum(properties, length) if s.options.record_crc else <int32_t> length
+
+
+cdef inline int32_t close_properties(ShardState s, const Message* m, uint8_t* properties,
+                                     int32_t length, bint* checksum) noexcept nogil:
+    """The length with room for the record's checksum, if it has one, which is not written yet; or
+    TOO_LARGE."""
+    cdef int32_t closed
+    checksum[0] = s.options.record_crc
+    if checksum[0]:
+        closed = with_checksum(properties, length)
+        checksum[0] = closed <= PROPERTIES_BYTES_MAX or not m.stored
+        if checksum[0]:
+            properties[length] = PROPERTY_SEPARATOR     # or the checksum's first byte, in a moment
+            length = closed
+    return length if length + <int32_t> m.spare <= PROPERTIES_BYTES_MAX else TOO_LARGE
+
+
+cdef int leave_reserved_out(uint8_t* properties, int32_t* length,
+                            SendProperties* scanned) noexcept nogil:
+    length[0] = <int32_t> copy_without_reserved(properties, length[0], properties)
+    return scan_properties(properties, length[0], scanned)
+
+
+cdef inline void add_dispatch(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                              const Appended* a) noexcept nogil:
+    cdef Dispatch* d = &s.dispatches[s.dispatch_count]
+    d.topic = topic
+    d.queue = queue
+    d.physical_offset = a.physical_offset
+    d.size = a.bytes
+    if m.own_tags_code:
+        d.tags_code = m.tags_code
+    elif a.properties.tags.bytes == NULL:
+        d.tags_code = 0
+    else:
+        d.tags_code = tags_code(a.properties.tags.bytes, a.properties.tags.length)
+    s.dispatch_count += 1
+
+
+cdef inline int32_t kind_of(const Message* m, const SendProperties* p) noexcept nogil:
+    """A MessageKind, or KINDS for a normal message; in RocketMQ's order."""
+    if p.has_transaction or m.sys_flag & TRANSACTION_TYPE_MASK:
+        return KIND_TRANSACTION
+    if p.sharding_key.bytes != NULL:
+        return KIND_FIFO
+    if p.has_delay or p.has_timer or p.timer_out_ms.bytes != NULL:
+        return KIND_DELAY
+    return KINDS
+
+
+cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                        Appended* out) noexcept nogil:
+    return append_record(s, topic, queue, m, True, out)
+
+
+cdef int append_scanned(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                        Appended* out) noexcept nogil:
+    return append_record(s, topic, queue, m, False, out)
+
+
+cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Message* m,
+                              bint scan, Appended* out) noexcept nogil:
+    cdef RecordFields fields
+    cdef uint8_t* at
+    cdef uint8_t* length_at
+    cdef uint8_t* properties
+    cdef int status = OK
+    cdef int32_t length = 0, kind
+    cdef bint checksum
+    at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
+    if at == NULL:
+        return status if status != RING_FULL else NOT_READY
+    fields.queue_id = queue.queue_id
+    fields.flag = m.flag
+    fields.queue_offset = queue.next_offset
+    fields.physical_offset = s.log.marks.appended
+    fields.sys_flag = m.sys_flag
+    fields.born_timestamp_ms = m.born_timestamp_ms
+    fields.born_host = m.born_host
+    fields.born_host_bytes = m.born_host_bytes
+    fields.store_timestamp_ms = s.wall_ms
+    fields.store_host = s.options.store_host
+    fields.store_host_bytes = s.options.store_host_bytes
+    fields.reconsume_times = m.reconsume_times
+    fields.prepared_offset = m.prepared_offset
+    fields.body = m.body
+    fields.body_bytes = m.body_bytes
+    fields.body_crc = body_crc(m.body, m.body_bytes)
+    fields.topic = topic.name
+    fields.topic_bytes = topic.name_length
+    length_at = record_start(at, &fields)
+    properties = length_at + 2
+    if m.properties.bytes != NULL:
+        length = text_copy(&m.properties, properties, m.properties.length)
+        if length < 0:
+            return MALFORMED
+        length = <int32_t> record_crc_strip(properties, length)
+    if scan and scan_properties(properties, length, &out.properties) != OK:
+        return TOO_LARGE if length > PROPERTIES_BYTES_MAX else MALFORMED
+    if (scan and out.properties.pop_check_point.bytes != NULL
+            and leave_reserved_out(properties, &length, &out.properties) != OK):
+        return MALFORMED
+    if m.plain_only and (is_special(&out.properties) or m.sys_flag & TRANSACTION_TYPE_MASK):
+        return SPECIAL
+    if m.add_properties:
+        length = add_own_properties(s, properties, length, &out.properties)
+    length = close_properties(s, m, properties, length, &checksum)
+    if length < 0:
+        return length
+    out.bytes = record_finish(at, length_at, length)
+    if checksum:
+        record_crc_write(at, out.bytes - RECORD_CRC_BYTES)
+    out.physical_offset = fields.physical_offset
+    out.queue_offset = fields.queue_offset
+    add_dispatch(s, topic, queue, m, out)
+    queue.next_offset += 1
+    s.log.commit(out.bytes)
+    s.counters.messages_in += 1
+    s.counters.bytes_in += out.bytes
+    s.counters.sizes[SIZE_BUCKETS - __builtin_clz(<uint32_t> out.bytes)] += 1
+    topic.messages_in += 1
+    topic.bytes_in += out.bytes
+    kind = kind_of(m, &out.properties) if scan else KINDS   # a batch holds none that is special
+    if kind != KINDS:
+        topic.numbers.messages[kind] += 1
+        topic.numbers.bytes[kind] += out.bytes
+    return OK

@@ -1,0 +1,50 @@
+"""What an answer promises: it waits until a mark of the log has passed what its request brought.
+
+    flushDiskType   followers   the mark    what is lost then
+    ASYNC_FLUSH     no          WRITTEN     nothing by kill -9 of the process
+    SYNC_FLUSH      no          DURABLE     nothing by a power cut
+    ASYNC_FLUSH     yes         REPLICATED  nothing by the loss of this machine
+    SYNC_FLUSH      yes         CONFIRMED   nothing by either
+
+With a store pool (ASYNC_FLUSH only) `appended` stands for `written`: a kill loses what is not
+committed yet. A send whose property WAIT is false waits for WRITTEN in any case.
+
+Every answer that promises a record goes through here, whatever was asked, and promise_mark() is
+the only place that knows which mark that is. docs/promises.md has a row for each request code; a
+test goes through them with a slow disk. What is in memory (bits of half messages, offsets, rings)
+moves before; so who asks again for what was done is answered at the same mark as who asked first.
+
+    reply_to()          who is to be answered (acknowledgement.pxd)
+    promise_room_to()   before anything is changed: what is appended can be answered
+    ...                 records are appended, memory moves
+    promise()           the answer, at the end of the log as it is now
+
+Example: SYNC_FLUSH, a commit ends at 1400, durable = 1000. The answer leaves when the sync that
+carried the commits of 63 other clients moves durable to 9800.
+
+Reactor only.
+"""
+from libc.stdint cimport int32_t
+
+from cext.base.status cimport OK
+from cext.flow.append.ack_queue cimport MARK_WRITTEN, AckReply, PendingAck
+from cext.flow.shard_state cimport ShardState
+
+# The mark that an answer waits for. `wait`: False for a send with the property WAIT=false.
+cdef inline int32_t promise_mark(ShardState s, bint wait) noexcept nogil:
+    return s.options.sync_flush | s.options.sync_replicas << 1 if wait else MARK_WRITTEN
+
+# OK: one more answer may wait, whatever its mark; a write-out makes room when need be. NOT_READY:
+# too many wait for the disk. POISONED: nothing is promised any more.
+cdef int promise_room(ShardState s) noexcept nogil
+
+# The same for this request; OK also when it wants no answer.
+cdef inline int promise_room_to(ShardState s, const AckReply* to) noexcept nogil:
+    return promise_room(s) if to.connection != NULL else OK
+
+# After promise_room_to(): answered when all that the log holds by now is safe. Returns the entry:
+# all of it but who, when and `answer` is zero and may be filled. NULL for who wants no answer.
+cdef PendingAck* promise(ShardState s, const AckReply* to, int32_t answer) noexcept nogil
+# The same at a mark that promise_mark() gave.
+cdef PendingAck* promise_at(ShardState s, const AckReply* to, int32_t answer,
+                            int32_t mark) noexcept nogil

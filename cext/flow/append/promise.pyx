@@ -1,0 +1,52 @@
+"""What an answer promises. See promise.pxd."""
+from libc.string cimport memset
+
+from cext.base.check cimport check
+from cext.base.status cimport NOT_READY, OK, POISONED
+from cext.flow.append.ack_queue cimport (
+    MARK_WRITTEN,
+    AckQueue,
+    PendingAck,
+    ack_queue_push,
+    ack_queue_reserve,
+)
+from cext.flow.append.dispatch cimport write_and_dispatch
+
+
+cdef inline bint has_room(ShardState s) noexcept nogil:
+    return ack_queue_reserve(&s.acks.waiting[<int> MARK_WRITTEN]) != NULL \
+        and ack_queue_reserve(&s.acks.waiting[promise_mark(s, True)]) != NULL
+
+
+cdef int promise_room(ShardState s) noexcept nogil:
+    cdef int status
+    if s.log.poisoned():
+        return POISONED
+    if has_room(s):
+        return OK
+    status = write_and_dispatch(s)
+    if status != OK:
+        return status
+    return OK if has_room(s) else NOT_READY
+
+
+cdef PendingAck* promise(ShardState s, const AckReply* to, int32_t answer) noexcept nogil:
+    return promise_at(s, to, answer, promise_mark(s, True))
+
+
+cdef PendingAck* promise_at(ShardState s, const AckReply* to, int32_t answer,
+                            int32_t mark) noexcept nogil:
+    cdef AckQueue* queue = &s.acks.waiting[mark]
+    cdef PendingAck* ack
+    if to.connection == NULL:
+        return NULL
+    ack = ack_queue_reserve(queue)
+    check(ack != NULL, b"an answer: its room is asked for before anything is appended",
+          to.request_code, s.log.marks.appended)
+    memset(ack, 0, sizeof(PendingAck))
+    ack.to = to[0]
+    ack.arrived_ms = s.now_ms
+    ack.answer = answer
+    ack.end = s.log.marks.appended
+    ack_queue_push(queue)
+    return ack

@@ -1,0 +1,143 @@
+"""Replay: records are dispatched from their bytes in the log. See replay.pxd."""
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdlib cimport free, malloc
+
+from cext.base.byteorder cimport load_u32
+from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, POOL_EMPTY
+from cext.flow.append.dispatch_hook cimport dispatch_news, dispatch_replayed
+from cext.flow.shard_state cimport Dispatch
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.memory.name_map cimport name_map_find
+from cext.store.commit_log cimport segment_end
+from cext.store.consume_queue cimport BLANK_SIZE, UNIT_BYTES, Queue, queue_release, unit_store
+from cext.store.queue_store cimport queue_room
+from cext.store.record cimport AT_MAGIC, MAGIC_BLANK, RECORD_BYTES_MIN, RecordView, record_parse
+from cext.wire.codes cimport (
+    TRANSACTION_PREPARED_TYPE,
+    TRANSACTION_ROLLBACK_TYPE,
+    TRANSACTION_TYPE_MASK,
+)
+
+cdef enum:
+    HEAD_BYTES = 8                  # size and magic
+    GAP_BLANKS_MAX = 1_000_000      # as at a start
+
+
+cdef int replay(ShardState s, int64_t end) noexcept nogil:
+    cdef int64_t pinned = s.log.pinned_low
+    cdef int64_t stop = min(end, s.log.marks.dispatched + REPLAY_BYTES_MAX)
+    cdef int status = OK
+    while status == OK and s.log.marks.dispatched < stop:
+        status = replay_next(s, end)
+    s.log.unpin(pinned)
+    return OK if s.log.marks.dispatched >= end else NOT_READY
+
+
+cdef int replay_next(ShardState s, int64_t end) noexcept nogil:
+    """The record or BLANK at marks.dispatched; OK: that moved behind it."""
+    cdef int64_t at = s.log.marks.dispatched
+    cdef const uint8_t* bytes
+    cdef uint8_t head[HEAD_BYTES]
+    cdef uint32_t size
+    cdef int status
+    if at < s.log.min_offset():
+        s.log.marks.dispatched = s.log.min_offset()
+        return OK
+    status = s.log.view(at, HEAD_BYTES, &bytes)
+    if status == ABSENT:
+        if s.log.read_log(at, head, HEAD_BYTES) != HEAD_BYTES:
+            return NOT_READY
+        bytes = head
+    elif status != OK:
+        return status
+    size = load_u32(bytes)
+    if load_u32(bytes + AT_MAGIC) == MAGIC_BLANK:
+        at = segment_end(s.log, at)
+        if at > end:
+            return NOT_READY
+        s.log.marks.dispatched = at
+        return OK
+    if size < RECORD_BYTES_MIN or size > s.log.max_record_bytes:
+        s.counters.corrupt_records += 1
+        return CORRUPT
+    if at + size > end:
+        return NOT_READY
+    status = s.log.view(at, size, &bytes)
+    if status == ABSENT:
+        return replay_cold(s, at, size)
+    return replay_bytes(s, at, size, bytes, False) if status == OK else status
+
+
+cdef int replay_cold(ShardState s, int64_t at, uint32_t size) noexcept nogil:
+    cdef uint8_t* bytes = <uint8_t*> malloc(size)
+    cdef int status = POOL_EMPTY
+    if bytes == NULL:
+        return status
+    status = NOT_READY
+    if s.log.read_log(at, bytes, size) == <int64_t> size:
+        status = replay_bytes(s, at, size, bytes, True)
+    free(bytes)
+    return status
+
+
+cdef int replay_bytes(ShardState s, int64_t at, uint32_t size, const uint8_t* bytes,
+                      bint check_crc) noexcept nogil:
+    cdef RecordView view
+    cdef int status
+    if record_parse(bytes, size, at, check_crc, &view) != OK:
+        s.counters.corrupt_records += 1
+        return CORRUPT
+    status = replay_record(s, &view)
+    if status == OK:
+        s.log.marks.dispatched = at + size
+    return status
+
+
+cdef int replay_record(ShardState s, const RecordView* view) noexcept nogil:
+    cdef int32_t kind = view.sys_flag & TRANSACTION_TYPE_MASK
+    cdef Dispatch d
+    cdef int status
+    if (view.queue_offset < 0 or kind == TRANSACTION_PREPARED_TYPE
+            or kind == TRANSACTION_ROLLBACK_TYPE):
+        return OK
+    d.topic = <Topic*> name_map_find(&s.topics, view.topic, view.topic_bytes)
+    d.queue = topic_queue(d.topic, s.queues, view.queue_id) if d.topic != NULL else NULL
+    if d.queue == NULL:
+        d.queue = s.queues.open_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
+                                      view.queue_id)
+    if d.queue == NULL or view.queue_offset < d.queue.max_offset:
+        return OK
+    status = bridge_gap(s, d.queue, view.queue_offset)
+    if status == OK:
+        status = queue_room(s.queues, d.queue)
+    if status != OK:
+        return status                       # no room: again in the next turn
+    d.physical_offset = view.physical_offset
+    d.size = <int32_t> view.total_bytes
+    d.tags_code = dispatch_replayed(s, view)
+    s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code)
+    d.queue.next_offset = max(d.queue.next_offset, d.queue.max_offset)
+    dispatch_news(s, &d)
+    return OK
+
+
+cdef int bridge_gap(ShardState s, Queue* queue, int64_t offset) noexcept nogil:
+    """The queue ends at `offset` now, if it ended below."""
+    cdef int status = OK
+    if offset == queue.max_offset:
+        return OK
+    if queue.min_offset == queue.max_offset and not queue.has_file:
+        s.queues.set_range(queue, offset, offset, False)
+        queue_release(queue, &s.queues.pool, 0)
+        return OK
+    if offset - queue.max_offset > GAP_BLANKS_MAX:
+        return CORRUPT
+    while queue.max_offset < offset and status == OK:
+        status = queue_room(s.queues, queue)
+        if status == OK:
+            unit_store(queue.write_at, 0, BLANK_SIZE, 0)
+            queue.write_at += UNIT_BYTES
+            queue.max_offset += 1
+            if not queue.dirty:
+                s.queues.mark_dirty(queue)
+    return status

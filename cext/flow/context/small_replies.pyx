@@ -1,0 +1,118 @@
+"""Small replies. See small_replies.pxd."""
+from libc.stdio cimport snprintf
+from libc.string cimport strlen
+
+from cext.base.clock cimport monotonic_us
+from cext.flow.context.client_state cimport UNREAD_SHARE, ClientState, client_state
+from cext.flow.context.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_push
+from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE
+from cext.flow.context.rpc_times cimport rpc_record
+from cext.memory.spsc_ring cimport spsc_is_empty
+from cext.net.connection cimport SLOW_RECEIVE_BYTES
+from cext.wire.codes cimport FLAG_ONE_WAY, SYSTEM_BUSY
+from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_error_reply
+from cext.wire.text cimport Text, text_of
+
+cdef extern from "<arpa/inet.h>" nogil:
+    const char* inet_ntop(int family, const void* source, char* out, uint32_t size)
+    enum: AF_INET, AF_INET6
+
+
+cdef bint reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
+                         int32_t code, const char* remark) noexcept nogil:
+    cdef Text text = text_of(<const uint8_t*> remark, <uint32_t> strlen(remark))
+    cdef uint8_t* at = s.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX)
+    cdef uint32_t length
+    if at == NULL:
+        return False
+    length = write_error_reply(at, opaque, serialize_type, code, &text)
+    return s.net.commit_reply(c, length)
+
+
+cdef Outcome reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
+                         const char* remark) noexcept nogil:
+    s.counters.busy_replies += code == SYSTEM_BUSY
+    if h.flag & FLAG_ONE_WAY:
+        return DONE
+    rpc_record(&s.rpc, h.code, code, False, (monotonic_us() - s.net.now_us) // 1000, 1)
+    if reply_error_to(s, c, h.opaque, h.serialize_type, code, remark):
+        return DONE
+    return CLOSE_CONNECTION
+
+
+cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noexcept nogil:
+    return host_text(c.address, c.address_bytes, out, capacity)
+
+
+cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,
+                       int32_t capacity) noexcept nogil:
+    """Writes "1.2.3.4:5678" or "[::1]:5678"; returns its length."""
+    cdef char text[64]
+    cdef uint32_t at = bytes - 4
+    cdef uint32_t port = (<uint32_t> host[at + 2] << 8) | host[at + 3]
+    if inet_ntop(AF_INET6 if at == 16 else AF_INET, host, text, sizeof(text)) == NULL:
+        text[0] = 0
+    if at == 16:
+        return snprintf(out, capacity, b"[%s]:%u", text, port)
+    return snprintf(out, capacity, b"%s:%u", text, port)
+
+
+cdef void log_event(ShardState s, Connection* c, const char* text) noexcept nogil:
+    cdef char line[1024]
+    cdef char peer[96]
+    cdef int length
+    peer[0] = 0
+    if s.events_this_second >= 64:
+        s.events_dropped += 1
+        return
+    s.events_this_second += 1
+    if c != NULL:
+        address_text(c, peer, sizeof(peer))
+        length = snprintf(line, sizeof(line), b"%s: %s", peer, text)
+    else:
+        length = snprintf(line, sizeof(line), b"%s", text)
+    if length > <int> sizeof(line) - 1:
+        length = sizeof(line) - 1
+    link_push(&s.link, EVENT, 0 if c == NULL else c.id, <uint8_t*> line, length)
+
+
+cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept nogil:
+    """A connection may fill a quarter of what the control thread holds; the rest is for others.
+    Long before it is not read until the control thread has caught up, which ends a round: what one
+    receive brings besides, were it all frames of the smallest size, still fits, unless others have
+    filled the link."""
+    cdef ClientState* client = client_state(c)
+    cdef bint too_much
+    if spsc_is_empty(&s.link.to_control):
+        s.link.round += 1
+    if client.control_round != s.link.round:
+        client.control_round = s.link.round
+        client.control_requests = 0
+        client.control_bytes = 0
+    client.control_requests += 1
+    client.control_bytes += bytes
+    too_much = client.control_requests > 1 and (client.control_requests > s.link.messages_max // 4
+                                      or client.control_bytes > s.link.bytes_max // 4)
+    if (client.control_requests > s.link.messages_max // 256
+            or client.control_bytes > s.link.bytes_max // 8):
+        s.net.stop_reading(c, UNREAD_SHARE)
+    return too_much
+
+
+cdef bint introduce(ShardState s, Connection* c) noexcept nogil:
+    cdef ClientState* client = client_state(c)
+    cdef char peer[96]
+    cdef int32_t length
+    if not client.introduced:
+        length = address_text(c, peer, sizeof(peer))
+        client.introduced = link_push(&s.link, OPENED_CONNECTION, c.id, <uint8_t*> peer, length)
+    return client.introduced
+
+
+cdef bint hand_to_control(ShardState s, Connection* c, const Frame* f) noexcept nogil:
+    cdef bint passed = not takes_too_much(s, c, f.total_bytes) and introduce(s, c)
+    c.receive_bytes = SLOW_RECEIVE_BYTES
+    # The frame without its four length bytes: they lie 8 bytes before the header.
+    passed = passed and link_push(&s.link, REQUEST, c.id, f.header - 4, f.total_bytes - 4)
+    s.counters.control_requests += passed
+    return passed

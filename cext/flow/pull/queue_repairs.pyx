@@ -1,0 +1,54 @@
+"""Queue repairs. See queue_repairs.pxd."""
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdio cimport snprintf
+
+from cext.base.status cimport CORRUPT, OK
+from cext.flow.context.small_replies cimport log_event
+from cext.flow.pull.held_pulls cimport wake_all, wake_topic
+from cext.flow.tables.topic_table cimport Topic
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue
+from cext.store.queue_files cimport QUEUE_PATH_BYTES, QueueName
+from cext.store.queue_repair cimport Repair
+
+
+cdef void tell(ShardState s, Repair* r) noexcept nogil:
+    cdef char line[1000]
+    cdef char path[QUEUE_PATH_BYTES]
+    cdef QueueName name
+    cdef int64_t at
+    name.topic = r.topic
+    name.queue_id = r.queue_id
+    name.serial = r.serial
+    at = s.queues.reader_files.unit_place(&name, r.offset, path)
+    if r.mended > 0 and (r.status == OK or r.status == CORRUPT):
+        snprintf(line, sizeof(line), b"%.800s:%lld: damaged at offset %lld of the "
+                 b"queue; %lld entries there have been made anew from the commit log",
+                 path, <long long> at, <long long> r.offset, <long long> r.mended)
+    elif r.status == OK:
+        return
+    elif r.status == CORRUPT:
+        snprintf(line, sizeof(line), b"%.800s:%lld: the commit log has no whole "
+                 b"record for offset %lld of the queue, which is not served",
+                 path, <long long> at, <long long> r.offset)
+    else:
+        snprintf(line, sizeof(line), b"%.800s:%lld: damaged at offset %lld of the "
+                 b"queue and could not be made anew (%d); it is tried again in a minute",
+                 path, <long long> at, <long long> r.offset, r.status)
+    log_event(s, NULL, line)
+
+
+cdef void queue_repairs_turn(ShardState s) noexcept nogil:
+    cdef Queue* queue = NULL
+    cdef Repair* r = s.queues.repair_over(&queue)
+    cdef Topic* topic
+    while r != NULL:
+        tell(s, r)
+        if queue != NULL:
+            wake_all(s, queue)
+            topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> r.topic,
+                                           <uint32_t> r.topic_length)
+            if topic != NULL:
+                wake_topic(s, topic, r.queue_id)
+        s.queues.repair_logged(r)
+        r = s.queues.repair_over(&queue)

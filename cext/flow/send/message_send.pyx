@@ -1,0 +1,460 @@
+"""Sends. See message_send.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdio cimport snprintf
+from libc.string cimport memcpy, memset
+
+from cext.base.check cimport check
+from cext.base.status cimport IO_ERROR, MALFORMED, NOT_READY, NO_SPACE, OK, POISONED, TOO_LARGE
+from cext.flow.append.ack_queue cimport (
+    ANSWER_SEND,
+    MARK_WRITTEN,
+    UNIQ_KEY_MAX,
+    AckReply,
+    PendingAck,
+)
+from cext.flow.append.acknowledgement cimport reply_to
+from cext.flow.append.append_status cimport (
+    NOT_STARTED,
+    NO_TRANSACTION,
+    SPECIAL,
+    STORE_POOL_FULL,
+    TIMER_ILLEGAL,
+    TIMER_OFF,
+    TOO_MANY_OPEN,
+)
+from cext.flow.append.disk_alerts cimport log_disk_alerts, poison_remark
+from cext.flow.append.message_append cimport (
+    CHECKSUM_BYTES_MAX,
+    Appended,
+    Message,
+    append_message,
+    append_scanned,
+    make_room,
+    record_bytes_max,
+    scanned_bytes,
+)
+from cext.flow.append.promise cimport promise_at, promise_mark, promise_room
+from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
+from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL_IN_ORDER
+from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
+from cext.flow.context.small_replies cimport reply_error
+from cext.flow.delay.recall_handle cimport has_recall_handle
+from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
+from cext.flow.send.redirect cimport append_redirected
+from cext.flow.shard_state cimport BATCH_IDS_BYTES, DISPATCH_MAX
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue
+from cext.store.record cimport RECORD_FIXED_BYTES_MAX
+from cext.wire.batch cimport BatchMessage, batch_next
+from cext.wire.codes cimport (
+    FLAG_ONE_WAY,
+    INVALID_PARAMETER,
+    MESSAGE_ILLEGAL,
+    NO_PERMISSION,
+    PERM_WRITE,
+    SEND_BATCH_MESSAGE,
+    SERVICE_NOT_AVAILABLE,
+    SUCCESS,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
+    SYS_FLAGS_KNOWN,
+    TRANSACTION_TYPE_MASK,
+)
+from cext.wire.limits cimport PROPERTIES_BYTES_MAX, TOPIC_CHARACTERS_MAX
+from cext.wire.message_id cimport write_offset_message_id
+from cext.wire.properties cimport SendProperties, scan_batched, scan_properties, tags_code
+from cext.wire.property_edit cimport copy_without_reserved
+from cext.wire.replies cimport SendReply, write_send_reply
+from cext.wire.send_request cimport SendRequest, read_send_request
+from cext.wire.system_topics cimport TOPIC_RETRY, is_closed
+from cext.wire.text cimport Text, text_copy, text_of
+
+cdef extern from *:
+    """
+    #define rmq_prefetch(at) __builtin_prefetch(at, 1)
+    """
+    void prefetch "rmq_prefetch" (const void* at) noexcept nogil
+
+cdef Refusal[11] refusals = [
+    Refusal(NO_SPACE, SERVICE_NOT_AVAILABLE,
+            b"service not available now: the broker's disk is full, no space for more of the "
+            b"commit log; sends go on by themselves when space is freed"),
+    Refusal(IO_ERROR, SERVICE_NOT_AVAILABLE,
+            b"service not available now: the consume queue files can not be written"),
+    Refusal(STORE_POOL_FULL, SYSTEM_BUSY,
+            b"[REJECTREQUEST]system busy, start flow control for a while: the store pool is full"),
+    Refusal(NOT_READY, SYSTEM_BUSY,
+            b"[PC_SYNCHRONIZED]broker busy, start flow control for a while: the next commit log "
+            b"file is not ready yet"),
+    Refusal(TOO_MANY_OPEN, SYSTEM_BUSY,
+            b"[REJECTREQUEST]system busy, start flow control for a while: too many transactions "
+            b"are open"),
+    Refusal(NOT_STARTED, SYSTEM_BUSY,
+            b"[REJECTREQUEST]system busy, start flow control for a while: the broker is starting"),
+    Refusal(TOO_LARGE, MESSAGE_ILLEGAL,
+            b"the message is illegal: its properties, with those that the broker adds, are longer "
+            b"than 32767 bytes, or the batch does not fit"),
+    Refusal(SPECIAL, MESSAGE_ILLEGAL,
+            b"the message is illegal: a batch may neither be delayed nor timed nor transactional "
+            b"nor go to a retry topic"),
+    Refusal(TIMER_OFF, SYSTEM_ERROR,
+            b"accurate timer message is not enabled, timerWheelEnable is false"),
+    Refusal(NO_TRANSACTION, NO_PERMISSION,
+            b"the broker takes no such transaction message: it rejects all of them, or TRAN_MSG "
+            b"or PGROUP is missing"),
+    Refusal(OTHERWISE, MESSAGE_ILLEGAL,     # MALFORMED
+            b"the message is illegal: its properties or its batch body are malformed"),
+]
+
+
+cdef Outcome refuse(ShardState s, Connection* c, const Header* h, int32_t code,
+                    const char* remark) noexcept nogil:
+    s.counters.sends_refused += 1
+    return reply_error(s, c, h, code, remark)
+
+
+cdef Outcome refuse_timer(ShardState s, Connection* c, const Header* h) noexcept nogil:
+    cdef char remark[256]
+    snprintf(remark, sizeof(remark), b"timer message illegal, the delay time should not be "
+             b"bigger than the max delay %lldms; or if set del msg, the delay time should be "
+             b"bigger than the current time", <long long> s.timers.max_delay_ms)
+    return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
+
+
+cdef Outcome refuse_status(ShardState s, Connection* c, const Header* h,
+                           int status) noexcept nogil:
+    """The log did not take the record: say why in RocketMQ's codes (docs/protocol.md, Sending)."""
+    cdef const Refusal* refusal
+    if status == POISONED:
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s))
+    if status == TIMER_ILLEGAL:
+        return refuse_timer(s, c, h)
+    if status == NO_SPACE:
+        log_disk_alerts(s)                # it may be over before the next look by the clock
+    if status == NOT_READY and s.log.pooled:
+        status = STORE_POOL_FULL
+    refusal = refusal_of(refusals, status)
+    return refuse(s, c, h, refusal.code, refusal.text)
+
+
+cdef Outcome refuse_late(ShardState s, Connection* c, const Header* h) noexcept nogil:
+    """It came while the last write-out stood still: the client had better try another broker."""
+    cdef char remark[160]
+    cdef const char* why = b"PCBUSY_CLEAN_QUEUE" \
+        if s.stalled_ms >= s.options.page_cache_busy_ms else b"TIMEOUT_CLEAN_QUEUE"
+    snprintf(remark, sizeof(remark), b"[%s]broker busy, start flow control for a while, period in "
+             b"queue: %lldms, size of queue: %d", why, <long long> s.stalled_ms, s.net.event_count)
+    return refuse(s, c, h, SYSTEM_BUSY, remark)
+
+
+cdef int32_t choose_queue(ShardState s, Topic* topic) noexcept nogil:
+    s.random ^= s.random << 13
+    s.random ^= s.random >> 17
+    s.random ^= s.random << 5
+    return <int32_t> (s.random % <uint32_t> (topic.write_queues if topic.write_queues > 0 else 1))
+
+
+cdef PendingAck* promise_send(ShardState s, Connection* c, const Header* h, const Appended* a,
+                              int32_t queue_id, int32_t mark) noexcept nogil:
+    """After promise_room(): answered by where the message is."""
+    cdef AckReply to
+    cdef PendingAck* ack
+    cdef uint32_t n = a.properties.uniq_key.length
+    reply_to(&to, c, h)
+    ack = promise_at(s, &to, ANSWER_SEND, mark)
+    ack.physical_offset = a.physical_offset
+    ack.queue_offset = a.queue_offset
+    ack.queue_id = queue_id
+    ack.has_recall_handle = has_recall_handle(a)
+    if a.properties.uniq_key.bytes != NULL and n <= UNIQ_KEY_MAX:
+        memcpy(ack.uniq_key, a.properties.uniq_key.bytes, n)
+        ack.uniq_key_bytes = <uint8_t> n
+    return ack
+
+
+cdef Outcome produce_single(ShardState s, Connection* c, const Header* h, const Frame* f,
+                            const SendRequest* r, Topic* topic, Queue* queue,
+                            bint dead) noexcept nogil:
+    cdef Message m
+    cdef Appended a
+    cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0
+    cdef int status
+    m.body = f.body
+    m.body_bytes = f.body_bytes
+    m.properties = r.properties
+    m.flag = r.flag
+    m.sys_flag = r.sys_flag
+    m.reconsume_times = r.reconsume_times
+    m.born_timestamp_ms = r.born_timestamp_ms
+    m.prepared_offset = 0
+    m.born_host = c.address
+    m.born_host_bytes = c.address_bytes
+    m.plain_only = True
+    m.add_properties = True
+    m.own_tags_code = False
+    m.tags_code = 0
+    m.stored = False
+    m.spare = 0
+    status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
+    prefetch(queue.write_at)
+    if status != OK:
+        return refuse_status(s, c, h, status)
+    # Room for the ack first: what is appended must be answerable.
+    if not one_way and promise_room(s) != OK:
+        return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
+                      b"while: too many sends wait for the disk")
+    status = append_message(s, topic, queue, &m, &a)
+    if status == SPECIAL:
+        status = append_redirected(s, topic, queue, &m, False, &a)
+    if status != OK:
+        return refuse_status(s, c, h, status)
+    s.counters.dead_letters += dead
+    if not one_way:
+        promise_send(s, c, h, &a, queue.queue_id, promise_mark(s, a.properties.wait_store_ok))
+    return DONE
+
+
+# ------------------------------------------------------------------- batches
+
+cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t* bytes,
+                       int32_t* records, bint* reserved) noexcept nogil:
+    """Walks a batch body without storing anything: what it takes, and the tag codes (batch_tags);
+    whether some properties are the broker's own. All of a batch that is OK can be appended.
+
+    OK, MALFORMED, SPECIAL or TOO_LARGE."""
+    cdef const uint8_t* at = f.body
+    cdef const uint8_t* end = f.body + f.body_bytes
+    cdef BatchMessage entry
+    cdef Text tags
+    cdef bint special
+    bytes[0] = 0
+    records[0] = 0
+    reserved[0] = False
+    if topic.kind == TOPIC_RETRY or topic.name_length > TOPIC_CHARACTERS_MAX:
+        return SPECIAL
+    while at < end:
+        # A body of 0 bytes is refused by itself and stored in a batch, as RocketMQ does.
+        if (batch_next(&at, end, &entry) != OK
+                or scan_batched(entry.properties, entry.properties_bytes, &tags,
+                                &special, reserved) != OK):
+            return MALFORMED
+        if special:
+            return SPECIAL
+        if records[0] == DISPATCH_MAX or (
+                entry.properties_bytes > PROPERTIES_BYTES_MAX - CHECKSUM_BYTES_MAX
+                and scanned_bytes(s, entry.properties,
+                                  entry.properties_bytes) > PROPERTIES_BYTES_MAX):
+            return TOO_LARGE
+        s.batch_tags[records[0]] = 0
+        if tags.bytes != NULL:
+            s.batch_tags[records[0]] = tags_code(tags.bytes, tags.length)
+        bytes[0] += (RECORD_FIXED_BYTES_MAX + topic.name_length + entry.body_bytes
+                     + entry.properties_bytes + CHECKSUM_BYTES_MAX)
+        records[0] += 1
+    return OK if records[0] > 0 else MALFORMED
+
+
+cdef uint32_t write_batch_reply(ShardState s, const Header* h, uint8_t* out, int32_t queue_id,
+                                int64_t queue_offset, uint32_t ids_bytes) noexcept nogil:
+    """The reply of a batch, made early: it names every message (s.batch_ids), which are many."""
+    cdef SendReply reply
+    memset(&reply, 0, sizeof(reply))
+    reply.opaque = h.opaque
+    reply.serialize_type = h.serialize_type
+    reply.code = SUCCESS
+    reply.queue_id = queue_id
+    reply.queue_offset = queue_offset
+    reply.message_ids = text_of(s.batch_ids, ids_bytes)
+    reply.region = text_of(s.options.region, s.options.region_bytes)
+    reply.trace_on = s.options.trace_on
+    return write_send_reply(out, &reply)
+
+
+cdef bint batch_waits(ShardState s, const SendRequest* r) noexcept nogil:
+    """Whether the batch waits for more than `written`: its own properties only hold WAIT, never
+    stored."""
+    cdef SendProperties outer
+    cdef int32_t length
+    if (promise_mark(s, True) == MARK_WRITTEN or r.properties.bytes == NULL
+            or r.properties.length > BATCH_IDS_BYTES):
+        return True
+    length = text_copy(&r.properties, s.batch_ids, BATCH_IDS_BYTES)
+    return length < 0 or scan_properties(s.batch_ids, length, &outer) != OK or outer.wait_store_ok
+
+
+cdef void leave_reserved_out(ShardState s, Text* properties) noexcept nogil:
+    """Of a message of a batch, which is measured with them: what is left is no longer."""
+    cdef uint32_t length = copy_without_reserved(properties.bytes, properties.length,
+                                                 s.redirect.after)
+    if length < properties.length:
+        properties[0] = text_of(s.redirect.after, length)
+
+
+cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept nogil:
+    """What all messages of a batch share."""
+    out.sys_flag = r.sys_flag
+    out.reconsume_times = r.reconsume_times
+    out.born_timestamp_ms = r.born_timestamp_ms
+    out.prepared_offset = 0
+    out.born_host = c.address
+    out.born_host_bytes = c.address_bytes
+    out.plain_only = False          # looked at by measure_batch()
+    out.add_properties = False
+    out.own_tags_code = True
+    out.stored = False
+    out.spare = 0
+
+
+cdef Outcome produce_batch(ShardState s, Connection* c, const Header* h, const Frame* f,
+                           const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
+    cdef const uint8_t* at = f.body
+    cdef BatchMessage entry
+    cdef Message m
+    cdef Appended a, first
+    cdef PendingAck* ack
+    cdef uint8_t* early = NULL
+    cdef int32_t mark
+    cdef int64_t bytes = 0
+    cdef int32_t records = 0, done = 0
+    cdef uint32_t ids = 0
+    cdef bint reserved = False
+    cdef bint one_way = (h.flag & FLAG_ONE_WAY) != 0
+    cdef int status = measure_batch(s, f, topic, &bytes, &records, &reserved)
+    if status != OK:
+        return refuse_status(s, c, h, status)
+    status = TOO_LARGE
+    if bytes <= s.log.max_record_bytes:
+        status = make_room(s, queue, <uint32_t> bytes, records)
+    if status != OK:
+        return refuse_status(s, c, h, status)
+    mark = promise_mark(s, batch_waits(s, r))
+    if not one_way:
+        early = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
+        if early == NULL or promise_room(s) != OK:
+            if early != NULL:
+                buffer_pool_release(&s.net.jumbo_pool, early)
+            return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
+                          b"while: too many batches wait for the disk")
+    fill_batch(r, c, &m)
+    memset(&first, 0, sizeof(first))
+    while done < records and batch_next(&at, f.body + f.body_bytes, &entry) == OK:
+        m.body = entry.body
+        m.body_bytes = entry.body_bytes
+        m.flag = entry.flag
+        m.properties = text_of(entry.properties, entry.properties_bytes)
+        if reserved:
+            leave_reserved_out(s, &m.properties)
+        m.tags_code = s.batch_tags[done]
+        status = append_scanned(s, topic, queue, &m, &a)
+        if status == POISONED:      # a sync has failed just now: nothing of it reaches the disk
+            if early != NULL:
+                buffer_pool_release(&s.net.jumbo_pool, early)
+            return refuse_status(s, c, h, status)
+        check(status == OK, b"a batch: what was measured can be appended", status, done)
+        if done == 0:
+            first.physical_offset = a.physical_offset
+            first.queue_offset = a.queue_offset
+        elif not one_way:
+            s.batch_ids[ids] = 44   # a comma
+            ids += 1
+        if not one_way:
+            ids += write_offset_message_id(s.batch_ids + ids, s.options.store_host,
+                                           s.options.store_host_bytes, a.physical_offset)
+        done += 1
+    check(done == records, b"a batch: as many records as were measured", done, records)
+    if one_way:
+        return DONE
+    ack = promise_send(s, c, h, &first, queue.queue_id, mark)
+    ack.early_reply = early
+    ack.early_reply_bytes = write_batch_reply(s, h, early, queue.queue_id, first.queue_offset, ids)
+    return DONE
+
+
+# ------------------------------------------------------------------- any send
+
+cdef Outcome check_send(ShardState s, Connection* c, const Header* h, const Frame* f,
+                        const SendRequest* r, Topic* topic) noexcept nogil:
+    """The checks of a known topic in RocketMQ's order: GO_ON when all pass."""
+    cdef char remark[256]
+    if is_closed(topic.kind):
+        snprintf(remark, sizeof(remark), b"Sending message to topic[%.128s] is forbidden.",
+                 topic.name)
+        return refuse(s, c, h, NO_PERMISSION, remark)
+    if r.queue_id >= (topic.read_queues if topic.read_queues > topic.write_queues
+                      else topic.write_queues):
+        snprintf(remark, sizeof(remark), b"request queueId[%d] is illegal, topic:[%.128s] "
+                 b"readQueueNums:[%d] writeQueueNums:[%d]", r.queue_id, topic.name,
+                 topic.read_queues, topic.write_queues)
+        return refuse(s, c, h, INVALID_PARAMETER, remark)
+    if not s.writable:
+        s.refuse_reason[s.refuse_reason_bytes] = 0
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.refuse_reason)
+    if f.body_bytes == 0:
+        return refuse(s, c, h, MESSAGE_ILLEGAL, b"the message is illegal: it has no body")
+    if f.body_bytes > s.options.message_max_bytes:
+        snprintf(remark, sizeof(remark), b"the message is illegal: its body has %u bytes, "
+                 b"maxMessageSize is %lld", f.body_bytes, <long long> s.options.message_max_bytes)
+        return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
+    if r.sys_flag & ~<int32_t> SYS_FLAGS_KNOWN:
+        snprintf(remark, sizeof(remark), b"the message is illegal: unknown system flags 0x%x",
+                 <unsigned int> (r.sys_flag & ~<int32_t> SYS_FLAGS_KNOWN))
+        return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
+    if r.sys_flag & TRANSACTION_TYPE_MASK and (r.batch or h.code == SEND_BATCH_MESSAGE):
+        return refuse(s, c, h, NO_PERMISSION, b"a batch may not be transactional")
+    return GO_ON
+
+
+cdef Outcome produce(ShardState s, Connection* c, const Header* h, const Frame* f,
+                     bint resubmitted) noexcept nogil:
+    cdef SendRequest r
+    cdef Topic* topic
+    cdef Topic* dead = NULL             # where a send to a retry topic goes instead
+    cdef Queue* queue
+    cdef char remark[256]
+    cdef bint batch, known
+    cdef Outcome checked
+    cdef int status
+    if read_send_request(h, &r) != OK:
+        snprintf(remark, sizeof(remark), b"the send's field %s is missing or not a number",
+                 r.bad_field)
+        return refuse(s, c, h, SYSTEM_ERROR, remark)
+    topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
+    batch = r.batch or h.code == SEND_BATCH_MESSAGE
+    known = topic != NULL
+    if known and topic.kind == TOPIC_RETRY and not batch:
+        known = find_dead_letters(s, h, &r, topic, resubmitted, &dead)
+    if not known:
+        if resubmitted:
+            return refuse(s, c, h, SYSTEM_ERROR, b"the topic or its group was deleted or changed "
+                          b"while the message was on its way; send again")
+        return TO_CONTROL_IN_ORDER
+    if not resubmitted and (s.wall_ms < s.options.sends_from_ms or
+                            (topic.order and not s.options.broker_permission & PERM_WRITE)):
+        return TO_CONTROL_IN_ORDER              # control says why
+    if s.options.fast_failure and s.stalled_ms >= s.options.send_wait_ms and not resubmitted:
+        return refuse_late(s, c, h)
+    if s.backpressure:
+        s.net.stop_reading(c, UNREAD_BACKPRESSURE)      # this one still has room
+    # Of tens of thousands of queues this one is seldom in the cache: let it come meanwhile.
+    if 0 <= r.queue_id < topic.queue_slots:
+        prefetch(topic.queues[r.queue_id])
+    checked = check_send(s, c, h, f, &r, topic)
+    if checked == GO_ON and dead != NULL:
+        topic = dead
+        r.queue_id = 0
+        checked = check_send(s, c, h, f, &r, topic)
+    if checked != GO_ON:
+        return checked
+    queue = topic_queue(topic, s.queues,
+                        r.queue_id if r.queue_id >= 0 else choose_queue(s, topic))
+    if queue == NULL:
+        return refuse(s, c, h, SYSTEM_ERROR, b"no memory for the topic's queue")
+    if batch:
+        return produce_batch(s, c, h, f, &r, topic, queue)
+    if dead != NULL:
+        status = leave_delay_out(s, &r.properties)
+        if status != OK:
+            return refuse_status(s, c, h, status)
+    return produce_single(s, c, h, f, &r, topic, queue, dead != NULL)

@@ -1,0 +1,37 @@
+"""Delivery counters: messages and bytes delivered to each pair of group and topic since the start.
+
+They are the metric rocketmq_messages_out_total with its consumer_group. Beside them stands up to
+where the group has pulled each queue (RocketMQ's pull offset, shown by 208 beside the commits).
+
+A group has a list of its topics' counters; it is short (a topic and the retry topic for most), and
+the one looked for comes to its front. A counter is never freed while the shard runs, so a pull may
+keep its address: those of a removed group go to the table's list of old ones.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.group_table cimport DeliveryCounter, Group
+from cext.flow.tables.topic_table cimport Topic
+
+cdef enum:
+    DELIVERY_TOPICS_MAX = 256   # of a group; further topics are counted without a group label
+
+# NULL: the group has too many topics, or memory is out.
+cdef DeliveryCounter* delivery_counter_of(Group* group, Topic* topic) noexcept nogil
+cdef inline void delivery_counter_add(DeliveryCounter* delivered, uint64_t messages,
+                                      uint64_t bytes) noexcept nogil:
+    if delivered != NULL:
+        delivered.messages += messages
+        delivered.bytes += bytes
+
+# Room for the queue's pull offset; without memory it is not kept.
+cdef void delivery_counter_grow(DeliveryCounter* delivered, int32_t queue_id) noexcept nogil
+# A pull asks from this offset on, or was answered to go on there: all before it was delivered.
+cdef inline void delivery_counter_pulled(DeliveryCounter* delivered, int32_t queue_id,
+                                         int64_t offset) noexcept nogil:
+    if delivered != NULL and queue_id < delivered.slots:
+        delivered.pulled[queue_id] = offset
+# The same counters without a change of their order; NULL: nothing was pulled.
+cdef DeliveryCounter* delivery_counter_find(ShardState s, const uint8_t* topic,
+                                            uint32_t topic_length, const uint8_t* group,
+                                            uint32_t group_length) noexcept nogil

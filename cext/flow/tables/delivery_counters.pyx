@@ -1,0 +1,57 @@
+"""Delivery counters. See delivery_counters.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, realloc
+
+from cext.flow.tables.group_table cimport group_find
+from cext.memory.name_map cimport name_map_find
+
+
+cdef DeliveryCounter* delivery_counter_of(Group* group, Topic* topic) noexcept nogil:
+    cdef DeliveryCounter* at = group.delivered
+    cdef DeliveryCounter* before = NULL
+    cdef int count = 0
+    while at != NULL and at.topic != topic:
+        before = at
+        at = at.next
+        count += 1
+    if at != NULL:
+        if before != NULL:
+            before.next = at.next
+            at.next = group.delivered
+            group.delivered = at
+        return at
+    if count == DELIVERY_TOPICS_MAX:
+        return NULL
+    at = <DeliveryCounter*> calloc(1, sizeof(DeliveryCounter))
+    if at != NULL:
+        at.topic = topic
+        at.next = group.delivered
+        group.delivered = at
+    return at
+
+
+cdef void delivery_counter_grow(DeliveryCounter* delivered, int32_t queue_id) noexcept nogil:
+    cdef int32_t slots = 8
+    cdef int64_t* pulled
+    if delivered == NULL or queue_id < delivered.slots:
+        return
+    while slots <= queue_id:
+        slots *= 2
+    pulled = <int64_t*> realloc(delivered.pulled, slots * sizeof(int64_t))
+    if pulled == NULL:
+        return
+    delivered.pulled = pulled
+    while delivered.slots < slots:
+        pulled[delivered.slots] = -1
+        delivered.slots += 1
+
+
+cdef DeliveryCounter* delivery_counter_find(ShardState s, const uint8_t* topic,
+                                            uint32_t topic_length, const uint8_t* group,
+                                            uint32_t group_length) noexcept nogil:
+    cdef void* wanted = name_map_find(&s.topics, topic, topic_length)
+    cdef Group* found = group_find(&s.groups, group, group_length)
+    cdef DeliveryCounter* at = found.delivered if found != NULL and wanted != NULL else NULL
+    while at != NULL and at.topic != wanted:
+        at = at.next
+    return at

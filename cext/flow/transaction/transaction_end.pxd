@@ -1,0 +1,42 @@
+"""The end of transactions (37): a half message goes to its topic, or is forgotten.
+
+    commit (8)      the half record is looked up, checked and appended to REAL_TOPIC, REAL_QID: its
+                    properties as they are, prepared offset = where the half record is; an op entry
+    rollback (12)   an op entry only
+    else            nothing, not even an answer: the transaction stays open until a check back
+
+An op entry is the half's queue offset as decimal text and a comma; a turn's entries are one message
+of RMQ_SYS_TRANS_OP_HALF_TOPIC with the tag "d", as Apache RocketMQ 5 writes it, and go to the file
+with the committed messages in one write: after a kill a committed half is not open again. What was
+ended before has no second effect.
+
+A commit of what was given up after too many checks still counts: control stores the half message
+anew and gives the frame back with its new place.
+
+A half record that is not in memory is fetched first (parked_requests.pxd). A topic that is not
+there: the frame goes to control, which makes it and gives the frame back. A half message that was
+stored anew for a check back is found by its old place too (open_halves.pxd).
+
+Who asks two-way is answered when the end and its op entry are safe (promise.pxd), also of what was
+ended before; a rollback that the log does not take is refused and leaves the transaction open.
+Producers end transactions one-way and hear no refusal: an end that the log cannot take at the
+moment is tried again (postponed_requests.pxd).
+"""
+from libc.stdint cimport int64_t
+
+from cext.flow.context.outcome cimport Outcome
+from cext.flow.shard_state cimport ShardState
+from cext.flow.transaction.open_halves cimport HalfMove
+from cext.net.connection cimport Connection
+from cext.wire.frame cimport Frame
+from cext.wire.header cimport Header
+
+cdef Outcome end_transaction(ShardState s, Connection* c, const Header* h, const Frame* f,
+                             bint resubmitted) noexcept nogil
+# Before the turn's write: the turn's ops become op messages.
+cdef void write_ops(ShardState s) noexcept nogil
+# The half is ended without a request: control stored it elsewhere. An op entry says so. OK, or
+# NOT_READY when too many entries wait for the log.
+cdef int end_half(ShardState s, int64_t offset) noexcept nogil
+# An open one was stored anew as another half message: a late end of it counts for that one.
+cdef void move_half(ShardState s, const HalfMove* move) noexcept nogil

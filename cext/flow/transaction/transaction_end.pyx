@@ -1,0 +1,331 @@
+"""Transaction end. See transaction_end.pxd."""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcmp, memcpy, memmove
+
+from cext.base.bounded_histogram cimport bounded_histogram_record
+from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, RING_FULL
+from cext.flow.append.ack_queue cimport ANSWER_CODE, AckReply
+from cext.flow.append.acknowledgement cimport reply_to
+from cext.flow.append.message_append cimport (
+    Appended,
+    Message,
+    append_message,
+    make_room,
+    message_of_record,
+    record_bytes_max,
+)
+from cext.flow.append.promise cimport promise, promise_room_to
+from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, NOT_NOW, TO_CONTROL
+from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
+from cext.flow.context.small_replies cimport reply_error
+from cext.flow.fetch.log_view cimport view_record
+from cext.flow.send.redirect cimport append_redirected
+from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.flow.transaction.open_halves cimport (
+    OP_BODY_BYTES,
+    OP_BYTES_MAX,
+    half_end,
+    half_follow,
+    half_is_ended,
+    half_note_move,
+)
+from cext.memory.name_map cimport name_map_find
+from cext.store.consume_queue cimport Queue
+from cext.store.record cimport RecordView
+from cext.wire.codes cimport (
+    FLAG_ONE_WAY,
+    ILLEGAL_OPERATION,
+    SERVICE_NOT_AVAILABLE,
+    SYSTEM_BUSY,
+    SYSTEM_ERROR,
+    TRANSACTION_COMMIT_TYPE,
+    TRANSACTION_ROLLBACK_TYPE,
+    TRANSACTION_TYPE_MASK,
+)
+from cext.wire.end_transaction cimport EndTransaction, read_end_transaction
+from cext.wire.properties cimport SendProperties, find_property, scan_properties
+from cext.wire.system_topics cimport (
+    HALF_TOPIC,
+    HALF_TOPIC_BYTES,
+    OP_HALF_TOPIC,
+    OP_HALF_TOPIC_BYTES,
+    is_named,
+)
+from cext.wire.text cimport Text, escaped_text_equals, text_i32, text_i64, text_of
+
+cdef extern from "<stdio.h>" nogil:
+    int snprintf(char* out, size_t size, const char* form, ...)
+
+cdef enum:
+    OP_ENTRY_BYTES = 21             # 20 characters of an i64 and the comma
+    OP_PROPERTIES_BYTES = 17
+    SECONDS_MAX = 1000000000        # of an immunity time
+    FINISH_BOUNDS = 6
+
+cdef const char* BUSY = b"[PC_SYNCHRONIZED]broker busy, start flow control for a while: end the " \
+                        b"transaction again"
+
+cdef Refusal[4] refusals = [
+    Refusal(NOT_READY, SYSTEM_BUSY, BUSY),
+    Refusal(RING_FULL, SYSTEM_BUSY, BUSY),
+    Refusal(CORRUPT, SYSTEM_ERROR, b"the half message names no place to go"),
+    Refusal(OTHERWISE, SERVICE_NOT_AVAILABLE,
+            b"service not available now: the log takes no message; the transaction is still open"),
+]
+
+cdef int64_t[FINISH_BOUNDS] FINISH_BOUNDS_S = [5, 60, 600, 3600, 43200, 86400]
+
+
+# ------------------------------------------------------------------- the half record
+
+cdef bint same(const Text* sent, const Text* stored) noexcept nogil:
+    if sent.bytes == NULL or stored.bytes == NULL:
+        return False
+    if sent.escaped:
+        return escaped_text_equals(sent, stored.bytes, stored.length)
+    return sent.length == stored.length and memcmp(sent.bytes, stored.bytes, sent.length) == 0
+
+
+cdef const char* fault_of(ShardState s, const EndTransaction* e, const RecordView* view,
+                          SendProperties* found) noexcept nogil:
+    """Why this record is not the half message meant, or NULL."""
+    if (not is_named(view.topic, view.topic_bytes, HALF_TOPIC, HALF_TOPIC_BYTES)
+            or scan_properties(view.properties, view.properties_bytes, found) != OK):
+        return b"Find prepared transaction message failed"
+    if not same(&e.producer_group, &found.producer_group):
+        return b"The producer group wrong"
+    if view.queue_offset != e.queue_offset:
+        return b"The transaction state table offset wrong"
+    return NULL
+
+
+cdef bint came_too_late(ShardState s, const EndTransaction* e,
+                        const RecordView* view) noexcept nogil:
+    """The sender's own limit for ending without being asked has passed (5.x)."""
+    cdef Text text
+    cdef int64_t seconds = 0
+    if e.from_check or not find_property(view.properties, view.properties_bytes,
+                                         b"CHECK_IMMUNITY_TIME_IN_SECONDS", &text):
+        return False
+    if text_i64(&text, &seconds) != OK or seconds < 0 or seconds > SECONDS_MAX:
+        return False
+    return s.wall_ms - view.born_timestamp_ms > seconds * 1000
+
+
+# ------------------------------------------------------------------- op messages
+
+cdef int note_op(ShardState s, int64_t offset) noexcept nogil:
+    """OK, or NOT_READY when too many wait for the log."""
+    cdef char entry[24]
+    cdef int length
+    if s.halves.op_bytes + OP_ENTRY_BYTES > OP_BYTES_MAX:
+        write_ops(s)
+    if s.halves.op_bytes + OP_ENTRY_BYTES > OP_BYTES_MAX:
+        return NOT_READY
+    length = snprintf(entry, sizeof(entry), b"%lld,", <long long> offset)
+    memcpy(s.halves.ops + s.halves.op_bytes, entry, length)
+    s.halves.op_bytes += length
+    return OK
+
+
+cdef uint32_t op_body_bytes(ShardState s) noexcept nogil:
+    """Whole entries, at most OP_BODY_BYTES."""
+    cdef uint32_t bytes
+    if s.halves.op_bytes <= OP_BODY_BYTES:
+        return <uint32_t> s.halves.op_bytes
+    bytes = OP_BODY_BYTES
+    while s.halves.ops[bytes - 1] != 44:        # a comma
+        bytes -= 1
+    return bytes
+
+
+cdef void write_ops(ShardState s) noexcept nogil:
+    cdef Topic* topic
+    cdef Queue* queue
+    cdef Message m
+    cdef Appended appended
+    if s.halves.op_bytes == 0:
+        return
+    topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES)
+    queue = topic_queue(topic, s.queues, 0) if topic != NULL else NULL
+    if queue == NULL:
+        return
+    m.properties = text_of(<const uint8_t*> b"TAGS\x01d\x02WAIT\x01true\x02", OP_PROPERTIES_BYTES)
+    m.flag = 0
+    m.sys_flag = 0
+    m.reconsume_times = 0
+    m.born_timestamp_ms = s.wall_ms
+    m.prepared_offset = 0
+    m.born_host = s.options.store_host
+    m.born_host_bytes = s.options.store_host_bytes
+    m.plain_only = False
+    m.add_properties = False
+    m.own_tags_code = False
+    m.tags_code = 0
+    m.stored = True
+    m.spare = 0
+    while s.halves.op_bytes > 0:
+        m.body = s.halves.ops
+        m.body_bytes = op_body_bytes(s)
+        if (make_room(s, queue, record_bytes_max(&m, topic.name_length), 1) != OK
+                or append_message(s, topic, queue, &m, &appended) != OK):
+            return                          # they stay for the next turn
+        s.halves.op_bytes -= m.body_bytes
+        memmove(s.halves.ops, s.halves.ops + m.body_bytes, s.halves.op_bytes)
+
+
+cdef int store_op(ShardState s, int64_t offset) noexcept nogil:
+    """The op entry, in the log at once. NOT_READY: the log does not take it, nothing is noted."""
+    if note_op(s, offset) != OK:
+        return NOT_READY
+    write_ops(s)
+    if s.halves.op_bytes == 0:
+        return OK
+    s.halves.op_bytes -= 1                      # it is the last one; its comma goes first
+    while s.halves.op_bytes > 0 and s.halves.ops[s.halves.op_bytes - 1] != 44:
+        s.halves.op_bytes -= 1
+    return NOT_READY
+
+
+cdef int end_half(ShardState s, int64_t offset) noexcept nogil:
+    if half_is_ended(&s.halves, offset):
+        return OK
+    if note_op(s, offset) != OK:
+        return NOT_READY
+    half_end(&s.halves, offset)
+    return OK
+
+
+cdef void move_half(ShardState s, const HalfMove* move) noexcept nogil:
+    half_note_move(&s.halves, move)
+    note_op(s, move.offset)                 # if it does not fit, a crash means one check more
+    half_end(&s.halves, move.offset)
+
+
+# ------------------------------------------------------------------- the request
+
+cdef int commit(ShardState s, const EndTransaction* e, const RecordView* view,
+                const SendProperties* found, Topic* topic) noexcept nogil:
+    """Appends the half message to its topic; what append_message() says."""
+    cdef Message m
+    cdef Appended appended
+    cdef Queue* queue
+    cdef int32_t queue_id = 0, queues
+    cdef int status
+    if text_i32(&found.real_queue_id, &queue_id) != OK or queue_id < 0:
+        return CORRUPT
+    queues = topic.write_queues if topic.write_queues > topic.read_queues else topic.read_queues
+    queue = topic_queue(topic, s.queues, queue_id if queue_id < queues else queues - 1)
+    if queue == NULL:
+        return CORRUPT
+    message_of_record(&m, view)
+    m.sys_flag = m.sys_flag & ~TRANSACTION_TYPE_MASK | TRANSACTION_COMMIT_TYPE
+    m.prepared_offset = e.log_offset
+    if found.has_delay or found.has_timer:
+        return append_redirected(s, topic, queue, &m, True, &appended)
+    status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
+    if status == OK:
+        status = append_message(s, topic, queue, &m, &appended)
+    return status
+
+
+cdef Outcome refuse_end(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+    cdef const Refusal* refusal = refusal_of(refusals, status)
+    if h.flag & FLAG_ONE_WAY and refusal.code == SYSTEM_BUSY:
+        return NOT_NOW
+    return reply_error(s, c, h, refusal.code, refusal.text)
+
+
+cdef Outcome promise_end(ShardState s, Connection* c, const Header* h,
+                         const AckReply* to) noexcept nogil:
+    """What was ended, now or before, is in the log with its op entry; told when that is safe."""
+    if to.connection == NULL:
+        return DONE
+    write_ops(s)
+    if s.halves.op_bytes > 0:
+        return refuse_end(s, c, h, NOT_READY)
+    promise(s, to, ANSWER_CODE)
+    return DONE
+
+
+cdef Outcome end_transaction(ShardState s, Connection* c, const Header* h, const Frame* f,
+                             bint resubmitted) noexcept nogil:
+    cdef EndTransaction e
+    cdef char remark[128]
+    cdef int64_t pinned = s.log.pinned_low
+    cdef Outcome outcome
+    if read_end_transaction(h, &e) != OK:
+        snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", e.bad_field)
+        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+    if e.decision != TRANSACTION_COMMIT_TYPE and e.decision != TRANSACTION_ROLLBACK_TYPE:
+        return DONE
+    if not s.halves.started:
+        return refuse_end(s, c, h, NOT_READY)
+    if not s.writable:
+        # That lasts: a one-way end is not kept, its transaction stays open.
+        return DONE if h.flag & FLAG_ONE_WAY else refuse_end(s, c, h, NOT_READY)
+    if half_follow(&s.halves, &e.queue_offset, &e.log_offset):
+        s.halves.moved += 1
+    outcome = end_half_message(s, c, h, &e, resubmitted)
+    # Whatever number of ends a turn brings, their half records do not keep the ring from going on.
+    s.log.unpin(pinned)
+    return outcome
+
+
+cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
+                              const EndTransaction* e, bint resubmitted) noexcept nogil:
+    cdef RecordView view
+    cdef SendProperties found
+    cdef AckReply to
+    cdef Topic* topic = NULL
+    cdef const char* fault
+    cdef int status
+    reply_to(&to, c, h)
+    status = promise_room_to(s, &to)
+    if status != OK:
+        return refuse_end(s, c, h, status)
+    status = view_record(s.log, &s.parked, e.log_offset, &view)
+    if status == ABSENT:
+        return NEEDS_RECORD
+    if status == NOT_READY:
+        return refuse_end(s, c, h, NOT_READY)
+    fault = b"Find prepared transaction message failed"
+    if status == OK:
+        fault = fault_of(s, e, &view, &found)
+    if fault != NULL:
+        return reply_error(s, c, h, SYSTEM_ERROR, fault)
+    if came_too_late(s, e, &view):
+        return reply_error(s, c, h, ILLEGAL_OPERATION,
+                           b"CHECK_IMMUNITY_TIME_IN_SECONDS has passed: wait for the check")
+    if half_is_ended(&s.halves, e.queue_offset):
+        if s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT_TYPE and not resubmitted:
+            return TO_CONTROL               # control knows which were given up
+        s.halves.repeated += 1
+        return promise_end(s, c, h, &to)
+    if e.decision == TRANSACTION_COMMIT_TYPE:
+        if found.real_topic.bytes == NULL or found.real_queue_id.bytes == NULL:
+            return refuse_end(s, c, h, CORRUPT)
+        topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes, found.real_topic.length)
+        if topic == NULL:
+            return refuse_end(s, c, h, NOT_READY) if resubmitted else TO_CONTROL
+        status = commit(s, e, &view, &found, topic)
+        if status != OK:
+            return refuse_end(s, c, h, status)
+        s.halves.committed += 1
+        topic.numbers.committed += 1
+    else:
+        # The op entry is all there is to a rollback: who hears of it may rely on it.
+        if to.connection != NULL and store_op(s, e.queue_offset) != OK:
+            return refuse_end(s, c, h, NOT_READY)
+        s.halves.rolled_back += 1
+        if found.real_topic.bytes != NULL:
+            topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes,
+                                           found.real_topic.length)
+        if topic != NULL:
+            topic.numbers.rolled_back += 1
+    bounded_histogram_record(&s.halves.finish, FINISH_BOUNDS_S, FINISH_BOUNDS,
+                 (s.wall_ms - view.born_timestamp_ms) // 1000, 1)
+    if to.connection == NULL or e.decision == TRANSACTION_COMMIT_TYPE:
+        note_op(s, e.queue_offset)          # if it does not fit, a crash means one check back
+    half_end(&s.halves, e.queue_offset)
+    return promise_end(s, c, h, &to)
