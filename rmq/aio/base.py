@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
-from rmq.client.consuming.subscription import EVERYTHING
+from rmq.client.consumer.subscription import EVERYTHING
 from rmq.errors import not_copied
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from cext.client.mailbox import Mailbox
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
 from rmq.aio.base import LoopClient, threaded
-from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ProducerParameters, TransactionProducerParameters
-from rmq.client.producing.producer import Producer as ThreadedProducer
-from rmq.client.producing.targets import Selector
-from rmq.client.producing.transaction import TransactionListener, TransactionResult
-from rmq.client.producing.transaction import TransactionProducer as ThreadedTransactionProducer
+from rmq.client.producer.producer import Producer as ThreadedProducer
+from rmq.client.producer.targets import Selector
+from rmq.client.producer.transaction import TransactionListener, TransactionResult
+from rmq.client.producer.transaction import TransactionProducer as ThreadedTransactionProducer
 from rmq.errors import BusyError, ClosedError
 from rmq.format.fastjson import MessageQueue
 

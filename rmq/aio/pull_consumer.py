@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt
 from rmq.aio.base import LoopConsumer, threaded
-from rmq.client.consuming.subscription import EVERYTHING
+from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.consumer import PullConsumer as ThreadedPullConsumer
 from rmq.errors import ClosedError

@@ -20,7 +20,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from rmq.aio.base import LoopConsumer, threaded
-from rmq.client.consuming.listener import Listen, function_of, is_coroutine
+from rmq.client.consumer.listener import Listen, function_of, is_coroutine
 from rmq.client.parameters.consumer import PushConsumerParameters
 from rmq.client.push.consumer import PushConsumer as ThreadedPushConsumer
 from rmq.format.fastjson import MessageQueue

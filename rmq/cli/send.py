@@ -12,7 +12,7 @@ from cext.client.message import Message
 from cext.client.result import SendResult
 from rmq.cli.options import json_option, namesrv_option, parse_pairs
 from rmq.cli.output import show_json
-from rmq.client.producing.producer import Producer
+from rmq.client.producer.producer import Producer
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError
 from rmq.format.fastjson import MessageQueue

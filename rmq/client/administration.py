@@ -21,9 +21,9 @@ from rmq.client.blocking import admin, lookup
 from rmq.client.blocking.cluster import BrokerEntry, Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.client.blocking.tail import ReceivedMessage
-from rmq.client.connecting.instance import ClientInstance, not_open
-from rmq.client.connecting.namespaces import wrap
-from rmq.client.connecting.routes import Route
+from rmq.client.connection.instance import ClientInstance, not_open
+from rmq.client.connection.namespaces import wrap
+from rmq.client.connection.routes import Route
 from rmq.client.parameters import ClientParameters
 from rmq.codes import FLAG_RESPONSE, PERM_READ, PERM_WRITE, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, not_copied

@@ -21,7 +21,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from rmq.client.consuming.subscription import average_allocation
+from rmq.client.consumer.subscription import average_allocation
 from rmq.errors import ConfigError
 from rmq.format.fastjson import MessageQueue
 

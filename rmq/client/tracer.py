@@ -15,7 +15,7 @@ import uuid
 from typing import Any
 
 from cext.client.message import Message, MessageExt, encoded_properties
-from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters import ClientParameters
 from rmq.codes import RequestCode
 from rmq.errors import RmqError, RouteError

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rmq.client.blocking.connection import Connection
-from rmq.client.connecting.routes import BrokerEntry, QueueEntry, Route, broker_entry, parse_route
+from rmq.client.connection.routes import BrokerEntry, QueueEntry, Route, broker_entry, parse_route
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson

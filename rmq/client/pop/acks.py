@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cext.client.reply import Reply
-from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connection.instance import ClientInstance
 from rmq.client.pop.handles import CheckPoint, Handle
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError

@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING
 
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
-from rmq.client.connecting.instance import ClientInstance, not_open
-from rmq.client.connecting.namespaces import wrap
-from rmq.client.consuming.member import Member
-from rmq.client.consuming.subscription import EVERYTHING, Subscription
+from rmq.client.connection.instance import ClientInstance, not_open
+from rmq.client.connection.namespaces import wrap
+from rmq.client.consumer.member import Member
+from rmq.client.consumer.subscription import EVERYTHING, Subscription
 from rmq.client.parameters import PopConsumerParameters
 from rmq.client.pop.acks import Acks
 from rmq.client.pop.handles import Handle

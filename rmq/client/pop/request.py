@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
-from rmq.client.connecting.namespaces import unwrap
-from rmq.client.consuming.subscription import Subscription
+from rmq.client.connection.namespaces import unwrap
+from rmq.client.consumer.subscription import Subscription
 from rmq.client.pop.handles import handles_of, kind_of, order_counts
 from rmq.codes import ResponseCode
 

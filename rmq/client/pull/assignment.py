@@ -13,9 +13,9 @@ import functools
 import logging
 import time
 
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.namespaces import wrap
-from rmq.client.consuming.subscription import Subscription
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.namespaces import wrap
+from rmq.client.consumer.subscription import Subscription
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.commits import Commits
 from rmq.client.pull.pull_queue import PullQueue

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from cext.client.reply import Reply
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.consuming.offset_stores import OffsetStore
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.consumer.offset_stores import OffsetStore
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RmqError

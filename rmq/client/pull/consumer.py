@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt, milliseconds
 from rmq.client.allocation import strategy_of
-from rmq.client.connecting.instance import ClientInstance, not_open
-from rmq.client.connecting.namespaces import unwrap, wrap
-from rmq.client.connecting.routes import Route
-from rmq.client.consuming.group import Members, queue_offset
-from rmq.client.consuming.member import Member
-from rmq.client.consuming.offset_stores import offset_store
-from rmq.client.consuming.subscription import EVERYTHING
+from rmq.client.connection.instance import ClientInstance, not_open
+from rmq.client.connection.namespaces import unwrap, wrap
+from rmq.client.connection.routes import Route
+from rmq.client.consumer.group import Members, queue_offset
+from rmq.client.consumer.member import Member
+from rmq.client.consumer.offset_stores import offset_store
+from rmq.client.consumer.subscription import EVERYTHING
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.parameters.consumer import BROADCASTING
 from rmq.client.pull.assignment import Assignment

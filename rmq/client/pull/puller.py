@@ -20,10 +20,10 @@ from collections.abc import Callable
 
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.namespaces import unwrap
-from rmq.client.consuming.offset_stores import OffsetStore
-from rmq.client.consuming.start_offsets import StartOffsets
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.namespaces import unwrap
+from rmq.client.consumer.offset_stores import OffsetStore
+from rmq.client.consumer.start_offsets import StartOffsets
 from rmq.client.parameters import PullConsumerParameters
 from rmq.client.pull.pull_queue import PullQueue
 from rmq.codes import RequestCode, ResponseCode

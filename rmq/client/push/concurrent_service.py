@@ -14,10 +14,10 @@ import time
 from typing import Protocol
 
 from cext.client.message import MessageExt
-from rmq.client.connecting.timers import Timers
-from rmq.client.connecting.workers import Workers
-from rmq.client.consuming import listener
-from rmq.client.consuming.listener import (
+from rmq.client.connection.timers import Timers
+from rmq.client.connection.workers import Workers
+from rmq.client.consumer import listener
+from rmq.client.consumer.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     Listen,

@@ -28,20 +28,20 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cext.client.message import MessageExt
-from rmq.client.connecting.instance import ClientInstance, not_open
-from rmq.client.connecting.namespaces import unwrap, wrap
-from rmq.client.connecting.timers import Timer
-from rmq.client.connecting.workers import Workers
-from rmq.client.consuming.listener import (
+from rmq.client.connection.instance import ClientInstance, not_open
+from rmq.client.connection.namespaces import unwrap, wrap
+from rmq.client.connection.timers import Timer
+from rmq.client.connection.workers import Workers
+from rmq.client.consumer.listener import (
     ConsumeConcurrentlyContext,
     ConsumeOrderlyContext,
     Listen,
     function_of,
     is_coroutine,
 )
-from rmq.client.consuming.member import Member
-from rmq.client.consuming.offset_stores import OffsetStore, offset_store
-from rmq.client.consuming.subscription import EVERYTHING, Subscription
+from rmq.client.consumer.member import Member
+from rmq.client.consumer.offset_stores import OffsetStore, offset_store
+from rmq.client.consumer.subscription import EVERYTHING, Subscription
 from rmq.client.parameters.consumer import (
     CLUSTERING,
     MAX_RECONSUME_TIMES,
@@ -281,7 +281,7 @@ class PushConsumer(Member[PushConsumerParameters]):
     def let_go(self, queue: ProcessQueue) -> None:
         self.rebalance.let_go(queue)
 
-    # ---- what brokers ask (rmq/client/connecting/broker_calls.py)
+    # ---- what brokers ask (rmq/client/connection/broker_calls.py)
 
     def group_changed(self) -> None:
         """Members came or went."""

@@ -12,8 +12,8 @@ import time
 from typing import Generic, Protocol
 
 from cext.client.message import MessageExt
-from rmq.client.consuming import listener
-from rmq.client.consuming.listener import Context, Listen, Status
+from rmq.client.consumer import listener
+from rmq.client.consumer.listener import Context, Listen, Status
 from rmq.client.push.consume_stats import ConsumeStats
 from rmq.format.fastjson import MessageQueue
 

@@ -18,9 +18,9 @@ import time
 from typing import Protocol
 
 from cext.client.message import MessageExt
-from rmq.client.connecting.timers import Timers
-from rmq.client.consuming import listener
-from rmq.client.consuming.listener import ConsumeOrderlyContext, ConsumeOrderlyStatus, Listen
+from rmq.client.connection.timers import Timers
+from rmq.client.consumer import listener
+from rmq.client.consumer.listener import ConsumeOrderlyContext, ConsumeOrderlyStatus, Listen
 from rmq.client.parameters.consumer import BROADCASTING
 from rmq.client.push.concurrent_service import ServiceOwner
 from rmq.client.push.listener_call import ListenerCall

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any
 
-from rmq.client.consuming.subscription import Subscription
+from rmq.client.consumer.subscription import Subscription
 from rmq.client.pop.request import Target
 from rmq.format.fastjson import MessageQueue
 

@@ -20,9 +20,9 @@ from typing import Protocol
 
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.workers import Workers
-from rmq.client.consuming.listener import (
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.workers import Workers
+from rmq.client.consumer.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     Listen,

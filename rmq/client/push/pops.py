@@ -20,9 +20,9 @@ from collections.abc import Collection, Mapping
 
 from cext.client.message import MessageExt
 from cext.client.reply import Reply
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.namespaces import unwrap
-from rmq.client.consuming.subscription import Subscription
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.namespaces import unwrap
+from rmq.client.consumer.subscription import Subscription
 from rmq.client.pop.request import NOTHING, PATIENCE_MS, POLLING_FULL, pop_fields, popped, without
 from rmq.client.push.pop_queue import PopQueue
 from rmq.client.push.pop_service import PopOwner, PopService

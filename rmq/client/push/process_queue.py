@@ -22,7 +22,7 @@ from collections import deque
 from typing import Any
 
 from cext.client.message import MessageExt
-from rmq.client.consuming.subscription import Subscription
+from rmq.client.consumer.subscription import Subscription
 from rmq.format.fastjson import MessageQueue
 
 LOCK_LIVES_S = 30.0

@@ -17,9 +17,9 @@ from typing import Protocol
 
 from cext.client.message import MessageExt, decode_messages
 from cext.client.reply import Reply
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.consuming.offset_stores import OffsetStore
-from rmq.client.consuming.start_offsets import StartOffsets
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.consumer.offset_stores import OffsetStore
+from rmq.client.consumer.start_offsets import StartOffsets
 from rmq.client.parameters.consumer import CLUSTERING, PushConsumerParameters
 from rmq.client.push.consume_stats import ConsumeStats
 from rmq.client.push.process_queue import ProcessQueue

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connection.instance import ClientInstance
 from rmq.codes import RequestCode
 from rmq.errors import RmqError
 from rmq.format import fastjson

@@ -21,12 +21,12 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from rmq.client.allocation import strategy_of
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.namespaces import unwrap
-from rmq.client.connecting.routes import Route
-from rmq.client.connecting.timers import Timer
-from rmq.client.consuming.group import Members, TopicAssignment, assignment_of
-from rmq.client.consuming.subscription import Subscription
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.namespaces import unwrap
+from rmq.client.connection.routes import Route
+from rmq.client.connection.timers import Timer
+from rmq.client.consumer.group import Members, TopicAssignment, assignment_of
+from rmq.client.consumer.subscription import Subscription
 from rmq.client.parameters.consumer import BROADCASTING, CLUSTERING, PushConsumerParameters
 from rmq.client.push.pops import PushPops
 from rmq.client.push.process_queue import ProcessQueue

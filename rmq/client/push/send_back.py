@@ -16,8 +16,8 @@ import logging
 import time
 
 from cext.client.message import Message, MessageExt, encoded_properties
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.namespaces import wrap
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.namespaces import wrap
 from rmq.codes import COMPRESSED_FLAG, COMPRESSION_TYPE_COMPARATOR, RequestCode, ResponseCode
 from rmq.errors import RmqError, RouteError
 from rmq.names import AUTO_CREATE_TOPIC, CLIENT_PRODUCER_GROUP, RETRY_PREFIX

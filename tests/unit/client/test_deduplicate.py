@@ -31,8 +31,8 @@ from rmq import (
     SqliteStore,
     deduplicate,
 )
-from rmq.client.consuming.deduplication import Claim
-from rmq.client.consuming.listener import ConsumeConcurrentlyContext, ConsumeOrderlyContext
+from rmq.client.consumer.deduplication import Claim
+from rmq.client.consumer.listener import ConsumeConcurrentlyContext, ConsumeOrderlyContext
 from rmq.codes import FLAG_RESPONSE
 from rmq.format.fastjson import MessageQueue
 from rmq.format.message import Host, StoredMessage, encode_message

@@ -22,7 +22,7 @@ from rmq import (
     TransactionProducer,
     aio,
 )
-from rmq.client.connecting.namespaces import wrap_group
+from rmq.client.connection.namespaces import wrap_group
 from rmq.pytest_plugin import RunningBroker
 
 WRONG = "n >="  # position 5 is behind its end

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rmq.client.consuming.subscription import Subscription
+from rmq.client.consumer.subscription import Subscription
 from rmq.client.push.process_queue import Batch, ProcessQueue
 from rmq.format.fastjson import MessageQueue
 

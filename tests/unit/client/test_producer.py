@@ -33,7 +33,7 @@ from rmq import (
     SendResult,
     UnreachableError,
 )
-from rmq.client.producing.faults import BrokerFaults, pause_ms
+from rmq.client.producer.faults import BrokerFaults, pause_ms
 from rmq.codes import RequestCode as Code
 from rmq.format import fastjson
 from rmq.format.message import decode_properties

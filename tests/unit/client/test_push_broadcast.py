@@ -10,7 +10,7 @@ from support.consuming import Kept, consumer_of, create, numbers, once_each, sen
 from support.waiting import wait_until
 
 from rmq import ConsumeConcurrentlyStatus
-from rmq.client.consuming.offset_stores import LocalOffsets
+from rmq.client.consumer.offset_stores import LocalOffsets
 from rmq.format import fastjson
 from rmq.format.fastjson import MessageQueue
 from rmq.pytest_plugin import RunningBroker

@@ -28,9 +28,9 @@ from support.waiting import wait_until
 
 from cext.client.reply import Reply, reply_of
 from rmq import ConfigError, MessageExt, UnreachableError, aio
-from rmq.client.consuming.group import RETURN_S, Members, members_of
-from rmq.client.consuming.offset_stores import LocalOffsets
-from rmq.client.consuming.subscription import Subscription
+from rmq.client.consumer.group import RETURN_S, Members, members_of
+from rmq.client.consumer.offset_stores import LocalOffsets
+from rmq.client.consumer.subscription import Subscription
 from rmq.client.push import concurrent_service
 from rmq.client.push.process_queue import ProcessQueue
 from rmq.codes import FLAG_RESPONSE

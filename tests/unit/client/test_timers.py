@@ -13,7 +13,7 @@ from support.scripted_peer import ScriptedPeer
 from support.waiting import wait_until
 
 from rmq import PushConsumer
-from rmq.client.connecting.timers import Timers
+from rmq.client.connection.timers import Timers
 from rmq.format.remoting import Command
 
 ROUTE, HEARTBEAT, MEMBERS = 105, 34, 38

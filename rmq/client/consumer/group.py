@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.routes import Route
-from rmq.client.consuming.subscription import TAG, Subscription
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.routes import Route
+from rmq.client.consumer.subscription import TAG, Subscription
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, RmqError, RouteError, UnreachableError
 from rmq.format import fastjson

@@ -14,9 +14,9 @@ from __future__ import annotations
 from cext.client.message import Message
 from cext.client.result import SendResult
 from cext.client.sender import Target, monotonic_ms
-from rmq.client.producing.base import NO_MORE, ProducerBase, Told
-from rmq.client.producing.hooked_sends import HookedSends
-from rmq.client.producing.targets import Targets
+from rmq.client.producer.base import NO_MORE, ProducerBase, Told
+from rmq.client.producer.hooked_sends import HookedSends
+from rmq.client.producer.targets import Targets
 from rmq.errors import RemoteError, RequestTimeoutError, RmqError, UnreachableError
 
 TRY_ELSEWHERE = {1, 2, 14, 16, 17, 204, 205, 1500}

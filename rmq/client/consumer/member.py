@@ -20,10 +20,10 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 from cext.client.sender import check_topic
-from rmq.client.connecting.instance import ClientInstance, not_open, shown
-from rmq.client.connecting.namespaces import wrap, wrap_group
-from rmq.client.consuming.group import check_filter
-from rmq.client.consuming.subscription import Subscription
+from rmq.client.connection.instance import ClientInstance, not_open, shown
+from rmq.client.connection.namespaces import wrap, wrap_group
+from rmq.client.consumer.group import check_filter
+from rmq.client.consumer.subscription import Subscription
 from rmq.client.parameters.consumer import CLUSTERING, GroupParameters
 from rmq.errors import ClosedError, RouteError, not_copied
 from rmq.format.fastjson import MessageQueue
@@ -151,7 +151,7 @@ class Member(Generic[P]):
             log.info("%s; it is read as soon as it exists", error)
         instance.heartbeats.send(wait_ms=self.parameters.mq_client_api_timeout)
 
-    # ---- what brokers ask (rmq/client/connecting/broker_calls.py)
+    # ---- what brokers ask (rmq/client/connection/broker_calls.py)
 
     def heartbeat_data(self) -> dict[str, Any]:
         """What brokers are told of this consumer."""

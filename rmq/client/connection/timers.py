@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from rmq.client.connecting.workers import Workers
+from rmq.client.connection.workers import Workers
 
 log = logging.getLogger("rmq.client")
 

@@ -19,7 +19,7 @@ from cext.client.engine import Engine
 from cext.client.mailbox import Mailbox
 from cext.client.reply import Reply
 from cext.client.request import encode_request
-from rmq.client.connecting.name_servers import NameServerSource, split_address
+from rmq.client.connection.name_servers import NameServerSource, split_address
 from rmq.client.hooks import RpcHook
 from rmq.client.parameters import ClientParameters
 from rmq.codes import FLAG_ONE_WAY
@@ -51,7 +51,7 @@ class Caller:
             host, port = split_address(address)
             number = self._links[address] = self.engine.link(host, port)
         if self.parameters.use_tls and not self.engine.is_open(number):
-            from rmq.client.connecting.tls import dial
+            from rmq.client.connection.tls import dial
 
             host, port = split_address(address)
             self.engine.give(number, dial(host, port, self.parameters))

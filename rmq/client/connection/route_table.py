@@ -12,9 +12,9 @@ import logging
 import threading
 from collections.abc import Callable
 
-from rmq.client.connecting.caller import Caller
-from rmq.client.connecting.name_servers import split_address
-from rmq.client.connecting.routes import MASTER, BrokerEntry, Route, broker_entry, parse_route
+from rmq.client.connection.caller import Caller
+from rmq.client.connection.name_servers import split_address
+from rmq.client.connection.routes import MASTER, BrokerEntry, Route, broker_entry, parse_route
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError, RouteError
 from rmq.format import fastjson

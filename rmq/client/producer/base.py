@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from cext.client.sender import Sender
-from rmq.client.connecting.instance import ClientInstance, not_open
-from rmq.client.connecting.namespaces import wrap_group
+from rmq.client.connection.instance import ClientInstance, not_open
+from rmq.client.connection.namespaces import wrap_group
 from rmq.client.parameters import ProducerParameters
-from rmq.client.producing.compression import Compressor
+from rmq.client.producer.compression import Compressor
 
 Told = Any  # a callback(result, error), a Future, a SendWaiter, or None
 NO_MORE = 255  # attempts behind a send that is not tried elsewhere

@@ -18,7 +18,7 @@ from cext.client.message import Message, encoded_properties
 from cext.client.reply import Reply
 from cext.client.result import SendResult, send_result
 from cext.client.sender import Target, monotonic_ms
-from rmq.client.producing.base import ProducerBase, Told
+from rmq.client.producer.base import ProducerBase, Told
 from rmq.client.tracer import DELAYED, HALF, NORMAL, Tracer
 from rmq.codes import RequestCode
 from rmq.errors import RemoteError, RequestTimeoutError

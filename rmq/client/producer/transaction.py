@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from cext.client.message import Message, MessageExt, decode_messages
 from cext.client.reply import Reply
 from cext.client.result import SendResult
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.namespaces import unwrap, wrap
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.namespaces import unwrap, wrap
 from rmq.client.parameters import TransactionProducerParameters
-from rmq.client.producing.producer import Producer
+from rmq.client.producer.producer import Producer
 from rmq.codes import (
     TRANSACTION_COMMIT_TYPE,
     TRANSACTION_NOT_TYPE,

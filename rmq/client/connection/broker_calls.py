@@ -18,9 +18,9 @@ from typing import Any
 
 from cext.client.message import decode_messages
 from cext.client.reply import Reply
-from rmq.client.connecting.caller import Caller
-from rmq.client.connecting.heartbeats import Heartbeats
-from rmq.client.connecting.notices import Notices
+from rmq.client.connection.caller import Caller
+from rmq.client.connection.heartbeats import Heartbeats
+from rmq.client.connection.notices import Notices
 from rmq.client.parameters import java_name
 from rmq.codes import RequestCode, ResponseCode
 from rmq.format import fastjson

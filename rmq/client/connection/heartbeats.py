@@ -17,9 +17,9 @@ import time
 from typing import Any, Protocol
 
 from cext.client.reply import Reply
-from rmq.client.connecting.caller import Caller
-from rmq.client.connecting.route_table import RouteTable
-from rmq.client.connecting.timers import Timers
+from rmq.client.connection.caller import Caller
+from rmq.client.connection.route_table import RouteTable
+from rmq.client.connection.timers import Timers
 from rmq.codes import RequestCode
 from rmq.errors import ClosedError, RmqError
 from rmq.format import fastjson

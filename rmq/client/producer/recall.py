@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import base64
 
-from rmq.client.connecting.namespaces import wrap
-from rmq.client.producing.base import ProducerBase
+from rmq.client.connection.namespaces import wrap
+from rmq.client.producer.base import ProducerBase
 from rmq.codes import RequestCode
 from rmq.errors import MessageError
 

@@ -1,4 +1,4 @@
-"""Producer: sends messages; TransactionProducer is in rmq/client/producing/transaction.py.
+"""Producer: sends messages; TransactionProducer is in rmq/client/producer/transaction.py.
 
     with Producer("orders-service", namesrv_addr="127.0.0.1:9876") as producer:
         result = producer.send(Message("orders", b"paid", tags="card", keys="42"))
@@ -26,15 +26,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cext.client.message import Message, MessageExt
 from cext.client.result import SendResult
 from cext.client.sender import Target, TopicQueues
-from rmq.client.connecting.instance import ClientInstance, shown
+from rmq.client.connection.instance import ClientInstance, shown
 from rmq.client.parameters import ProducerParameters
-from rmq.client.producing.attempts import Attempts
-from rmq.client.producing.base import NO_MORE, ProducerBase, Told
-from rmq.client.producing.hooked_sends import HookedSends
-from rmq.client.producing.recall import recall
-from rmq.client.producing.requests import reply, request
-from rmq.client.producing.synchronous_sends import SynchronousSends
-from rmq.client.producing.targets import Selector, Targets
+from rmq.client.producer.attempts import Attempts
+from rmq.client.producer.base import NO_MORE, ProducerBase, Told
+from rmq.client.producer.hooked_sends import HookedSends
+from rmq.client.producer.recall import recall
+from rmq.client.producer.requests import reply, request
+from rmq.client.producer.synchronous_sends import SynchronousSends
+from rmq.client.producer.targets import Selector, Targets
 from rmq.client.tracer import Tracer
 from rmq.codes import RequestCode
 from rmq.errors import ClosedError, MessageError

@@ -16,9 +16,9 @@ from typing import Any
 
 from cext.client.message import Message, MessageExt, decode_messages, encoded_properties
 from cext.client.reply import Reply, reply_of
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.producing.base import ProducerBase
-from rmq.client.producing.targets import Targets
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.producer.base import ProducerBase
+from rmq.client.producer.targets import Targets
 from rmq.codes import FLAG_RESPONSE, RequestCode, ResponseCode
 from rmq.errors import MessageError, ProtocolError, RemoteError, RequestTimeoutError
 from rmq.format.message import Host, StoredMessage, encode_message

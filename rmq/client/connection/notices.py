@@ -15,7 +15,7 @@ from typing import Any
 
 from cext.client.reply import Reply
 from cext.client.request import encode_answer
-from rmq.client.connecting.caller import Caller
+from rmq.client.connection.caller import Caller
 from rmq.codes import ResponseCode
 
 log = logging.getLogger("rmq.client")

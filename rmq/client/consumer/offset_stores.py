@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from cext.client.reply import Reply
-from rmq.client.connecting.instance import ClientInstance
+from rmq.client.connection.instance import ClientInstance
 from rmq.client.parameters.consumer import BROADCASTING
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RmqError

@@ -30,13 +30,13 @@ from typing import Any, ClassVar
 
 from cext.client.mailbox import Mailbox
 from cext.client.message import local_ip, set_client_ip
-from rmq.client.connecting.broker_calls import BrokerCalls
-from rmq.client.connecting.caller import Caller
-from rmq.client.connecting.heartbeats import Heartbeats
-from rmq.client.connecting.name_servers import NameServerSource
-from rmq.client.connecting.notices import Notices
-from rmq.client.connecting.route_table import RouteTable
-from rmq.client.connecting.timers import Timers
+from rmq.client.connection.broker_calls import BrokerCalls
+from rmq.client.connection.caller import Caller
+from rmq.client.connection.heartbeats import Heartbeats
+from rmq.client.connection.name_servers import NameServerSource
+from rmq.client.connection.notices import Notices
+from rmq.client.connection.route_table import RouteTable
+from rmq.client.connection.timers import Timers
 from rmq.client.parameters import ClientParameters
 from rmq.errors import ClosedError
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from cext.client.reply import Reply
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.consuming.group import FromWhere, first_question
-from rmq.client.consuming.offset_stores import OffsetStore, RemoteOffsets
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.consumer.group import FromWhere, first_question
+from rmq.client.consumer.offset_stores import OffsetStore, RemoteOffsets
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import RemoteError, RmqError
 from rmq.format.fastjson import MessageQueue

@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from cext.client.message import MessageExt
-from rmq.client.consuming.listener import (
+from rmq.client.consumer.listener import (
     ALL,
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -55,7 +55,7 @@ class Claim(enum.Enum):
 
 
 class SeenStore(Protocol):
-    """Remembers keys; any thread may use it. rmq/client/consuming/seen_stores.py has three."""
+    """Remembers keys; any thread may use it. rmq/client/consumer/seen_stores.py has three."""
 
     def claim(self, keys: Sequence[str], lease_s: float) -> list[Claim]:
         """One answer for each key; keys claimed longer ago than their lease are free."""

@@ -20,12 +20,12 @@ from typing import Any
 
 from cext.client.message import Message
 from cext.client.sender import Target, TopicQueues, check_topic
-from rmq.client.connecting.instance import ClientInstance
-from rmq.client.connecting.namespaces import unwrap, wrap
-from rmq.client.connecting.routes import Route
-from rmq.client.connecting.timers import Timer
-from rmq.client.producing.base import ProducerBase
-from rmq.client.producing.faults import BrokerFaults
+from rmq.client.connection.instance import ClientInstance
+from rmq.client.connection.namespaces import unwrap, wrap
+from rmq.client.connection.routes import Route
+from rmq.client.connection.timers import Timer
+from rmq.client.producer.base import ProducerBase
+from rmq.client.producer.faults import BrokerFaults
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import MessageError, RemoteError, RmqError, RouteError, UnreachableError
 from rmq.format.fastjson import MessageQueue

@@ -16,10 +16,10 @@ from typing import Any
 from cext.client.message import Message
 from cext.client.result import SendResult
 from cext.client.sender import SendWaiter, Target, batch_item_bytes, may_gather, monotonic_ms
-from rmq.client.producing.attempts import Attempts
-from rmq.client.producing.base import NO_MORE, ProducerBase
-from rmq.client.producing.hooked_sends import HookedSends
-from rmq.client.producing.targets import Selector, Targets
+from rmq.client.producer.attempts import Attempts
+from rmq.client.producer.base import NO_MORE, ProducerBase
+from rmq.client.producer.hooked_sends import HookedSends
+from rmq.client.producer.targets import Selector, Targets
 from rmq.errors import MessageError, RemoteError, RmqError, UnreachableError
 from rmq.format.fastjson import MessageQueue
 

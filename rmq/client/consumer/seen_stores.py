@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rmq.client.consuming.deduplication import Claim
+from rmq.client.consumer.deduplication import Claim
 from rmq.errors import ConfigError, not_copied
 
 KEEP_S = 3 * 86_400.0  # as long as brokers keep messages, unless they are set otherwise
