@@ -15,7 +15,6 @@ from cext.base.sysio cimport (
     sync_file,
     write_at,
 )
-from cext.store.timer_keeper cimport KEEPER_PATH_BYTES, RUNS_MAX
 from cext.store.timer_run cimport TimerRun
 
 cdef enum:
@@ -46,13 +45,13 @@ cdef int write_file(const char* directory, const uint8_t* bytes, uint64_t size) 
     return sync_directory(directory, &error) if status == OK else status
 
 
-cdef int timer_checkpoint_save(const KeeperState* k) noexcept nogil:
+cdef int timer_checkpoint_save(const RunTable* table, const char* directory) noexcept nogil:
     cdef uint8_t page[FILE_BYTES_MAX]
     cdef uint8_t* at = page + HEAD_BYTES
     cdef const TimerRun* run
     cdef int64_t i, runs = 0
-    for i in range(k.run_count):
-        run = &k.runs[i]
+    for i in range(table.run_count):
+        run = &table.runs[i]
         if not run.named:
             continue
         store_i64(at, <int64_t> run.number)
@@ -65,14 +64,15 @@ cdef int timer_checkpoint_save(const KeeperState* k) noexcept nogil:
         runs += 1
     store_u32(page, MAGIC)
     store_u32(page + 4, VERSION)
-    store_i64(page + 8, k.covers)
-    store_i64(page + 16, <int64_t> k.next_number)
+    store_i64(page + 8, table.covers)
+    store_i64(page + 16, <int64_t> table.next_number)
     store_i64(page + 24, runs)
     store_u32(at, crc32(page, at - page))
-    return write_file(k.directory, page, at + 4 - page)
+    return write_file(directory, page, at + 4 - page)
 
 
-cdef int timer_checkpoint_load(KeeperState* k, int64_t log_end) noexcept nogil:
+cdef int timer_checkpoint_load(RunTable* table, const char* directory,
+                               int64_t log_end) noexcept nogil:
     cdef uint8_t page[FILE_BYTES_MAX]
     cdef char path[KEEPER_PATH_BYTES + 64]
     cdef const uint8_t* at = page + HEAD_BYTES
@@ -80,7 +80,7 @@ cdef int timer_checkpoint_load(KeeperState* k, int64_t log_end) noexcept nogil:
     cdef int error = 0
     cdef int64_t size, runs, i
     cdef int fd
-    snprintf(path, sizeof(path), b"%s/checkpoint", k.directory)
+    snprintf(path, sizeof(path), b"%s/checkpoint", directory)
     fd = open_file(path, O_RDONLY, &error)
     if fd < 0:
         return NOT_FOUND
@@ -93,7 +93,7 @@ cdef int timer_checkpoint_load(KeeperState* k, int64_t log_end) noexcept nogil:
             or load_u32(at + runs * RUN_BYTES) != crc32(page, HEAD_BYTES + runs * RUN_BYTES):
         return CORRUPT
     for i in range(runs):
-        run = &k.runs[i]
+        run = &table.runs[i]
         memset(run, 0, sizeof(TimerRun))
         run.number = <uint64_t> load_i64(at)
         run.level = load_i64(at + 8)
@@ -105,7 +105,7 @@ cdef int timer_checkpoint_load(KeeperState* k, int64_t log_end) noexcept nogil:
         if run.log_end > log_end:
             return CORRUPT
         at += RUN_BYTES
-    k.run_count = runs
-    k.covers = load_i64(page + 8)
-    k.next_number = <uint64_t> load_i64(page + 16)
+    table.run_count = runs
+    table.covers = load_i64(page + 8)
+    table.next_number = <uint64_t> load_i64(page + 16)
     return OK

@@ -13,13 +13,10 @@ The bound comes with each chunk; a seal lowers it to what was forgotten until th
 new run. Entries may be in two runs and in the heap at once, for whoever delivers drops what has the
 key of what it delivered last.
 
-    DIR/checkpoint   u32 magic "rmqT" | u32 version 1 | i64 covers | u64 next number | i64 runs
-                     runs * (u64 number | i64 level, count, oldest, covers, log_end)
-                     u32 crc32 of all before                                     big-endian
-
-`covers`: timed messages below this offset of their queue are in the runs named; those from there on
-are read from the queue again at the start. A run that is damaged ends this keeper (`broken`): all
-runs are dropped and the queue is read from its beginning, as without a checkpoint.
+`covers`: timed messages below this offset of their queue are in the runs that the checkpoint names
+(timer_checkpoint.pxd); those from there on are read from the queue again at the start. A run that
+is damaged ends this keeper (`broken`): all runs are dropped and the queue is read from its
+beginning, as without a checkpoint.
 
 Example: 48,000 entries sealed at offset 60,000, log end 9 MB: run 17 is written and synced; when
 the log is durable up to 9 MB the checkpoint names it with covers 60,000. Killed at offset 70,000:
@@ -32,17 +29,16 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from cext.base.native_thread cimport NativeThread
 from cext.store.commit_log cimport CommitLog
+from cext.store.timer_checkpoint cimport KEEPER_PATH_BYTES, RunTable
 from cext.store.timer_heap cimport TimerEntry, TimerHeap, TimerKey
 from cext.store.timer_run cimport RunWriter, TimerRun
 
 cdef enum:
     CHUNK_ENTRIES = 512
     CHUNKS = 16                     # a power of two
-    RUNS_MAX = 160
     MERGE_RUNS = 8
     MARKS_MAX = 64
     DOOMED_MAX = 512
-    KEEPER_PATH_BYTES = 4096
     SEAL_FREE = 0                   # the reactor may fill it
     SEAL_FULL = 1                   # the keeper has to take it
 
@@ -89,12 +85,9 @@ cdef struct KeeperState:
     TimerKey bound                  # below it all may be delivered
     # The keeper's.
     char directory[KEEPER_PATH_BYTES]
-    TimerRun runs[RUNS_MAX]
-    int64_t run_count
-    uint64_t next_number
+    RunTable table
     SealMark marks[MARKS_MAX]       # seals that wait for the log
     int64_t mark_count
-    int64_t covers                  # as the checkpoint says
     int64_t seals_taken
     TimerKey told                   # bound of the newest chunk
     int64_t told_seals

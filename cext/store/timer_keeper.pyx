@@ -25,7 +25,12 @@ from cext.base.native_thread cimport NativeBody, native_thread_join, native_thre
 from cext.base.status cimport CORRUPT, NOT_FOUND, OK
 from cext.base.sysio cimport close_file, event_open, event_signal, event_wait, sync_file
 from cext.store.segment cimport segment_path
-from cext.store.timer_checkpoint cimport timer_checkpoint_load, timer_checkpoint_save
+from cext.store.timer_checkpoint cimport (
+    KEEPER_PATH_BYTES,
+    RUNS_MAX,
+    timer_checkpoint_load,
+    timer_checkpoint_save,
+)
 from cext.store.timer_heap cimport (
     TIMER_FRESH,
     TIMER_MESSAGE,
@@ -88,11 +93,11 @@ cdef void doom(KeeperState* k, uint64_t number) noexcept nogil:
 
 
 cdef void drop_run(KeeperState* k, int64_t at) noexcept nogil:
-    doom(k, k.runs[at].number)
-    run_close(&k.runs[at])
-    k.run_count -= 1
-    while at < k.run_count:
-        k.runs[at] = k.runs[at + 1]
+    doom(k, k.table.runs[at].number)
+    run_close(&k.table.runs[at])
+    k.table.run_count -= 1
+    while at < k.table.run_count:
+        k.table.runs[at] = k.table.runs[at + 1]
         at += 1
 
 
@@ -100,9 +105,9 @@ cdef void drop_delivered(KeeperState* k) noexcept nogil:
     """Runs of which nothing is left to be handed over nor to be delivered."""
     cdef int64_t delivered = load_acquire_i64(&k.delivered_ms)
     cdef int64_t at = 0
-    while at < k.run_count:
-        if (k.runs[at].named and k.runs[at].cursor >= k.runs[at].count
-                and k.runs[at].last_ms < delivered and not k.merge.active):
+    while at < k.table.run_count:
+        if (k.table.runs[at].named and k.table.runs[at].cursor >= k.table.runs[at].count
+                and k.table.runs[at].last_ms < delivered and not k.merge.active):
             drop_run(k, at)
         else:
             at += 1
@@ -111,7 +116,7 @@ cdef void drop_delivered(KeeperState* k) noexcept nogil:
 cdef int add_run(KeeperState* k, const RunWriter* written, int64_t level, int64_t last_ms,
                  int64_t covers, int64_t log_end, const TimerKey* from_key) noexcept nogil:
     """A new run, to be handed over from a key on. OK, or why it cannot be read."""
-    cdef TimerRun* run = &k.runs[k.run_count]
+    cdef TimerRun* run = &k.table.runs[k.table.run_count]
     cdef int64_t cursor
     cdef int status
     memset(run, 0, sizeof(TimerRun))
@@ -130,7 +135,7 @@ cdef int add_run(KeeperState* k, const RunWriter* written, int64_t level, int64_
         run_close(run)
         return <int> cursor
     run.cursor = cursor
-    k.run_count += 1
+    k.table.run_count += 1
     k.stale = True
     return OK
 
@@ -138,13 +143,13 @@ cdef int add_run(KeeperState* k, const RunWriter* written, int64_t level, int64_
 cdef int forget_from(KeeperState* k, const TimerKey* key) noexcept nogil:
     """The reactor has forgotten what is not before the key: it is to be handed over again."""
     cdef int64_t i, cursor
-    for i in range(k.run_count):
+    for i in range(k.table.run_count):
         if key.due_ms == TIMER_NEVER:
             continue
-        cursor = run_find(&k.runs[i], key)
+        cursor = run_find(&k.table.runs[i], key)
         if cursor < 0:
             return <int> cursor
-        k.runs[i].cursor = min(k.runs[i].cursor, cursor)
+        k.table.runs[i].cursor = min(k.table.runs[i].cursor, cursor)
     return OK
 
 
@@ -160,7 +165,7 @@ cdef int take_seal(KeeperState* k) noexcept nogil:
     while i < seal.count and seal.entries[i].key.due_ms < delivered:
         i += 1
     if i < seal.count:
-        status = run_writer_open(&writer, k.directory, k.next_number)
+        status = run_writer_open(&writer, k.directory, k.table.next_number)
         while status == OK and i < seal.count:
             if last < 0 or not key_same(&seal.entries[i].key, &seal.entries[last].key):
                 status = run_writer_add(&writer, &seal.entries[i])
@@ -175,7 +180,7 @@ cdef int take_seal(KeeperState* k) noexcept nogil:
                              seal.log_end, &seal.bound)
         if status != OK:
             return status
-        k.next_number += 1
+        k.table.next_number += 1
     status = forget_from(k, &seal.bound)
     if status != OK:
         return status
@@ -197,14 +202,14 @@ cdef int earliest(KeeperState* k, TimerRun** of_run, TimerEntry** entry) noexcep
     cdef int64_t i
     cdef int status
     of_run[0] = NULL
-    for i in range(k.run_count):
-        status = run_peek(&k.runs[i], &one)
+    for i in range(k.table.run_count):
+        status = run_peek(&k.table.runs[i], &one)
         if status == NOT_FOUND:
             continue
         if status != OK:
             return status
         if of_run[0] == NULL or key_before(&one.key, &entry[0].key):
-            of_run[0] = &k.runs[i]
+            of_run[0] = &k.table.runs[i]
             entry[0] = one
     return OK if of_run[0] != NULL else NOT_FOUND
 
@@ -287,8 +292,8 @@ cdef int64_t crowded_level(KeeperState* k) noexcept nogil:
     cdef int64_t level, i, runs
     for level in range(16):
         runs = 0
-        for i in range(k.run_count):
-            runs += k.runs[i].level == level and k.runs[i].named
+        for i in range(k.table.run_count):
+            runs += k.table.runs[i].level == level and k.table.runs[i].named
         if runs >= MERGE_RUNS:
             return level
     return -1
@@ -306,15 +311,15 @@ cdef int merge_begin(KeeperState* k, int64_t level) noexcept nogil:
     cdef RunMerge* merge = &k.merge
     cdef TimerKey delivered = key_of(load_acquire_i64(&k.delivered_ms), 0)
     cdef int64_t i, cursor
-    cdef int status = run_writer_open(&merge.writer, k.directory, k.next_number)
+    cdef int status = run_writer_open(&merge.writer, k.directory, k.table.next_number)
     merge.level = level
     merge.input_count = 0
     merge.any = False
-    for i in range(k.run_count):
-        if (status != OK or merge.input_count == MERGE_RUNS or k.runs[i].level != level
-                or not k.runs[i].named):
+    for i in range(k.table.run_count):
+        if (status != OK or merge.input_count == MERGE_RUNS or k.table.runs[i].level != level
+                or not k.table.runs[i].named):
             continue
-        merge.inputs[merge.input_count] = k.runs[i]
+        merge.inputs[merge.input_count] = k.table.runs[i]
         status = run_open(&merge.inputs[merge.input_count], k.directory)
         if status != OK:
             break
@@ -327,7 +332,7 @@ cdef int merge_begin(KeeperState* k, int64_t level) noexcept nogil:
     if status != OK:
         merge_end(k)
         return status
-    k.next_number += 1
+    k.table.next_number += 1
     merge.active = True
     return OK
 
@@ -349,21 +354,21 @@ cdef int merge_swap(KeeperState* k) noexcept nogil:
     cdef int status = run_writer_finish(&merge.writer)
     if status != OK:
         return status
-    for at in range(k.run_count):
-        if not is_input(merge, k.runs[at].number):
+    for at in range(k.table.run_count):
+        if not is_input(merge, k.table.runs[at].number):
             continue
-        if run_peek(&k.runs[at], &entry) == OK and key_before(&entry.key, &next_key):
+        if run_peek(&k.table.runs[at], &entry) == OK and key_before(&entry.key, &next_key):
             next_key = entry.key
-        covers = max(covers, k.runs[at].covers)
-        log_end = max(log_end, k.runs[at].log_end)
+        covers = max(covers, k.table.runs[at].covers)
+        log_end = max(log_end, k.table.runs[at].log_end)
     if merge.writer.count == 0:
         doom(k, merge.writer.number)
     else:
         status = add_run(k, &merge.writer, merge.level + 1, merge.last.due_ms, covers, log_end,
                          &next_key)
     at = 0
-    while status == OK and at < k.run_count:
-        if is_input(merge, k.runs[at].number):
+    while status == OK and at < k.table.run_count:
+        if is_input(merge, k.table.runs[at].number):
             drop_run(k, at)
         else:
             at += 1
@@ -431,19 +436,19 @@ cdef int save(KeeperState* k, int64_t durable) noexcept nogil:
     cdef int error = 0
     cdef int status
     while done < k.mark_count and k.marks[done].log_end <= durable:
-        k.covers = k.marks[done].covers
+        k.table.covers = k.marks[done].covers
         done += 1
     k.mark_count -= done
     for i in range(k.mark_count):
         k.marks[i] = k.marks[i + done]
-    for i in range(k.run_count):
-        k.runs[i].named = k.runs[i].log_end <= durable
-        if k.runs[i].named and not k.runs[i].synced:
-            status = sync_file(k.runs[i].fd, &error)
+    for i in range(k.table.run_count):
+        k.table.runs[i].named = k.table.runs[i].log_end <= durable
+        if k.table.runs[i].named and not k.table.runs[i].synced:
+            status = sync_file(k.table.runs[i].fd, &error)
             if status != OK:
                 return status
-            k.runs[i].synced = True
-    status = timer_checkpoint_save(k)
+            k.table.runs[i].synced = True
+    status = timer_checkpoint_save(&k.table, k.directory)
     if status != OK:
         return status
     k.saved_us = monotonic_us()
@@ -469,7 +474,9 @@ cdef int step(TimerKeeper keeper, bint finishing) noexcept nogil:
     cdef int64_t due_ms = 0, wait = IDLE_MS
     cdef int status = OK, more = 0
     if load_acquire_i32(&k.seal.state) == SEAL_FULL:
-        status = take_seal(k) if k.run_count < RUNS_MAX - 1 and k.mark_count < MARKS_MAX else OK
+        status = OK
+        if k.table.run_count < RUNS_MAX - 1 and k.mark_count < MARKS_MAX:
+            status = take_seal(k)
         if is_lasting(status):
             return status - 1000
         if load_acquire_i32(&k.seal.state) == SEAL_FULL:
@@ -550,9 +557,9 @@ cdef class TimerKeeper:
         cdef int64_t i
         if k.merge.active:
             merge_end(k)
-        for i in range(k.run_count):
-            run_close(&k.runs[i])
-        k.run_count = k.mark_count = k.doomed_count = k.covers = 0
+        for i in range(k.table.run_count):
+            run_close(&k.table.runs[i])
+        k.table.run_count = k.mark_count = k.doomed_count = k.table.covers = 0
         k.head = k.tail = k.seals_made = k.seals_taken = k.told_seals = 0
         k.seal.state = SEAL_FREE
         k.broken = k.stale = 0
@@ -570,7 +577,7 @@ cdef class TimerKeeper:
         self._forget()
         k.delivered_ms = k.clock_ms = before_ms
         self.damage = None
-        status = timer_checkpoint_load(k, log_end)
+        status = timer_checkpoint_load(&k.table, k.directory, log_end)
         if status == NOT_FOUND and self._numbers():
             self.damage = f"{self.directory}/checkpoint is missing"
         elif status == CORRUPT:
@@ -585,11 +592,11 @@ cdef class TimerKeeper:
                 k.bound = entry.key
             status = OK if status == NOT_FOUND else status
         if status != OK:
-            if self.damage is None and k.run_count:
+            if self.damage is None and k.table.run_count:
                 self.damage = "a run of the timers is damaged"
             self._forget()
-            k.next_number = max([0] + self._numbers()) + 1
-        names = {k.runs[i].number for i in range(k.run_count)}
+            k.table.next_number = max([0] + self._numbers()) + 1
+        names = {k.table.runs[i].number for i in range(k.table.run_count)}
         for number in self._numbers():
             if number not in names:
                 os.unlink(os.path.join(self.directory, f"{number:020d}.run"))
@@ -599,27 +606,28 @@ cdef class TimerKeeper:
         """Every run the checkpoint names, read from the first entry not delivered on."""
         cdef KeeperState* k = &self.state
         cdef TimerEntry* entry = NULL
-        cdef int64_t i, cursor, named = k.run_count
+        cdef int64_t i, cursor, named = k.table.run_count
         cdef int status
-        k.run_count = 0
+        k.table.run_count = 0
         for i in range(named):
-            self.damage = f"{self.directory}/{k.runs[i].number:020d}.run is missing or damaged"
-            status = run_open(&k.runs[i], k.directory)
+            file_name = f"{k.table.runs[i].number:020d}.run"
+            self.damage = f"{self.directory}/{file_name} is missing or damaged"
+            status = run_open(&k.table.runs[i], k.directory)
             if status != OK:
                 return status
-            k.run_count += 1
-            k.runs[i].named = k.runs[i].synced = True
-            if k.runs[i].count == 0:
+            k.table.run_count += 1
+            k.table.runs[i].named = k.table.runs[i].synced = True
+            if k.table.runs[i].count == 0:
                 return CORRUPT
-            k.runs[i].cursor = k.runs[i].count - 1
-            status = run_peek(&k.runs[i], &entry)
+            k.table.runs[i].cursor = k.table.runs[i].count - 1
+            status = run_peek(&k.table.runs[i], &entry)
             if status != OK:
                 return status
-            k.runs[i].last_ms = entry.key.due_ms
-            cursor = run_find(&k.runs[i], &from_key)
+            k.table.runs[i].last_ms = entry.key.due_ms
+            cursor = run_find(&k.table.runs[i], &from_key)
             if cursor < 0:
                 return <int> cursor
-            k.runs[i].cursor = cursor
+            k.table.runs[i].cursor = cursor
         self.damage = None
         return OK
 
@@ -630,14 +638,14 @@ cdef class TimerKeeper:
     @property
     def covers(self) -> int:
         """Messages of the queue below this offset are in the runs."""
-        return self.state.covers
+        return self.state.table.covers
 
     def oldest(self) -> int:
         """Log offset before which no record is of an entry in a run that is not all delivered."""
         cdef int64_t i, least = TIMER_NEVER
-        for i in range(self.state.run_count):
-            if self.state.runs[i].last_ms >= self.state.delivered_ms:
-                least = min(least, self.state.runs[i].oldest)
+        for i in range(self.state.table.run_count):
+            if self.state.table.runs[i].last_ms >= self.state.delivered_ms:
+                least = min(least, self.state.table.runs[i].oldest)
         return least
 
     def forget(self) -> None:
@@ -734,13 +742,13 @@ cdef class TimerKeeper:
         many entries wait in runs and chunks."""
         cdef KeeperState* k = &self.state
         cdef int64_t waiting = 0, i
-        for i in range(min(k.run_count, <int64_t> RUNS_MAX)):
-            waiting += max(k.runs[i].count - k.runs[i].cursor, <int64_t> 0)
+        for i in range(min(k.table.run_count, <int64_t> RUNS_MAX)):
+            waiting += max(k.table.runs[i].count - k.table.runs[i].cursor, <int64_t> 0)
         if k.chunks != NULL:
             for i in range(k.head, min(k.tail, k.head + CHUNKS)):
                 waiting += k.chunks[i % CHUNKS].count
         return {"waiting": waiting, "loaded": k.loaded, "sealed": k.sealed, "merged": k.merged,
-                "checkpoints": k.checkpoints, "runs": k.run_count, "covers": k.covers}
+                "checkpoints": k.checkpoints, "runs": k.table.run_count, "covers": k.table.covers}
 
     def step(self) -> int:
         """Only while the thread does not run: one round in this thread; how long it would sleep."""

@@ -18,7 +18,6 @@ Graph = Mapping[str, set[str]]
 # nothing is added, for a new circle is opened, by a Protocol or by moving what both sides need
 # below both. What is in no circle any more has to leave the list.
 KNOWN = {
-    *("cext.store.timer_checkpoint", "cext.store.timer_keeper"),
     *("cext.flow.delay.schedule", "cext.flow.delay.timer_turn"),
     *("cext.flow.delay.recall_handle", "cext.flow.append.acknowledgement"),
     *("cext.flow.append.message_append", "cext.flow.append.dispatch"),
