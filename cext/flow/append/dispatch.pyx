@@ -8,10 +8,8 @@ from cext.base.status cimport OK, POISONED
 from cext.flow.append.ack_queue cimport MARK_WRITTEN
 from cext.flow.append.acknowledgement cimport refuse_all, settle
 from cext.flow.append.disk_alerts cimport log_poison_event, poison_remark
-from cext.flow.append.dispatch_hook cimport dispatch_news
-from cext.flow.append.replay cimport dispatch_limit, replay, replay_waits
+from cext.flow.append.replay cimport dispatch_entry, dispatch_limit, replay, replay_waits
 from cext.flow.shard_state cimport Dispatch
-from cext.store.log_link cimport OPERATION_WRITE, log_poison
 
 
 cdef int write_and_dispatch(ShardState s) noexcept nogil:
@@ -53,14 +51,11 @@ cdef int dispatch(ShardState s) noexcept nogil:
         i += 1
         if d.queue == NULL:
             continue                    # its topic was removed meanwhile
-        if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
-            log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno,
-                       d.physical_offset, b"consumequeue")
+        if dispatch_entry(s, d) != OK:
             return POISONED
-        dispatch_news(s, d)
     keep_rest(s, i)
-    if replay_waits(s):
-        replay(s, end)
+    if replay_waits(s) and replay(s, end) == POISONED:
+        return POISONED
     return OK
 
 

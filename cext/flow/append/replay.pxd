@@ -12,6 +12,10 @@ from the record: its queue, its size, its tags code.
 
 A queue that nobody knows is made, as at a start; half messages that were rolled back get no entry.
 
+Bytes that are no record are passed over, up to the next that are one of their own offset or to the
+end of the segment, and the log says so: what recovery does with them. The queue entries of what
+stood there become blanks.
+
 Bytes come from the tail ring or the page cache; what is in neither is read where it is needed, a
 record at a time: a replica follows so closely that this is seldom.
 
@@ -20,12 +24,16 @@ get their entries, dispatched = 1400.
 """
 from libc.stdint cimport int64_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.shard_state cimport Dispatch, ShardState
 
 cdef enum:
     REPLAY_BYTES_MAX = 4 << 20      # of one call; the rest follows in the next
 
-# From marks.dispatched, which moves, up to `end`. OK: all of it. NOT_READY: some of it.
+# The record's entry at the end of its queue, and the news of it. OK | POISONED: room for it was
+# made before the record was written, so without it nothing more may be promised.
+cdef int dispatch_entry(ShardState s, const Dispatch* d) noexcept nogil
+
+# From marks.dispatched, which moves, up to `end`. OK: all of it. NOT_READY: some of it. POISONED.
 cdef int replay(ShardState s, int64_t end) noexcept nogil
 
 # How far dispatch may go.

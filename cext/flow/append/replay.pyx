@@ -1,17 +1,26 @@
 """Replay: records are dispatched from their bytes in the log. See replay.pxd."""
-from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc
 
 from cext.base.byteorder cimport load_u32
-from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, POOL_EMPTY
+from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, POISONED, POOL_EMPTY
 from cext.flow.append.dispatch_hook cimport dispatch_news, dispatch_replayed
-from cext.flow.shard_state cimport Dispatch
+from cext.flow.context.small_replies cimport log_event
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.commit_log cimport segment_end
 from cext.store.consume_queue cimport BLANK_SIZE, UNIT_BYTES, Queue, queue_release, unit_store
+from cext.store.log_link cimport OPERATION_WRITE, log_poison
 from cext.store.queue_store cimport queue_room
-from cext.store.record cimport AT_MAGIC, MAGIC_BLANK, RECORD_BYTES_MIN, RecordView, record_parse
+from cext.store.record cimport (
+    AT_MAGIC,
+    MAGIC_BLANK,
+    RECORD_BYTES_MIN,
+    RecordView,
+    is_record_magic,
+    record_parse,
+)
 from cext.wire.codes cimport (
     TRANSACTION_PREPARED_TYPE,
     TRANSACTION_ROLLBACK_TYPE,
@@ -21,6 +30,7 @@ from cext.wire.codes cimport (
 cdef enum:
     HEAD_BYTES = 8                  # size and magic
     GAP_BLANKS_MAX = 1_000_000      # as at a start
+    SEARCH_BYTES = 65536            # of the log, looked through at once for the next record
 
 
 cdef int replay(ShardState s, int64_t end) noexcept nogil:
@@ -29,7 +39,11 @@ cdef int replay(ShardState s, int64_t end) noexcept nogil:
     cdef int status = OK
     while status == OK and s.log.marks.dispatched < stop:
         status = replay_next(s, end)
+        if status == CORRUPT:
+            status = pass_damage(s, end)
     s.log.unpin(pinned)
+    if status == POISONED:
+        return status
     return OK if s.log.marks.dispatched >= end else NOT_READY
 
 
@@ -57,8 +71,8 @@ cdef int replay_next(ShardState s, int64_t end) noexcept nogil:
             return NOT_READY
         s.log.marks.dispatched = at
         return OK
-    if size < RECORD_BYTES_MIN or size > s.log.max_record_bytes:
-        s.counters.corrupt_records += 1
+    if (size < RECORD_BYTES_MIN or size > s.log.max_record_bytes
+            or not is_record_magic(load_u32(bytes + AT_MAGIC))):
         return CORRUPT
     if at + size > end:
         return NOT_READY
@@ -85,12 +99,72 @@ cdef int replay_bytes(ShardState s, int64_t at, uint32_t size, const uint8_t* by
     cdef RecordView view
     cdef int status
     if record_parse(bytes, size, at, check_crc, &view) != OK:
-        s.counters.corrupt_records += 1
         return CORRUPT
     status = replay_record(s, &view)
     if status == OK:
         s.log.marks.dispatched = at + size
     return status
+
+
+cdef int pass_damage(ShardState s, int64_t end) noexcept nogil:
+    """What is at marks.dispatched is no record: on to the next bytes that are one of their own
+    offset, or to the end of the segment, as recovery does it; with a line in the log."""
+    cdef int64_t begin = s.log.marks.dispatched
+    cdef int64_t stop = min(end, segment_end(s.log, begin))
+    cdef int64_t following
+    cdef char line[200]
+    cdef uint8_t* bytes = <uint8_t*> malloc(SEARCH_BYTES)
+    if bytes == NULL:
+        return POOL_EMPTY
+    following = next_record(s, begin + 1, stop, bytes)
+    free(bytes)
+    if following < 0:
+        return NOT_READY                    # it cannot be read just now
+    s.counters.corrupt_records += 1
+    s.log.marks.dispatched = following
+    snprintf(line, sizeof(line), b"the commit log is damaged at offset %lld: %lld bytes are no "
+             b"record and are passed over; consumers do not get what was stored there",
+             <long long> begin, <long long> (following - begin))
+    log_event(s, NULL, line)
+    return OK
+
+
+cdef int64_t next_record(ShardState s, int64_t begin, int64_t stop, uint8_t* bytes) noexcept nogil:
+    """Where the first record in [begin, stop) starts; `stop`: nowhere; a Status below 0."""
+    cdef int64_t at = begin
+    cdef int64_t count, i
+    while at + HEAD_BYTES <= stop:
+        count = s.log.read_log(at, bytes, <uint64_t> min(<int64_t> SEARCH_BYTES, stop - at))
+        if count < HEAD_BYTES:
+            return min(count, <int64_t> NOT_READY)
+        for i in range(count - HEAD_BYTES + 1):
+            if (is_record_magic(load_u32(bytes + i + AT_MAGIC))
+                    and is_record(s, at + i, load_u32(bytes + i), stop)):
+                return at + i
+        at += count - HEAD_BYTES + 1
+    return stop
+
+
+cdef bint is_record(ShardState s, int64_t at, uint32_t size, int64_t stop) noexcept nogil:
+    cdef RecordView view
+    cdef uint8_t* bytes
+    cdef bint found
+    if size < RECORD_BYTES_MIN or size > s.log.max_record_bytes or at + size > stop:
+        return False
+    bytes = <uint8_t*> malloc(size)
+    found = (bytes != NULL and s.log.read_log(at, bytes, size) == <int64_t> size
+             and record_parse(bytes, size, at, True, &view) == OK)
+    free(bytes)
+    return found
+
+
+cdef int dispatch_entry(ShardState s, const Dispatch* d) noexcept nogil:
+    if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
+        log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno,
+                   d.physical_offset, b"consumequeue")
+        return POISONED
+    dispatch_news(s, d)
+    return OK
 
 
 cdef int replay_record(ShardState s, const RecordView* view) noexcept nogil:
@@ -115,10 +189,8 @@ cdef int replay_record(ShardState s, const RecordView* view) noexcept nogil:
     d.physical_offset = view.physical_offset
     d.size = <int32_t> view.total_bytes
     d.tags_code = dispatch_replayed(s, view)
-    s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code)
-    d.queue.next_offset = max(d.queue.next_offset, d.queue.max_offset)
-    dispatch_news(s, &d)
-    return OK
+    d.queue.next_offset = max(d.queue.next_offset, view.queue_offset + 1)
+    return dispatch_entry(s, &d)
 
 
 cdef int bridge_gap(ShardState s, Queue* queue, int64_t offset) noexcept nogil:

@@ -17,7 +17,7 @@ import pytest
 from support.live_broker import records, served
 from support.name_server import in_loop
 from support.popping import pop
-from support.shard import Shard, bodies, pull, send
+from support.shard import EVENT, MIB, Shard, bodies, pull, send
 from support.waiting import until
 
 from rmq.errors import StoreCorruptError, StoreError
@@ -198,3 +198,41 @@ async def test_bytes_that_are_no_record_of_there_are_refused(tmp_path: Path) -> 
             replica.core.append_raw(ends[1], log)
         replica.until(lambda stats: stats["log_dispatched"] == ends[1])
         assert replica.core.queue_range(b"t", 1) == (0, 2)
+
+
+@pytest.mark.parametrize("broken", ["size", "magic"])
+def test_replay_passes_damage_and_says_so(tmp_path: Path, broken: str) -> None:
+    """The first records have left the tail ring, and one of them is damaged on the disk, before
+    consumers may see them."""
+    (tmp_path / "leader").mkdir()
+    body = bytes(60_000)
+    with Shard(tmp_path / "leader", segment_bytes=SEGMENT_BYTES) as leader:
+        leader.topic("t")
+        producer = leader.connect()
+        starts = []
+        for _ in range(250):
+            starts.append(leader.core.log_range()[1])
+            assert producer.ask(send("t", body)).code == 0
+        end = leader.core.log_range()[1]
+    log = log_of(tmp_path / "leader" / "store", end)
+    with replica_of(tmp_path) as replica:
+        be_replica(replica)
+        replica.core.set_visible(0)
+        at = 0
+        while at < end:
+            at = replica.core.append_raw(at, log[at : at + MIB])
+        first = tmp_path / "replica" / "store" / "commitlog" / f"{0:020d}"
+        with first.open("r+b") as file:
+            file.seek(starts[1] + (0 if broken == "size" else 4))
+            file.write(b"\xff\xff\xff\xff")
+        replica.core.set_visible(end)
+        replica.until(lambda stats: stats["log_dispatched"] == end)
+        line = f"damaged at offset {starts[1]}: {starts[2] - starts[1]} bytes are no record"
+        ((_, event),) = replica.reports(EVENT)
+        assert line in event.decode()
+        assert replica.core.stats()["corrupt_records"] == 1
+        assert replica.core.queue_range(b"t", 0) == (0, 250)
+        consumer = replica.connect()
+        found = consumer.ask(pull("g", "t", maxMsgNums=2))
+        # The second one is a blank.
+        assert (bodies(found), found.fields["nextBeginOffset"]) == ([body, body], "3")
