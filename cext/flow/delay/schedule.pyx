@@ -106,7 +106,8 @@ cdef void schedule_clock(ShardState s, int64_t wall) noexcept nogil:
     cdef Queue* queue
     cdef int32_t i
     s.schedule.clock_ms = wall + s.schedule.skew_ms
-    s.schedule.clock_unsure = wall_ms() - wall > 1 or wall_ms() < wall
+    # In one and the same ms both clocks are whole ms of one moment: a step is known to 1 ms.
+    s.schedule.clock_unsure = wall_ms() != wall
     if s.schedule.clock_unsure:
         return                          # interrupted between the two clocks: no base to compare
     wall += s.schedule.skew_ms

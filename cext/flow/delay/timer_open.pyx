@@ -132,7 +132,7 @@ cdef void set_steady(Timers* x):
     cdef int64_t boot = int.from_bytes(boot_id()[:8], "big", signed=True)
     cdef int64_t wall = wall_ms()
     cdef int64_t base_ms = wall - boot_ms()
-    while wall_ms() - wall > 1:             # interrupted between the two clocks
+    while wall_ms() != wall:                # interrupted between the two clocks
         wall = wall_ms()
         base_ms = wall - boot_ms()
     x.shift_ms = x.recovered.shift_ms
