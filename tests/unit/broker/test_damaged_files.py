@@ -5,8 +5,10 @@ where what is lost can be set right later, and refuses with advice where going o
 back (the table in rmq/base/json_file.py). What was damaged is kept under another name.
 """
 
+import asyncio
 import json
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +59,26 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 BLOCK = {"cm": 0, "i": 60_000, "l": 0, "o": [5, 1], "oc": {}, "ot": {}, "popTime": 5}
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    """A store with a content in each table, and what a broker knows of it after a clean stop."""
+    directory = tmp_path_factory.mktemp("made")
+
+    async def make() -> dict[str, object]:
+        await make_all(directory)
+        async with control(directory) as broker:
+            return known(broker)
+
+    return directory, asyncio.run(make())
+
+
+@pytest.fixture
+def wanted(made: tuple[Path, dict[str, object]], tmp_path: Path) -> dict[str, object]:
+    """What is known of the store that is a copy of that one, in tmp_path."""
+    shutil.copytree(made[0], tmp_path, dirs_exist_ok=True)
+    return made[1]
+
+
 async def make_all(directory: Path) -> None:
     """A content in each table. The core that stands in keeps neither delays nor popped batches:
     their files are written as they would be."""
@@ -95,11 +117,9 @@ def damage(path: Path, kind: str) -> bytes:
 @pytest.mark.parametrize("name", FILES)
 @in_loop
 async def test_a_damaged_file_gives_way_to_its_backup(
-    name: str, kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    await make_all(tmp_path)
-    async with control(tmp_path) as broker:
-        wanted = known(broker)
+    name: str, kind: str, wanted: dict[str, object], tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
     path = tmp_path / "config" / name
     left = damage(path, kind)
     caplog.clear()
@@ -118,11 +138,9 @@ async def test_a_damaged_file_gives_way_to_its_backup(
 @pytest.mark.parametrize("name", GOES_ON)
 @in_loop
 async def test_without_a_whole_copy_the_start_goes_on_and_says_what_is_lost(
-    name: str, kind: str, backup: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    await make_all(tmp_path)
-    async with control(tmp_path) as broker:
-        wanted = known(broker)
+    name: str, kind: str, backup: str, wanted: dict[str, object], tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
     path = tmp_path / "config" / name
     left = damage(path, kind)
     if backup == "gone":
@@ -146,11 +164,11 @@ async def test_without_a_whole_copy_the_start_goes_on_and_says_what_is_lost(
 @pytest.mark.parametrize("backup", ["gone", "damaged"])
 @pytest.mark.parametrize("kind", DAMAGE)
 @pytest.mark.parametrize("name", REFUSES)
+@pytest.mark.usefixtures("wanted")
 @in_loop
 async def test_what_cannot_be_done_without_refuses_the_start_with_advice(
     name: str, kind: str, backup: str, tmp_path: Path
 ) -> None:
-    await make_all(tmp_path)
     path = tmp_path / "config" / name
     left = damage(path, kind)
     if backup == "gone":
