@@ -1,33 +1,42 @@
 """Journal file: records appended to one file, each whole or not there.
 
-    header     magic "RMQJ", record with sequence 0: {"identity":"..","version":1}
+    header     magic "RMQJ", record with sequence 0:
+               {"identity":"5f0c..","version":1,"bases":{"topics.json":6}}
     record     magic u32 | payload bytes u32 | sequence u64 | crc32 u32 | payload
 
-Numbers are big endian; the checksum covers length, sequence and payload. append() returns when the
-records are on the disk. It opens the file each time: a journal that was moved away or replaced
-gets no record that its reader would not find.
+Numbers are big endian. A record's checksum covers the journal's identity, length, sequence and
+payload: a record of another journal is no record of this one, and the records of a journal whose
+header is damaged can be read by who knows the identity from elsewhere. `bases` is the owner's: the
+sequences on which the journal builds.
 
-    journal.create("5f0c..")                a new, empty file in the place of the old one
-    journal.append([(7, b"{..}")])
-    journal.read()                          JournalContent("5f0c..", [(7, b"{..}")], 63, "")
+    journal.create("5f0c..", {"topics.json": 6})    a new file in the place of the old one
+    journal.append(7, b"[..]")                      returns when the record is on the disk
+    journal.read()                                  JournalContent("5f0c..", [(7, b"[..]")], ..)
 
-What a crash left of the last append is no record: read() ends before it. A damaged record in the
-middle is passed over, to the next one that is whole. `damage` says in words what was passed over;
-who reads judges what that means. After a failed append nothing more may be appended to the file: a
-later sync that succeeds would not cover what the failed one lost.
+append() opens the file each time and expects its end where the last append left it: a journal that
+was moved away or replaced gets no record that its reader would not find. After an append that
+failed there is none before the next create(): a later sync that succeeds would not cover what the
+failed one lost, and what it left of a record would stand in front of the next.
+
+A record is appended when the one before it is on the disk. So damage with a whole record behind it
+is damage to what was synced; damage at the end is what a crash left of the last append, or damage
+to the last record, which nobody can tell apart. read() passes over both, and says so.
 """
 
+import errno
 import os
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from rmq.base import atomic_file
+from rmq.errors import ProtocolError
 
+METADATA_NAME = "rmqMetadata.journal"  # in config/, of topics and groups
 MAGIC = 0x524D514A  # RMQJ
 VERSION = 1
 HEAD = struct.Struct(">IIQI")
@@ -37,6 +46,7 @@ PAYLOAD_BYTES_MAX = 1 << 30
 class Header(msgspec.Struct):
     identity: str
     version: int
+    bases: dict[str, int] = {}
 
 
 @dataclass
@@ -48,6 +58,7 @@ class JournalContent:
     size_bytes: int = 0
     damage: str = ""  # what was passed over; empty: nothing
     is_torn: bool = False  # nothing whole follows the damage: a crash may have left it
+    bases: dict[str, int] = field(default_factory=dict)
 
 
 class JournalFile:
@@ -55,63 +66,110 @@ class JournalFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._identity = ""  # of the file that create() or read() has met; empty: no appends
+        self._end_bytes = 0
 
-    def create(self, identity: str) -> int:
-        """An empty journal in the place of what was there; its size. OSError."""
-        text = _framed(0, msgspec.json.encode(Header(identity, VERSION)))
+    @property
+    def is_appendable(self) -> bool:
+        """After a create() or read() of a journal without damage, and no append has failed."""
+        return bool(self._identity)
+
+    def create(
+        self,
+        identity: str,
+        bases: Mapping[str, int],
+        records: Iterable[tuple[int, bytes]] = (),
+    ) -> int:
+        """A journal with these records in the place of what was there, all of it on the disk; its
+        size. OSError: nothing is appended before it succeeds."""
+        self._identity = ""
+        header = msgspec.json.encode(Header(identity, VERSION, dict(bases)))
+        text = _framed(0, header, "") + b"".join(
+            _framed(sequence, payload, identity) for sequence, payload in records
+        )
         atomic_file.replace(self.path, text)
+        self._identity, self._end_bytes = identity, len(text)
         return len(text)
 
-    def append(self, records: Iterable[tuple[int, bytes]]) -> int:
-        """Returns when they are on the disk; how many bytes they take. OSError."""
-        text = b"".join(_framed(sequence, payload) for sequence, payload in records)
+    def append(self, sequence: int, payload: bytes) -> int:
+        """Returns when the record is on the disk; how many bytes it takes. OSError."""
+        identity, self._identity = self._identity, ""
+        if not identity:
+            raise OSError(errno.ESTALE, "an append has failed, or the journal was not read")
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            raise OSError(errno.EFBIG, f"{len(payload)} bytes are too many for a record")
+        text = _framed(sequence, payload, identity)
         with self.path.open("r+b", buffering=0) as file:
-            file.seek(0, os.SEEK_END)
+            if file.seek(0, os.SEEK_END) != self._end_bytes:
+                raise OSError(errno.ESTALE, "somebody else has written the journal")
             written = 0
             while written < len(text):
                 written += file.write(text[written:])
             os.fsync(file.fileno())
+        self._identity = identity
+        self._end_bytes += len(text)
         return len(text)
 
-    def read(self) -> JournalContent:
-        """Everything that is whole, in order. OSError other than that there is no file."""
+    def read(self, identity: str = "") -> JournalContent:
+        """Everything that is whole, in order. `identity` is used where the header is damaged.
+        OSError other than that there is no file; ProtocolError: a newer version wrote it."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
             return JournalContent()
-        first = _record_at(data, 0)
-        try:
-            header = msgspec.json.decode(first[1] if first else b"", type=Header)
-        except msgspec.DecodeError:
-            header = Header("", 0)
-        if first is None or header.version != VERSION:
-            return JournalContent(size_bytes=len(data), damage="its header is damaged")
-        content = JournalContent(header.identity, size_bytes=len(data))
-        at, last = HEAD.size + len(first[1]), 0
+        content = JournalContent(identity, size_bytes=len(data))
+        first = _record_at(data, 0, "")
+        if first is not None:
+            header = _header(first[1])
+            content.identity, content.bases = header.identity, header.bases
+            at = HEAD.size + len(first[1])
+        else:
+            at = _next_record(data, 0, identity, 0) if identity else len(data)
+            content.damage = "its header is damaged; "
+        last = 0
         while at < len(data):
-            record = _record_at(data, at)
+            record = _record_at(data, at, content.identity)
             if record is not None and record[0] > last:
                 content.records.append(record)
                 last = record[0]
                 at += HEAD.size + len(record[1])
                 continue
-            following = _next_record(data, at + 1, last)
-            content.is_torn = following == len(data)
+            following = _next_record(data, at + 1, content.identity, last)
+            content.is_torn = following == len(data) and not content.damage
             content.damage += f"{following - at} bytes at {at} are no record; "
             at = following
         content.damage = content.damage.removesuffix("; ")
+        if first is None and not content.records:
+            content.identity = ""  # nothing says that it is this journal
+        if not content.damage:
+            self._identity, self._end_bytes = content.identity, len(data)
         return content
 
 
-def _framed(sequence: int, payload: bytes) -> bytes:
-    return HEAD.pack(MAGIC, len(payload), sequence, _checksum(sequence, payload)) + payload
+def _header(payload: bytes) -> Header:
+    try:
+        header = msgspec.json.decode(payload, type=Header)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"its header is none that this version of rmq knows: {error}") from None
+    if header.version != VERSION:
+        raise ProtocolError(
+            f"it is of version {header.version}, this version of rmq knows {VERSION}: start the "
+            "newer rmq that wrote it once more and stop it, then everything is in the JSON files"
+        )
+    return header
 
 
-def _checksum(sequence: int, payload: bytes) -> int:
-    return zlib.crc32(payload, zlib.crc32(struct.pack(">QI", sequence, len(payload))))
+def _framed(sequence: int, payload: bytes, identity: str) -> bytes:
+    checksum = _checksum(sequence, payload, identity)
+    return HEAD.pack(MAGIC, len(payload), sequence, checksum) + payload
 
 
-def _record_at(data: bytes, at: int) -> tuple[int, bytes] | None:
+def _checksum(sequence: int, payload: bytes, identity: str) -> int:
+    head = identity.encode() + struct.pack(">QI", sequence, len(payload))
+    return zlib.crc32(payload, zlib.crc32(head))
+
+
+def _record_at(data: bytes, at: int, identity: str) -> tuple[int, bytes] | None:
     """The whole record that begins there."""
     if at + HEAD.size > len(data):
         return None
@@ -120,17 +178,17 @@ def _record_at(data: bytes, at: int) -> tuple[int, bytes] | None:
     if magic != MAGIC or length > PAYLOAD_BYTES_MAX or begin + length > len(data):
         return None
     payload = data[begin : begin + length]
-    return (sequence, payload) if _checksum(sequence, payload) == checksum else None
+    return (sequence, payload) if _checksum(sequence, payload, identity) == checksum else None
 
 
-def _next_record(data: bytes, at: int, after: int) -> int:
+def _next_record(data: bytes, at: int, identity: str, after: int) -> int:
     """Where the next whole record begins; the end of the data when there is none."""
     mark = MAGIC.to_bytes(4, "big")
     while True:
         at = data.find(mark, at)
         if at < 0:
             return len(data)
-        record = _record_at(data, at)
+        record = _record_at(data, at, identity)
         if record is not None and record[0] > after:
             return at
         at += 1

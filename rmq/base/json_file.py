@@ -80,6 +80,7 @@ class JsonFile:
         self.path = path
         self.backup_path = path.with_name(path.name + ".bak")
         self.is_newest = True  # load() had the file itself, or neither of the two was there
+        self.has_checksum = False  # what load() returned; else somebody else wrote it
         self._new_path = path.with_name(path.name + ".tmp")
         self._tables = tables
         self._lost = lost
@@ -91,7 +92,7 @@ class JsonFile:
         damaged: dict[Path, str] = {}
         for path in (self.path, self.backup_path):
             try:
-                content = _read_object(path, self._tables)
+                content, self.has_checksum = _read_object(path, self._tables)
             except FileNotFoundError:
                 continue
             except (OSError, ProtocolError) as error:
@@ -179,7 +180,8 @@ def _written_at(path: Path) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(path.stat().st_mtime))
 
 
-def _read_object(path: Path, tables: tuple[str, ...]) -> dict[Any, Any]:
+def _read_object(path: Path, tables: tuple[str, ...]) -> tuple[dict[Any, Any], bool]:
+    """The content, and whether it had a checksum."""
     size = path.stat().st_size
     if size == 0:
         raise ProtocolError("the file is empty")
@@ -194,11 +196,11 @@ def _read_object(path: Path, tables: tuple[str, ...]) -> dict[Any, Any]:
     content = fastjson.loads(data)
     if not isinstance(content, dict):
         raise ProtocolError("the file does not hold a JSON object")
-    content.pop(CHECKSUM, None)
+    has_checksum = content.pop(CHECKSUM, None) is not None
     for name in tables:
         if content.get(name) is not None and not isinstance(content[name], dict):
             raise ProtocolError(f"its member {name} is not an object")
-    return content
+    return content, has_checksum
 
 
 def _with_checksum(text: bytes) -> bytes:

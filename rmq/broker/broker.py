@@ -162,6 +162,7 @@ class Broker:
     async def start(self) -> None:
         self.topics.load()
         self.groups.load()
+        self.journal.renew()
         self.request_modes.load()
         self.locks.load()
         self.offsets.load()

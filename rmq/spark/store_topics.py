@@ -20,7 +20,7 @@ from typing import Protocol
 from cext.arrow.columns import Columns
 from cext.arrow.decoder import DamageMode, Decoder
 from cext.arrow.log_reader import LogReader
-from rmq.base.journal_file import JournalFile
+from rmq.base.journal_file import METADATA_NAME, JournalFile
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 from rmq.spark.options import OptionError
@@ -77,7 +77,7 @@ def known_topics(root: Path) -> set[str]:
         found.update(map(str, topics["topicConfigTable"]))
     except (OSError, ProtocolError, KeyError, TypeError):
         pass
-    return found | journaled_topics(root / "config" / "rmqMetadata.journal")
+    return found | journaled_topics(root / "config" / METADATA_NAME)
 
 
 def journaled_topics(journal: Path) -> set[str]:
@@ -85,8 +85,8 @@ def journaled_topics(journal: Path) -> set[str]:
     found: set[str] = set()
     try:
         for _, record in JournalFile(journal).read().records:
-            put = fastjson.loads_object(record).get("put", {})
-            found.update(map(str, put.get("topicConfigTable", ())))
+            for change in fastjson.loads(record):
+                found.update(map(str, change.get("put", {}).get("topicConfigTable", ())))
     except (OSError, ProtocolError, AttributeError, TypeError):
         pass
     return found

@@ -4,13 +4,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rmq.base.journal_file import METADATA_NAME
+
 
 @contextmanager
 def not_saved(directory: Path, name: str = "topics.json") -> Iterator[None]:
     """A directory stands where the file is written first, and the journal is out of reach."""
     config = directory / "config"
     (way := config / f"{name}.tmp").mkdir()
-    journal, aside = config / "rmqMetadata.journal", config / "aside"
+    journal, aside = config / METADATA_NAME, config / "aside"
     if journal.exists():
         journal.rename(aside)
     try:

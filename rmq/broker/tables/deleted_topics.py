@@ -47,6 +47,9 @@ class DeletedTopics:
         if self._ends != found:
             self._saver.save_now()
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._ends
+
     def add(self, ends: Mapping[str, int]) -> None:
         """The reactor has deleted these topics when the log ended there."""
         if not ends:

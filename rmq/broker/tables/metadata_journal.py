@@ -3,30 +3,39 @@
     config/rmqMetadata.journal          what changed since the tables' JSON files were written
     config/topics.json                  {..,"rmqJournal":{"identity":"5f0c..","sequence":6}}
 
-A table calls changed(names) after a change. A task then appends one record for each table that
-changed, for all changes so far, and syncs the file in a worker thread; what changes meanwhile goes
-out together next time. Who must not answer before its change is on the disk awaits saved().
+A table calls changed(names) after a change. A task then appends one record of all changes so far
+and syncs the file in a worker thread; what changes meanwhile goes out together next time. Who must
+not answer before its change is on the disk awaits saved().
 
-    {"table":"topics.json","put":{"topicConfigTable":{"t":{..}}},
-     "remove":{"topicConfigTable":["gone"]},"whole":{"dataVersion":{..}}}
+    [{"table":"topics.json","put":{"topicConfigTable":{"t":{..}}},
+      "remove":{"topicConfigTable":["gone"]},"whole":{"dataVersion":{..}}}]
 
 Values are absolute, so a record that is applied twice changes nothing. A member that is a list of
 names in the JSON (shardOwn) is put as {name: true}.
 
 The JSON files are written whole, both copies (rmq/base/json_file.py), and the journal begins anew:
-when it has grown past 4 MiB and past the size of the tables, a minute after the last change, at a
-stop, and instead of an append that failed. So Apache's broker can read all of it after a stop.
+when it has grown past 4 MiB and past the size of the tables, a minute after the last change, ten
+minutes after the first, at a stop, and instead of an append that failed. So Apache's broker can
+read all of it after a stop.
 
-A start reads the JSON and applies the records behind the sequence that it names. A journal has
-records of a table only when the table's JSON with the journal's identity is on the disk; so a JSON
-without it, or with another one, was written by somebody else since (Apache's broker drops the
-member, as it does with all it does not know; an operator has put another broker's file there). It
-holds what is newer, and the records are not applied. A crash before the first whole write leaves
-no journal, and one in the middle of it an older journal, whose records are in the JSON or apply.
+A start reads the JSON and applies the records behind the sequence that it names. It does not apply
+them to a JSON file that somebody else has written since:
+
+    no rmqJournal       Apache's broker drops the member, as it does with all it does not know
+    another identity    an operator has put another broker's file there
+    no rmqChecksum      it was edited by hand
+    below the base      an older file than the one on which the journal builds: a backup
+
+That file is used as it is, and the journal is kept as rmqMetadata.journal.unused. A crash before
+the first whole write leaves no journal, and one in the middle of it an older journal, whose records
+are in the JSON or apply. What a start has read is written anew before anyone is served: the process
+before may have been killed between a write and its sync.
 
 The last record may be torn by a crash: nobody has been answered for it. Damage in the middle costs
-the changes in it, as a damaged JSON file costs those since its copy: it is named in the log, kept
-as rmqMetadata.journal.damaged, and topics that it may have held are found by their queues.
+the changes in it, those of one sync: it is named in the log, kept as rmqMetadata.journal.damaged,
+and topics that it may have held are found by their queues. There is one copy of the journal, since
+it matters only to who crashes within ten minutes of a change; whatever is older is in the JSON
+files, of which there are two.
 
 Example: 10,000 topics made one by one cost 10,000 appends of some hundred bytes, and 2 MiB.
 """
@@ -42,16 +51,16 @@ from typing import Any
 import msgspec
 
 from rmq.base import clock
-from rmq.base.journal_file import JournalContent, JournalFile
+from rmq.base.journal_file import METADATA_NAME, JournalContent, JournalFile
 from rmq.base.json_file import JsonFile
-from rmq.errors import StoreError
+from rmq.errors import ProtocolError, StoreError
 
 log = logging.getLogger("rmq.broker.config_files")
 
-NAME = "rmqMetadata.journal"
 MARK = "rmqJournal"
 BYTES_MIN = 4 << 20  # the journal is not cut before
 QUIET_S = 60.0  # after the last change the JSON files are written
+AGE_MAX_S = 600.0  # after the first one that they have not
 
 
 class Change(msgspec.Struct, omit_defaults=True):
@@ -77,16 +86,18 @@ class MetadataJournal:
     themselves run elsewhere."""
 
     def __init__(self, config_directory: Path) -> None:
-        self._file = JournalFile(config_directory / NAME)
+        self._file = JournalFile(config_directory / METADATA_NAME)
         self._tables: list[JournaledTable] = []
         self._read: JournalContent | None = None
         self._identity = ""
+        self._bases: dict[str, int] = {}  # by table: what both copies of its JSON hold
         self._sequence = 0
         self._bytes = 0
         self._bytes_max = BYTES_MIN
         self._appendable = False
         self._cut_wanted = False
         self._changed_s = 0.0  # when the last change came
+        self._oldest_s = 0.0  # when the first one came that the JSON files have not
         self._task: asyncio.Task[None] | None = None
 
     # ---- start and stop
@@ -95,40 +106,55 @@ class MetadataJournal:
         """The newest content of a table's file, whether the file is marked as the journal's, and
         whether the journal has more than it. Changes nothing but what JsonFile.load() does."""
         content = file.load()
-        journal = self._content()
-        mark = (content or {}).pop(MARK, None)
-        identity, sequence = _mark_of(mark)
+        identity, sequence = _mark_of((content or {}).pop(MARK, None))
+        journal = self._content(identity)
         changes = _changes_of(journal, file.path.name)
-        is_ours = identity == journal.identity != ""
-        news = [change for number, change in changes if number > sequence] if is_ours else []
-        for change in news:
-            change.apply(content or {})
-        if is_ours:
+        foreign = _foreign(file, content, journal, identity, sequence)
+        if not foreign:
             self._sequence = max(self._sequence, sequence)
+            changes = [(number, change) for number, change in changes if number > sequence]
+            for _, change in changes:
+                change.apply(content or {})
         elif changes:
             log.warning(
-                "%s was written by another broker, or by hand, since the last change in %s: it is "
-                "used, and %d records there are not",
-                file.path, self._file.path, len(changes),
+                "%s %s: it is used, and %d records of %s are not",
+                file.path, foreign, len(changes), self._file.path,
             )  # fmt: skip
+            self._keep_as(".unused")
         elif identity and not journal.size_bytes:
             log.warning("%s is missing: changes behind %s are lost", self._file.path, file.path)
             file.is_newest = False
         if journal.damage and not journal.is_torn:
             file.is_newest = False
-        return content, is_ours and file.is_newest, bool(news)
+        is_ours = not foreign
+        return content, is_ours and file.is_newest, is_ours and bool(changes)
+
+    def renew(self) -> None:
+        """When all tables are loaded, before anyone is served: what was read is on the disk."""
+        found = self._content()
+        if not found.identity or not (found.records or found.damage):
+            return
+        try:
+            self._bytes = self._file.create(found.identity, found.bases, found.records)
+        except OSError as error:
+            log.error("%s cannot be written: %s", self._file.path, error)
+        self._appendable = self._file.is_appendable
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the last record read was no whole one."""
+        return self._content().is_torn
 
     def tidy(self) -> None:
         """To be called now and then: writes what an earlier failure left behind, and the JSON
         files when nothing has changed for a while."""
         if any(table.behind for table in self._tables):
             self.start()
-        elif (
-            any(table.journaled for table in self._tables)
-            and clock.monotonic() - self._changed_s >= QUIET_S
-        ):
-            self._cut_wanted = True
-            self.start()
+        elif any(table.journaled for table in self._tables):
+            now = clock.monotonic()
+            if now - self._changed_s >= QUIET_S or now - self._oldest_s >= AGE_MAX_S:
+                self._cut_wanted = True
+                self.start()
 
     async def stop(self) -> None:
         """All tables are whole in their JSON files, and the journal is empty."""
@@ -188,14 +214,14 @@ class MetadataJournal:
         )
 
     async def _append(self) -> bool:
-        """A record for each table that changed; False when the journal is not to be used again."""
+        """A record of what has changed; False when the journal is not to be used again."""
         behind = [table for table in self._tables if table.behind]
-        records = []
-        for table in behind:
-            self._sequence += 1
-            records.append((self._sequence, msgspec.json.encode(table.part(table.begin()))))
+        if not any(table.journaled for table in self._tables):
+            self._oldest_s = clock.monotonic()
+        self._sequence += 1
+        record = msgspec.json.encode([table.part(table.begin()) for table in behind])
         try:
-            self._bytes += await asyncio.to_thread(self._file.append, records)
+            self._bytes += await asyncio.to_thread(self._file.append, self._sequence, record)
         except OSError as error:
             log.error("%s cannot be written: %s", self._file.path, error)
             return False
@@ -204,16 +230,19 @@ class MetadataJournal:
         return True
 
     async def _save_whole(self) -> None:
-        """The tables that have changed since their JSON was written, and an empty journal."""
-        due = [each for each in self._tables if each.behind or each.journaled or not each.marked]
+        """The tables that have changed since both copies of their JSON were written, and an empty
+        journal."""
+        due = [each for each in self._tables if each.is_due]
+        self._cut_wanted = False  # what is wanted from here on is another one
         self._content()
         self._sequence += 1
         for table in due:
             table.begin()
         contents = [(table.file, table.whole()) for table in due]
         await asyncio.to_thread(self._save_all, contents, self._mark())
-        self._appendable, self._cut_wanted = True, False
+        self._appendable = True
         for table in due:
+            table.is_settled = True
             table.written(is_whole=True)
 
     def _save_all(
@@ -225,10 +254,12 @@ class MetadataJournal:
                 file.settle()  # the journal is about to forget what the older copy has not
             except OSError as error:
                 raise StoreError(f"{file.path} cannot be written: {error}") from None
+        bases = self._bases | {file.path.name: mark["sequence"] for file, _ in contents}
         try:
-            self._bytes = self._file.create(self._identity)
+            self._bytes = self._file.create(self._identity, bases)
         except OSError as error:
             raise StoreError(f"{self._file.path} cannot be written: {error}") from None
+        self._bases = bases
         self._bytes_max = max(BYTES_MIN, sum(file.path.stat().st_size for file, _ in contents))
 
     def _mark(self) -> dict[str, Any]:
@@ -236,34 +267,45 @@ class MetadataJournal:
 
     # ---- reading
 
-    def _content(self) -> JournalContent:
-        """What was in the journal when it was first looked at."""
-        if self._read is not None:
+    def _content(self, identity: str = "") -> JournalContent:
+        """What was in the journal when it was first looked at. `identity`: what a JSON file says
+        that it is, should the header be damaged."""
+        if self._read is not None and (self._read.identity or not identity):
             return self._read
         path = self._file.path
         try:
-            found = self._file.read()
-        except OSError as error:
+            found = self._file.read(identity)
+        except (OSError, ProtocolError) as error:
             raise StoreError(f"{path} cannot be read: {error}") from None
+        if self._read is not None and not found.records:
+            return self._read
         if found.damage and found.is_torn:
-            log.warning("%s: a crash left the last record unfinished: %s", path, found.damage)
-        elif found.damage:
-            aside = path.with_name(path.name + ".damaged")
-            log.error(
-                "%s is damaged: %s; the changes in it are lost, what is left of it is kept as %s",
-                path, found.damage, aside,
+            log.warning(
+                "%s: a crash left the last record unfinished, or it is damaged: %s",
+                path, found.damage,
             )  # fmt: skip
-            try:
-                shutil.copyfile(path, aside)
-            except OSError as error:  # somebody who may only read
-                log.warning("%s cannot be written: %s", aside, error)
+        elif found.damage:
+            log.error("%s is damaged: %s; the changes in it are lost", path, found.damage)
+            self._keep_as(".damaged")
         self._read = found
-        self._appendable = bool(found.identity) and not found.damage
-        self._identity = found.identity or uuid.uuid4().hex
+        self._appendable = self._file.is_appendable
+        self._identity = found.identity or self._identity or uuid.uuid4().hex
+        self._bases = found.bases
         self._bytes = found.size_bytes
-        if found.records:
-            self._sequence = max(self._sequence, found.records[-1][0])
+        known = (*found.bases.values(), *(sequence for sequence, _ in found.records[-1:]))
+        self._sequence = max(self._sequence, *known, 0)
         return found
+
+    def _keep_as(self, suffix: str) -> None:
+        """A copy of the journal: the next whole write begins another one."""
+        path = self._file.path
+        aside = path.with_name(path.name + suffix)
+        try:
+            shutil.copyfile(path, aside)
+        except OSError as error:  # somebody who may only read
+            log.warning("%s cannot be written: %s", aside, error)
+        else:
+            log.warning("%s is kept as %s", path, aside)
 
 
 class JournaledTable:
@@ -287,6 +329,7 @@ class JournaledTable:
         self.part = part
         self.marked = False  # the JSON has the journal's identity
         self.journaled = False  # the journal has changes that the JSON has not
+        self.is_settled = False  # both copies of the JSON were written by this process
         self._journal = journal
         self._on_begin, self._on_written = on_begin, on_written
         self._names: set[str] = set()  # changed since the last write began
@@ -300,6 +343,16 @@ class JournaledTable:
     @property
     def behind(self) -> bool:
         return self._written < self._changed
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a new journal has to wait for this table's JSON."""
+        return self.behind or self.journaled or not self.marked or not self.is_settled
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether the journal ended in a record that was not whole."""
+        return self._journal.is_torn
 
     def load(self) -> dict[Any, Any] | None:
         content, self.marked, self.journaled = self._journal.load(self.file)
@@ -384,13 +437,33 @@ def _table(content: dict[Any, Any], member: str) -> dict[Any, Any]:
     return found
 
 
+def _foreign(
+    file: JsonFile,
+    content: dict[Any, Any] | None,
+    journal: JournalContent,
+    identity: str,
+    sequence: int,
+) -> str:
+    """Why the journal's records are not for this content; empty: they are."""
+    if content is None:
+        return "is missing"
+    if not identity or identity != journal.identity:
+        return "was written by another broker since"
+    if not file.has_checksum:
+        return "was edited by hand since"
+    if sequence < journal.bases.get(file.path.name, 0):
+        return "is older than the journal, as from a backup"
+    return ""
+
+
 def _changes_of(journal: JournalContent, table: str) -> list[tuple[int, Change]]:
     found = []
     for sequence, payload in journal.records:
         try:
-            change = msgspec.json.decode(payload, type=Change)
+            changes = msgspec.json.decode(payload, type=list[Change])
         except msgspec.DecodeError as error:
-            raise StoreError(f"record {sequence} of {NAME} is none of a table: {error}") from None
-        if change.table == table:
-            found.append((sequence, change))
+            raise StoreError(
+                f"record {sequence} of {METADATA_NAME} holds no changes: {error}"
+            ) from None
+        found += [(sequence, change) for change in changes if change.table == table]
     return found

@@ -146,6 +146,8 @@ class TopicTable:
         before = dict(self._topics)
         if found is None or not self._file.is_newest:
             self._find_by_queues()
+        elif self._saver.is_torn:  # the record of a new topic may be what is damaged
+            self._find_by_queues(known_too=False, deleted_too=False)
         self._topics.update((topic.name, topic) for topic in self._system_topics())
         if before != self._topics:
             self.version.advance()
@@ -156,9 +158,11 @@ class TopicTable:
             self.registered.register_refused(name)  # ends the start with the reason
         log.info("topics loaded: %d", len(self._topics))
 
-    def _find_by_queues(self) -> None:
+    def _find_by_queues(self, known_too: bool = True, deleted_too: bool = True) -> None:
         """What was created since the .bak, or all when there is no file: messages that are in the
-        store shall be within reach, at the queues where they are."""
+        store shall be within reach, at the queues where they are. known_too: also topics that are
+        there with fewer queues; deleted_too: also those that were deleted, which a power cut may
+        have left their queues."""
         found: dict[str, int] = {}
         for topic, queue_id in self._core.queue_names():
             name = os.fsdecode(topic)
@@ -167,6 +171,8 @@ class TopicTable:
         for name, queues in found.items():
             known = self._topics.get(name)
             if name in self._system or (known is not None and known.read_queues >= queues):
+                continue
+            if (known is not None and not known_too) or (not deleted_too and name in self._deleted):
                 continue
             if known is None:
                 self._topics[name] = TopicConfig(name, queues, queues)

@@ -45,7 +45,7 @@ async def test_who_deletes_what_is_being_deleted_waits_for_the_file_too(
         assert (await first.call(200, body("g"))).code == 0
         await broker.topics.create(TopicConfig("t", 1, 1))
         monkeypatch.setattr(
-            JournalFile, "append", lambda file, rows: (disk.wait(60), real_append(file, rows))[1]
+            JournalFile, "append", lambda *given: (disk.wait(60), real_append(*given))[1]
         )
         asked = [
             asyncio.create_task(client.call(code, **{field: name}))
