@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rmq import properties
+from rmq import java_properties
 from rmq.config_table import Setting, broker_table, namesrv_table
 from rmq.errors import ConfigError
 
@@ -207,7 +207,7 @@ def load_properties(
     """Settings from a property file (None: defaults alone) and then the overrides, checked."""
     settings = Settings(namesrv_table() if namesrv else None)
     if path is not None:
-        for key, text in properties.parse(_read(Path(path)), str(path)).items():
+        for key, text in java_properties.parse(_read(Path(path)), str(path)).items():
             try:
                 settings.set(key, text)
             except ConfigError as error:

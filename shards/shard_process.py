@@ -25,7 +25,7 @@ import msgspec
 from rmq import logs
 from rmq.base import clock
 from rmq.broker.broker import Broker
-from rmq.broker.shard import make_core
+from rmq.broker.core_options import make_core
 from rmq.broker.store.damage_report import log_damage
 from rmq.config import Settings, load_properties
 from rmq.errors import ConfigError, RmqError, StoreLockedError

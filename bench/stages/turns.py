@@ -13,7 +13,7 @@ from typing import Any
 from cext.testing.driven_core import DrivenCore
 
 from cext.flow.shard_core import ShardCore
-from rmq.broker.shard import core_options
+from rmq.broker.core_options import core_options
 from rmq.codes import RequestCode
 from rmq.config import load_properties
 from rmq.format.message import encode_properties

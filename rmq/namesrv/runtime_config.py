@@ -13,7 +13,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from rmq import properties
+from rmq import java_properties
 from rmq.base import atomic_file
 from rmq.config import Settings
 from rmq.errors import ConfigError
@@ -40,7 +40,7 @@ class RuntimeConfig:
         content = atomic_file.read(self._path) if self._path is not None else None
         if content is None:
             return
-        found = properties.parse(content.decode("utf-8", "replace"), str(self._path))
+        found = java_properties.parse(content.decode("utf-8", "replace"), str(self._path))
         current = dict(self.settings.items())
         ignored = []
         for key, text in found.items():
@@ -56,11 +56,11 @@ class RuntimeConfig:
 
     def text(self) -> bytes:
         """Every setting as "key=value" lines, in alphabetical order."""
-        return properties.format(self.settings.items()).encode()
+        return java_properties.format(self.settings.items()).encode()
 
     async def update(self, text: bytes) -> list[str]:
         """Takes a change, durably; returns its keys. Forbidden, ConfigError or OSError."""
-        changes = properties.parse(text.decode("utf-8", "replace"), "the update")
+        changes = java_properties.parse(text.decode("utf-8", "replace"), "the update")
         black = _ALWAYS_BLACK | set(self.settings.configBlackList.split(";"))
         for key in changes:
             if key in black:
@@ -70,7 +70,7 @@ class RuntimeConfig:
             self.settings.change(changes)
             kept = {**self._changed, **changes}
             if self._path is not None:
-                content = properties.format(sorted(kept.items())).encode()
+                content = java_properties.format(sorted(kept.items())).encode()
                 try:
                     await asyncio.to_thread(atomic_file.replace, self._path, content)
                 except OSError:

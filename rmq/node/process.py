@@ -103,9 +103,9 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
 
 
 def _new_core(settings: Settings) -> Any:
-    # The compiled ShardCore: the layers let rmq.broker.shard alone name it.
+    # The compiled ShardCore: the layers let rmq.broker.core_options alone name it.
     try:
-        from rmq.broker.shard import make_core
+        from rmq.broker.core_options import make_core
     except ImportError as error:
         raise NotBuiltError(f"{error}. In a checkout run `make build`") from None
     return make_core(settings, _settle(settings))

@@ -10,7 +10,7 @@ kind; sizes of messages, open transactions and their time to the end are not tol
 one-way requests have no answer and are not in rocketmq_rpc_latency.
 
 Histograms of ours are in seconds as Prometheus wants them, with every fourth of the core's buckets,
-so powers of two. RocketMQ's have its units and bounds (by_steps.py).
+so powers of two. RocketMQ's have its units and bounds (histogram_metrics.py).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rmq.names import SYSTEM_GROUP_PREFIX, is_retry
-from rmq.observe.by_steps import add_steps
-from rmq.observe.by_topic import STORAGE, Labels, add_topics
 from rmq.observe.exposition import Exposition, flag
+from rmq.observe.histogram_metrics import add_steps
 from rmq.observe.latency import edge
 from rmq.observe.sample import LagSample, Sample
+from rmq.observe.topic_metrics import STORAGE, Labels, add_topics
 
 # RocketMQ's name -> the name its exporter writes since 5.3, with the unit. The time to the end of
 # transactions is in seconds there too, whatever its name says.

@@ -15,7 +15,7 @@ import pytest
 from compat.targets import Target
 from support.waiting import wait_until
 
-from rmq import properties
+from rmq import java_properties
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection
 from rmq.errors import RemoteError
@@ -136,7 +136,7 @@ def test_what_was_pulled_is_told_from_what_is_committed(place: Place) -> None:
 
 def test_settings_of_a_file_are_taken_at_run_time(place: Place) -> None:
     def shown() -> dict[str, str]:
-        return properties.parse(place.broker.call(26, {}).body.decode())
+        return java_properties.parse(place.broker.call(26, {}).body.decode())
 
     before = shown()
     for key, value in (("sendThreadPoolQueueCapacity", "20000"), ("fileReservedTime", "71"),
@@ -153,7 +153,8 @@ def test_settings_on_the_black_list_are_nobodys_to_change(place: Place, key: str
     with pytest.raises(RemoteError) as refused:
         place.broker.call(25, {}, f"fileReservedTime=70\n{key}=/tmp/x\n".encode())
     assert refused.value.code == 16
-    assert properties.parse(place.broker.call(26, {}).body.decode())["fileReservedTime"] != "70"
+    kept = java_properties.parse(place.broker.call(26, {}).body.decode())
+    assert kept["fileReservedTime"] != "70"
 
 
 def test_attributes_that_a_topic_or_group_may_not_have(place: Place) -> None:

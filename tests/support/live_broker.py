@@ -16,7 +16,7 @@ from pathlib import Path
 from support.broker_client import BrokerClient
 
 from rmq.broker.broker import Broker
-from rmq.broker.shard import make_core
+from rmq.broker.core_options import make_core
 from rmq.config import load_properties
 from rmq.format.message import StoredMessage, decode_message
 

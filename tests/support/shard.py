@@ -25,7 +25,7 @@ import pytest
 from support import driven_clock
 
 from cext.flow.shard_core import ShardCore
-from rmq.broker.shard import core_options
+from rmq.broker.core_options import core_options
 from rmq.codes import FLAG_ONE_WAY
 from rmq.config import load_properties
 from rmq.format.message import StoredMessage, decode_messages, tags_code

@@ -19,7 +19,7 @@ from rmq import names
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import text_member
-from rmq.broker.names import check_group, check_topic
+from rmq.broker.name_checks import check_group, check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.registration.routes import Routes
 from rmq.broker.tables.groups import GroupTable

@@ -23,7 +23,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from rmq import properties
+from rmq import java_properties
 from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.refusal import Refusal
@@ -56,7 +56,7 @@ def get_config(context: Context, request: Request) -> Reply:
     body = context.bodies.of_version(
         "config",
         context.settings_version.key,
-        lambda: properties.format(context.settings.items()).encode(),
+        lambda: java_properties.format(context.settings.items()).encode(),
     )
     version = fastjson.dumps(context.settings_version.members()).decode()
     return request.command.reply(fields={"version": version}, body=body)
@@ -65,7 +65,7 @@ def get_config(context: Context, request: Request) -> Reply:
 def update_config(context: Context, request: Request) -> Reply:
     command = request.command
     try:
-        changes = properties.parse(command.body.decode("utf-8"), "request body")
+        changes = java_properties.parse(command.body.decode("utf-8"), "request body")
     except (ConfigError, UnicodeDecodeError) as error:
         raise ProtocolError(f"the body is not property text: {error}") from None
     if len(changes) > KEYS_MAX:

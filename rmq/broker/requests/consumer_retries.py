@@ -19,7 +19,7 @@ from typing import Protocol
 
 from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.names import check_group
+from rmq.broker.name_checks import check_group
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupTable
 from rmq.broker.tables.topics import TopicTable

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member
-from rmq.broker.names import check_group, check_topic
+from rmq.broker.name_checks import check_group, check_topic
 from rmq.broker.tables import attributes
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.offsets import OffsetTable

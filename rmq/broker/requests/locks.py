@@ -13,7 +13,7 @@ from typing import Protocol
 from rmq import names
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member, text_member
-from rmq.broker.names import check_group
+from rmq.broker.name_checks import check_group
 from rmq.broker.tables.locks import LockTable
 from rmq.broker.tables.topics import TopicTable
 from rmq.codes import RequestCode as Code

@@ -16,7 +16,7 @@ from rmq.broker.clients.consumers import ConsumerGroup, ConsumerTable
 from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member, text_member
-from rmq.broker.names import check_group, check_topic
+from rmq.broker.name_checks import check_group, check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import Siblings
 from rmq.broker.tables.offsets import OffsetTable

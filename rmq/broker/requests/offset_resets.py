@@ -23,7 +23,7 @@ from rmq.broker.clients.broker_to_client import BrokerToClient
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.clients.producers import Client
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.names import check_group
+from rmq.broker.name_checks import check_group
 from rmq.broker.refusal import Refusal
 from rmq.broker.requests.consumer_diagnosis import refuse_old
 from rmq.broker.store.queue_reader import QueueReader

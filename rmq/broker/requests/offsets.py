@@ -16,7 +16,7 @@ from typing import Protocol
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.names import check_group, check_topic
+from rmq.broker.name_checks import check_group, check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.requests.queries import queue_of
 from rmq.broker.store.queue_reader import QueueReader

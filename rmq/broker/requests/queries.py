@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.core_seam import LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.names import check_topic
+from rmq.broker.name_checks import check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.store.key_index import Found, IndexQueries
 from rmq.broker.store.queue_reader import QueueReader

@@ -23,7 +23,7 @@ from rmq.broker.clients.broker_to_client import BrokerToClient, CallTimeout, Cli
 from rmq.broker.clients.producers import ProducerTable
 from rmq.broker.core_seam import ConnectionCalls, LogCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.names import check_topic
+from rmq.broker.name_checks import check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.requests.sends import SendHeader, check_broker, check_sizes, spelling
 from rmq.broker.siblings import Siblings

@@ -34,7 +34,7 @@ from rmq.base import clock
 from rmq.broker.core_seam import ConnectionCalls
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.dispatch.topic_creations import TopicCreations
-from rmq.broker.names import check_topic
+from rmq.broker.name_checks import check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables.groups import GroupConfig, GroupTable
 from rmq.broker.tables.locks import LockTable

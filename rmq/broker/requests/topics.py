@@ -15,7 +15,7 @@ from rmq import names
 from rmq.broker.dispatch.body_cache import BodyCache
 from rmq.broker.dispatch.request import Handler, Reply, Request
 from rmq.broker.json_members import list_member
-from rmq.broker.names import check_topic
+from rmq.broker.name_checks import check_topic
 from rmq.broker.refusal import Refusal
 from rmq.broker.tables import attributes
 from rmq.broker.tables.groups import GroupTable

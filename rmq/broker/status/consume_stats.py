@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from rmq.base.clock import now_ms
 from rmq.broker.clients.consumers import ConsumerTable
 from rmq.broker.dispatch.request import Handler, Reply, Request
-from rmq.broker.names import check_group
+from rmq.broker.name_checks import check_group
 from rmq.broker.refusal import Refusal
 from rmq.broker.status.counter_history import CounterHistory, group_counter, topic_counter
 from rmq.broker.store.queue_reader import QueueReader

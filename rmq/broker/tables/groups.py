@@ -21,7 +21,7 @@ from rmq.base.clock import now_ms
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import GroupCalls
 from rmq.broker.json_members import bool_member, int_member, text_member
-from rmq.broker.names import check_group
+from rmq.broker.name_checks import check_group
 from rmq.broker.refusal import Refusal
 from rmq.broker.siblings import GROUP, Siblings, Stamp
 from rmq.broker.tables import attributes as attribute_table

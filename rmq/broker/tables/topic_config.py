@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rmq.broker.json_members import bool_member, int_member, text_member
-from rmq.broker.names import check_topic
+from rmq.broker.name_checks import check_topic
 from rmq.codes import PERM_INHERIT, PERM_READ, PERM_WRITE
 from rmq.errors import ProtocolError
 

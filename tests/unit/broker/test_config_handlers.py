@@ -6,14 +6,14 @@ import pytest
 from support.fake_core import control
 from support.name_server import in_loop
 
-from rmq import properties
+from rmq import java_properties
 
 
 @in_loop
 async def test_all_settings_are_shown_as_properties(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         reply = await broker.core.client().call(26)
-        shown = properties.parse(reply.body.decode())
+        shown = java_properties.parse(reply.body.decode())
         assert shown["brokerName"] == "broker-a"
         assert shown["fileReservedTime"] == "72"
         assert '"counter":0' in reply.fields["version"]
@@ -63,7 +63,7 @@ async def test_what_has_no_effect_is_taken_shown_and_named(
         ignored = "asyncSendEnable, sendMessageThreadPoolNums"
         assert (reply.code, reply.remark) == (0, f"without effect in rmq: {ignored}")
         assert "sendMessageThreadPoolNums" in caplog.text
-        shown = properties.parse((await client.call(26)).body.decode())
+        shown = java_properties.parse((await client.call(26)).body.decode())
         assert (shown["sendMessageThreadPoolNums"], shown["fileReservedTime"]) == ("8", "48")
 
 

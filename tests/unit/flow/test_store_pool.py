@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.shard import MIB, Shard, bodies, pull, send, send_batch
 
-from rmq.broker.shard import core_options, pool_bytes
+from rmq.broker.core_options import core_options, pool_bytes
 from rmq.config import load_properties
 from rmq.errors import ConfigError
 

@@ -84,7 +84,7 @@ def test_many_clients_of_one_host_send_large_messages_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a small machine: nearly all of each comes before the first one is complete."""
-    monkeypatch.setattr("rmq.broker.shard.memory_bytes", lambda: 1024 * MIB)
+    monkeypatch.setattr("rmq.broker.core_options.memory_bytes", lambda: 1024 * MIB)
     frame = send("t", bytes(8_000_000), 5)
     options = {"jumbo_buffers": 128, "segment_bytes": 256 * MIB, "message_max_bytes": 8_000_000}
     with Shard(tmp_path, **options) as shard:

@@ -23,7 +23,7 @@ from rmq.limits import FRAME_BYTES_MAX
 from rmq.names import revive_topic
 from rmq.system.memory_limit import memory_bytes
 
-log = logging.getLogger("rmq.broker.shard")
+log = logging.getLogger("rmq.broker.core_options")
 
 UNIT_BYTES = 20
 RING_MARGIN_BYTES = 64  # what the log keeps free; else the ring would be taken twice as large

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rmq.codes import RequestCode, ResponseCode
-from rmq.observe.by_topic import STORAGE, Labels, Shards
 from rmq.observe.exposition import Exposition, flag
 from rmq.observe.sample import (
     CREATE_STEPS_MS,
@@ -21,6 +20,7 @@ from rmq.observe.sample import (
     WAIT_STEPS_S,
     StepCounts,
 )
+from rmq.observe.topic_metrics import STORAGE, Labels, Shards
 
 _REQUESTS = {code.value: code.name.lower() for code in RequestCode}
 _RESPONSES = {code.value: code.name.lower() for code in ResponseCode}

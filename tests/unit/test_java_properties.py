@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmq import properties
+from rmq import java_properties
 from rmq.errors import ConfigError
 
 
@@ -27,15 +27,15 @@ from rmq.errors import ConfigError
     ],
 )
 def test_cases_of_the_specification(text: str, expected: dict[str, str]) -> None:
-    assert properties.parse(text) == expected
+    assert java_properties.parse(text) == expected
 
 
 def test_broken_unicode_escape_names_the_line() -> None:
     with pytest.raises(ConfigError, match=r"broker\.conf, line 2: \\u12"):
-        properties.parse("a=1\nb=\\u12", "broker.conf")
+        java_properties.parse("a=1\nb=\\u12", "broker.conf")
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
 def test_what_is_written_reads_back(pairs: dict[str, str]) -> None:
     pairs = {key: value for key, value in pairs.items() if not key.startswith("\ufeff")}
-    assert properties.parse(properties.format(pairs.items())) == pairs
+    assert java_properties.parse(java_properties.format(pairs.items())) == pairs

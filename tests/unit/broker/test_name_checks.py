@@ -3,7 +3,7 @@
 import pytest
 
 from rmq import names
-from rmq.broker.names import check_topic
+from rmq.broker.name_checks import check_topic
 from rmq.broker.refusal import Refusal
 
 
