@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 
 from cext.base.atomics cimport load_acquire_i64
-from cext.base.bounded_histogram cimport HISTOGRAM_BUCKETS_MAX
+from cext.base.histogram_buckets cimport HISTOGRAM_BUCKETS_MAX
 from cext.base.latency cimport LATENCY_BUCKETS, Latency
 from cext.flow.context.client_state cimport (
     UNREAD_BACKPRESSURE,

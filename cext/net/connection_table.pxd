@@ -24,7 +24,7 @@ from cext.memory.buffer_pool cimport BufferPool
 from cext.net.connection cimport UNREAD_REASONS, Connection, Protocol, Transport
 from cext.net.half_frames cimport HalfFrames
 from cext.net.socket_api cimport sockaddr_storage
-from cext.net.stalled cimport StalledList
+from cext.net.stalled_list cimport StalledList
 
 cdef struct NetCounters:
     uint64_t accepted

@@ -38,7 +38,7 @@ from cext.net.socket_api cimport (
     epoll_ctl,
     epoll_event,
 )
-from cext.net.stalled cimport stalled_leave
+from cext.net.stalled_list cimport stalled_leave
 from cext.net.transport cimport transport_events
 
 cdef extern from *:

@@ -17,7 +17,7 @@ from cext.net.connection cimport (
     ReplyBuffer,
 )
 from cext.net.socket_api cimport iovec
-from cext.net.stalled cimport stalled_join, stalled_leave
+from cext.net.stalled_list cimport stalled_join, stalled_leave
 from cext.net.transport cimport transport_send
 
 cdef enum:

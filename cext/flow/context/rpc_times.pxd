@@ -9,7 +9,7 @@ counts[0] += 200.
 """
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from cext.base.bounded_histogram cimport BoundedHistogram
+from cext.base.histogram_buckets cimport HistogramBuckets
 
 cdef enum:
     RPC_ROWS = 64               # more pairs than the reactor answers; further ones are left out
@@ -19,7 +19,7 @@ cdef struct RpcRow:
     int32_t request_code
     int32_t response_code
     bint held
-    BoundedHistogram histogram
+    HistogramBuckets histogram
 
 cdef struct RpcTimes:
     int32_t count

@@ -1,5 +1,5 @@
 """How long requests took. See rpc_times.pxd."""
-from cext.base.bounded_histogram cimport bounded_histogram_record
+from cext.base.histogram_buckets cimport histogram_record
 
 cdef int64_t[RPC_BOUNDS] BOUNDS_MS = [1, 3, 5, 7, 10, 100, 1000, 2000, 3000]
 
@@ -12,7 +12,7 @@ cdef void rpc_record(RpcTimes* times, int32_t request_code, int32_t response_cod
         row = &times.rows[i]
         if row.request_code == request_code and row.response_code == response_code \
                 and row.held == held:
-            bounded_histogram_record(&row.histogram, BOUNDS_MS, RPC_BOUNDS, ms, answers)
+            histogram_record(&row.histogram, BOUNDS_MS, RPC_BOUNDS, ms, answers)
             return
     if times.count == RPC_ROWS:
         return
@@ -20,7 +20,7 @@ cdef void rpc_record(RpcTimes* times, int32_t request_code, int32_t response_cod
     row.request_code = request_code
     row.response_code = response_code
     row.held = held
-    bounded_histogram_record(&row.histogram, BOUNDS_MS, RPC_BOUNDS, ms, answers)
+    histogram_record(&row.histogram, BOUNDS_MS, RPC_BOUNDS, ms, answers)
     times.count += 1
 
 

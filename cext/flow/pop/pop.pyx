@@ -16,7 +16,7 @@ from cext.flow.tables.topic_table cimport Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_find
-from cext.wire.check_point cimport CHECK_POINT_MESSAGES_MAX
+from cext.wire.revive_entry cimport CHECK_POINT_MESSAGES_MAX
 from cext.wire.codes cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,

@@ -38,7 +38,7 @@ from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO
 from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.wire.check_point cimport CHECK_POINT_MESSAGES_MAX, ReviveEntry
+from cext.wire.revive_entry cimport CHECK_POINT_MESSAGES_MAX, ReviveEntry
 from cext.wire.codes cimport (
     POLLING_FULL,
     POLLING_TIMEOUT,

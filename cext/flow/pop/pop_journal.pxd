@@ -17,7 +17,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from cext.store.commit_log cimport CommitLog
 from cext.store.record cimport RecordView
-from cext.wire.check_point cimport ReviveEntry
+from cext.wire.revive_entry cimport ReviveEntry
 
 # The record is a check point where its pop wrote it: its texts, borrowed from the record, and where
 # the group goes on. Any thread.

@@ -10,7 +10,7 @@ Reactor only.
 """
 from cext.flow.append.ack_queue cimport AckReply
 from cext.flow.shard_state cimport ShardState
-from cext.wire.check_point cimport ReviveEntry
+from cext.wire.revive_entry cimport ReviveEntry
 
 # `e` has names, start_offset, pop_ms, invisible_ms, queue_id, revive_queue and ack_offset.
 cdef void merge_ack(ShardState s, const ReviveEntry* e, const AckReply* r) noexcept nogil

@@ -42,7 +42,7 @@ from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.record cimport RecordView, record_parse
 from cext.store.record_crc cimport record_crc_strip
-from cext.wire.check_point cimport ReviveEntry, read_revive_entry
+from cext.wire.revive_entry cimport ReviveEntry, read_revive_entry
 from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.properties cimport PROPERTY_SEPARATOR, append_number, find_property
 from cext.wire.property_edit cimport copy_properties_without

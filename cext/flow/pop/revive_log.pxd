@@ -1,4 +1,4 @@
-"""The revive log's topic: check points and acks go in as timed messages (check_point.pxd).
+"""The revive log's topic: check points and acks go in as timed messages (revive_entry.pxd).
 
     check point   due a second before its messages are visible again, so that it comes first
     ack           due when they are; at once when that is over
@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t
 from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic
 from cext.store.record cimport RecordView
-from cext.wire.check_point cimport ReviveEntry
+from cext.wire.revive_entry cimport ReviveEntry
 
 cdef enum:
     CHECK_POINT_LEAD_MS = 1000

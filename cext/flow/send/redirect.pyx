@@ -1,7 +1,7 @@
 """Sends that are stored under another topic first. See redirect.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from cext.base.bounded_histogram cimport bounded_histogram_record
+from cext.base.histogram_buckets cimport histogram_record
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport OK
 from cext.flow.append.append_status cimport (
@@ -202,6 +202,6 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
     if status == OK:
         status = append_message(s, topic, queue, m, out)
     if status == OK and topic.kind == TOPIC_TIMER and found.has_timer:
-        bounded_histogram_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
+        histogram_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
                      (m.tags_code - m.born_timestamp_ms) // 1000, 1)
     return status

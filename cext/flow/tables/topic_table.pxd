@@ -6,7 +6,7 @@ marked, so that a pull that still points to it can see that it is gone.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
-from cext.base.bounded_histogram cimport BoundedHistogram
+from cext.base.histogram_buckets cimport HistogramBuckets
 
 from cext.memory.name_map cimport NameMap
 from cext.store.consume_queue cimport Queue
@@ -29,7 +29,7 @@ cdef struct TopicNumbers:   # counters that most sends do not touch; u64 only: c
     uint64_t committed      # transactions
     uint64_t rolled_back
     uint64_t timed_out      # timed messages delivered
-    BoundedHistogram timed             # timed messages taken, by the seconds they are to wait
+    HistogramBuckets timed             # timed messages taken, by the seconds they are to wait
 
 cdef struct Topic:
     uint8_t* name           # owned

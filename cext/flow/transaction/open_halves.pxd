@@ -14,7 +14,7 @@ Example: first 17; halves 17, 18, 19; 18 and 19 are committed: first stays 17, o
 """
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
-from cext.base.bounded_histogram cimport BoundedHistogram
+from cext.base.histogram_buckets cimport HistogramBuckets
 
 cdef enum:
     WINDOW_BITS = 67108864          # half messages between the oldest open one and the newest
@@ -42,7 +42,7 @@ cdef struct OpenHalves:
     uint64_t moved                  # ends of what was stored anew meanwhile
     int64_t set_aside               # transactions given up that control may still commit
     int64_t ended_ahead             # ended ones not below `first`
-    BoundedHistogram finish                    # from the send of a half message to its end, in s
+    HistogramBuckets finish                    # from the send of a half message to its end, in s
 
 cdef inline bint half_is_ended(const OpenHalves* halves, int64_t offset) noexcept nogil:
     cdef uint64_t bit = <uint64_t> offset & (WINDOW_BITS - 1)

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy, memmove
 
-from cext.base.bounded_histogram cimport bounded_histogram_record
+from cext.base.histogram_buckets cimport histogram_record
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, RING_FULL
 from cext.flow.append.ack_queue cimport ANSWER_CODE, AckReply
 from cext.flow.append.acknowledgement cimport reply_to
@@ -323,7 +323,7 @@ cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
                                            found.real_topic.length)
         if topic != NULL:
             topic.numbers.rolled_back += 1
-    bounded_histogram_record(&s.halves.finish, FINISH_BOUNDS_S, FINISH_BOUNDS,
+    histogram_record(&s.halves.finish, FINISH_BOUNDS_S, FINISH_BOUNDS,
                  (s.wall_ms - view.born_timestamp_ms) // 1000, 1)
     if to.connection == NULL or e.decision == TRANSACTION_COMMIT_TYPE:
         note_op(s, e.queue_offset)          # if it does not fit, a crash means one check back

@@ -8,7 +8,7 @@ from base64 import b64encode
 
 import pytest
 
-from cext.wire.check_point import batch, bits, read, write
+from cext.wire.revive_entry import batch, bits, read, write
 
 MALFORMED, TOO_LARGE = -10, -9
 POINT = {
