@@ -7,7 +7,7 @@ Start: the supervisor's lock -> name server -> shards, all at once -> the ready 
 serves or is given up, which it says. When all are given up, at the start or later, this process
 ends with an error: a broker that is not there is not ready.
 Stop, in less than two seconds: shards (each takes itself off the name servers, drains, flushes),
-then the name server. With one shard there is neither supervisor nor bus: rmq.cli.node runs it.
+then the name server. With one shard there is neither supervisor nor bus: rmq.node.process runs it.
 """
 
 from __future__ import annotations

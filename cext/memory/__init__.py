@@ -1,0 +1,10 @@
+"""Memory: where a shard's bytes live, and what threads hand each other.
+
+    arena               one region, taken from at the start, then sealed
+    buffer_pool         buffers of one size from the arena
+    mirror_ring         a ring mapped twice: the log's tail
+    spsc_ring           pointers from one thread to another, without a lock
+    chain               an intrusive list
+    name_map            byte strings to pointers: the tables of topics and groups
+    region              NUMA node and memory lock of a range
+"""

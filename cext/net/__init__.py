@@ -1,0 +1,12 @@
+"""Net: sockets and the poll loop; it knows neither frames nor files.
+
+    reactor             the loop; one object that is also all of the following
+    connection          the state of one connection, and its protocol's callbacks
+    connection_table    slots, shared buffers, reasons not to read, closing
+    input, output       bytes received and handed over; replies queued and sent
+    listener            a port of one protocol
+    transport           bytes changed on their way, as TLS will
+    half_frames         limits of large frames that are not complete
+    stalled_list        connections that take no output: the first to be closed
+    peer_address, socket_api
+"""

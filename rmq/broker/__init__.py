@@ -1,0 +1,16 @@
+"""Broker: the control side of a shard, which serves all that is rare; docs/design/control.md.
+
+    broker          puts the rooms together; no room imports it
+    requests        handlers of request codes, by area; handlers.py is the table
+    dispatch        from the core's reports to handlers and back
+    clients         who is connected, with which subscriptions
+    tables          what is kept and saved: topics, groups, offsets, locks
+    store           what control reads of the log
+    tasks           what runs by time: retention, transaction checks
+    registration    name servers and routes
+    status          runtime table, samples, /metrics
+    core_seam       what control calls of the core
+    core_options    from settings to the core's options
+    siblings        the other shards, as a broker sees them
+    name_checks, json_members, refusal      input checked; the answer that refuses
+"""

@@ -1,4 +1,4 @@
-"""`rmq standalone | namesrv | broker`: options into settings, then `rmq.cli.node` runs them."""
+"""`rmq standalone | namesrv | broker`: options into settings, then `rmq.node.process` runs them."""
 
 from __future__ import annotations
 

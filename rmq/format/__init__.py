@@ -1,0 +1,11 @@
+"""Format: frames and files in plain Python, the twin of cext/wire and cext/store. No compiler.
+
+    remoting        frames and their headers
+    message         stored records, and the messages of a pull
+    fastjson        JSON as RocketMQ's servers write it
+    store_files     segments, queue files, checkpoint
+    index_file      files of the key index
+    queue_ends      queueEnds
+    time_search     the offset of a time
+    trace           what clients with tracing on write
+"""

@@ -1,0 +1,9 @@
+"""Observe: samples of shards, and what operators see of them.
+
+    sample              a shard's numbers at one moment
+    rates               the difference of two samples: rows of `rmq top`
+    latency             percentiles of bucket counts
+    metrics, topic_metrics, histogram_metrics   /metrics; the parts with a topic, with bounds
+    exposition          Prometheus' text
+    http                the small HTTP server
+"""

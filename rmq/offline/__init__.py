@@ -1,0 +1,7 @@
+"""Offline: a store's files without a broker, for `rmq store`; needs no compiled module.
+
+    checker, index_check    is the store sound? log, queues, checkpoint; key index
+    dump                    a file row by row
+    overview                a row for each kind of file
+    report                  problems by file and byte
+"""

@@ -1,0 +1,9 @@
+"""System: the machine a broker runs on.
+
+    machine             what /proc and /sys say
+    topology            cores and NUMA nodes
+    affinity            threads and memory bound to them
+    memory_limit        how much memory this process may use
+    descriptors         how many files and clients it may have
+    checks              what `rmq check` compares
+"""
