@@ -1,4 +1,4 @@
-"""Base: what every other compiled folder builds on; it sees none of them.
+"""Base: statuses, invariants, clocks, system calls: what the compiled folders have in common.
 
     status              what every nogil function returns; its one way to an exception
     check               invariants: a broken one ends the process
@@ -11,4 +11,6 @@
     byteorder, decimal, checksum, prefetch
     latency, histogram_buckets      durations and counts for /metrics
     page_cache          how much of a file the kernel has in memory, for operators
+
+Every other compiled folder builds on it; it sees none of them.
 """

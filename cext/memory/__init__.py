@@ -7,4 +7,6 @@
     chain               an intrusive list
     name_map            byte strings to pointers: the tables of topics and groups
     region              NUMA node and memory lock of a range
+
+Nothing here allocates once a shard serves, but for name_map, at control rate.
 """

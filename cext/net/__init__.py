@@ -9,4 +9,6 @@
     half_frames         limits of large frames that are not complete
     stalled_list        connections that take no output: the first to be closed
     peer_address, socket_api
+
+A frame's meaning is its protocol's matter: callbacks of the listener (connection.pxd).
 """

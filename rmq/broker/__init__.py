@@ -13,4 +13,6 @@
     core_options    from settings to the core's options
     siblings        the other shards, as a broker sees them
     name_checks, json_members, refusal      input checked; the answer that refuses
+
+Handlers and rooms state what they use in a Protocol; the broker has all of it.
 """

@@ -1,4 +1,4 @@
-"""Format: frames and files in plain Python, the twin of cext/wire and cext/store. No compiler.
+"""Format: frames and files in plain Python, the twin of cext/wire and cext/store.
 
     remoting        frames and their headers
     message         stored records, and the messages of a pull
@@ -8,4 +8,6 @@
     queue_ends      queueEnds
     time_search     the offset of a time
     trace           what clients with tracing on write
+
+Tests take it as the oracle of the compiled half. Spark's executors import it.
 """

@@ -9,4 +9,6 @@
     expiry              silent brokers and clients
     notices             brokers of a group hear of a new leader
     kv_config, runtime_config       key-value configuration; settings
+
+Name servers do not talk to each other: brokers register with each.
 """

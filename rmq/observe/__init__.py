@@ -6,4 +6,6 @@
     metrics, topic_metrics, histogram_metrics   /metrics; the parts with a topic, with bounds
     exposition          Prometheus' text
     http                the small HTTP server
+
+Whoever shows numbers reads samples; nobody asks a shard's parts for them.
 """

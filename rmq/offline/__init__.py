@@ -4,4 +4,6 @@
     dump                    a file row by row
     overview                a row for each kind of file
     report                  problems by file and byte
+
+It reads a store that a stopped broker left, or with --live beside one that serves.
 """

@@ -6,4 +6,6 @@
     memory_limit        how much memory this process may use
     descriptors         how many files and clients it may have
     checks              what `rmq check` compares
+
+Read from /proc and /sys; set by system calls, of this process alone.
 """
