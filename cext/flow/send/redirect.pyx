@@ -203,5 +203,5 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
         status = append_message(s, topic, queue, m, out)
     if status == OK and topic.kind == TOPIC_TIMER and found.has_timer:
         histogram_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
-                     (m.tags_code - m.born_timestamp_ms) // 1000, 1)
+                         (m.tags_code - m.born_timestamp_ms) // 1000, 1)
     return status

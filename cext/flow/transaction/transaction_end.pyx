@@ -324,7 +324,7 @@ cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
         if topic != NULL:
             topic.numbers.rolled_back += 1
     histogram_record(&s.halves.finish, FINISH_BOUNDS_S, FINISH_BOUNDS,
-                 (s.wall_ms - view.born_timestamp_ms) // 1000, 1)
+                     (s.wall_ms - view.born_timestamp_ms) // 1000, 1)
     if to.connection == NULL or e.decision == TRANSACTION_COMMIT_TYPE:
         note_op(s, e.queue_offset)          # if it does not fit, a crash means one check back
     half_end(&s.halves, e.queue_offset)
