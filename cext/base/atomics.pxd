@@ -1,4 +1,4 @@
-"""Atomic loads and stores (cext/c/atomics.h). No .pyx: each call is one instruction."""
+"""Atomics: loads and stores with an order between threads, of cext/c/atomics.h. No .pyx."""
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 cdef extern from "atomics.h" nogil:

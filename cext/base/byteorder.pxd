@@ -1,4 +1,4 @@
-"""Big-endian loads and stores. RocketMQ writes every integer of its frames and files big-endian.
+"""Byte order: big-endian loads and stores. RocketMQ writes all integers of frames and files so.
 
 The machines rmq runs on are little-endian (setup.py refuses others), so each helper is one
 unaligned move and one byte swap; gcc makes a single `movbe` or `mov` + `bswap` of it. The pointer

@@ -1,4 +1,4 @@
-# Invariants (cext/c/check.h): one that does not hold ends the process, with a line that says which.
+# Check: a broken invariant ends the process, with a line that says which (cext/c/check.h).
 #
 # For what only a mistake in this code can break. Trouble of operation and bad bytes from a wire or
 # a file are a Status: what a client can bring about is never checked here, it could end the broker.

@@ -1,6 +1,6 @@
-"""CRC-32 (zlib polynomial) of byte ranges, for commit-log records and whatever else is checked.
+"""Checksum: CRC-32 (zlib polynomial) of byte ranges, of log records and all else that is checked.
 
-The ways of computing it, and which processor takes which, are told in cext/c/crc32.h.
+The ways of computing it, and which processor takes which, stand in cext/c/crc32.h.
 Callable from any thread, holds no state.
 """
 from libc.stddef cimport size_t

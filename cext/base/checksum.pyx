@@ -1,4 +1,4 @@
-"""CRC-32 (zlib polynomial) of byte ranges.
+"""Checksum: CRC-32 (zlib polynomial) of byte ranges.
 
 A thin module over cext/c/crc32.h, so that the tables and the choice of the processor's instructions
 exist once in the process and not in every module that checks a record.

@@ -4,9 +4,9 @@
 #
 # Example: cdef int64_t now = wall_ms()      # 1763726400123, ms since 1970 as Java's clock
 #
-# The seam for tests: a process may be given a ClockShift (rmq/clock.py says how), whose numbers are
-# added to what the machine says, so that an hour passes in a test without being waited for. All
-# threads of the process see it. Without one the zeros of this module are added.
+# The seam for tests: a process may have a ClockShift (rmq/base/clock.py says how). Its numbers are
+# added to what the machine says. So an hour passes in a test without being waited for. All threads
+# of the process see it. Without one the zeros of this module are added.
 
 from libc.stdint cimport int64_t
 

@@ -2,7 +2,7 @@
 
 `wall_ms` is what store timestamps, born timestamps and retention are made of, so it counts like
 Java's System.currentTimeMillis(). `monotonic_us` is what timeouts and latencies are made of.
-Python's side has the same clocks in rmq/clock.py.
+Python's side has the same clocks in rmq/base/clock.py.
 
     >>> wall_ms_for_tests()
     1763726400123

@@ -1,4 +1,4 @@
-"""Decimal digits, written in place: a tenth of what snprintf takes.
+"""Decimal: the digits of a number, written in place in a tenth of the time that snprintf takes.
 
 Example: put_decimal(at, -1700000000000) writes 14 bytes and returns at + 14.
 """

@@ -1,4 +1,4 @@
-"""How long something took, as counts in fixed buckets: one addition to record, nothing to tune.
+"""Latency: how long something took, as counts in fixed buckets. Recording is one addition.
 
 Values are whole microseconds. Below 8 each has a bucket; above, every power of two is cut into 4
 equal ones, so a bucket's upper end is at most 25 % above any value in it. What is longer than the

@@ -1,4 +1,4 @@
-# Threads of the shard that never hold the GIL: flusher, preparer, disk readers.
+# Native thread: a thread that never holds the GIL, as flusher, preparer and disk readers.
 #
 # A native thread runs one nogil function with one pointer, has every signal blocked (so that
 # Python's handlers run where Python expects them) and a name of up to 15 characters that top and

@@ -1,9 +1,9 @@
-"""How much of a file the kernel holds in memory, for the operator's eyes. Never on the hot path."""
+"""Page cache: how much of a file the kernel holds in memory, for operators. Not on the hot path."""
 from libc.stdint cimport int64_t
 
 cdef struct CachedPages:
     int64_t resident_bytes      # in the page cache
-    int64_t dirty_bytes         # of them not on the disk yet; -1: this kernel does not tell
+    int64_t dirty_bytes         # of them not on the disk yet; -1: this kernel does not say
 
 # The first `bytes` bytes of the file. OK | IO_ERROR. A GiB takes about a millisecond.
 cdef int cached_pages(int fd, int64_t bytes, CachedPages* out) noexcept nogil

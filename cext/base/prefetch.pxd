@@ -1,9 +1,8 @@
-# Memory asked for ahead of its use: what lies next is fetched while this is worked on.
+# Prefetch: the next bytes are fetched into the cache while those before them are worked on.
 #
-# A record is a few dozen cache lines, of which the first are waited for one after the other: only
-# when they are here is known where the next ones are. The processor looks ahead by itself within a
-# page and a run of lines, not over a record's end. Any address will do; a wrong one costs nothing
-# but the memory's time.
+# A record is a few dozen cache lines. The first are waited for one after the other, because only
+# they say where the next ones are. The processor prefetches by itself within a page and a run of
+# lines, not over a record's end. Any address will do; a wrong one costs memory bandwidth only.
 #
 # Example: prefetch(at + record_bytes, record_bytes) before the record at `at` is checked.
 

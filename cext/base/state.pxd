@@ -1,7 +1,7 @@
-# State: which step of its life something is in; only some steps lead to others.
+# State: where something is in its life; only some states may follow each other.
 #
-# Its one setter says from which states the new one may be reached, as bits; any other move is a
-# mistake of ours and ends the process, with the state before and the one asked for.
+# The one setter names the states from which the new one may be reached, as bits. Any other move is
+# a mistake in this code and ends the process, with the state before and the one that was wanted.
 #
 # Example: a repair is LOOKING or WRITING before it is OVER:
 #

@@ -1,5 +1,5 @@
-# System calls on files and eventfds, with the three things everybody forgets done once: EINTR is
-# retried, a short transfer is continued, and errno is copied on the line after the failing call.
+# System I/O: system calls on files and eventfds. Three things are done here once: EINTR is retried,
+# a short transfer is continued, and errno is copied on the line after the failing call.
 #
 # Every function returns a Status (or a count >= 0) and, where it can fail, stores the errno in
 # *error (0 when fine). ENOSPC and EDQUOT are NO_SPACE, every other errno is IO_ERROR. Nothing here
@@ -16,7 +16,7 @@ cdef int open_file(const char* path, int flags, int* error) noexcept nogil
 cdef void close_file(int fd) noexcept nogil
 
 # Writes all `size` bytes at `offset`. OK | NO_SPACE | IO_ERROR. When it fails, some leading part
-# may have been written: *done (may be NULL) tells how many bytes.
+# may have been written: *done (may be NULL) says how many bytes.
 cdef int write_at(int fd, const uint8_t* bytes, uint64_t size, int64_t offset, int* error,
                   uint64_t* done) noexcept nogil
 

@@ -1,8 +1,9 @@
 # Thread owner: the thread that something belongs to, for debug_check.
 #
-# Who takes it over notes itself, who gives it up clears it; in between every use by another thread
-# ends the process, in a build with RMQ_DEBUG. In others all of this costs nothing. What nobody has
-# noted may be used by any thread: before a reactor starts and after it has ended.
+# A thread that takes something over notes itself as its owner, and clears the note when it gives it
+# up. In between, a use by another thread ends the process, in a build with RMQ_DEBUG; in others all
+# of this costs nothing. Without an owner any thread may use it: before a reactor starts and after
+# it has ended.
 #
 # Example: the reactor notes itself in its buffer pools; a release by the control thread ends the
 # process with both threads' numbers.

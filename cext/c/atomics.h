@@ -1,5 +1,5 @@
-/* The few atomic operations the project uses, spelled once. Rings and watermarks are the only
-   places where threads meet; each names the order it needs and why. */
+/* Atomics: the few atomic operations the project uses, spelled once. Rings and watermarks are the
+   only places where threads meet; each names the order it needs and why. */
 #ifndef RMQ_ATOMICS_H
 #define RMQ_ATOMICS_H
 #include <stdint.h>

@@ -1,7 +1,7 @@
-/* A page of a mapped file that cannot be had reads as zeros instead of ending the process.
+/* Bus guard: a page of a mapped file that cannot be had reads as zeros and ends no process.
  *
  * The kernel sends SIGBUS for it: somebody else has cut the file short, or its disk does not give
- * the page. Ranges that are guarded are such whose reader checks what he reads (records of the log:
+ * the page. Only such ranges are guarded whose reader checks what it reads (records of the log:
  * zeros are none). The handler puts a page of zeros in the place; a fault anywhere else goes where
  * it went before. One .pyx includes this: the table is its own.
  *

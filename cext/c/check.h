@@ -1,4 +1,4 @@
-/* A broken invariant ends the process: going on would lose or spoil what was promised.
+/* Check: a broken invariant ends the process; going on would lose or spoil what was promised.
  *
  *     rmq_check(bytes <= reserved, "the log: more bytes than were reserved", bytes, reserved)
  *

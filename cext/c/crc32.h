@@ -1,4 +1,4 @@
-/* CRC-32 with the zlib polynomial, the fastest way this processor has.
+/* CRC-32: with the zlib polynomial, in the fastest way this processor has.
  *
  * Four ways, chosen once when the module is loaded:
  *   x86-64 with VPCLMULQDQ  sixteen 128-bit lanes in four 512-bit registers, 256 bytes a round;

@@ -1,5 +1,5 @@
-/* Whether a header has the shape of an earlier one (cext/wire/header_shapes.pxd): every byte is
- * looked at, 32 at once where the processor has AVX2 (chosen when the module is loaded), else 16.
+/* Same shape: a header differs from an earlier one in values only (cext/wire/header_shapes.pxd).
+ * Every byte is compared, 32 at once where the processor has AVX2 (chosen at load), else 16.
  *
  * Example: fixed is 0 under the A of {"b":"A"}, 0xFF elsewhere: {"b":"B"} is alike, {"c":"A"} and
  * {"b":"""} are not.

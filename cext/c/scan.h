@@ -1,4 +1,4 @@
-/* Finding two kinds of byte in a range, 64 bytes at a time.
+/* Scan: finds two kinds of byte in a range, 64 bytes at a time.
  *
  * A mark cursor walks the places of two chosen bytes (quote and backslash in JSON, 0x01 and 0x02 in
  * a property string) from left to right. Each block of 64 bytes becomes one 64-bit mask; the next

@@ -1,4 +1,4 @@
-"""An arena: one reserved region from which a shard takes all its long-lived memory at start.
+"""Arena: one reserved region from which a shard takes all its long-lived memory at start.
 
 Taking moves a mark upwards; nothing is given back singly; sealing ends the taking. The region is
 address space only (MAP_NORESERVE) and a page costs memory when it is first touched. Fresh memory
@@ -22,7 +22,7 @@ cdef struct Arena:
     uint64_t used        # bytes taken, padding included
     uint64_t refusals    # takes answered with NULL
     uint64_t locked      # bytes from base on that stay in memory once touched
-    int32_t node         # NUMA node asked for and granted; -1 none
+    int32_t node         # NUMA node that was granted; -1 none
     int bind_error       # errno of a binding that failed
     int lock_error       # errno of a lock that failed
     bint sealed          # no more takes

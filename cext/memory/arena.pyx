@@ -13,7 +13,7 @@ cdef extern from "<sys/mman.h>" nogil:
 
 cdef class SharedArena:
     def __cinit__(self, uint64_t size, int32_t node=-1):
-        """A node that is not to be had is told by `bind_error`, not by an exception."""
+        """A node that is not to be had is reported by `bind_error`, not by an exception."""
         if arena_open(&self.arena, size) != Status.OK:
             raise MemoryError(f"no address space for {size} bytes of buffers")
         if node >= 0:

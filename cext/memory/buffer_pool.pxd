@@ -1,13 +1,13 @@
-"""Fixed-size buffers from a part of the shard's arena: taken and given back, never allocated.
+"""Buffer pool: buffers of one size from a part of the shard's arena, never allocated singly.
 
 That part is address space and touched when a buffer is first taken, so a pool that is idle costs
 no memory. Freed buffers are reused last in, first out: the warmest first.
 An empty pool returns NULL and counts a refusal; the caller answers SYSTEM_BUSY or stops reading.
 
 One thread uses a pool (the reactor, which notes itself with buffer_pool_own). A buffer that is not
-of the pool, or one more back than were taken, ends the process; a debug build also finds the buffer
-that is given back twice. Example: 4096 buffers of 16 KiB reserve 64 MiB; after a burst
-that held 10 of them at once, 160 KiB are resident and `high_water` is 10.
+of the pool, or one release more than there were takes, ends the process; a debug build also finds
+a buffer that is released twice. Example: 4096 buffers of 16 KiB reserve 64 MiB; after a burst that
+held 10 of them at once, 160 KiB are resident and `high_water` is 10.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 

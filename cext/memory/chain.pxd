@@ -1,7 +1,7 @@
-"""A list whose entries lie inside of what they link: joined at its end, left from anywhere.
+"""Chain: an intrusive list, whose entries lie inside what they link. Joined at its end.
 
-A list is one pointer, to its first entry. The first entry's way back leads to the last one, whose
-way on ends: so both ends are at hand, and who holds thousands of lists pays 8 bytes for each.
+A list is one pointer, to its first entry. `previous` of the first entry is the last one, `next` of
+the last one is NULL. So both ends are at hand, and a thousand empty lists cost 8 bytes each.
 
     chain_join(&queue_waiters, &job.line, job)      first in, first out
     entry = queue_waiters; while entry != NULL: job = entry.owner; entry = entry.next
@@ -32,7 +32,7 @@ cdef inline void chain_join(ChainEntry** first, ChainEntry* entry, void* owner) 
 
 cdef inline void chain_leave(ChainEntry** first, ChainEntry* entry) noexcept nogil:
     debug_check(first[0] != NULL and (entry == first[0] or entry.previous.next == entry),
-                b"a chain: who leaves is in the list", entry == first[0], first[0] == NULL)
+                b"a chain: an entry that leaves is in it", entry == first[0], first[0] == NULL)
     if entry == first[0]:
         first[0] = entry.next
     else:

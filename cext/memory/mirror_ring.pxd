@@ -1,4 +1,4 @@
-"""A ring of bytes mapped twice, back to back, so that no range in it is ever cut in two.
+"""Mirror ring: a ring of bytes mapped twice, back to back, so that no range in it is cut in two.
 
 One memfd of `size` bytes is mapped at base and again at base + size. Byte i and byte i + size are
 the same memory. A position p of an endless stream lives at base + (p & (size - 1)), and the `size`
@@ -7,8 +7,8 @@ bytes from there on are contiguous in addresses: writers and system calls see no
     size 8:   base: 0 1 2 3 4 5 6 7 | 0 1 2 3 4 5 6 7
     position 14 = byte 6; the 5 bytes 14..18 are at base + 6 .. base + 10, bytes 6 7 0 1 2
 
-Pages are touched lazily: an idle ring costs address space only. One thread opens and closes it; who
-may write which range is the owner's business (cext/store/commit_log).
+Pages are touched lazily: an idle ring costs address space only. One thread opens and closes it;
+its owner decides which thread may write which range (cext/store/commit_log).
 """
 from libc.stdint cimport uint8_t, uint64_t
 

@@ -1,4 +1,4 @@
-"""Byte-string names to pointers: the topic, group, subscription and offset tables stand on it.
+"""Name map: from byte strings to pointers, for tables of topics, groups, filters and offsets.
 
 Open addressing with linear probing over a power-of-two table that is at most half full. Names are
 copied in; values are the caller's. Only the reactor thread touches a map. Look-ups allocate

@@ -1,10 +1,10 @@
-"""Where a mapped range lives and whether it may leave: two system calls, told when they fail.
+"""Region: the NUMA node of a mapped range, and its lock in memory. A failure is reported.
 
     region_prefer_node(base, size, 1)   pages touched from now on come from node 1 while it has any
     region_lock(base, size)             pages stay in memory once touched; costs nothing before
 
 mbind is called as a system call: libnuma need not be installed. The whole process' policy is set by
-rmq/system/affinity.py; this is for a range that must be elsewhere or must say so when it cannot.
+rmq/system/affinity.py; this is for a range on another node, or one whose refusal must be known.
 
 Example: with `ulimit -l` at 8 MiB, locking a ring of 16 MiB gives IO_ERROR and ENOMEM in *error.
 """

@@ -54,8 +54,8 @@ cdef int region_lock(void* base, uint64_t size, int* error) noexcept nogil:
 
 
 def exercise(uint64_t size, int32_t node, bint lock=False):
-    """For tests: maps `size` bytes, applies what is asked and touches them; (status of the node,
-    status of the lock, errno, policy and nodes the kernel tells of them)."""
+    """For tests: maps `size` bytes, applies both and touches them; (status of the node,
+    status of the lock, errno, policy and nodes as the kernel reports them)."""
     cdef int error = 0, first_error = 0
     cdef int policy = -1
     cdef int locked = OK

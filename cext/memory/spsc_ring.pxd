@@ -1,4 +1,4 @@
-"""A ring of pointers between exactly two threads: one pushes, one pops, no lock.
+"""SPSC ring: pointers between exactly two threads; one pushes, one pops, no lock.
 
 The pushing thread owns `tail`, the popping thread owns `head`; each sits on a cache line of its
 own and each side keeps a copy of the other's counter, so that it reads the other's line only when

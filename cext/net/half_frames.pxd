@@ -1,4 +1,4 @@
-"""Large frames that are not complete yet: who holds how much, what may be held, who goes first.
+"""Half frames: large frames that are not complete yet, what they may hold, and which one yields.
 
 Each lies in a jumbo buffer of its connection. Limits keep what they hold from what answers need
 (`count`, `bytes`), one address from what others need (`of_address`, `bytes_of_address`), and

@@ -1,4 +1,4 @@
-"""Large frames that are not complete yet. See half_frames.pxd."""
+"""Half frames. See half_frames.pxd."""
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp
 

@@ -1,4 +1,4 @@
-"""The address of a connection's other end, in the form of a record's bornHost.
+"""Peer address: the other end of a connection, in the form of a record's bornHost.
 
     4 or 16 bytes of the address, 4 of the port, most significant first
 
@@ -11,7 +11,7 @@ from cext.net.connection cimport Connection
 from cext.net.socket_api cimport AF_INET6, ntohs, sockaddr_in, sockaddr_in6, sockaddr_storage
 
 
-# `peer`: what accept4 told.
+# `peer`: as accept4 filled it.
 cdef inline void set_address(Connection* c, const sockaddr_storage* peer) noexcept nogil:
     cdef const sockaddr_in* v4 = <const sockaddr_in*> peer
     cdef const sockaddr_in6* v6 = <const sockaddr_in6*> peer

@@ -1,4 +1,4 @@
-"""The system's socket calls as the reactor uses them (declarations only)."""
+"""Socket API: the system calls on sockets that the reactor uses (declarations only)."""
 from libc.stdint cimport int32_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from "<errno.h>" nogil:

@@ -1,8 +1,8 @@
-"""Connections whose sockets do not take their output, in the order in which they last took any.
+"""Stalled list: connections whose sockets take no output, the one silent for longest first.
 
 The first one has taken nothing for longest: where buffers for answers run out it is the one to
 close. Example: 60 clients read nothing, a quick one fills its socket and empties it all the time:
-it is always the last.
+that one is always the last.
 
 The reactor's.
 """

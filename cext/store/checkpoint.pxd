@@ -1,4 +1,4 @@
-"""The checkpoint file: 4096 bytes that say up to where derived files can be believed.
+"""Checkpoint: a file of 4096 bytes that says up to where derived files can be believed.
 
     @0     i64  physicMsgTimestamp   ms; messages stored before it are durable in the log
     @8     i64  logicsMsgTimestamp   ms; messages stored before it are durable in the queue files

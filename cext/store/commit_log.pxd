@@ -1,4 +1,4 @@
-# The commit log: segments in a row, and the tail of it in memory.
+# Commit log: segments in a row, and the tail of it in memory.
 #
 # What the marks promise, and so what an ack means:
 #   append     reserve() + commit(): the record is in the tail ring of this process. A kill loses

@@ -1,12 +1,12 @@
-# The committer: the thread that writes the log to its files when there is a store pool
+# Committer: the thread that writes the log to its files when there is a store pool
 # (transientStorePoolEnable, ASYNC_FLUSH). Without a pool the reactor writes by itself.
 #
 #   reactor    appends to the tail ring, which is the pool now, and acks; at the end of its turn it
 #              offers what it has (link.committable)
 #   committer  writes [committed, committable) in pieces of at most COMMIT_BYTES_MAX as soon as
 #              least_bytes of it wait (commitCommitLogLeastPages), and whatever waits thorough_ms
-#              (commitCommitLogThoroughInterval) after the last write; moves `committed`, tells the
-#              reactor
+#              (commitCommitLogThoroughInterval) after the last write; moves `committed` and
+#              wakes the reactor
 #   reactor    copies `committed` to `written`: consumers see it, the flusher syncs it
 #
 # What it buys: the copy into the page cache, and every wait of the kernel in it, is on another

@@ -1,4 +1,4 @@
-"""One consume queue: the 20-byte units of one (topic, queue id), and the memory its tail lives in.
+"""Consume queue: the 20-byte units of one (topic, queue id), and the memory its tail lives in.
 
 A unit is what a consumer needs to find a message: where its record starts in the commit log (8),
 how long it is (4), the tag code (8), all big-endian, exactly as in RocketMQ's files. Unit n of a

@@ -1,7 +1,7 @@
-"""Up to where the log holds messages of topics that were deleted: recovery passes over them.
+"""Deleted topics: up to where the log holds messages of theirs, over which recovery passes.
 
 A record is one of a deleted topic when it lies below the log offset of the deletion and was stored
-no later than that. Both are asked for: a log that was cut has newer records at the same offsets.
+no later than that. Both must hold: a log that was cut has newer records at the same offsets.
 
 Example: {b"orders": (5000, 1763726400000)}: a record of "orders" at 4000, stored before, is none.
 """

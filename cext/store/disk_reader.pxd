@@ -1,11 +1,11 @@
 # Disk readers: threads that wait for the disk so that the reactor never does.
 #
-# The reactor submits a job, goes on, and is told by an eventfd. A job asks for up to 64 records of
+# The reactor submits a job, goes on, and is woken by an eventfd. A job asks for up to 64 records of
 # the commit log (or one range of any file, for consume queues) and names the buffer they go to, one
 # after the other without gaps. Neighbours in the log are fetched by one pread. With `check` each
 # record is parsed, its position compared and its body CRC computed here, off the reactor.
 #
-# A record whose size nobody knows is asked for alone (READ_RECORD): its first bytes say how long it
+# A record of unknown size is read alone (READ_RECORD): its first bytes say how long it
 # is; where that is more than the buffer holds, the answer is TOO_LARGE with its size.
 #
 # A segment dropped while a job reads it is seen by the reader (min_offset is compared after the

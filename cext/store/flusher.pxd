@@ -1,4 +1,4 @@
-# The flusher: the thread that calls fdatasync and moves `durable`.
+# Flusher: the thread that calls fdatasync and moves `durable`.
 #
 #   sync mode    as soon as written > durable: fdatasync, durable = what was written before it
 #                began. What arrives meanwhile waits for the next one: group commit without a timer.
@@ -13,7 +13,7 @@
 #
 # Segments are synced in order, and `durable` only moves over ranges whose fdatasync has returned. A
 # segment that is full and synced is closed here. A failed fdatasync poisons the log: `durable`
-# stays where it is, no sync is tried again, and the reactor is told.
+# stays where it is, no sync is tried again, and the reactor is woken.
 #
 # Example, sync mode: written 1000, the sync takes 100 us, in which 64 more sends bring written to
 # 26,600. durable becomes 1000; the second sync covers all 64 at once; durable 26,600.

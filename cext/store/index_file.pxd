@@ -1,4 +1,4 @@
-"""One file of the key index, in RocketMQ's IndexFile format. All numbers are big-endian.
+"""Index file: one file of the key index, in RocketMQ's IndexFile format. Numbers are big-endian.
 
     @0   i64 begin ms | i64 end ms      store time of the first and of the newest message in it
     @16  i64 begin offset | i64 end offset      their places in the log

@@ -1,4 +1,4 @@
-"""What of a record goes into the key index, and how it is hashed.
+"""Index key: what of a record goes into the key index, and how it is hashed.
 
     kind          hashed text             which records
     IN_UNIQUE     topic#<UNIQ_KEY>        with the property UNIQ_KEY

@@ -1,4 +1,4 @@
-"""The files of the key index: index/<17 digits>, oldest first; the last one is being filled.
+"""Index store: the files of the key index, index/<17 digits>, oldest first; the last is filled.
 
 What is done with what is found at the start; the index is derived data, the log is the truth:
 

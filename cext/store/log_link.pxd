@@ -1,4 +1,4 @@
-# What the threads around one commit log share: watermarks, the poison, and three hand-overs.
+# Log link: what the threads around one commit log share: watermarks, poison, three hand-overs.
 #
 #   reactor  --segments, `written`, wake-->        flusher    --`durable`, notify--> reactor
 #   reactor  --`wanted_start`, drops, wake-->      preparer   --`ready_start`, fd--> reactor

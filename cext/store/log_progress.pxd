@@ -1,12 +1,12 @@
-"""Says now and then how far a start has read the commit log: some GB take long enough for somebody
-to wonder. A compare per record, a look at the clock per PROGRESS_BYTES, a line each PROGRESS_S.
+"""Log progress: lines of the log that say how far a start has read the commit log, which takes long
+for some GB. A compare per record, the clock once per PROGRESS_BYTES, a line each PROGRESS_S.
 
 Example: "the commit log is read before the broker serves: 2048 of 81920 MiB, at most 195 s to go".
 """
 from libc.stdint cimport int64_t
 
 cdef class LogProgress:
-    cdef int64_t from_offset, end_offset, began_us, told_us
+    cdef int64_t from_offset, end_offset, began_us, line_us
     cdef int64_t look_at            # log offset from which on look() is to be called
     cdef int64_t interval_us, bytes
 

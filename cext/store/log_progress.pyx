@@ -16,13 +16,13 @@ cdef class LogProgress:
     cdef void begin(self, int64_t from_offset, int64_t end_offset) noexcept nogil:
         self.from_offset, self.end_offset = from_offset, end_offset
         self.look_at = from_offset + self.bytes
-        self.began_us = self.told_us = monotonic_us()
+        self.began_us = self.line_us = monotonic_us()
 
     cdef void look(self, int64_t position) noexcept nogil:
         cdef int64_t now_us = monotonic_us()
         self.look_at = position + self.bytes
-        if now_us - self.told_us >= self.interval_us:
-            self.told_us = now_us
+        if now_us - self.line_us >= self.interval_us:
+            self.line_us = now_us
             with gil:
                 self._tell(position, (now_us - self.began_us) / 1e6)
 

@@ -1,4 +1,4 @@
-"""Going through the commit log record by record, at start-up, and finding where it ends.
+"""Log scan: the commit log record by record, at a start, to find where it ends.
 
     what is at the position                          decision          which crash leads here
     E1 a record, lengths, position and crc right     it is one         -

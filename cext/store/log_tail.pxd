@@ -1,13 +1,12 @@
-"""Reading the commit log behind the reactor: record by record, up to `written`, by another thread.
+"""Log tail: the log's records behind the reactor, up to `written`, read by another thread.
 
     next()  the record at `position`, which then moves behind it; NOT_READY at the end
     at()    one record anywhere, whole and with its checksum, or why not
 
 Bytes come through a LogWindow: by pread, or borrowed from the log's tail ring as long as the reader
-is close behind the reactor; then `window.is_sound()` must be asked before what next() gave is used
-for anything that lasts. What is no record although it is below `written` (damage of the disk) is
-skipped as recovery does it: on to the next bytes that are a record of their own position, or to the
-next segment.
+is close behind the reactor; then what next() gave counts only once `window.is_sound()` is true.
+What is no record although it is below `written` (damage of the disk) is skipped as recovery does
+it: on to the next bytes that are a record of their own position, or to the next segment.
 
 Example: records of 97 bytes at 0 and 97, written 194: next() gives both, then NOT_READY with
 position 194. The first segment is dropped meanwhile: the next call goes on at the second's start.

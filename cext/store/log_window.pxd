@@ -1,4 +1,4 @@
-"""A piece of the commit log in memory, for a thread that reads the log from one end to the other.
+"""Log window: a piece of the commit log in memory, for a thread that reads it from end to end.
 
     window.fill(offset, wanted, limit)      OK: [offset, offset + wanted) can be read ...
     window_at(window, offset)               ... here, until the next fill()

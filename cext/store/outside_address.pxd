@@ -1,6 +1,6 @@
-"""Queue entries that Apache RocketMQ wrote with enableConsumeQueueExt.
+"""Outside address: the tags code of a queue entry that Apache wrote with enableConsumeQueueExt.
 
-Their tagsCode is neither a tag's code (32 bits, sign-extended) nor a due time but a place in
+It is neither a tag's code (32 bits, sign-extended) nor a due time but a place in
 consumequeue_ext: its offset there + Long.MIN_VALUE. What stands there stands in the record too, so
 rmq reads the record and never the extension. Example: -9223372036854775808 is the first place.
 """

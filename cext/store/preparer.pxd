@@ -1,14 +1,14 @@
-# The preparer: makes the next segment ready before it is needed, gives the one that a start went
-# on with its blocks ahead of the writer, and removes dropped ones.
+# Preparer: the thread that makes the next segment before it is needed, allocates blocks of the
+# segment in use ahead of the writer, and removes dropped segments.
 #
 # It owns every change of the log's directories while the log is open, so that the reactor never
 # waits for an allocation, a removal or the fsync of a directory.
 #
-#   room        the reactor names the offset up to which it wants blocks; they are given in pieces,
-#               since the kernel lets nobody write to a file while it gives it blocks (at most
+#   room        the reactor names the offset up to which it wants blocks; they are allocated in
+#               pieces, since the kernel lets nobody write to a file while it allocates (at most
 #               0.2 ms for PIECE_BYTES on an idle ext4), and each piece may be used at once. Nothing
-#               is synced here: the sync of the first record behind it commits them as well, and
-#               tells the flusher of what failed, who has to hear of it
+#               is synced here: the sync of the first record behind it commits the blocks as well,
+#               and its failure is the flusher's to report
 #   wanted      the reactor names the next segment's start when it begins the one before
 #   ready       the file is whole, synced, renamed into place and its directory entry is synced:
 #               only then does the reactor see it, so nothing in it can be acked as durable too

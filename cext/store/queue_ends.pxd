@@ -1,4 +1,4 @@
-"""The files `queueEnds` and `queueEnds.synced`: what the files of every queue held at one moment.
+"""Queue ends: what the files of every queue held at one moment (`queueEnds`, `queueEnds.synced`).
 
 A queue file cannot say itself where it ends: a page that turned to zeros looks like the room behind
 the end, and a queue that is believed to be shorter than it is loses messages and gives their

@@ -1,4 +1,4 @@
-"""The files of the consume queues, seen by one thread through a bounded set of descriptors.
+"""Queue files: the files of consume queues, seen by one thread through a few descriptors.
 
     <directory>/<topic>/<queueId>/<first byte of the file, 20 digits>
 

@@ -1,21 +1,21 @@
-"""The thread that looks into the commit log for units that a queue file has lost.
+"""Queue repair: the thread that makes lost units of a queue file again, from the commit log.
 
-A pull meets a unit that cannot be, or whose record says that it belongs elsewhere. The reactor
-asks; this thread finds out what is wrong, by its own reads, and makes the units around the place
-anew from the log; the queue writer, through whose hands all writing goes, puts them into the file.
+A pull meets a unit that cannot be, or whose record belongs to another place. The reactor submits a
+repair; this thread finds out what is wrong, by its own reads, and makes the units around the place
+anew from the log; the queue writer, which does all writing, puts them into the file.
 
     reactor  --Repair (SPSC ring, eventfd)-->  repair thread  --Repair-->  reactor
-    reactor  --JOB_PATCH-->  queue writer  --JOB_PATCH-->  reactor, which wakes who waits
+    reactor  --JOB_PATCH-->  queue writer  --JOB_PATCH-->  reactor, which wakes the pulls that wait
 
 What is read of the log lies between the nearest unit before the place and the nearest behind it
 that name their own record: some pages, or all of the log when a whole file is gone. Up to
 REPAIR_UNITS units are made at a time; a consumer that goes on meets the next ones.
 
-A record that is damaged itself is told from a damaged unit by the log: the unit's place begins
-where a record ends and ends where one begins. That is not a matter of this thread, and is
+The log tells a damaged record from a damaged unit: the place of a sound unit begins
+where a record ends and ends where one begins. A damaged record cannot be repaired here, and is
 answered as such. What was looked for in vain is remembered for KNOWN_MS.
 
-Example: page 3 of a file is zeros, units 614-818. A pull at 700 asks; units 500 and 1,024 name
+Example: page 3 of a file is zeros, units 614-818. A pull at 700 meets it; units 500 and 1,024 name
 their records; the log between these is read, 524 units are compared, 205 are written.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -41,7 +41,7 @@ cdef enum RepairState:              # of a slot; the reactor's
     REPAIR_FREE = 0
     REPAIR_LOOKING = 1              # the repair thread has it
     REPAIR_WRITING = 2              # the queue writer has it
-    REPAIR_OVER = 3                 # to be told: `mended`, `offset`, `status`
+    REPAIR_OVER = 3                 # its result is `mended`, `offset`, `status`
 
 cdef struct Repair:
     int32_t state                   # RepairState, by repair_move()

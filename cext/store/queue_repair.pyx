@@ -1,4 +1,4 @@
-"""Units made anew from the log while the broker serves. See queue_repair.pxd."""
+"""Queue repair. See queue_repair.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memset

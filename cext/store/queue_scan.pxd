@@ -1,4 +1,4 @@
-"""Searches in the files of one queue: where units end and start, what is cut or deleted.
+"""Queue scan: searches in the files of one queue: where units begin and end, what is cut.
 
 Units of a queue are in the order of the commit log, so every question is a binary search over the
 physical offsets, 12 to 14 small reads in a file of 300,000 units however full it is:

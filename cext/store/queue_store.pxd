@@ -1,4 +1,4 @@
-"""All consume queues of a shard: appended to and persisted. queue_table.pxd: found and read.
+"""Queue store: all consume queues of a shard, appended to and persisted (queue_table.pxd: read).
 
 Reactor thread for everything, except where a line says otherwise.
 

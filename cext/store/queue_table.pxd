@@ -1,4 +1,4 @@
-"""The consume queues of a shard: found by (topic, queue id), and read.
+"""Queue table: the consume queues of a shard, found by (topic, queue id), and read.
 
 Reactor thread. What is added to them, and how it gets into files, is QueueStore's part: it is the
 one subclass, and moves log_end and every queue's offsets.

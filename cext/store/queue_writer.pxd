@@ -1,10 +1,10 @@
-"""The background thread that writes queue units to their files, and the jobs it is given.
+"""Queue writer: the thread that writes queue units to their files, and its jobs.
 
     reactor --- jobs (SPSC ring of QueueJob*) ---> writer
     reactor <-- done (the same structs back) ----- writer
 
-The writer works strictly in order, so whoever sees a job come back knows that all earlier ones are
-finished too. It sleeps on an eventfd; the reactor rings it at most once a turn (writer_wake).
+The writer works strictly in order: when a job comes back, all earlier ones are finished too. It
+sleeps on an eventfd; the reactor rings it at most once a turn (writer_wake).
 
 A failed write is answered with its errno and tried again only when the reactor hands the same units
 over again (they are still in memory). A BARRIER behind it does not count (queue_store.pyx): the

@@ -1,4 +1,4 @@
-# One record of the commit log: written in place, parsed in place. All integers are big-endian.
+# Record: a message in the commit log, written and parsed in place. All integers are big-endian.
 #
 #      0 total size u32   4 magic u32    8 body crc u32  12 queue id i32   16 flag i32
 #     20 queue offset    28 physical offset of this record               36 sys flag i32

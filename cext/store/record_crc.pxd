@@ -1,4 +1,4 @@
-# The checksum of a whole record, as RocketMQ 5.3 and later may append it (enabledAppendPropCRC).
+# Record CRC: the checksum of a whole record, as RocketMQ may append it (enabledAppendPropCRC, 5.3).
 #
 # bodyCRC covers the body alone. With the setting on, the properties end with one more pair, whose
 # value is the CRC-32 (without its sign bit) of all the record's bytes before the pair, written as

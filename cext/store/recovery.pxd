@@ -1,4 +1,4 @@
-"""Recovery at start: where the log ends, which queue units are believed, what is dispatched again.
+"""Recovery: where the log ends at a start, which queue units count, what is dispatched again.
 
 The commit log is the truth. Queue files are believed up to one log offset, the start; units at and
 above it are cut and made anew from the log. Exactly one row gives the start (first match counts):

@@ -1,4 +1,4 @@
-# One file of the commit log: its name, how it comes into being, how it leaves.
+# Segment: one file of the commit log: its name, how it is made, how it is removed.
 #
 # A segment is exactly `segment_bytes` long and named by its first physical offset, 20 digits:
 # with 1 GiB segments the third is 00000000002147483648. A file of any other size, or one that is

@@ -1,4 +1,4 @@
-# Old segments mapped read-only for the reactor, touched only where the page cache has them.
+# Segment map: old segments mapped read-only for the reactor, touched only where they are cached.
 #
 # A segment is mapped when first looked at; at most `limit` stay mapped, the one not used for
 # longest leaves. Before a page is given out, mincore() says whether it is in memory, 64 pages at a

@@ -1,10 +1,10 @@
-"""What a stored record puts into its queue unit as tag code, read from the record itself.
+"""Tags code: what a stored record puts into its queue unit for filters, read from the record.
 
     property TAGS              code = Java's String.hashCode of it, sign-extended; 0 without
     topic SCHEDULE_TOPIC_XXXX  with a DELAY level: the time in ms when the message is due
 
-Used when queues are rebuilt from the log; at run time the broker knows the code from the request.
-(cext/wire has the hash too; store and wire do not see each other.)
+Used when queues are rebuilt from the log. At run time an append takes the code from the request's
+properties (cext/flow/log/append, tags_code() of cext/wire/properties: store does not see wire).
 
 Example: TAGS "TagA" -> 2598919; DELAY "3" stored at 1,000,000 -> 1,010,000 (level 3 is 10 s).
 """

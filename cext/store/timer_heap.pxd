@@ -1,9 +1,9 @@
-"""Timers in memory: entries of timed messages, smallest due time first.
+"""Timer heap: entries of timed messages in memory, smallest due time first.
 
 An entry says when a message is due and where its record is in the commit log. Entries are in the
 order of their keys, (due_ms, place): no two messages have the same key, deletions of a millisecond
 come before its messages, and messages due in the same millisecond are in the order of the log. What
-is in a heap twice comes out twice in a row, so whoever takes entries out drops the second.
+is in a heap twice comes out twice in a row; the reader drops the second.
 
 Example: messages stored at 400 and 900 both due at 10: keys (10, 400 | TIMER_MESSAGE) and (10, 900
 | TIMER_MESSAGE); a deletion stored at 1300 and due at 10 has the key (10, 1300), the smallest.

@@ -1,4 +1,4 @@
-"""How far timed messages are delivered: a small file, written after each turn that delivered some.
+"""Timer position: how far timed messages are delivered, a small file written after each such turn.
 
     DIR/position     slots of 512 bytes at 0, 512 and 4096; a slot:
     u32 magic "rmqP" | u32 crc32 of what follows | i64 serial

@@ -1,4 +1,4 @@
-"""A run: a file of timer entries in the order of their keys, written once, read from the front.
+"""Timer run: a file of timer entries in the order of their keys, written once, read from the front.
 
     entry  i64 due_ms | i64 place | i32 size | u32 check         24 bytes, little-endian
            check: bit 0 TIMER_ROLL, the other 31 those of the CRC-32 of the first 20 bytes

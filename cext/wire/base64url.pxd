@@ -1,4 +1,4 @@
-"""Base64 with the URL-safe alphabet and padding, as Java's Base64.getUrlEncoder() writes it.
+"""Base64url: Base64 with the URL-safe alphabet and padding, as Java's Base64.getUrlEncoder() does.
 
 Example: "v1 t" -> "djEgdA==". Any thread, no state.
 """

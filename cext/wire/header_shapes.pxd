@@ -1,4 +1,4 @@
-"""Header shapes: a JSON header that looks like an earlier one is not parsed again.
+"""Header shapes: a JSON header of the same shape as an earlier one is not parsed again.
 
 The headers that one kind of client sends for one kind of request differ in little: the opaque and
 the values of extFields. A shape is an earlier header with a mask of the bytes that have to be the

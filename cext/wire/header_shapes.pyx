@@ -1,4 +1,4 @@
-"""Header shapes: a JSON header that looks like an earlier one is not parsed again.
+"""Header shapes: a JSON header of the same shape as an earlier one is not parsed again.
 
 What a shape is and why the answer is the same: header_shapes.pxd.
 """

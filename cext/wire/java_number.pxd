@@ -1,4 +1,4 @@
-"""Numbers in texts, read exactly as Java's Integer.valueOf, Long.valueOf and Double.valueOf do.
+"""Java number: texts read exactly as Java's Integer.valueOf, Long.valueOf and Double.valueOf do.
 
 A filter expression compares properties, which are texts, with numbers; which messages match must
 not depend on whose broker looks. Integers: a sign and decimal digits of any script (of the BMP), no

@@ -1,4 +1,4 @@
-"""Property strings rewritten: some names left out, others added by append_property().
+"""Property edit: a property string without some names, others added by append_property().
 
 Always the unescaped form of properties.pxd. What is left out is found by whole names, in any
 order and however often it stands there; pieces that are no pair go through as they are.

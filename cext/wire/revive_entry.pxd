@@ -1,4 +1,4 @@
-"""What stands in the revive log: check points of pops, and acks. JSON, in Apache's short names.
+"""Revive entry: a check point of a pop, or acks, as JSON in the revive log with Apache's names.
 
     ck     {"bm":0,"bn":"b","c":"g","d":[0,1,3],"it":60000,"n":3,"pt":1700000000000,"q":0,
             "ro":0,"so":100,"t":"T"}

@@ -1,4 +1,4 @@
-"""What stands in the revive log. See revive_entry.pxd."""
+"""Revive entry. See revive_entry.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memchr, memcpy, memset, strlen
 

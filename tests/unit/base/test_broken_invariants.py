@@ -17,7 +17,7 @@ CASES = [
     ("ring", "a ring of 8 (8, 8)"),
     ("release", "a buffer pool: no more buffers come back than were taken (0, 64)"),
     ("thread", "its thread alone ("),
-    ("chain", "a chain: who leaves is in the list (0, 0)"),
+    ("chain", "a chain: an entry that leaves is in it (0, 0)"),
 ]
 DEBUG_CASES = [
     ("release_of_two", "a buffer pool: a buffer is released once (0, 1)"),
