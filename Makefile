@@ -4,9 +4,10 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
-# The tests wait more than they compute: two files at a time take half as long. The longest first
-# (tests/support/scheduler.py), so that both workers end at the same time.
-AT_ONCE ?= -n 2 --dist loadfile
+# Nearly half the time tests wait for disks, processes and moments: two files for each processor.
+# The longest first (tests/support/scheduler.py), so that all workers end at the same time.
+WORKERS ?= $(shell n=$$((2 * $$(nproc))); echo $$((n < 8 ? n : 8)))
+AT_ONCE ?= -n $(WORKERS) --dist loadfile
 # A test that is skipped fails `make test`: what it needs is installed. RMQ_SKIPS=allow lets it pass.
 SKIPS := $(if $(filter allow,$(RMQ_SKIPS)),,--no-skips)
 SHELL := /bin/bash
@@ -22,12 +23,13 @@ BUILT := build/.built
 LOG := build/build.log
 SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
-.PHONY: help build run test test-compat test-slow soak races power-cuts bit-rot bench bench-stages bench-client bench-spark lint docs debug clean
+.PHONY: help build run test test-repeat test-compat test-slow soak races power-cuts bit-rot bench bench-stages bench-client bench-spark lint docs debug clean
 
 help:
 	@echo 'make build        compiled modules and a working $(BIN)/rmq'
 	@echo 'make run          a broker with a name server on 127.0.0.1, store in ./store'
 	@echo 'make test         all tests but the two sets below'
+	@echo 'make test-repeat  make test 20 times (RMQ_TEST_ROUNDS), half of them beside a load; a table'
 	@echo 'make test-compat  official Java and Go clients, mqadmin, store exchange (downloads them)'
 	@echo 'make test-slow    long rounds: kill -9 under load, fuzzing without end'
 	@echo 'make soak         500 rounds of kills and stops on two shards (RMQ_SOAK_ROUNDS), 15 minutes'
@@ -86,6 +88,12 @@ run: build
 test: tools
 	@tools/need.sh java17 openssl mkfs redis aarch64 valgrind
 	$(BIN)/python -m pytest -m 'not compat and not slow' $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
+
+# 20 whole runs (RMQ_TEST_ROUNDS), every other one beside a load that eats the machine.
+test-repeat: tools
+	@tools/need.sh java17 openssl mkfs redis aarch64 valgrind
+	$(BIN)/python tools/suite_rounds.py $${RMQ_TEST_ROUNDS:-20} -- \
+		$(BIN)/python -m pytest -q -m 'not compat and not slow' $(SKIPS) $(AT_ONCE) $(PYTEST_ARGS)
 
 test-compat: tools
 	@tools/need.sh jdk maven go

@@ -1,10 +1,11 @@
 """The queue of test files from which the workers of `make test` take the next one."""
 
 import json
+import re
 from collections import OrderedDict
 from typing import Any
 
-from support.scheduler import DURATIONS, LongestFirst, scope_of
+from support.scheduler import ALONE, DURATIONS, TOGETHER, LongestFirst, scope_of
 from support.source_tree import ROOT
 
 
@@ -16,13 +17,14 @@ class Node:
         self.sent.append(indexes)
 
 
-def test_the_longest_file_is_taken_first_and_one_worker_has_all_of_spark() -> None:
+def test_the_longest_file_is_taken_first_and_one_worker_has_the_spark_session() -> None:
     tests = [
         "tests/unit/test_few.py::test_a",
         "tests/unit/test_short.py::test_a",
         "tests/spark/test_batch.py::test_a",
         "tests/unit/test_many.py::test_a[x::y]",
         "tests/unit/test_many.py::test_b",
+        "tests/spark/test_ending.py::test_a",
         "tests/spark/test_stream.py::test_a",
     ]
     node: Any = Node()
@@ -34,7 +36,14 @@ def test_the_longest_file_is_taken_first_and_one_worker_has_all_of_spark() -> No
         scheduler.workqueue.setdefault(scope_of(test), {})[test] = False
     while scheduler.workqueue:
         scheduler._assign_work_unit(node)
-    assert node.sent == [[2, 5], [3, 4], [0], [1]]
+    assert node.sent == [[2, 6], [3, 4], [0], [5], [1]]
+
+
+def test_files_that_any_worker_may_run_do_not_use_the_spark_session() -> None:
+    session = re.compile(r"\bdef test\w*\([^)]*\bspark\b|usefixtures\([^)]*\bspark\b")
+    files = sorted((ROOT / TOGETHER).glob("test_*.py"))
+    found = {TOGETHER + path.name for path in files if not session.search(path.read_text())}
+    assert found == ALONE
 
 
 def test_durations_are_those_of_files_that_are_there() -> None:

@@ -59,6 +59,52 @@ def test_a_skipped_test_fails_a_run_that_may_not_skip(tmp_path: Path) -> None:
         assert ("1 skipped: install what they name" in done.stdout) == bool(code)
 
 
+def rounds(tmp_path: Path, number: int, tests: str, *options: str) -> tuple[int, str, list[str]]:
+    """(exit code, what was said, cells of the rows) of so many rounds of these tests."""
+    (tmp_path / "test_x.py").write_text(tests)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "suite_rounds.py", *options, str(number), "--",
+         sys.executable, "-m", "pytest", "-q", "test_x.py"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    kept = (tmp_path / "build" / "test-rounds" / "table.txt").read_text()
+    assert done.stdout.endswith(kept + "\n"), done.stdout + done.stderr
+    return done.returncode, done.stdout, [" ".join(line.split()[:6]) for line in kept.splitlines()]
+
+
+def test_rounds_of_tests_are_told_one_by_one_with_what_failed(tmp_path: Path) -> None:
+    """The second round fails: it finds what the first one left, and the load beside it."""
+    code, said, rows = rounds(
+        tmp_path, 2,
+        "import os, pathlib, pytest\n"
+        "def test_a():\n"
+        "    before = pathlib.Path('seen').exists()\n"
+        "    pathlib.Path('seen').write_text('')\n"
+        "    parent = os.getppid()\n"
+        "    text = pathlib.Path(f'/proc/{parent}/task/{parent}/children').read_text()\n"
+        "    print('beside:', len(text.split()) - 1)\n"
+        "    assert not before\n"
+        "def test_b(): pytest.skip('no such')\n"
+        "def test_c(): pass\n",
+    )  # fmt: skip
+    assert (code, rows[1:3]) == (1, ["1 no 0 2 0 1", "2 yes 1 1 1 1"])
+    assert "round 2: test_x::test_a" in said and "1 of 2 rounds without a failure" in said
+    beside = (tmp_path / "build" / "test-rounds" / "02.txt").read_text().partition("beside: ")[2]
+    assert int(beside.split()[0]) >= (os.cpu_count() or 1) + 2
+
+
+def test_a_round_that_dies_or_takes_too_long_is_a_failure(tmp_path: Path) -> None:
+    code, _, rows = rounds(tmp_path, 1, "import os\ndef test_a(): os._exit(0)\n")
+    assert (code, rows[1]) == (1, "1 no 0 0 0 0")
+    code, _, rows = rounds(
+        tmp_path, 1, "import time\ndef test_a(): time.sleep(600)\n", "--limit", "3"
+    )
+    assert (code, rows[1]) == (1, "1 no time 0 0 0")
+    code, _, rows = rounds(tmp_path, 1, "def test_a(): pass\n")
+    assert (code, rows[1]) == (0, "1 no 0 1 0 0")
+
+
 def programs(folder: Path, **texts: str) -> str:
     """A PATH on which only these programs are, each printing its text."""
     folder.mkdir()

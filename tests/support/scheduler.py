@@ -1,8 +1,8 @@
 """Which worker of pytest-xdist runs which tests: the longest files first, so that all end together.
 
-A file is run by one worker, and tests/spark as a whole: its session costs more than any of its
-files. How long each took stands in tests/durations.json, whose figures count against each other
-only; a file that is not in it comes in by the number of its tests.
+A file is run by one worker, and by one all files of tests/spark that use the Spark session, which
+costs more than any of them. How long each took stands in tests/durations.json, whose figures count
+against each other only; a file that is not in it comes in by the number of its tests.
 
     make test PYTEST_ARGS=--record-durations    writes the file anew, from this run
 """
@@ -18,15 +18,16 @@ from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
 DURATIONS = Path(__file__).parents[1] / "durations.json"
-TOGETHER = ("tests/spark/",)  # folders with fixtures that are dear
+TOGETHER = "tests/spark/"  # its session is dear
+ALONE = {f"{TOGETHER}test_{name}.py" for name in ("ending", "questions", "readme_block", "sending")}
 LEAST_S = 1.0  # shorter ones fill the end in any order
 UNKNOWN_TEST_S = 0.2
 
 
 def scope_of(nodeid: str) -> str:
-    """What one worker runs: a file, or a folder with all its files."""
+    """What one worker runs: a file, or all files that share the Spark session."""
     path = nodeid.split("::", 1)[0]
-    return next((folder for folder in TOGETHER if path.startswith(folder)), path)
+    return TOGETHER if path.startswith(TOGETHER) and path not in ALONE else path
 
 
 class LongestFirst(LoadFileScheduling):

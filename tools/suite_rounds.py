@@ -1,0 +1,181 @@
+"""The test suite again and again, every other time beside a load: a table of what became of it.
+
+    python tools/suite_rounds.py 20 -- .venv/bin/python -m pytest -n 4 ...
+
+Each round's output and JUnit file are in --folder, with the table of the rounds so far in
+table.txt: a run that is interrupted has lost nothing. Even rounds have the load beside them: a busy
+process for each processor, one that fills memory, and one that writes and syncs files. The exit
+code is 0 when every test of every round passed.
+"""
+
+import contextlib
+import ctypes
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing import Process, get_context
+from pathlib import Path
+from xml.etree import ElementTree
+
+import click
+
+MIB = 1 << 20
+EATEN_BYTES = 512 * MIB
+WRITTEN_BYTES = 128 * MIB
+PR_SET_PDEATHSIG = 1
+HEADINGS = ("round", "load", "exit", "passed", "failed", "skipped", "seconds", "cpu")
+
+
+@dataclass(frozen=True)
+class Round:
+    number: int
+    loaded: bool
+    exit_code: int | None  # None: it took too long, and was ended
+    passed: int
+    failed: tuple[str, ...]  # names of tests, those that ended in an error too
+    skipped: int
+    seconds: float
+    cpu_seconds: float  # of the tests and the processes they waited for
+
+    @property
+    def is_good(self) -> bool:
+        return self.exit_code == 0 and not self.failed and self.passed > 0
+
+    def cells(self) -> tuple[str, ...]:
+        ended = "time" if self.exit_code is None else str(self.exit_code)
+        return (str(self.number), "yes" if self.loaded else "no", ended, str(self.passed),
+                str(len(self.failed)), str(self.skipped), f"{self.seconds:.0f}",
+                f"{self.cpu_seconds:.0f}")  # fmt: skip
+
+
+def outcome(junit: Path) -> tuple[int, tuple[str, ...], int]:
+    """(passed, names of those that failed, skipped) of a JUnit file; none when it is not whole."""
+    try:
+        cases = list(ElementTree.parse(junit).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return 0, (), 0
+    failed, skipped, names = [], 0, set()
+    for case in cases:
+        name = f"{case.get('classname')}::{case.get('name')}"
+        names.add(name)
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.append(name)
+        elif case.find("skipped") is not None:
+            skipped += 1
+    once = tuple(dict.fromkeys(failed))  # one that fails in its teardown stands there twice
+    return len(names) - len(once) - skipped, once, skipped
+
+
+def table(rounds: list[Round]) -> str:
+    rows = [HEADINGS, *(each.cells() for each in rounds)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(HEADINGS))]
+    lines = [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    ]
+    lines += [f"round {each.number}: {name}" for each in rounds for name in each.failed]
+    good = sum(each.is_good for each in rounds)
+    return "\n".join([*lines, f"{good} of {len(rounds)} rounds without a failure"]) + "\n"
+
+
+def die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def use_processor(_: str) -> None:
+    die_with_parent()
+    while True:
+        sum(range(100_000))
+
+
+def fill_memory(_: str) -> None:
+    die_with_parent()
+    while True:
+        with mmap.mmap(-1, EATEN_BYTES) as memory:
+            for at in range(0, EATEN_BYTES, mmap.PAGESIZE):
+                memory[at] = 1
+
+
+def write_files(folder: str) -> None:
+    die_with_parent()
+    piece = os.urandom(MIB)
+    while True:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            for _ in range(WRITTEN_BYTES // MIB):
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def load(folder: Path) -> Iterator[None]:
+    """The machine is busy for the time of the block."""
+    tasks: list[Callable[[str], None]] = [use_processor] * (os.cpu_count() or 1)
+    spawn = get_context("spawn")
+    processes: list[Process] = []
+    try:
+        for task in (*tasks, fill_memory, write_files):
+            processes.append(spawn.Process(target=task, args=(str(folder),)))  # type: ignore[arg-type]
+            processes[-1].start()
+        yield
+        assert all(each.is_alive() for each in processes), "the load has ended before the tests"
+    finally:
+        for each in processes:
+            if each.pid is not None:
+                each.kill()
+                each.join()
+
+
+def run(number: int, loaded: bool, command: tuple[str, ...], folder: Path, limit_s: float) -> Round:
+    """One round, in a process group of its own, which is gone afterwards."""
+    junit = folder / f"{number:02d}.xml"
+    junit.unlink(missing_ok=True)
+    code: int | None
+    with contextlib.ExitStack() as stack:
+        if loaded:
+            stack.enter_context(load(folder))
+        said = stack.enter_context((folder / f"{number:02d}.txt").open("w"))
+        before, began = os.times(), time.monotonic()
+        process = subprocess.Popen([*command, f"--junitxml={junit}"], stdin=subprocess.DEVNULL,
+                                   stdout=said, stderr=said, start_new_session=True)  # fmt: skip
+        try:
+            code = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:  # an interruption, too
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        seconds, after = time.monotonic() - began, os.times()
+    cpu = sum(after[2:4]) - sum(before[2:4])  # of children that were waited for
+    return Round(number, loaded, code, *outcome(junit), seconds, cpu)
+
+
+@click.command(help=__doc__)
+@click.argument("rounds", type=click.IntRange(1))
+@click.argument("command", nargs=-1, required=True)
+@click.option("--folder", type=click.Path(path_type=Path), default=Path("build/test-rounds"))
+@click.option("--limit", "limit_s", default=3600.0, help="Seconds a round may take.")
+def main(rounds: int, command: tuple[str, ...], folder: Path, limit_s: float) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    done: list[Round] = []
+    try:
+        for number in range(1, rounds + 1):
+            done.append(run(number, number % 2 == 0, command, folder, limit_s))
+            (folder / "table.txt").write_text(table(done))
+            click.echo(f"{', '.join(done[-1].failed) or 'no failure'} in round "
+                       f"{number} of {rounds}, {done[-1].seconds:.0f} s")  # fmt: skip
+    except KeyboardInterrupt:
+        click.echo("interrupted")
+    click.echo(table(done))
+    sys.exit(0 if len(done) == rounds and all(each.is_good for each in done) else 1)
+
+
+if __name__ == "__main__":
+    main()
