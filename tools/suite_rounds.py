@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing import Process, get_context
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import click
@@ -117,11 +118,11 @@ def write_files(folder: str) -> None:
 def load(folder: Path) -> Iterator[None]:
     """The machine is busy for the time of the block."""
     tasks: list[Callable[[str], None]] = [use_processor] * (os.cpu_count() or 1)
-    spawn = get_context("spawn")
+    spawn: Any = get_context("spawn")
     processes: list[Process] = []
     try:
         for task in (*tasks, fill_memory, write_files):
-            processes.append(spawn.Process(target=task, args=(str(folder),)))  # type: ignore[arg-type]
+            processes.append(spawn.Process(target=task, args=(str(folder),)))
             processes[-1].start()
         yield
         assert all(each.is_alive() for each in processes), "the load has ended before the tests"
