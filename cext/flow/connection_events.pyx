@@ -2,6 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
+from cext.flow.append.appender cimport OnNews, OnReplayed
 from cext.flow.append.dispatch_hook cimport dispatch_hook
 from cext.flow.context.client_state cimport ClientState, client_state
 from cext.flow.context.control_link cimport CLOSED_CONNECTION, DRAINED, link_push
@@ -25,19 +26,20 @@ cdef int64_t take_bytes(ShardState s, Connection* c, const uint8_t* bytes, uint6
     cdef uint64_t id = c.id
     cdef int status
     while used < available and c.id == id:      # a reply that found no buffer closes at once
-        status = find_frame(bytes + used, available - used, <uint32_t> s.options.frame_max_bytes,
+        status = find_frame(bytes + used, available - used,
+                            <uint32_t> s.turn.options.frame_max_bytes,
                             &frame)
         if status == NOT_READY:
             needed[0] = frame.needed
             break
         if status != OK:
-            s.counters.malformed_frames += 1
+            s.turn.counters.malformed_frames += 1
             if available - used > 0 and bytes[used] == 0x16:
-                log_event(s, c, b"closed: the client speaks TLS, this port does not")
+                log_event(s.turn, c, b"closed: the client speaks TLS, this port does not")
             elif status == TOO_LARGE:
-                log_event(s, c, b"closed: frame longer than the limit of 16 MiB")
+                log_event(s.turn, c, b"closed: frame longer than the limit of 16 MiB")
             else:
-                log_event(s, c, b"closed: malformed frame")
+                log_event(s.turn, c, b"closed: malformed frame")
             return -1
         if route_frame(s, c, &frame, False) == CLOSE_CONNECTION:
             return -1
@@ -53,34 +55,35 @@ cdef int refuse_frame(ShardState s, Connection* c, const uint8_t* bytes, uint64_
     if available >= 8:
         header_bytes = (<uint32_t> bytes[5] << 16) | (<uint32_t> bytes[6] << 8) | bytes[7]
     if available < 8 + <uint64_t> header_bytes:
-        s.counters.busy_replies += 1
-        log_event(s, c, b"closed: no buffer for a large request whose header has not come yet")
+        s.turn.counters.busy_replies += 1
+        log_event(s.turn, c, b"closed: no buffer for a large request whose header has not come yet")
         return -1
     if parse_header(bytes + 8, header_bytes, bytes[4], &header) != OK:
-        s.counters.malformed_frames += 1
-        log_event(s, c, b"closed: malformed command header")
+        s.turn.counters.malformed_frames += 1
+        log_event(s.turn, c, b"closed: malformed command header")
         return -1
     if header.flag & FLAG_RESPONSE:
         return 0
-    if reply_error(s, c, &header, SYSTEM_BUSY, b"[REJECTREQUEST]system busy, start flow control "
+    if reply_error(s.turn, c, &header, SYSTEM_BUSY,
+                   b"[REJECTREQUEST]system busy, start flow control "
                    b"for a while: no buffer for another large request") == CLOSE_CONNECTION:
         return -1
     return 0
 
 
 cdef void connection_closed(ShardState s, Connection* c) noexcept nogil:
-    forget_connection(s, c)
-    push_forget(s, c)
+    forget_connection(s.pull, c)
+    push_forget(s.reply, c)
     if client_state(c).introduced:
-        link_push(&s.link, CLOSED_CONNECTION, c.id, NULL, 0)
+        link_push(&s.turn.link, CLOSED_CONNECTION, c.id, NULL, 0)
 
 
 cdef void output_drained(ShardState s, Connection* c) noexcept nogil:
-    resume_deferred(s, c)
+    resume_deferred(s.pull, c)
     if c.notify_drained:
-        c.notify_drained = not link_push(&s.link, DRAINED, c.id, NULL, 0)
+        c.notify_drained = not link_push(&s.turn.link, DRAINED, c.id, NULL, 0)
         if c.notify_drained:
-            s.net.mark_dirty(c)         # no memory: told in the next turn
+            s.turn.net.mark_dirty(c)         # no memory: told in the next turn
 
 
 cdef int serve(ShardState s, int listen_fd) noexcept nogil:
@@ -93,5 +96,6 @@ cdef int serve(ShardState s, int listen_fd) noexcept nogil:
     remoting.on_closed = <OnClosed> connection_closed
     remoting.on_drained = <OnDrained> output_drained
     remoting.block_bytes = sizeof(ClientState)
-    dispatch_hook(wake_by_news, replica_replayed)
-    return s.net.add_listener(listen_fd, &remoting, NULL)
+    dispatch_hook(s.append, <OnNews> wake_by_news, <void*> s.pull,
+                  <OnReplayed> replica_replayed, <void*> s)
+    return s.turn.net.add_listener(listen_fd, &remoting, NULL)

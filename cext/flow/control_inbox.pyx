@@ -23,36 +23,36 @@ from cext.net.connection cimport ON_HEAP, Connection
 cdef bint take_for_connection(ShardState s, LinkMessage* message, Connection* c) noexcept nogil:
     """What concerns a connection that is open. Whether the message was kept, for its bytes."""
     if message.kind == SEND_FRAME:
-        if s.net.add_owned(c, message.data, message.length, message, ON_HEAP):
+        if s.turn.net.add_owned(c, message.data, message.length, message, ON_HEAP):
             return True                     # the output piece owns it now
-        s.net.close_connection(c)
+        s.turn.net.close_connection(c)
     elif message.kind == SEND_DONE:
-        pending_send_done(s, c)
+        pending_send_done(s.send, c)
     elif message.kind == HOLD:
-        s.net.stop_reading(c, UNREAD_CONTROL)
+        s.turn.net.stop_reading(c, UNREAD_CONTROL)
     elif message.kind == RELEASE:
-        s.net.go_on_reading(c, UNREAD_CONTROL)
+        s.turn.net.go_on_reading(c, UNREAD_CONTROL)
     elif message.kind == TELL_DRAINED:
         c.notify_drained = 1
-        s.net.mark_dirty(c)
+        s.turn.net.mark_dirty(c)
     elif message.kind == CLOSE:
         c.closing = True
-        s.net.mark_dirty(c)
+        s.turn.net.mark_dirty(c)
     return False
 
 
 cdef void take_control_messages(ShardState s) noexcept nogil:
-    cdef LinkMessage* message = <LinkMessage*> spsc_pop(&s.link.to_reactor)
+    cdef LinkMessage* message = <LinkMessage*> spsc_pop(&s.turn.link.to_reactor)
     cdef Connection* c
     while message != NULL:
         if message.kind == CALL:
-            message.call(<void*> s, message.arguments)
+            message.call(message.service, message.arguments)
             sem_post(&message.done)         # the message is on the caller's stack: gone from here
         elif message.kind == RESUBMIT:
             route_again(s, message.connection_id, message.data, message.length, True)
             free(message)
         else:
-            c = s.net.find(message.connection_id)
+            c = s.turn.net.find(message.connection_id)
             if c == NULL or not take_for_connection(s, message, c):
                 free(message)
-        message = <LinkMessage*> spsc_pop(&s.link.to_reactor)
+        message = <LinkMessage*> spsc_pop(&s.turn.link.to_reactor)

@@ -40,33 +40,33 @@ cdef void report_counters(ShardState s) noexcept nogil:
     cdef uint64_t count
     cdef int i
     for i in range(REPORTS):
-        count = (<uint64_t*> (<char*> &s.net.counters + reports[i].counter))[0]
+        count = (<uint64_t*> (<char*> &s.turn.net.counters + reports[i].counter))[0]
         if count != s.reported[i]:
-            snprintf(line, sizeof(line), reports[i].line, s.net.connection_count,
+            snprintf(line, sizeof(line), reports[i].line, s.turn.net.connection_count,
                      <unsigned long long> (count - s.reported[i]))
             s.reported[i] = count
-            log_event(s, NULL, line)
+            log_event(s.turn, NULL, line)
 
 
 cdef void report_dropped_lines(ShardState s) noexcept nogil:
     cdef char line[80]
-    s.events_this_second = 0
-    if s.events_dropped > 0:
+    s.turn.events_this_second = 0
+    if s.turn.events_dropped > 0:
         snprintf(line, sizeof(line), b"%llu more lines of this second were not logged",
-                 <unsigned long long> s.events_dropped)
-        s.events_dropped = 0
-        log_event(s, NULL, line)
-        s.events_this_second = 0
+                 <unsigned long long> s.turn.events_dropped)
+        s.turn.events_dropped = 0
+        log_event(s.turn, NULL, line)
+        s.turn.events_this_second = 0
 
 
 cdef void housekeeping_turn(ShardState s) noexcept nogil:
-    s.net.close_idle()
-    s.net.resume_accepting()
-    s.net.trim()
-    if s.net.is_short():
-        s.net.close_deaf()
-    pending_sends_expire(s)
-    push_expire(s)
+    s.turn.net.close_idle()
+    s.turn.net.resume_accepting()
+    s.turn.net.trim()
+    if s.turn.net.is_short():
+        s.turn.net.close_deaf()
+    pending_sends_expire(s.send)
+    push_expire(s.reply)
     report_counters(s)
-    log_disk_alerts(s)
+    log_disk_alerts(s.append)
     report_dropped_lines(s)

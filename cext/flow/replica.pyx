@@ -7,8 +7,8 @@ from cext.flow.pop.pop_journal cimport pop_of_record
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.transaction.open_halves cimport half_end
 from cext.store.tags_code cimport DelayLevels, tags_code_of
-from cext.wire.revive_entry cimport ReviveEntry
 from cext.wire.properties cimport SendProperties, scan_properties
+from cext.wire.revive_entry cimport ReviveEntry
 from cext.wire.system_topics cimport (
     OP_HALF_TOPIC,
     OP_HALF_TOPIC_BYTES,
@@ -32,7 +32,7 @@ cdef void end_halves(ShardState s, const RecordView* op) noexcept nogil:
             digits += 1
             continue
         if 0 < digits <= DIGITS_MAX:
-            half_end(&s.halves, offset)
+            half_end(&s.transaction.halves, offset)
         offset = digits = 0
 
 
@@ -40,10 +40,12 @@ cdef void note_pop(ShardState s, const RecordView* view) noexcept nogil:
     """A check point where its pop wrote it says where the group goes on."""
     cdef ReviveEntry e
     cdef int64_t following = 0
-    if (pop_of_record(view, s.pops.revive_name, s.pops.revive_name_bytes, &e, &following)
-            and following > offset_query(&s.offsets, e.topic.bytes, e.topic.length, e.group.bytes,
+    if (pop_of_record(view, s.pop.pops.revive_name, s.pop.pops.revive_name_bytes, &e, &following)
+            and following > offset_query(&s.tables.offsets, e.topic.bytes, e.topic.length,
+                                         e.group.bytes,
                                          e.group.length, e.queue_id)):
-        offset_commit(&s.offsets, e.topic.bytes, e.topic.length, e.group.bytes, e.group.length,
+        offset_commit(&s.tables.offsets, e.topic.bytes, e.topic.length, e.group.bytes,
+                      e.group.length,
                       e.queue_id, following)
 
 
@@ -53,9 +55,9 @@ cdef int64_t replica_replayed(ShardState s, const RecordView* view) noexcept nog
     cdef int64_t due_ms = 0
     cdef bint relative = False
     cdef int32_t i
-    levels.count = s.schedule.count
+    levels.count = s.delay.schedule.count
     for i in range(levels.count):
-        levels.milliseconds[i] = s.schedule.levels[i].delay_ms
+        levels.milliseconds[i] = s.delay.schedule.levels[i].delay_ms
     if is_named(view.topic, view.topic_bytes, OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES):
         end_halves(s, view)
     elif is_named(view.topic, view.topic_bytes, TIMER_TOPIC, TIMER_TOPIC_BYTES):
@@ -64,7 +66,7 @@ cdef int64_t replica_replayed(ShardState s, const RecordView* view) noexcept nog
                 and found.timer_out_ms.bytes != NULL
                 and timer_due(view, &found, 0, &due_ms, &relative)):
             return due_ms
-    elif is_named(view.topic, view.topic_bytes, <const char*> s.pops.revive_name,
-                  s.pops.revive_name_bytes):
+    elif is_named(view.topic, view.topic_bytes, <const char*> s.pop.pops.revive_name,
+                  s.pop.pops.revive_name_bytes):
         note_pop(s, view)
     return tags_code_of(view, &levels)

@@ -27,7 +27,7 @@ from cext.wire.header cimport Header
 
 # `resubmitted`: the control thread has had the frame and gave it back: what is still missing now is
 # refused, not asked for again.
-ctypedef Outcome (*RunHandler)(ShardState s, Connection* c, const Header* h, const Frame* f,
+ctypedef Outcome (*RunHandler)(void* service, Connection* c, const Header* h, const Frame* f,
                                bint resubmitted) noexcept nogil
 
 cdef enum HandlerTrait:
@@ -40,6 +40,7 @@ cdef enum HandlerTrait:
 cdef struct RequestHandler:
     int32_t code
     int32_t traits              # HandlerTrait bits
+    int32_t service             # BY_.. of shard_state.pxd: what `run` works on
     RunHandler run
 
 # One request, or a client's answer to one of ours. DONE or CLOSE_CONNECTION.

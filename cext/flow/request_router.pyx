@@ -12,7 +12,6 @@ from cext.flow.context.outcome cimport (
     TO_CONTROL_IN_ORDER,
 )
 from cext.flow.context.small_replies cimport hand_to_control, log_event, reply_error
-from cext.flow.delay.recall cimport recall
 from cext.flow.fetch.parked_requests cimport (
     PARKED_RECORD_BYTES,
     ParkedRequest,
@@ -32,9 +31,11 @@ from cext.flow.postponed_requests cimport (
 )
 from cext.flow.pull.pull_admission cimport accept_pull
 from cext.flow.request_reply.reply_push cimport is_push_answer, push_answered, push_reply
-from cext.flow.send.pending_topic_sends cimport pending_send_add
-from cext.flow.send.send_back cimport send_back
 from cext.flow.send.message_send cimport produce
+from cext.flow.send.pending_topic_sends cimport pending_send_add
+from cext.flow.send.recall cimport recall
+from cext.flow.send.send_back cimport send_back
+from cext.flow.shard_state cimport BY_POP, BY_PULL, BY_REPLY, BY_SEND, BY_TABLES, BY_TRANSACTION
 from cext.flow.tables.progress cimport commit_progress
 from cext.flow.transaction.transaction_end cimport end_transaction
 from cext.wire.codes cimport (
@@ -71,24 +72,24 @@ cdef enum:
 
 # Looked through from the top: what comes for every message stands first.
 cdef RequestHandler[HANDLERS] handlers = [
-    RequestHandler(SEND_MESSAGE_V2, 0, produce),
-    RequestHandler(PULL_MESSAGE, 0, accept_pull),
-    RequestHandler(SEND_MESSAGE, 0, produce),
-    RequestHandler(SEND_BATCH_MESSAGE, 0, produce),
-    RequestHandler(LITE_PULL_MESSAGE, 0, accept_pull),
-    RequestHandler(POP_MESSAGE, AFTER_START, accept_pop),
-    RequestHandler(ACK_MESSAGE, AFTER_START, accept_ack),
-    RequestHandler(BATCH_ACK_MESSAGE, AFTER_START, accept_batch_ack),
-    RequestHandler(END_TRANSACTION, OUTLIVES_CLIENT, end_transaction),
-    RequestHandler(UPDATE_CONSUMER_OFFSET, 0, commit_progress),
-    RequestHandler(CONSUMER_SEND_MSG_BACK, 0, send_back),
-    RequestHandler(CHANGE_MESSAGE_INVISIBLETIME, AFTER_START, accept_change),
-    RequestHandler(NOTIFICATION, AFTER_START, accept_pop),
-    RequestHandler(PEEK_MESSAGE, AFTER_START, accept_pop),
-    RequestHandler(POLLING_INFO, AFTER_START, accept_pop),
-    RequestHandler(SEND_REPLY_MESSAGE, 0, push_reply),
-    RequestHandler(SEND_REPLY_MESSAGE_V2, 0, push_reply),
-    RequestHandler(RECALL_MESSAGE, 0, recall),
+    RequestHandler(SEND_MESSAGE_V2, 0, BY_SEND, <RunHandler> produce),
+    RequestHandler(PULL_MESSAGE, 0, BY_PULL, <RunHandler> accept_pull),
+    RequestHandler(SEND_MESSAGE, 0, BY_SEND, <RunHandler> produce),
+    RequestHandler(SEND_BATCH_MESSAGE, 0, BY_SEND, <RunHandler> produce),
+    RequestHandler(LITE_PULL_MESSAGE, 0, BY_PULL, <RunHandler> accept_pull),
+    RequestHandler(POP_MESSAGE, AFTER_START, BY_POP, <RunHandler> accept_pop),
+    RequestHandler(ACK_MESSAGE, AFTER_START, BY_POP, <RunHandler> accept_ack),
+    RequestHandler(BATCH_ACK_MESSAGE, AFTER_START, BY_POP, <RunHandler> accept_batch_ack),
+    RequestHandler(END_TRANSACTION, OUTLIVES_CLIENT, BY_TRANSACTION, <RunHandler> end_transaction),
+    RequestHandler(UPDATE_CONSUMER_OFFSET, 0, BY_TABLES, <RunHandler> commit_progress),
+    RequestHandler(CONSUMER_SEND_MSG_BACK, 0, BY_SEND, <RunHandler> send_back),
+    RequestHandler(CHANGE_MESSAGE_INVISIBLETIME, AFTER_START, BY_POP, <RunHandler> accept_change),
+    RequestHandler(NOTIFICATION, AFTER_START, BY_POP, <RunHandler> accept_pop),
+    RequestHandler(PEEK_MESSAGE, AFTER_START, BY_POP, <RunHandler> accept_pop),
+    RequestHandler(POLLING_INFO, AFTER_START, BY_POP, <RunHandler> accept_pop),
+    RequestHandler(SEND_REPLY_MESSAGE, 0, BY_REPLY, <RunHandler> push_reply),
+    RequestHandler(SEND_REPLY_MESSAGE_V2, 0, BY_REPLY, <RunHandler> push_reply),
+    RequestHandler(RECALL_MESSAGE, 0, BY_SEND, <RunHandler> recall),
 ]
 
 
@@ -110,29 +111,29 @@ cdef Outcome conclude(ShardState s, Connection* c, const Header* h, const Frame*
     for a client that is gone: control, which would answer it, does not hear of its request."""
     cdef const char* busy = NULL
     if outcome == NEEDS_RECORD:
-        if park_request(&s.parked, s.fetches, c.id, f, resubmitted):
+        if park_request(&s.fetch.parked, s.fetch.pool, c.id, f, resubmitted):
             return DONE
         busy = b"[OVERLOAD]system busy, start flow control for a while: too many requests wait " \
                b"for messages from the disk"
     elif outcome == TO_CONTROL or outcome == TO_CONTROL_IN_ORDER:
         if c.id == 0:
             return DONE
-        if hand_to_control(s, c, f):
+        if hand_to_control(s.turn, c, f):
             if outcome == TO_CONTROL_IN_ORDER:
-                pending_send_add(s, c)
+                pending_send_add(s.send, c)
             return DONE
         busy = b"[OVERLOAD]system busy, start flow control for a while: more requests wait for " \
                b"the control thread than it may hold"
     if busy != NULL:
         if h.flag & FLAG_RESPONSE:
-            s.counters.busy_replies += 1
+            s.turn.counters.busy_replies += 1
             return DONE                         # nobody answers an answer
-        outcome = reply_error(s, c, h, SYSTEM_BUSY, busy)
+        outcome = reply_error(s.turn, c, h, SYSTEM_BUSY, busy)
         if h.flag & FLAG_ONE_WAY:
             outcome = NOT_NOW
     if outcome == NOT_NOW:
         if traits & OUTLIVES_CLIENT:
-            postpone(&s.postponed, s.net, c, f, resubmitted)
+            postpone(&s.postponed, s.turn.net, c, f, resubmitted)
         return DONE
     return outcome
 
@@ -145,25 +146,25 @@ cdef Outcome route_frame(ShardState s, Connection* c, const Frame* f,
     cdef int status = parse_header_like(&s.shapes, f.header, f.header_bytes, f.serialize_type,
                                         &header)
     if status == TOO_LARGE and resubmitted:
-        return reply_error(s, c, &header, SYSTEM_ERROR,
+        return reply_error(s.turn, c, &header, SYSTEM_ERROR,
                            b"the request has more header fields than sends and pulls may have")
     if status == TOO_LARGE:
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
     if status != OK:
-        s.counters.malformed_frames += 1
-        log_event(s, c, b"closed: malformed command header")
+        s.turn.counters.malformed_frames += 1
+        log_event(s.turn, c, b"closed: malformed command header")
         return CLOSE_CONNECTION
     c.frames_in += 1
     if header.flag & FLAG_RESPONSE:
         if is_push_answer(&header):
-            push_answered(s, c, &header)
+            push_answered(s.reply, c, &header)
             return DONE
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
     handler = handler_of(&header)
-    if handler == NULL or (handler.traits & AFTER_START and s.schedule.count == 0
+    if handler == NULL or (handler.traits & AFTER_START and not s.turn.tables_loaded
                            and not resubmitted):
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
-    outcome = handler.run(s, c, &header, f, resubmitted)
+    outcome = handler.run(s.services[handler.service], c, &header, f, resubmitted)
     if outcome == DONE:
         return DONE
     return conclude(s, c, &header, f, resubmitted, handler.traits, outcome)
@@ -184,32 +185,33 @@ cdef void route_orphan(ShardState s, const Frame* f) noexcept nogil:
     memset(&nobody, 0, sizeof(nobody))
     header.flag |= FLAG_ONE_WAY
     conclude(s, &nobody, &header, f, True, handler.traits,
-             handler.run(s, &nobody, &header, f, True))
+             handler.run(s.services[handler.service], &nobody, &header, f, True))
 
 
 cdef void route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
                       bint resubmitted) noexcept nogil:
-    cdef Connection* c = s.net.find(connection_id)
+    cdef Connection* c = s.turn.net.find(connection_id)
     cdef Frame frame
-    if find_frame(bytes, length, <uint32_t> s.options.frame_max_bytes, &frame) != OK:
+    if find_frame(bytes, length, <uint32_t> s.turn.options.frame_max_bytes, &frame) != OK:
         if c != NULL:
-            s.net.close_connection(c)
+            s.turn.net.close_connection(c)
         return
     if c == NULL:
         route_orphan(s, &frame)
     elif route_frame(s, c, &frame, resubmitted) == CLOSE_CONNECTION:
-        s.net.close_connection(c)
+        s.turn.net.close_connection(c)
 
 
 cdef void route_fetched(ShardState s) noexcept nogil:
-    cdef ParkedRequest* request = parked_begin(&s.parked, s.fetches)
+    cdef ParkedRequest* request = parked_begin(&s.fetch.parked, s.fetch.pool)
     while request != NULL:
         if request.fetch.read.status == IO_ERROR:
-            log_event(s, NULL, b"a record that a request speaks of cannot be read from the disk")
+            log_event(s.turn, NULL,
+                      b"a record that a request speaks of cannot be read from the disk")
         route_again(s, request.connection_id, request.data + PARKED_RECORD_BYTES,
                     request.frame_bytes, request.resubmitted)
-        parked_end(&s.parked, s.fetches, request)
-        request = parked_begin(&s.parked, s.fetches)
+        parked_end(&s.fetch.parked, s.fetch.pool, request)
+        request = parked_begin(&s.fetch.parked, s.fetch.pool)
 
 
 cdef void route_postponed(ShardState s) noexcept nogil:
@@ -220,5 +222,5 @@ cdef void route_postponed(ShardState s) noexcept nogil:
         if frame == NULL:
             return
         route_again(s, frame.connection_id, frame.data, frame.frame_bytes, frame.resubmitted)
-        refusals += postponed_tried(&s.postponed, s.net)
+        refusals += postponed_tried(&s.postponed, s.turn.net)
         tries += 1

@@ -32,12 +32,13 @@ from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.connection_events cimport serve
 from cext.flow.context.options cimport options_read
 from cext.flow.context.rpc_times cimport rpc_rows
+from cext.flow.context.turn_context cimport SIZE_BUCKETS
 from cext.flow.delay.timer_open cimport timers_close, timers_open, timers_start, timers_stop
 from cext.flow.pop.pop_journal cimport popped_since
 from cext.flow.shard_calls cimport ShardCalls
 from cext.flow.shard_memory cimport free_memory, seal_memory, take_memory
 from cext.flow.shard_metrics cimport counters_of, latencies_of, pools_of, steps_of
-from cext.flow.shard_state cimport SIZE_BUCKETS, ShardState
+from cext.flow.shard_state cimport ShardState
 from cext.flow.turn cimport run_turns
 from cext.net.reactor cimport Reactor
 from cext.store.commit_log cimport CommitLog
@@ -80,15 +81,15 @@ cdef class ShardCore(ShardCalls):
         self.port = 0
         self.report = {}
         take_memory(self.s, options)
-        self.s.writable = True
-        self.s.random = <uint32_t> (wall_ms() ^ getpid()) | 1
-        options_read(&self.s.options, options)
+        self.s.turn.writable = True
+        self.s.turn.random = <uint32_t> (wall_ms() ^ getpid()) | 1
+        options_read(&self.s.turn.options, options)
 
     def __dealloc__(self):
         # Without its memory, because there was none or a setting was missing, nothing is open yet.
-        if self.s is not None and self.s.memory is not None:
+        if self.s is not None and self.s.turn.memory is not None:
             free_memory(self.s)
-            timers_close(self.s)
+            timers_close(self.s.delay)
 
     # ---------------------------------------------------------------- building
 
@@ -97,10 +98,10 @@ cdef class ShardCore(ShardCalls):
         cdef ShardState s = self.s
         cdef bytes ip = self.given["store_ip"]
         cdef bytes host = ip + int(self.port).to_bytes(4, "big")
-        memcpy(s.options.store_host, <const char*> host, len(host))
-        s.options.store_host_bytes = len(host)
-        unique_key_maker_open(&s.key_maker, s.options.store_host, len(ip),
-                              <uint16_t> (getpid() & 0xFFFF), s.random)
+        memcpy(s.turn.options.store_host, <const char*> host, len(host))
+        s.turn.options.store_host_bytes = len(host)
+        unique_key_maker_open(&s.append.key_maker, s.turn.options.store_host, len(ip),
+                              <uint16_t> (getpid() & 0xFFFF), s.turn.random)
 
     def open(self):
         """Binds the port, recovers the store; returns the recovery report.
@@ -111,44 +112,45 @@ cdef class ShardCore(ShardCalls):
         given = self.given
         self._bind(given["listen_host"], given["listen_port"])
         self._set_store_host()
-        s.log = CommitLog(given["commitlog_dir"], given["segment_bytes"],
-                          given["pool_bytes"] or given["ring_bytes"], given["record_max_bytes"],
-                          pooled=given["pool_bytes"] > 0, warm=given["warm_segments"],
-                          node=given["node"], ahead_bytes=given["ahead_bytes"])
-        s.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
-                              given["queue_chunks"], given["checkpoint"], s.memory)
+        s.append.log = CommitLog(given["commitlog_dir"], given["segment_bytes"],
+                                 given["pool_bytes"] or given["ring_bytes"],
+                                 given["record_max_bytes"],
+                                 pooled=given["pool_bytes"] > 0, warm=given["warm_segments"],
+                                 node=given["node"], ahead_bytes=given["ahead_bytes"])
+        s.append.queues = QueueStore(given["consumequeue_dir"], given["queue_file_units"],
+                                     given["queue_chunks"], given["checkpoint"], s.turn.memory)
         abort = pathlib.Path(given["root"], "abort")
-        s.log.load()
+        s.append.log.load()
         clean = not abort.exists()
-        self.report = recover(s.log, s.queues, given["root"], clean, given["delay_levels_ms"],
-                              deleted=given.get("deleted_topics"))
-        s.queues.mend_from(s.log, given["delay_levels_ms"])
+        self.report = recover(s.append.log, s.append.queues, given["root"], clean,
+                              given["delay_levels_ms"], deleted=given.get("deleted_topics"))
+        s.append.queues.mend_from(s.append.log, given["delay_levels_ms"])
         if given["index_dir"]:
             self._open_index(clean or self.report["row"] == "S4")
         write_abort(abort)
-        s.net = Reactor()
-        s.net.memory = s.memory
-        s.readers = DiskReader(s.log, given["disk_readers"])
-        s.net.add_wake_fd(s.log.link.notify_event)
-        s.net.add_wake_fd(s.readers.event_fd())
-        s.net.idle_ms = given["idle_ms"]
-        s.net.halves.bytes = given["half_frame_bytes"]
-        s.net.halves.bytes_of_address = given["half_frame_bytes_of_address"]
-        if s.net.open(s.options.frame_max_bytes, given["connections_max"], given["jumbo_buffers"],
-                      given["reply_buffers"]) != OK:
+        s.turn.net = Reactor()
+        s.turn.net.memory = s.turn.memory
+        s.fetch.readers = DiskReader(s.append.log, given["disk_readers"])
+        s.turn.net.add_wake_fd(s.append.log.link.notify_event)
+        s.turn.net.add_wake_fd(s.fetch.readers.event_fd())
+        s.turn.net.idle_ms = given["idle_ms"]
+        s.turn.net.halves.bytes = given["half_frame_bytes"]
+        s.turn.net.halves.bytes_of_address = given["half_frame_bytes_of_address"]
+        if s.turn.net.open(s.turn.options.frame_max_bytes, given["connections_max"],
+                           given["jumbo_buffers"], given["reply_buffers"]) != OK:
             raise MemoryError("no memory or descriptors for the reactor")
-        s.fetches.connect(<void*> s, s.readers, &s.net.jumbo_pool, s.net.jumbo_bytes)
+        s.fetch.pool.connect(s.fetch.readers, &s.turn.net.jumbo_pool, s.turn.net.jumbo_bytes)
         seal_memory(s)
-        s.preparer = Preparer(s.log)
-        s.flusher = Flusher(s.log, sync_mode=given["sync_flush"],
-                            interval_ms=given["flush_interval_ms"],
-                            least_pages=given["flush_least_pages"],
-                            thorough_ms=given["flush_thorough_ms"])
-        if s.log.pooled:
-            s.committer = Committer(s.log, least_pages=given["commit_least_pages"],
-                                    interval_ms=given["commit_interval_ms"],
-                                    thorough_ms=given["commit_thorough_ms"])
-        timers_open(s, given)
+        s.append.preparer = Preparer(s.append.log)
+        s.append.flusher = Flusher(s.append.log, sync_mode=given["sync_flush"],
+                                   interval_ms=given["flush_interval_ms"],
+                                   least_pages=given["flush_least_pages"],
+                                   thorough_ms=given["flush_thorough_ms"])
+        if s.append.log.pooled:
+            s.append.committer = Committer(s.append.log, least_pages=given["commit_least_pages"],
+                                           interval_ms=given["commit_interval_ms"],
+                                           thorough_ms=given["commit_thorough_ms"])
+        timers_open(s.delay, given)
         if serve(s, self.listener.fileno()) != OK:
             raise MemoryError("no memory for the reactor's listener")
         return self.report
@@ -156,10 +158,10 @@ cdef class ShardCore(ShardCalls):
     def _open_index(self, trusted):
         """`trusted`: the files are as this broker left them, see cext/store/index_store.pxd."""
         given = self.given
-        self.indexer = Indexer(self.s.log, given["index_dir"], slots=given["index_slots"],
+        self.indexer = Indexer(self.s.append.log, given["index_dir"], slots=given["index_slots"],
                                entries=given["index_entries"])
-        self.indexer.open(trusted, self.s.queues.checkpoint.index_ms)
-        self.s.queues.index_safe_ms = self.indexer.safe_ms()
+        self.indexer.open(trusted, self.s.append.queues.checkpoint.index_ms)
+        self.s.append.queues.index_safe_ms = self.indexer.safe_ms()
         self.report["index_row"] = self.indexer.row()
 
     def _bind(self, host, port):
@@ -180,13 +182,13 @@ cdef class ShardCore(ShardCalls):
     def start(self):
         """Starts the threads; from here on clients are served."""
         cdef int error = 0
-        self.s.preparer.start()
-        self.s.flusher.start()
-        if self.s.log.pooled:
-            self.s.committer.start()
-        self.s.readers.start()
-        self.s.queues.start()
-        timers_start(self.s)
+        self.s.append.preparer.start()
+        self.s.append.flusher.start()
+        if self.s.append.log.pooled:
+            self.s.append.committer.start()
+        self.s.fetch.readers.start()
+        self.s.append.queues.start()
+        timers_start(self.s.delay)
         if self.indexer is not None:
             self.indexer.start()
         if native_thread_start(&self.reactor_thread, <NativeBody> run_turns, <void*> self.s,
@@ -201,30 +203,30 @@ cdef class ShardCore(ShardCalls):
         cdef int status = OK
         if not self.running:
             return
-        store_release_i32(&s.stopping, 1)
+        store_release_i32(&s.turn.stopping, 1)
         self._wake()
         with nogil:
             native_thread_join(&self.reactor_thread)
         self.running = False
         Py_DECREF(self)
         self.listener.close()
-        s.readers.stop()
-        if s.log.pooled:
-            s.committer.stop()                  # writes all that is in the pool
-            write_and_dispatch(s)
-        s.flusher.stop()                        # syncs all that is written
-        timers_stop(s)
+        s.fetch.readers.stop()
+        if s.append.log.pooled:
+            s.append.committer.stop()                  # writes all that is in the pool
+            write_and_dispatch(s.append)
+        s.append.flusher.stop()                        # syncs all that is written
+        timers_stop(s.delay)
         if self.indexer is not None:
             self.indexer.stop()
-        if not s.log.poisoned():
+        if not s.append.log.poisoned():
             with nogil:
-                status = s.queues.flush_all(wall_ms(), s.log.durable(), 10000)
-        s.queues.stop()
-        s.preparer.stop()
+                status = s.append.queues.flush_all(wall_ms(), s.append.log.durable(), 10000)
+        s.append.queues.stop()
+        s.append.preparer.stop()
         if status != OK:
             raise StoreError("the consume queues could not be written; they are rebuilt from the "
                              "commit log at the next start")
-        if not s.log.poisoned():
+        if not s.append.log.poisoned():
             pathlib.Path(self.given["root"], "abort").unlink(missing_ok=True)
 
     # ---------------------------------------------------------------- looking at it
@@ -235,7 +237,7 @@ cdef class ShardCore(ShardCalls):
 
     def message_sizes(self):
         cdef int i
-        return [self.s.counters.sizes[i] for i in range(SIZE_BUCKETS)]
+        return [self.s.turn.counters.sizes[i] for i in range(SIZE_BUCKETS)]
 
     def latencies(self):
         return latencies_of(self.s)
@@ -244,7 +246,7 @@ cdef class ShardCore(ShardCalls):
         return steps_of(self.s)
 
     def rpc_times(self):
-        return rpc_rows(&self.s.rpc)
+        return rpc_rows(&self.s.turn.rpc)
 
     def page_cache(self, int files):
         resident = dirty = size = 0
@@ -260,27 +262,27 @@ cdef class ShardCore(ShardCalls):
         return resident, dirty, size
 
     def queue_names(self):
-        return self.s.queues.queue_names()
+        return self.s.append.queues.queue_names()
 
     def log_range(self):
-        return (self.s.log.min_offset(), load_acquire_i64(&self.s.log.marks.written),
-                load_acquire_i64(&self.s.log.marks.durable))
+        return (self.s.append.log.min_offset(), load_acquire_i64(&self.s.append.log.marks.written),
+                load_acquire_i64(&self.s.append.log.marks.durable))
 
     def sync_log(self, int64_t end=0):
         deadline = time.monotonic() + SYNC_S
-        while self.s.flusher.flush(SYNC_S) < end:
-            if self.s.log.poisoned():           # what is appended is never written
-                raise StorePoisonedError(str(self.s.log.poison_cause()))
+        while self.s.append.flusher.flush(SYNC_S) < end:
+            if self.s.append.log.poisoned():           # what is appended is never written
+                raise StorePoisonedError(str(self.s.append.log.poison_cause()))
             if time.monotonic() > deadline:
                 raise StoreError(f"the log is not written up to {end} after {SYNC_S} s")
             time.sleep(0.001)                   # what is appended is about to be written
 
     def popped_since(self, int64_t start):
-        return popped_since(self.s.log, self.given["revive_topic"], start,
-                            load_acquire_i64(&self.s.log.marks.written))
+        return popped_since(self.s.append.log, self.given["revive_topic"], start,
+                            load_acquire_i64(&self.s.append.log.marks.written))
 
     def read_record(self, int64_t physical_offset):
-        return self.s.log.read_record(physical_offset)
+        return self.s.append.log.read_record(physical_offset)
 
     @property
     def index_fd(self):

@@ -6,6 +6,7 @@ from cext.base.clock cimport wall_ms
 from cext.base.status cimport NOT_READY
 from cext.flow.append.ack_queue cimport MARK_DURABLE, MARK_REPLICATED, acks_wait
 from cext.flow.append.acknowledgement cimport settle_turn
+from cext.flow.append.backpressure cimport backpressure_turn
 from cext.flow.append.dispatch cimport handle_poison, write_and_dispatch
 from cext.flow.append.replay cimport replay_waits
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE, UNREAD_SHARE
@@ -20,7 +21,6 @@ from cext.flow.pull.held_pulls cimport wake_expired
 from cext.flow.pull.pull_turn cimport answer_pulls
 from cext.flow.pull.queue_repairs cimport queue_repairs_turn
 from cext.flow.request_router cimport route_fetched, route_postponed
-from cext.flow.send.backpressure cimport backpressure_turn
 from cext.flow.transaction.transaction_end cimport write_ops
 from cext.memory.spsc_ring cimport spsc_is_empty
 
@@ -32,124 +32,128 @@ cdef enum:
 
 cdef int32_t next_timeout(ShardState s) noexcept nogil:
     """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
-    if s.ready != NULL or s.net.dirty_first != NULL or s.parked.read_count > 0:
+    if s.pull.ready != NULL or s.turn.net.dirty_first != NULL or s.fetch.parked.read_count > 0:
         return 0
-    if s.postponed.first != NULL or s.net.unread_count(UNREAD_BACKPRESSURE) > 0 or replay_waits(s):
+    if (s.postponed.first != NULL or s.turn.net.unread_count(UNREAD_BACKPRESSURE) > 0
+            or replay_waits(s.append)):
         return 1
-    if s.net.unread_count(UNREAD_SHARE) > 0:
-        return timer_wait(s, schedule_wait(s, CATCH_UP_MS))
-    if s.held_count > 0 or acks_wait(&s.acks, MARK_DURABLE | MARK_REPLICATED) or s.stopping:
-        return revive_wait(s, timer_wait(s, schedule_wait(s, 50)))
-    return revive_wait(s, timer_wait(s, schedule_wait(s, 500)))
+    if s.turn.net.unread_count(UNREAD_SHARE) > 0:
+        return timer_wait(s.delay, schedule_wait(s.delay, CATCH_UP_MS))
+    if (s.pull.held_count > 0 or s.turn.stopping
+            or acks_wait(&s.append.acks, MARK_DURABLE | MARK_REPLICATED)):
+        return revive_wait(s.pop, timer_wait(s.delay, schedule_wait(s.delay, 50)))
+    return revive_wait(s.pop, timer_wait(s.delay, schedule_wait(s.delay, 500)))
 
 
 cdef bint gather(ShardState s) noexcept nogil:
     """Before a sync in this thread: takes all that has arrived. Whether the loop was woken."""
-    cdef bint woken = s.net.woken
+    cdef bint woken = s.turn.net.woken
     cdef int _pass
-    if (not s.options.sync_flush or not acks_wait(&s.acks, MARK_DURABLE)
-            or not s.flusher.syncs_here()):
+    if (not s.turn.options.sync_flush or not acks_wait(&s.append.acks, MARK_DURABLE)
+            or not s.append.flusher.syncs_here()):
         return woken
     for _pass in range(GATHER_PASSES_MAX):
-        s.net.poll(0)
-        if s.net.event_count <= 0:
+        s.turn.net.poll(0)
+        if s.turn.net.event_count <= 0:
             break
-        s.net.receive_ready()
-        woken = woken or s.net.woken
+        s.turn.net.receive_ready()
+        woken = woken or s.turn.net.woken
     return woken
 
 
 cdef void sync_turn(ShardState s) noexcept nogil:
     """Has what the turn wrote synced: here when that is quick, or by the flusher."""
-    if not s.log.holds_flusher or s.log.marks.written == s.log.durable():
+    if not s.append.log.holds_flusher or s.append.log.marks.written == s.append.log.durable():
         return
-    if acks_wait(&s.acks, MARK_DURABLE) and s.flusher.syncs_here():
-        if s.net.dirty_first != NULL:
-            s.net.flush()                   # what does not wait for the disk leaves before
-        if s.flusher.sync_here() != NOT_READY:
+    if acks_wait(&s.append.acks, MARK_DURABLE) and s.append.flusher.syncs_here():
+        if s.turn.net.dirty_first != NULL:
+            s.turn.net.flush()                   # what does not wait for the disk leaves before
+        if s.append.flusher.sync_here() != NOT_READY:
             return
-    s.log.wake_flusher()
+    s.append.log.wake_flusher()
 
 
 cdef void run_turn(ShardState s) noexcept nogil:
     cdef int64_t wall
     cdef bint woken
     cdef int32_t timeout = next_timeout(s)
-    s.stalled_ms = s.write_us // 1000
-    if s.stalled_ms >= s.options.send_wait_ms:
+    s.turn.stalled_ms = s.append.write_us // 1000
+    if s.turn.stalled_ms >= s.turn.options.send_wait_ms:
         timeout = 0                         # what came meanwhile, and nothing later
-    s.log.reactor_sleeps()                  # before the last look: who moves on from here signals
-    if s.log.durable() != s.acks.durable_seen or s.log.commit_moved():
+    s.append.log.reactor_sleeps()  # before the last look: who moves on from here signals
+    if s.append.log.durable() != s.append.acks.durable_seen or s.append.log.commit_moved():
         timeout = 0
-    s.net.poll(timeout)
-    s.log.reactor_wakes()
-    s.now_ms = s.net.now_ms
+    s.turn.net.poll(timeout)
+    s.append.log.reactor_wakes()
+    s.turn.now_ms = s.turn.net.now_ms
     wall = wall_ms()
-    if wall > s.wall_ms:
-        s.wall_ms = wall                    # stored times never go back (docs/store-format.md)
-    schedule_clock(s, wall)
-    s.log.new_turn()
-    s.counters.turns += 1
-    s.write_us = 0
-    s.log.holds_flusher = s.options.sync_flush
-    backpressure_turn(s)
-    s.net.receive_ready()
+    if wall > s.turn.wall_ms:
+        s.turn.wall_ms = wall                    # stored times never go back (docs/store-format.md)
+    schedule_clock(s.delay, wall)
+    s.append.log.new_turn()
+    s.turn.counters.turns += 1
+    s.append.write_us = 0
+    s.append.log.holds_flusher = s.turn.options.sync_flush
+    backpressure_turn(s.append)
+    s.turn.net.receive_ready()
     woken = gather(s)
-    if woken or not spsc_is_empty(&s.link.to_reactor):
+    if woken or not spsc_is_empty(&s.turn.link.to_reactor):
         take_control_messages(s)
     route_fetched(s)
     if s.postponed.first != NULL:
         route_postponed(s)                  # behind it: they may wait for its places
-    if s.net.unread_count(UNREAD_SHARE) > 0 and spsc_is_empty(&s.link.to_control):
-        s.net.go_on_reading_all(UNREAD_SHARE)
-    merge_turn(s)
-    deliver_due(s)
-    timer_deliver(s)
-    write_ops(s)
-    write_and_dispatch(s)
-    timer_written(s)
-    revive_turn(s)
-    wake_expired(s)
-    s.fetches.collect()
-    answer_pulls(s)
+    if s.turn.net.unread_count(UNREAD_SHARE) > 0 and spsc_is_empty(&s.turn.link.to_control):
+        s.turn.net.go_on_reading_all(UNREAD_SHARE)
+    merge_turn(s.pop)
+    deliver_due(s.delay)
+    timer_deliver(s.delay)
+    write_ops(s.transaction)
+    write_and_dispatch(s.append)
+    timer_written(s.delay)
+    revive_turn(s.pop)
+    wake_expired(s.pull)
+    s.fetch.pool.collect()
+    answer_pulls(s.pull)
     write_pops(s)
     sync_turn(s)
-    settle_turn(s)
-    if s.log.poisoned() and not s.poison_logged:
-        handle_poison(s)
-    s.queues.turn(s.wall_ms, s.acks.durable_seen)
-    queue_repairs_turn(s)
-    if s.now_ms // 1000 != s.last_second:
-        s.last_second = s.now_ms // 1000
+    settle_turn(s.append)
+    if s.append.log.poisoned() and not s.append.poison_logged:
+        handle_poison(s.append)
+    s.append.queues.turn(s.turn.wall_ms, s.append.acks.durable_seen)
+    queue_repairs_turn(s.pull)
+    if s.turn.now_ms // 1000 != s.last_second:
+        s.last_second = s.turn.now_ms // 1000
         housekeeping_turn(s)
-    s.net.flush()
-    link_wake_control(&s.link)
+    s.turn.net.flush()
+    link_wake_control(&s.turn.link)
 
 
 cdef inline void write_pops(ShardState s) noexcept nogil:
     """What pops and revived messages brought into the log is in its file before replies leave."""
-    if s.pops.appended:
-        s.pops.appended = False
-        write_and_dispatch(s)
+    if s.pop.pops.appended:
+        s.pop.pops.appended = False
+        write_and_dispatch(s.append)
 
 
 cdef bint is_drained(ShardState s) noexcept nogil:
-    return (s.postponed.first == NULL and not acks_wait(&s.acks, MARK_DURABLE | MARK_REPLICATED)
-            and s.fetches.drained() and s.parked.count == 0 and s.ready == NULL
-            and s.net.dirty_first == NULL
-            and (s.log.marks.written == s.log.marks.appended or s.log.poisoned()))
+    return (s.postponed.first == NULL and not acks_wait(&s.append.acks,
+                                                        MARK_DURABLE | MARK_REPLICATED)
+            and s.fetch.pool.drained() and s.fetch.parked.count == 0 and s.pull.ready == NULL
+            and s.turn.net.dirty_first == NULL
+            and (s.append.log.marks.written == s.append.log.marks.appended
+                 or s.append.log.poisoned()))
 
 
 cdef void run_turns(ShardState s) noexcept nogil:
     cdef int64_t stop_at = 0
-    s.timer_tick = s.net.now_ms // 100
-    s.net.own(True)
+    s.pull.timer_tick = s.turn.net.now_ms // 100
+    s.turn.net.own(True)
     while True:
         run_turn(s)
-        if load_acquire_i32(&s.stopping):
+        if load_acquire_i32(&s.turn.stopping):
             if stop_at == 0:
-                stop_at = s.now_ms + DRAIN_MS
-                s.net.stop_accepting()
-            elif is_drained(s) or s.now_ms > stop_at:
-                s.net.own(False)
+                stop_at = s.turn.now_ms + DRAIN_MS
+                s.turn.net.stop_accepting()
+            elif is_drained(s) or s.turn.now_ms > stop_at:
+                s.turn.net.own(False)
                 return

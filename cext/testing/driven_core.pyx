@@ -41,11 +41,11 @@ cdef class DrivenCore:
         self.input = <uint8_t*> malloc(INPUT_BYTES)
         if self.input == NULL:
             raise MemoryError("no memory for answers")
-        core.s.queues.run_interval_ms = NEVER_MS
-        core.s.queues.run_log_bytes = NEVER_MS
-        core.s.queues.sync_interval_ms = NEVER_MS
-        core.s.timer_tick = core.s.net.now_ms // 100
-        core.s.net.own(True)
+        core.s.append.queues.run_interval_ms = NEVER_MS
+        core.s.append.queues.run_log_bytes = NEVER_MS
+        core.s.append.queues.sync_interval_ms = NEVER_MS
+        core.s.pull.timer_tick = core.s.turn.net.now_ms // 100
+        core.s.turn.net.own(True)
 
     def __dealloc__(self):
         free(self.input)
@@ -110,9 +110,9 @@ cdef class DrivenCore:
         RuntimeError: there are fewer, or they are not in memory.
         """
         cdef ShardState s = self.core.s
-        cdef Topic* of = <Topic*> name_map_find(&s.topics, <const uint8_t*> <char*> topic,
+        cdef Topic* of = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> <char*> topic,
                                                 <uint32_t> len(topic))
-        cdef Queue* queue = NULL if of == NULL else topic_queue(of, s.queues, queue_id)
+        cdef Queue* queue = NULL if of == NULL else topic_queue(of, s.append.queues, queue_id)
         cdef PullJob* job
         cdef Found* found
         cdef int64_t _i
@@ -131,8 +131,8 @@ cdef class DrivenCore:
         with nogil:
             for _i in range(count if good else 0):
                 job.scanned = 0
-                s.log.new_turn()
-                good = good and scan_entries(s, job, queue, found) == OK
+                s.append.log.new_turn()
+                good = good and scan_entries(s.pull, job, queue, found) == OK
                 good = good and found.count == messages
         free(job)
         free(found)

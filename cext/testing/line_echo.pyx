@@ -108,6 +108,6 @@ cdef class LineEcho:
 def add_line_echo(ShardCalls core not None, int fd):
     """A second port of a shard that is open and not started. Whoever calls keeps what it returns
     until the shard has stopped."""
-    cdef LineEcho echo = LineEcho(core.s.net)
-    raise_status(core.s.net.add_listener(fd, &echo.protocol, NULL), "a second listener")
+    cdef LineEcho echo = LineEcho(core.s.turn.net)
+    raise_status(core.s.turn.net.add_listener(fd, &echo.protocol, NULL), "a second listener")
     return echo

@@ -17,11 +17,7 @@ Graph = Mapping[str, set[str]]
 # What still stands in a circle, modules or all below a folder. It is to become empty:
 # nothing is added, for a new circle is opened, by a Protocol or by moving what both sides need
 # below both. What is in no circle any more has to leave the list.
-KNOWN = {
-    *("cext.flow.delay.schedule", "cext.flow.delay.timer_turn"),
-    *("cext.flow.delay.recall_handle", "cext.flow.append.acknowledgement"),
-    *("cext.flow.append.message_append", "cext.flow.append.dispatch"),
-}  # fmt: skip
+KNOWN: set[str] = set()
 
 
 def is_known(module: str) -> bool:

@@ -11,7 +11,7 @@ WRITTEN is looked at when a write-out has returned, the others at the end of eac
 from libc.stdint cimport int32_t, uint16_t, uint64_t
 
 from cext.flow.append.ack_queue cimport AckReply, PendingAck
-from cext.flow.shard_state cimport ShardState
+from cext.flow.append.appender cimport Appender
 from cext.net.connection cimport Connection
 from cext.wire.codes cimport FLAG_ONE_WAY
 from cext.wire.header cimport Header
@@ -28,11 +28,11 @@ cdef inline void reply_to(AckReply* r, Connection* c, const Header* h) noexcept 
     r.serialize_type = h.serialize_type
 
 # Answers all that waits for a mark and is below what it has reached.
-cdef void settle(ShardState s, int32_t mark) noexcept nogil
+cdef void settle(Appender s, int32_t mark) noexcept nogil
 # The end of a turn: settles all marks but WRITTEN, by `durable` as it is now. What waits too long
 # is answered by FLUSH_SLAVE_TIMEOUT (12) when a follower is late for slaveTimeout, and by
 # FLUSH_DISK_TIMEOUT (10) when the sync is for syncFlushTimeout, whatever was asked: 0 is a promise,
 # and these are none.
-cdef void settle_turn(ShardState s) noexcept nogil
+cdef void settle_turn(Appender s) noexcept nogil
 # Answers all that waits with an error: the log is poisoned and nothing will be acked any more.
-cdef void refuse_all(ShardState s, const char* remark) noexcept nogil
+cdef void refuse_all(Appender s, const char* remark) noexcept nogil

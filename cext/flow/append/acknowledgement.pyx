@@ -16,10 +16,10 @@ from cext.flow.append.ack_queue cimport (
     ack_queue_is_empty,
     ack_queue_pop,
 )
+from cext.flow.append.recall_handle cimport HANDLE_BYTES_MAX, write_recall_handle
 from cext.flow.context.reply_space cimport reply_space_commit
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport reply_error_to
-from cext.flow.delay.recall_handle cimport HANDLE_BYTES_MAX, write_recall_handle
 from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.net.connection cimport Connection
 from cext.wire.codes cimport FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SERVICE_NOT_AVAILABLE, SUCCESS
@@ -37,25 +37,25 @@ from cext.wire.replies cimport (
 from cext.wire.text cimport Text, text_of
 
 
-cdef void drop_early_reply(ShardState s, PendingAck* ack) noexcept nogil:
+cdef void drop_early_reply(Appender s, PendingAck* ack) noexcept nogil:
     if ack.early_reply != NULL:
-        buffer_pool_release(&s.net.jumbo_pool, ack.early_reply)
+        buffer_pool_release(&s.turn.net.jumbo_pool, ack.early_reply)
         ack.early_reply = NULL
 
 
-cdef void answer_recall(ShardState s, PendingAck* ack) noexcept nogil:
+cdef void answer_recall(Appender s, PendingAck* ack) noexcept nogil:
     cdef Text key = text_of(ack.uniq_key, ack.uniq_key_bytes)
-    cdef Text region = text_of(s.options.region, s.options.region_bytes)
-    cdef uint8_t* at = s.net.reserve_reply(ack.to.connection,
-                                           recall_reply_bytes_max(&key, &region))
-    if at == NULL or not s.net.commit_reply(ack.to.connection, write_recall_reply(
+    cdef Text region = text_of(s.turn.options.region, s.turn.options.region_bytes)
+    cdef uint8_t* at = s.turn.net.reserve_reply(ack.to.connection,
+                                                recall_reply_bytes_max(&key, &region))
+    if at == NULL or not s.turn.net.commit_reply(ack.to.connection, write_recall_reply(
             at, ack.to.opaque, ack.to.serialize_type, &key, &region)):
-        s.net.close_connection(ack.to.connection)
+        s.turn.net.close_connection(ack.to.connection)
 
 
-cdef void answer_change(ShardState s, PendingAck* ack) noexcept nogil:
+cdef void answer_change(Appender s, PendingAck* ack) noexcept nogil:
     cdef PopReply reply
-    cdef uint8_t* at = s.net.reserve_reply(ack.to.connection, POP_REPLY_BYTES_MAX)
+    cdef uint8_t* at = s.turn.net.reserve_reply(ack.to.connection, POP_REPLY_BYTES_MAX)
     memset(&reply, 0, sizeof(reply))
     reply.opaque = ack.to.opaque
     reply.serialize_type = ack.to.serialize_type
@@ -63,11 +63,12 @@ cdef void answer_change(ShardState s, PendingAck* ack) noexcept nogil:
     reply.invisible_ms = ack.changed.invisible_ms
     reply.revive_queue = ack.changed.revive_queue
     reply.rest = -1
-    if at == NULL or not s.net.commit_reply(ack.to.connection, write_pop_reply_header(at, &reply)):
-        s.net.close_connection(ack.to.connection)
+    if at == NULL or not s.turn.net.commit_reply(ack.to.connection,
+                                                 write_pop_reply_header(at, &reply)):
+        s.turn.net.close_connection(ack.to.connection)
 
 
-cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
+cdef void answer_ack(Appender s, PendingAck* ack, int32_t code,
                      const char* remark) noexcept nogil:
     """Writes the reply, in the client's own serialisation; nothing if the client left."""
     cdef Connection* c = ack.to.connection
@@ -80,16 +81,17 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
         drop_early_reply(s, ack)
         return
     if ack.early_reply != NULL and code == SUCCESS:
-        if not reply_space_commit(s, c, ack.early_reply, ack.early_reply_bytes, ack.early_reply):
-            s.net.close_connection(c)
+        if not reply_space_commit(s.turn, c, ack.early_reply, ack.early_reply_bytes,
+                                  ack.early_reply):
+            s.turn.net.close_connection(c)
         ack.early_reply = NULL
         return
     drop_early_reply(s, ack)
     if ack.answer == ANSWER_CODE or (code != SUCCESS and ack.answer != ANSWER_SEND):
         if remark == NULL:
             remark = b""
-        if not reply_error_to(s, c, ack.to.opaque, ack.to.serialize_type, code, remark):
-            s.net.close_connection(c)
+        if not reply_error_to(s.turn, c, ack.to.opaque, ack.to.serialize_type, code, remark):
+            s.turn.net.close_connection(c)
         return
     if ack.answer == ANSWER_RECALL:
         answer_recall(s, ack)
@@ -105,23 +107,24 @@ cdef void answer_ack(ShardState s, PendingAck* ack, int32_t code,
     reply.queue_id = ack.queue_id
     reply.queue_offset = ack.queue_offset
     reply.message_ids = text_of(message_id, write_offset_message_id(
-        message_id, s.options.store_host, s.options.store_host_bytes, ack.physical_offset))
+        message_id, s.turn.options.store_host, s.turn.options.store_host_bytes,
+        ack.physical_offset))
     reply.transaction_id = text_of(ack.uniq_key if ack.uniq_key_bytes > 0 else NULL,
                                    ack.uniq_key_bytes)
-    reply.region = text_of(s.options.region, s.options.region_bytes)
+    reply.region = text_of(s.turn.options.region, s.turn.options.region_bytes)
     if ack.has_recall_handle:
         handle_bytes = write_recall_handle(s, ack.physical_offset, handle)
     reply.recall_handle = text_of(handle if handle_bytes > 0 else NULL, handle_bytes)
-    reply.trace_on = s.options.trace_on
-    at = s.net.reserve_reply(c, <uint32_t> send_reply_bytes_max(&reply))
+    reply.trace_on = s.turn.options.trace_on
+    at = s.turn.net.reserve_reply(c, <uint32_t> send_reply_bytes_max(&reply))
     if at == NULL:
-        s.net.close_connection(c)
+        s.turn.net.close_connection(c)
         return
-    if not s.net.commit_reply(c, write_send_reply(at, &reply)):
-        s.net.close_connection(c)
+    if not s.turn.net.commit_reply(c, write_send_reply(at, &reply)):
+        s.turn.net.close_connection(c)
 
 
-cdef inline int64_t reached(ShardState s, int32_t mark) noexcept nogil:
+cdef inline int64_t reached(Appender s, int32_t mark) noexcept nogil:
     cdef int64_t offset = s.log.marks.appended if s.log.pooled else s.log.marks.written
     if mark & MARK_DURABLE:
         offset = min(offset, s.acks.durable_seen)
@@ -130,7 +133,7 @@ cdef inline int64_t reached(ShardState s, int32_t mark) noexcept nogil:
     return offset
 
 
-cdef void settle(ShardState s, int32_t mark) noexcept nogil:
+cdef void settle(Appender s, int32_t mark) noexcept nogil:
     cdef AckQueue* queue = &s.acks.waiting[mark]
     cdef PendingAck* ack = ack_queue_first(queue)
     cdef int64_t end = reached(s, mark)
@@ -143,7 +146,7 @@ cdef void settle(ShardState s, int32_t mark) noexcept nogil:
     while ack != NULL and ack.end <= end:
         if ack.to.request_code != code or ack.arrived_ms != arrived:
             if alike > 0:
-                rpc_record(&s.rpc, code, SUCCESS, False, now_ms - arrived, alike)
+                rpc_record(&s.turn.rpc, code, SUCCESS, False, now_ms - arrived, alike)
             code = ack.to.request_code
             arrived = ack.arrived_ms
             alike = 0
@@ -151,10 +154,10 @@ cdef void settle(ShardState s, int32_t mark) noexcept nogil:
         answer_ack(s, ack, SUCCESS, NULL)
         ack_queue_pop(queue)
         ack = ack_queue_first(queue)
-    rpc_record(&s.rpc, code, SUCCESS, False, now_ms - arrived, alike)
+    rpc_record(&s.turn.rpc, code, SUCCESS, False, now_ms - arrived, alike)
 
 
-cdef void refuse_all(ShardState s, const char* remark) noexcept nogil:
+cdef void refuse_all(Appender s, const char* remark) noexcept nogil:
     cdef AckQueue* queue
     cdef PendingAck* ack
     cdef int32_t mark
@@ -167,28 +170,28 @@ cdef void refuse_all(ShardState s, const char* remark) noexcept nogil:
             ack = ack_queue_first(queue)
 
 
-cdef void refuse(ShardState s, PendingAck* ack, const char* remark) noexcept nogil:
-    rpc_record(&s.rpc, ack.to.request_code, SERVICE_NOT_AVAILABLE, False,
-               s.now_ms - ack.arrived_ms, 1)
+cdef void refuse(Appender s, PendingAck* ack, const char* remark) noexcept nogil:
+    rpc_record(&s.turn.rpc, ack.to.request_code, SERVICE_NOT_AVAILABLE, False,
+               s.turn.now_ms - ack.arrived_ms, 1)
     drop_early_reply(s, ack)
     if ack.to.connection.id == ack.to.connection_id and not reply_error_to(
-            s, ack.to.connection, ack.to.opaque, ack.to.serialize_type, SERVICE_NOT_AVAILABLE,
+            s.turn, ack.to.connection, ack.to.opaque, ack.to.serialize_type, SERVICE_NOT_AVAILABLE,
             remark):
-        s.net.close_connection(ack.to.connection)
+        s.turn.net.close_connection(ack.to.connection)
 
 
-cdef int32_t overdue(ShardState s, int32_t mark, const PendingAck* ack) noexcept nogil:
+cdef int32_t overdue(Appender s, int32_t mark, const PendingAck* ack) noexcept nogil:
     """The code it is answered by because it has waited too long, or SUCCESS: it has not."""
     if (mark & MARK_REPLICATED and ack.end > s.log.marks.replicated
-            and ack.arrived_ms + s.options.slave_timeout_ms <= s.now_ms):
+            and ack.arrived_ms + s.turn.options.slave_timeout_ms <= s.turn.now_ms):
         return FLUSH_SLAVE_TIMEOUT
     if (mark & MARK_DURABLE and ack.end > s.acks.durable_seen
-            and ack.arrived_ms + s.options.sync_flush_timeout_ms <= s.now_ms):
+            and ack.arrived_ms + s.turn.options.sync_flush_timeout_ms <= s.turn.now_ms):
         return FLUSH_DISK_TIMEOUT
     return SUCCESS
 
 
-cdef void expire(ShardState s, int32_t mark) noexcept nogil:
+cdef void expire(Appender s, int32_t mark) noexcept nogil:
     cdef AckQueue* queue = &s.acks.waiting[mark]
     cdef PendingAck* ack = ack_queue_first(queue)
     cdef int32_t code
@@ -196,7 +199,7 @@ cdef void expire(ShardState s, int32_t mark) noexcept nogil:
         code = overdue(s, mark, ack)
         if code == SUCCESS:
             return
-        rpc_record(&s.rpc, ack.to.request_code, code, False, s.now_ms - ack.arrived_ms, 1)
+        rpc_record(&s.turn.rpc, ack.to.request_code, code, False, s.turn.now_ms - ack.arrived_ms, 1)
         answer_ack(s, ack, code, b"stored, but not replicated within slaveTimeout"
                    if code == FLUSH_SLAVE_TIMEOUT
                    else b"stored, but not synced to disk within syncFlushTimeout")
@@ -204,7 +207,7 @@ cdef void expire(ShardState s, int32_t mark) noexcept nogil:
         ack = ack_queue_first(queue)
 
 
-cdef void settle_turn(ShardState s) noexcept nogil:
+cdef void settle_turn(Appender s) noexcept nogil:
     cdef int32_t mark
     # Looked at once, so that a move between two looks is not missed before the next sleep.
     s.acks.durable_seen = s.log.durable()

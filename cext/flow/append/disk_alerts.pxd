@@ -7,12 +7,12 @@
 Example: "the commit log is poisoned: fdatasync failed from offset 5000 on: Input/output error;
 nothing is acked until the broker is restarted"
 """
-from cext.flow.shard_state cimport ShardState
+from cext.flow.append.appender cimport Appender
 
 # Reactor. The cause of the poison as refused clients get it: no path. Good until the shard ends.
-cdef const char* poison_remark(ShardState s) noexcept nogil
+cdef const char* poison_remark(Appender s) noexcept nogil
 # Reactor. The same with the path, as a line of the log.
-cdef void log_poison_event(ShardState s) noexcept nogil
+cdef void log_poison_event(Appender s) noexcept nogil
 # Reactor, once a second and when a send is refused for it: a line for each thing that went wrong,
 # or is well again, since.
-cdef void log_disk_alerts(ShardState s) noexcept nogil
+cdef void log_disk_alerts(Appender s) noexcept nogil

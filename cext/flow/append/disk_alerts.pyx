@@ -24,7 +24,7 @@ cdef const char* operation_name(int32_t operation) noexcept nogil:
     return b"an operation"
 
 
-cdef const char* poison_remark(ShardState s) noexcept nogil:
+cdef const char* poison_remark(Appender s) noexcept nogil:
     cdef const Poison* poison = &s.log.link.poison
     cdef char reason[REASON_MAX]
     if load_acquire_i32(&poison.state) != 2:        # another thread is just filling it in
@@ -38,21 +38,21 @@ cdef const char* poison_remark(ShardState s) noexcept nogil:
     return s.poison_remark
 
 
-cdef void log_poison_event(ShardState s) noexcept nogil:
+cdef void log_poison_event(Appender s) noexcept nogil:
     cdef const Poison* poison = &s.log.link.poison
     cdef char line[1000]
     cdef char reason[REASON_MAX]
     if load_acquire_i32(&poison.state) != 2:
-        log_event(s, NULL, poison_remark(s))
+        log_event(s.turn, NULL, poison_remark(s))
         return
     snprintf(line, sizeof(line), b"the commit log is poisoned: %s of %.600s failed from offset "
              b"%lld on: %s (errno %d); nothing is acked until the broker is restarted",
              operation_name(poison.operation), poison.path, <long long> poison.offset,
              strerror_r(poison.error, reason, sizeof(reason)), poison.error)
-    log_event(s, NULL, line)
+    log_event(s.turn, NULL, line)
 
 
-cdef void log_preparer_alert(ShardState s, int32_t status, int32_t* logged, int error,
+cdef void log_preparer_alert(Appender s, int32_t status, int32_t* logged, int error,
                              const char* well, const char* wrong) noexcept nogil:
     """A line when a status of the segment preparer has changed: `well` as it is, `wrong` with the
     log's directory, the system's reason and its number."""
@@ -62,14 +62,14 @@ cdef void log_preparer_alert(ShardState s, int32_t status, int32_t* logged, int 
         return
     logged[0] = status
     if status == OK:
-        log_event(s, NULL, well)
+        log_event(s.turn, NULL, well)
         return
     snprintf(line, sizeof(line), wrong, s.log.link.directory,
              strerror_r(error, reason, sizeof(reason)), error)
-    log_event(s, NULL, line)
+    log_event(s.turn, NULL, line)
 
 
-cdef void log_queue_file_alert(ShardState s) noexcept nogil:
+cdef void log_queue_file_alert(Appender s) noexcept nogil:
     cdef uint64_t failures = <uint64_t> s.queues.counts.write_failures
     cdef int error = <int> s.queues.counts.last_errno
     cdef char line[1000]
@@ -77,7 +77,7 @@ cdef void log_queue_file_alert(ShardState s) noexcept nogil:
     if error == 0 or failures == s.queue_failures_logged:
         if error == 0 and s.queue_alert_logged:
             s.queue_alert_logged = False
-            log_event(s, NULL, b"consume queue files are written again")
+            log_event(s.turn, NULL, b"consume queue files are written again")
         return
     s.queue_failures_logged = failures
     if s.queue_alert_logged:
@@ -87,18 +87,18 @@ cdef void log_queue_file_alert(ShardState s) noexcept nogil:
              b"(errno %d); their units stay in memory and are tried again, the commit log is "
              b"complete", s.queues.writer.files.directory,
              strerror_r(error, reason, sizeof(reason)), error)
-    log_event(s, NULL, line)
+    log_event(s.turn, NULL, line)
 
 
-cdef void log_disk_alerts(ShardState s) noexcept nogil:
+cdef void log_disk_alerts(Appender s) noexcept nogil:
     log_preparer_alert(s, load_acquire_i32(&s.log.link.prepare_status), &s.prepare_status_logged,
-                  s.log.link.prepare_error,
-                  b"the next commit log file is ready: sends are taken again",
-                  b"the next commit log file in %.600s cannot be made: %s (errno %d); sends are "
-                  b"refused at the end of the present one, until it can")
+                       s.log.link.prepare_error,
+                       b"the next commit log file is ready: sends are taken again",
+                       b"the next commit log file in %.600s cannot be made: %s (errno %d); sends "
+                       b"are refused at the end of the present one, until it can")
     log_preparer_alert(s, load_acquire_i32(&s.log.link.room_status), &s.room_status_logged,
-                  s.log.link.room_error,
-                  b"the commit log file has room again: sends are taken again",
-                  b"the commit log file in %.600s gets no more room: %s (errno %d); sends are "
-                  b"refused when what it has is used up, until it can")
+                       s.log.link.room_error,
+                       b"the commit log file has room again: sends are taken again",
+                       b"the commit log file in %.600s gets no more room: %s (errno %d); sends are "
+                       b"refused when what it has is used up, until it can")
     log_queue_file_alert(s)

@@ -7,10 +7,10 @@ lose.
 Dispatch reads the log from marks.dispatched on, up to `written` and `visible`. The list of what
 this process appended is its fast path; what is in no list it reads from the log (replay.pxd).
 """
-from cext.flow.shard_state cimport ShardState
+from cext.flow.append.appender cimport Appender
 
 # Writes and dispatches what was appended since the last call, and answers what was waiting for
 # `written`. Returns OK or POISONED. Also called in the middle of a turn when a buffer is full.
-cdef int write_and_dispatch(ShardState s) noexcept nogil
+cdef int write_and_dispatch(Appender s) noexcept nogil
 # Says once why nothing is acked any more and refuses all that waits.
-cdef void handle_poison(ShardState s) noexcept nogil
+cdef void handle_poison(Appender s) noexcept nogil

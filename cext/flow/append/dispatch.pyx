@@ -7,18 +7,18 @@ from cext.base.latency cimport latency_record
 from cext.base.status cimport OK, POISONED
 from cext.flow.append.ack_queue cimport MARK_WRITTEN
 from cext.flow.append.acknowledgement cimport refuse_all, settle
+from cext.flow.append.appender cimport Dispatch
 from cext.flow.append.disk_alerts cimport log_poison_event, poison_remark
 from cext.flow.append.replay cimport dispatch_entry, dispatch_limit, replay, replay_waits
-from cext.flow.shard_state cimport Dispatch
 
 
-cdef int write_and_dispatch(ShardState s) noexcept nogil:
+cdef int write_and_dispatch(Appender s) noexcept nogil:
     cdef int64_t began, now
-    cdef bint news = s.counters.messages_in != s.appends_seen
+    cdef bint news = s.turn.counters.messages_in != s.appends_seen
     if s.log.marks.appended > s.log.marks.written:
-        s.counters.tail_high = max(s.counters.tail_high,
-                                   s.log.marks.appended - s.log.marks.written)
-        s.counters.write_outs += news
+        s.turn.counters.tail_high = max(s.turn.counters.tail_high,
+                                        s.log.marks.appended - s.log.marks.written)
+        s.turn.counters.write_outs += news
         began = monotonic_us()
         if s.log.write_out() != OK:
             return give_up(s)
@@ -26,16 +26,16 @@ cdef int write_and_dispatch(ShardState s) noexcept nogil:
         if now - began > s.write_us:
             s.write_us = now - began
         if news:
-            latency_record(&s.append_latency, now - s.net.now_us,
-                           s.counters.messages_in - s.appends_seen)
-            s.appends_seen = s.counters.messages_in
+            latency_record(&s.append_latency, now - s.turn.net.now_us,
+                           s.turn.counters.messages_in - s.appends_seen)
+            s.appends_seen = s.turn.counters.messages_in
     if dispatch(s) != OK:
         return give_up(s)
     settle(s, MARK_WRITTEN)
     return OK
 
 
-cdef int dispatch(ShardState s) noexcept nogil:
+cdef int dispatch(Appender s) noexcept nogil:
     """From marks.dispatched on, by the list as far as it reaches."""
     cdef Dispatch* d
     cdef int64_t end = dispatch_limit(s)
@@ -59,7 +59,7 @@ cdef int dispatch(ShardState s) noexcept nogil:
     return OK
 
 
-cdef void keep_rest(ShardState s, int32_t done) noexcept nogil:
+cdef void keep_rest(Appender s, int32_t done) noexcept nogil:
     """Entries below `done` are dispatched; the list starts anew when it can."""
     s.dispatch_first = done
     if done == s.dispatch_count:
@@ -70,13 +70,13 @@ cdef void keep_rest(ShardState s, int32_t done) noexcept nogil:
         s.dispatch_first = 0
 
 
-cdef int give_up(ShardState s) noexcept nogil:
+cdef int give_up(Appender s) noexcept nogil:
     s.dispatch_first = s.dispatch_count = 0     # nothing of it may go in twice
     handle_poison(s)
     return POISONED
 
 
-cdef void handle_poison(ShardState s) noexcept nogil:
+cdef void handle_poison(Appender s) noexcept nogil:
     cdef const char* remark = poison_remark(s)
     if not s.poison_logged:
         s.poison_logged = True

@@ -4,22 +4,25 @@
     replayed   the same of a record that was read from the log (replay.pxd), before its entry is
                made: memory that goes with it moves; the answer is the entry's tags code
 
-One pair for the process, set before the first reactor starts; the context is the shard.
+Set once, before the reactor starts, each with the owner that its function is given.
 """
 from libc.stdint cimport int64_t
 
-from cext.flow.shard_state cimport Dispatch, ShardState
+from cext.flow.append.appender cimport Appender, Dispatch, OnNews, OnReplayed
 from cext.store.record cimport RecordView
 
-ctypedef void (*OnNews)(ShardState s, const Dispatch* d) noexcept nogil
-ctypedef int64_t (*OnReplayed)(ShardState s, const RecordView* view) noexcept nogil
+cdef inline void dispatch_hook(Appender s, OnNews news, void* news_owner, OnReplayed replayed,
+                               void* replay_owner) noexcept nogil:
+    s.on_news = news
+    s.news_owner = news_owner
+    s.on_replayed = replayed
+    s.replay_owner = replay_owner
 
-cdef void dispatch_hook(OnNews news, OnReplayed replayed) noexcept nogil
-cdef void dispatch_call(ShardState s, const Dispatch* d) noexcept nogil
-cdef int64_t dispatch_replayed(ShardState s, const RecordView* view) noexcept nogil
+cdef inline int64_t dispatch_replayed(Appender s, const RecordView* view) noexcept nogil:
+    return s.on_replayed(s.replay_owner, view)
 
 # Costs two looks where nobody waits.
-cdef inline void dispatch_news(ShardState s, const Dispatch* d) noexcept nogil:
+cdef inline void dispatch_news(Appender s, const Dispatch* d) noexcept nogil:
     if d.queue.waiters != NULL or (d.topic != NULL and (d.topic.pop_waiting != NULL
                                                         or d.topic.pop_retry_of != NULL)):
-        dispatch_call(s, d)
+        s.on_news(s.news_owner, d)

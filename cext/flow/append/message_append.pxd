@@ -7,7 +7,7 @@ write_and_dispatch(): `marks.written` decides about acks, the consume queue abou
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.append.appender cimport Appender
 from cext.flow.tables.topic_table cimport Topic
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RECORD_FIXED_BYTES_MAX, RecordView
@@ -49,21 +49,21 @@ cdef struct Appended:
 
 # Makes room for `bytes` more bytes in the log and `records` more units in the queue, writing out
 # when a buffer is full. OK | NO_SPACE | NOT_READY | POISONED | TOO_LARGE | IO_ERROR.
-cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
+cdef int make_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
 # After make_room(). OK | MALFORMED | TOO_LARGE (properties) | SPECIAL (append_status.pxd);
 # appended only when OK.
 # Properties that are the broker's own (property_edit.pxd) are left out.
-cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
+cdef int append_message(Appender s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil
 
 # The same for properties that were scanned before (scan_properties said OK): they are taken as they
 # are, m.tags_code is used, nothing is added, out.properties is left as it is. OK, or TOO_LARGE when
 # scanned_bytes() are more than PROPERTIES_BYTES_MAX.
-cdef int append_scanned(ShardState s, Topic* topic, Queue* queue, const Message* m,
+cdef int append_scanned(Appender s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil
 
 # What such properties take in the record.
-cdef int32_t scanned_bytes(ShardState s, const uint8_t* properties, uint32_t length) noexcept nogil
+cdef int32_t scanned_bytes(Appender s, const uint8_t* properties, uint32_t length) noexcept nogil
 
 # A stored message that goes to another place as it is; the caller changes what is to differ.
 cdef inline void message_of_record(Message* m, const RecordView* view) noexcept nogil:

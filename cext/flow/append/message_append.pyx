@@ -5,8 +5,9 @@ from libc.string cimport memcpy
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
 from cext.flow.append.append_status cimport SPECIAL
+from cext.flow.append.appender cimport DISPATCH_MAX, Dispatch
 from cext.flow.append.dispatch cimport write_and_dispatch
-from cext.flow.shard_state cimport DISPATCH_MAX, SIZE_BUCKETS, Dispatch
+from cext.flow.context.turn_context cimport SIZE_BUCKETS, Counters
 from cext.flow.tables.topic_table cimport KINDS, KIND_DELAY, KIND_FIFO, KIND_TRANSACTION
 from cext.store.queue_store cimport queue_room
 from cext.store.record cimport RecordFields, record_finish, record_start
@@ -25,7 +26,7 @@ cdef enum:
     POOL_WAIT_US = 1000000      # osPageCacheBusyTimeOutMills of RocketMQ
 
 
-cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
+cdef int make_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
     cdef int status = queue_room(s.queues, queue)
     if status != OK:
         return status if status != POOL_EMPTY else NOT_READY
@@ -50,13 +51,13 @@ cdef int make_room(ShardState s, Queue* queue, uint32_t bytes, int32_t records) 
         if status != RING_FULL:
             return status
         # As without a pool: the reactor waits for the page cache, but not for ever.
-        if (s.options.pool_fail_fast or not s.log.pooled
+        if (s.turn.options.pool_fail_fast or not s.log.pooled
                 or not s.log.wait_for_commit(POOL_WAIT_US)):
-            s.counters.tail_full += 1
+            s.turn.counters.tail_full += 1
             return NOT_READY
 
 
-cdef uint32_t add_own_properties(ShardState s, uint8_t* properties, uint32_t length,
+cdef uint32_t add_own_properties(Appender s, uint8_t* properties, uint32_t length,
                                  SendProperties* scanned) noexcept nogil:
     """Appends what the broker adds to every single send; returns the new length."""
     cdef uint8_t key[MESSAGE_ID_BYTES_MAX]
@@ -64,13 +65,14 @@ cdef uint32_t add_own_properties(ShardState s, uint8_t* properties, uint32_t len
     if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
         properties[length] = PROPERTY_SEPARATOR
         length += 1
-    if scanned.uniq_key.bytes == NULL and s.options.auto_uniq_key:
-        key_bytes = write_unique_key(&s.key_maker, s.wall_ms, key)
+    if scanned.uniq_key.bytes == NULL and s.turn.options.auto_uniq_key:
+        key_bytes = write_unique_key(&s.key_maker, s.turn.wall_ms, key)
         at = length
         length += append_property(properties + length, b"UNIQ_KEY", 8, key, key_bytes)
         scanned.uniq_key = text_of(properties + at + 9, key_bytes)
-    memcpy(properties + length, s.options.extra_properties, s.options.extra_properties_bytes)
-    return length + s.options.extra_properties_bytes
+    memcpy(properties + length, s.turn.options.extra_properties,
+           s.turn.options.extra_properties_bytes)
+    return length + s.turn.options.extra_properties_bytes
 
 
 cdef inline int32_t with_checksum(const uint8_t* properties, int32_t length) noexcept nogil:
@@ -79,17 +81,17 @@ cdef inline int32_t with_checksum(const uint8_t* properties, int32_t length) noe
             + (length > 0 and properties[length - 1] != PROPERTY_SEPARATOR))
 
 
-cdef int32_t scanned_bytes(ShardState s, const uint8_t* properties, uint32_t length) noexcept nogil:
+cdef int32_t scanned_bytes(Appender s, const uint8_t* properties, uint32_t length) noexcept nogil:
     length = record_crc_strip(properties, length)
-    return with_checksum(properties, length) if s.options.record_crc else <int32_t> length
+    return with_checksum(properties, length) if s.turn.options.record_crc else <int32_t> length
 
 
-cdef inline int32_t close_properties(ShardState s, const Message* m, uint8_t* properties,
+cdef inline int32_t close_properties(Appender s, const Message* m, uint8_t* properties,
                                      int32_t length, bint* checksum) noexcept nogil:
     """The length with room for the record's checksum, if it has one, which is not written yet; or
     TOO_LARGE."""
     cdef int32_t closed
-    checksum[0] = s.options.record_crc
+    checksum[0] = s.turn.options.record_crc
     if checksum[0]:
         closed = with_checksum(properties, length)
         checksum[0] = closed <= PROPERTIES_BYTES_MAX or not m.stored
@@ -105,7 +107,7 @@ cdef int leave_reserved_out(uint8_t* properties, int32_t* length,
     return scan_properties(properties, length[0], scanned)
 
 
-cdef inline void add_dispatch(ShardState s, Topic* topic, Queue* queue, const Message* m,
+cdef inline void add_dispatch(Appender s, Topic* topic, Queue* queue, const Message* m,
                               const Appended* a) noexcept nogil:
     cdef Dispatch* d = &s.dispatches[s.dispatch_count]
     d.topic = topic
@@ -132,18 +134,19 @@ cdef inline int32_t kind_of(const Message* m, const SendProperties* p) noexcept 
     return KINDS
 
 
-cdef int append_message(ShardState s, Topic* topic, Queue* queue, const Message* m,
+cdef int append_message(Appender s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil:
     return append_record(s, topic, queue, m, True, out)
 
 
-cdef int append_scanned(ShardState s, Topic* topic, Queue* queue, const Message* m,
+cdef int append_scanned(Appender s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil:
     return append_record(s, topic, queue, m, False, out)
 
 
-cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Message* m,
+cdef inline int append_record(Appender s, Topic* topic, Queue* queue, const Message* m,
                               bint scan, Appended* out) noexcept nogil:
+    cdef Counters* counters = &s.turn.counters
     cdef RecordFields fields
     cdef uint8_t* at
     cdef uint8_t* length_at
@@ -162,9 +165,9 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
     fields.born_timestamp_ms = m.born_timestamp_ms
     fields.born_host = m.born_host
     fields.born_host_bytes = m.born_host_bytes
-    fields.store_timestamp_ms = s.wall_ms
-    fields.store_host = s.options.store_host
-    fields.store_host_bytes = s.options.store_host_bytes
+    fields.store_timestamp_ms = s.turn.wall_ms
+    fields.store_host = s.turn.options.store_host
+    fields.store_host_bytes = s.turn.options.store_host_bytes
     fields.reconsume_times = m.reconsume_times
     fields.prepared_offset = m.prepared_offset
     fields.body = m.body
@@ -199,9 +202,9 @@ cdef inline int append_record(ShardState s, Topic* topic, Queue* queue, const Me
     add_dispatch(s, topic, queue, m, out)
     queue.next_offset += 1
     s.log.commit(out.bytes)
-    s.counters.messages_in += 1
-    s.counters.bytes_in += out.bytes
-    s.counters.sizes[SIZE_BUCKETS - __builtin_clz(<uint32_t> out.bytes)] += 1
+    counters.messages_in += 1
+    counters.bytes_in += out.bytes
+    counters.sizes[SIZE_BUCKETS - __builtin_clz(<uint32_t> out.bytes)] += 1
     topic.messages_in += 1
     topic.bytes_in += out.bytes
     kind = kind_of(m, &out.properties) if scan else KINDS   # a batch holds none that is special

@@ -28,23 +28,23 @@ from libc.stdint cimport int32_t
 
 from cext.base.status cimport OK
 from cext.flow.append.ack_queue cimport MARK_WRITTEN, AckReply, PendingAck
-from cext.flow.shard_state cimport ShardState
+from cext.flow.append.appender cimport Appender
 
 # The mark that an answer waits for. `wait`: False for a send with the property WAIT=false.
-cdef inline int32_t promise_mark(ShardState s, bint wait) noexcept nogil:
-    return s.options.sync_flush | s.options.sync_replicas << 1 if wait else MARK_WRITTEN
+cdef inline int32_t promise_mark(Appender s, bint wait) noexcept nogil:
+    return s.turn.options.sync_flush | s.turn.options.sync_replicas << 1 if wait else MARK_WRITTEN
 
 # OK: one more answer may wait, whatever its mark; a write-out makes room when need be. NOT_READY:
 # too many wait for the disk. POISONED: nothing is promised any more.
-cdef int promise_room(ShardState s) noexcept nogil
+cdef int promise_room(Appender s) noexcept nogil
 
 # The same for this request; OK also when it wants no answer.
-cdef inline int promise_room_to(ShardState s, const AckReply* to) noexcept nogil:
+cdef inline int promise_room_to(Appender s, const AckReply* to) noexcept nogil:
     return promise_room(s) if to.connection != NULL else OK
 
 # After promise_room_to(): answered when all that the log holds by now is safe. Returns the entry:
 # all of it but who, when and `answer` is zero and may be filled. NULL for who wants no answer.
-cdef PendingAck* promise(ShardState s, const AckReply* to, int32_t answer) noexcept nogil
+cdef PendingAck* promise(Appender s, const AckReply* to, int32_t answer) noexcept nogil
 # The same at a mark that promise_mark() gave.
-cdef PendingAck* promise_at(ShardState s, const AckReply* to, int32_t answer,
+cdef PendingAck* promise_at(Appender s, const AckReply* to, int32_t answer,
                             int32_t mark) noexcept nogil

@@ -13,12 +13,12 @@ from cext.flow.append.ack_queue cimport (
 from cext.flow.append.dispatch cimport write_and_dispatch
 
 
-cdef inline bint has_room(ShardState s) noexcept nogil:
+cdef inline bint has_room(Appender s) noexcept nogil:
     return ack_queue_reserve(&s.acks.waiting[<int> MARK_WRITTEN]) != NULL \
         and ack_queue_reserve(&s.acks.waiting[promise_mark(s, True)]) != NULL
 
 
-cdef int promise_room(ShardState s) noexcept nogil:
+cdef int promise_room(Appender s) noexcept nogil:
     cdef int status
     if s.log.poisoned():
         return POISONED
@@ -30,11 +30,11 @@ cdef int promise_room(ShardState s) noexcept nogil:
     return OK if has_room(s) else NOT_READY
 
 
-cdef PendingAck* promise(ShardState s, const AckReply* to, int32_t answer) noexcept nogil:
+cdef PendingAck* promise(Appender s, const AckReply* to, int32_t answer) noexcept nogil:
     return promise_at(s, to, answer, promise_mark(s, True))
 
 
-cdef PendingAck* promise_at(ShardState s, const AckReply* to, int32_t answer,
+cdef PendingAck* promise_at(Appender s, const AckReply* to, int32_t answer,
                             int32_t mark) noexcept nogil:
     cdef AckQueue* queue = &s.acks.waiting[mark]
     cdef PendingAck* ack
@@ -45,7 +45,7 @@ cdef PendingAck* promise_at(ShardState s, const AckReply* to, int32_t answer,
           to.request_code, s.log.marks.appended)
     memset(ack, 0, sizeof(PendingAck))
     ack.to = to[0]
-    ack.arrived_ms = s.now_ms
+    ack.arrived_ms = s.turn.now_ms
     ack.answer = answer
     ack.end = s.log.marks.appended
     ack_queue_push(queue)

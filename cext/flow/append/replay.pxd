@@ -24,22 +24,22 @@ get their entries, dispatched = 1400.
 """
 from libc.stdint cimport int64_t
 
-from cext.flow.shard_state cimport Dispatch, ShardState
+from cext.flow.append.appender cimport Appender, Dispatch
 
 cdef enum:
     REPLAY_BYTES_MAX = 4 << 20      # of one call; the rest follows in the next
 
 # The record's entry at the end of its queue, and the news of it. OK | POISONED: room for it was
 # made before the record was written, so without it nothing more may be promised.
-cdef int dispatch_entry(ShardState s, const Dispatch* d) noexcept nogil
+cdef int dispatch_entry(Appender s, const Dispatch* d) noexcept nogil
 
 # From marks.dispatched, which moves, up to `end`. OK: all of it. NOT_READY: some of it. POISONED.
-cdef int replay(ShardState s, int64_t end) noexcept nogil
+cdef int replay(Appender s, int64_t end) noexcept nogil
 
 # How far dispatch may go.
-cdef inline int64_t dispatch_limit(ShardState s) noexcept nogil:
+cdef inline int64_t dispatch_limit(Appender s) noexcept nogil:
     return min(s.log.marks.written, s.log.marks.visible)
 
 # There is more to be replayed: the turn had better not sleep.
-cdef inline bint replay_waits(ShardState s) noexcept nogil:
+cdef inline bint replay_waits(Appender s) noexcept nogil:
     return s.dispatch_count == 0 and s.log.marks.dispatched < dispatch_limit(s)

@@ -33,7 +33,7 @@ cdef enum:
     SEARCH_BYTES = 65536            # of the log, looked through at once for the next record
 
 
-cdef int replay(ShardState s, int64_t end) noexcept nogil:
+cdef int replay(Appender s, int64_t end) noexcept nogil:
     cdef int64_t pinned = s.log.pinned_low
     cdef int64_t stop = min(end, s.log.marks.dispatched + REPLAY_BYTES_MAX)
     cdef int status = OK
@@ -47,7 +47,7 @@ cdef int replay(ShardState s, int64_t end) noexcept nogil:
     return OK if s.log.marks.dispatched >= end else NOT_READY
 
 
-cdef int replay_next(ShardState s, int64_t end) noexcept nogil:
+cdef int replay_next(Appender s, int64_t end) noexcept nogil:
     """The record or BLANK at marks.dispatched; OK: that moved behind it."""
     cdef int64_t at = s.log.marks.dispatched
     cdef const uint8_t* bytes
@@ -82,7 +82,7 @@ cdef int replay_next(ShardState s, int64_t end) noexcept nogil:
     return replay_bytes(s, at, size, bytes, False) if status == OK else status
 
 
-cdef int replay_cold(ShardState s, int64_t at, uint32_t size) noexcept nogil:
+cdef int replay_cold(Appender s, int64_t at, uint32_t size) noexcept nogil:
     cdef uint8_t* bytes = <uint8_t*> malloc(size)
     cdef int status = POOL_EMPTY
     if bytes == NULL:
@@ -94,7 +94,7 @@ cdef int replay_cold(ShardState s, int64_t at, uint32_t size) noexcept nogil:
     return status
 
 
-cdef int replay_bytes(ShardState s, int64_t at, uint32_t size, const uint8_t* bytes,
+cdef int replay_bytes(Appender s, int64_t at, uint32_t size, const uint8_t* bytes,
                       bint check_crc) noexcept nogil:
     cdef RecordView view
     cdef int status
@@ -106,7 +106,7 @@ cdef int replay_bytes(ShardState s, int64_t at, uint32_t size, const uint8_t* by
     return status
 
 
-cdef int pass_damage(ShardState s, int64_t end) noexcept nogil:
+cdef int pass_damage(Appender s, int64_t end) noexcept nogil:
     """What is at marks.dispatched is no record: on to the next bytes that are one of their own
     offset, or to the end of the segment, as recovery does it; with a line in the log."""
     cdef int64_t begin = s.log.marks.dispatched
@@ -120,16 +120,16 @@ cdef int pass_damage(ShardState s, int64_t end) noexcept nogil:
     free(bytes)
     if following < 0:
         return NOT_READY                    # it cannot be read just now
-    s.counters.corrupt_records += 1
+    s.turn.counters.corrupt_records += 1
     s.log.marks.dispatched = following
     snprintf(line, sizeof(line), b"the commit log is damaged at offset %lld: %lld bytes are no "
              b"record and are passed over; consumers do not get what was stored there",
              <long long> begin, <long long> (following - begin))
-    log_event(s, NULL, line)
+    log_event(s.turn, NULL, line)
     return OK
 
 
-cdef int64_t next_record(ShardState s, int64_t begin, int64_t stop, uint8_t* bytes) noexcept nogil:
+cdef int64_t next_record(Appender s, int64_t begin, int64_t stop, uint8_t* bytes) noexcept nogil:
     """Where the first record in [begin, stop) starts; `stop`: nowhere; a Status below 0."""
     cdef int64_t at = begin
     cdef int64_t count, i
@@ -145,7 +145,7 @@ cdef int64_t next_record(ShardState s, int64_t begin, int64_t stop, uint8_t* byt
     return stop
 
 
-cdef bint is_record(ShardState s, int64_t at, uint32_t size, int64_t stop) noexcept nogil:
+cdef bint is_record(Appender s, int64_t at, uint32_t size, int64_t stop) noexcept nogil:
     cdef RecordView view
     cdef uint8_t* bytes
     cdef bint found
@@ -158,7 +158,7 @@ cdef bint is_record(ShardState s, int64_t at, uint32_t size, int64_t stop) noexc
     return found
 
 
-cdef int dispatch_entry(ShardState s, const Dispatch* d) noexcept nogil:
+cdef int dispatch_entry(Appender s, const Dispatch* d) noexcept nogil:
     if s.queues.append(d.queue, d.physical_offset, d.size, d.tags_code) != OK:
         log_poison(&s.log.link, OPERATION_WRITE, <int> s.queues.counts.last_errno,
                    d.physical_offset, b"consumequeue")
@@ -167,14 +167,14 @@ cdef int dispatch_entry(ShardState s, const Dispatch* d) noexcept nogil:
     return OK
 
 
-cdef int replay_record(ShardState s, const RecordView* view) noexcept nogil:
+cdef int replay_record(Appender s, const RecordView* view) noexcept nogil:
     cdef int32_t kind = view.sys_flag & TRANSACTION_TYPE_MASK
     cdef Dispatch d
     cdef int status
     if (view.queue_offset < 0 or kind == TRANSACTION_PREPARED_TYPE
             or kind == TRANSACTION_ROLLBACK_TYPE):
         return OK
-    d.topic = <Topic*> name_map_find(&s.topics, view.topic, view.topic_bytes)
+    d.topic = <Topic*> name_map_find(&s.tables.topics, view.topic, view.topic_bytes)
     d.queue = topic_queue(d.topic, s.queues, view.queue_id) if d.topic != NULL else NULL
     if d.queue == NULL:
         d.queue = s.queues.open_queue(<const char*> view.topic, <int32_t> view.topic_bytes,
@@ -193,7 +193,7 @@ cdef int replay_record(ShardState s, const RecordView* view) noexcept nogil:
     return dispatch_entry(s, &d)
 
 
-cdef int bridge_gap(ShardState s, Queue* queue, int64_t offset) noexcept nogil:
+cdef int bridge_gap(Appender s, Queue* queue, int64_t offset) noexcept nogil:
     """The queue ends at `offset` now, if it ended below."""
     cdef int status = OK
     if offset == queue.max_offset:

@@ -41,13 +41,14 @@ cdef enum ToReactor:
     RELEASE = 6                 # after HOLD: it may be read again
     TELL_DRAINED = 7            # after HOLD: DRAINED is to come when its output has been sent
 
-ctypedef void (*CallFn)(void* shard, void* arguments) noexcept nogil
+ctypedef void (*CallFn)(void* service, void* arguments) noexcept nogil
 
 cdef struct LinkMessage:
     int32_t kind                # ToControl or ToReactor
     uint64_t connection_id
     uint64_t length             # bytes of data
     CallFn call                 # CALL only
+    void* service               # CALL only: what the function works on
     void* arguments             # CALL only; on the caller's stack
     sem_t done                  # CALL only; posted when the call has run
     uint8_t data[0]

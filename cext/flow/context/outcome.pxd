@@ -5,7 +5,7 @@
                           what was missing and gives it back (then `resubmitted`)
     TO_CONTROL_IN_ORDER   the same, and read nothing more from the client until it is back: what
                           was sent later must not be stored earlier (pending_topic_sends.pxd)
-    NEEDS_RECORD          have the record at s.parked.wanted fetched from the disk and run the
+    NEEDS_RECORD          have the record at s.fetch.parked.wanted fetched from the disk and run the
                           handler once more with it (parked_requests.pxd)
     NOT_NOW               a one-way request cannot be done at the moment, and nobody would hear of
                           a refusal: keep the frame and try it again (postponed_requests.pxd)

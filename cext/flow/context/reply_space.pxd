@@ -11,12 +11,12 @@ Reactor only.
 """
 from libc.stdint cimport uint8_t, uint64_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.context.turn_context cimport TurnContext
 from cext.net.connection cimport Connection
 
 # Where to write at most `room` bytes; NULL: no buffer is free, or none is so large.
-cdef uint8_t* reply_space_take(ShardState s, Connection* to, uint64_t room,
+cdef uint8_t* reply_space_take(TurnContext s, Connection* to, uint64_t room,
                                void** block) noexcept nogil
 # Queues the `length` bytes written there; False: it could not, the room is given back.
-cdef bint reply_space_commit(ShardState s, Connection* to, uint8_t* at, uint64_t length,
-                   void* block) noexcept nogil
+cdef bint reply_space_commit(TurnContext s, Connection* to, uint8_t* at, uint64_t length,
+                             void* block) noexcept nogil

@@ -2,24 +2,24 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.context.outcome cimport Outcome
-from cext.flow.shard_state cimport ShardState
+from cext.flow.context.turn_context cimport TurnContext
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
 # Answers a request by a code and a zero-terminated text, unless it is one-way. SYSTEM_BUSY is
 # counted in either case. DONE, or CLOSE_CONNECTION when no buffer is left.
-cdef Outcome reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
+cdef Outcome reply_error(TurnContext s, Connection* c, const Header* h, int32_t code,
                          const char* remark) noexcept nogil
 # The same for who is answered later. False: no buffer is left, the connection has to be closed.
-cdef bint reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
+cdef bint reply_error_to(TurnContext s, Connection* c, int32_t opaque, uint8_t serialize_type,
                          int32_t code, const char* remark) noexcept nogil
 # Control has heard of the connection, before the first message about it. False: the link is full.
-cdef bint introduce(ShardState s, Connection* c) noexcept nogil
+cdef bint introduce(TurnContext s, Connection* c) noexcept nogil
 # Gives a frame to the control thread. False: too much waits there already.
-cdef bint hand_to_control(ShardState s, Connection* c, const Frame* f) noexcept nogil
+cdef bint hand_to_control(TurnContext s, Connection* c, const Frame* f) noexcept nogil
 # A line for the log; at most 64 a second are passed on.
-cdef void log_event(ShardState s, Connection* c, const char* text) noexcept nogil
+cdef void log_event(TurnContext s, Connection* c, const char* text) noexcept nogil
 cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noexcept nogil
 # The same of 4 or 16 bytes of an address and 4 of a port.
 cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,

@@ -18,7 +18,7 @@ cdef extern from "<arpa/inet.h>" nogil:
     enum: AF_INET, AF_INET6
 
 
-cdef bint reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t serialize_type,
+cdef bint reply_error_to(TurnContext s, Connection* c, int32_t opaque, uint8_t serialize_type,
                          int32_t code, const char* remark) noexcept nogil:
     cdef Text text = text_of(<const uint8_t*> remark, <uint32_t> strlen(remark))
     cdef uint8_t* at = s.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX)
@@ -29,7 +29,7 @@ cdef bint reply_error_to(ShardState s, Connection* c, int32_t opaque, uint8_t se
     return s.net.commit_reply(c, length)
 
 
-cdef Outcome reply_error(ShardState s, Connection* c, const Header* h, int32_t code,
+cdef Outcome reply_error(TurnContext s, Connection* c, const Header* h, int32_t code,
                          const char* remark) noexcept nogil:
     s.counters.busy_replies += code == SYSTEM_BUSY
     if h.flag & FLAG_ONE_WAY:
@@ -57,7 +57,7 @@ cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,
     return snprintf(out, capacity, b"%s:%u", text, port)
 
 
-cdef void log_event(ShardState s, Connection* c, const char* text) noexcept nogil:
+cdef void log_event(TurnContext s, Connection* c, const char* text) noexcept nogil:
     cdef char line[1024]
     cdef char peer[96]
     cdef int length
@@ -76,7 +76,7 @@ cdef void log_event(ShardState s, Connection* c, const char* text) noexcept nogi
     link_push(&s.link, EVENT, 0 if c == NULL else c.id, <uint8_t*> line, length)
 
 
-cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept nogil:
+cdef bint takes_too_much(TurnContext s, Connection* c, uint64_t bytes) noexcept nogil:
     """A connection may fill a quarter of what the control thread holds; the rest is for others.
     Long before it is not read until the control thread has caught up, which ends a round: what one
     receive brings besides, were it all frames of the smallest size, still fits, unless others have
@@ -92,14 +92,14 @@ cdef bint takes_too_much(ShardState s, Connection* c, uint64_t bytes) noexcept n
     client.control_requests += 1
     client.control_bytes += bytes
     too_much = client.control_requests > 1 and (client.control_requests > s.link.messages_max // 4
-                                      or client.control_bytes > s.link.bytes_max // 4)
+                                                or client.control_bytes > s.link.bytes_max // 4)
     if (client.control_requests > s.link.messages_max // 256
             or client.control_bytes > s.link.bytes_max // 8):
         s.net.stop_reading(c, UNREAD_SHARE)
     return too_much
 
 
-cdef bint introduce(ShardState s, Connection* c) noexcept nogil:
+cdef bint introduce(TurnContext s, Connection* c) noexcept nogil:
     cdef ClientState* client = client_state(c)
     cdef char peer[96]
     cdef int32_t length
@@ -109,7 +109,7 @@ cdef bint introduce(ShardState s, Connection* c) noexcept nogil:
     return client.introduced
 
 
-cdef bint hand_to_control(ShardState s, Connection* c, const Frame* f) noexcept nogil:
+cdef bint hand_to_control(TurnContext s, Connection* c, const Frame* f) noexcept nogil:
     cdef bint passed = not takes_too_much(s, c, f.total_bytes) and introduce(s, c)
     c.receive_bytes = SLOW_RECEIVE_BYTES
     # The frame without its four length bytes: they lie 8 bytes before the header.

@@ -16,7 +16,7 @@ from cext.flow.context.control_link cimport (
     LinkMessage,
 )
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.shard_state cimport ShardState
+from cext.flow.request_reply.reply_service cimport ReplyService
 from cext.memory.name_map cimport name_map_put, name_map_remove
 from cext.memory.spsc_ring cimport spsc_pop
 from cext.net.socket_api cimport read, write
@@ -33,7 +33,7 @@ cdef struct PutClient:
     int status
 
 
-cdef void put_client(ShardState s, PutClient* x) noexcept nogil:
+cdef void put_client(ReplyService s, PutClient* x) noexcept nogil:
     x.status = OK
     if x.connection != 0:
         x.status = name_map_put(&s.replies.clients, x.client_id.bytes, x.client_id.length,
@@ -45,23 +45,24 @@ cdef void put_client(ShardState s, PutClient* x) noexcept nogil:
 cdef class ConnectionCalls(ControlSide):
     @property
     def control_fd(self):
-        return self.s.link.control_fd
+        return self.s.turn.link.control_fd
 
     def poll(self):
         cdef LinkMessage* message
         cdef uint64_t ignored
         cdef list out = []
-        read(self.s.link.control_fd, &ignored, 8)
+        read(self.s.turn.link.control_fd, &ignored, 8)
         while len(out) < POLL_MAX:
-            message = <LinkMessage*> spsc_pop(&self.s.link.to_control)
+            message = <LinkMessage*> spsc_pop(&self.s.turn.link.to_control)
             if message == NULL:
                 return out
             out.append((message.kind, message.connection_id,
                         (<char*> message.data)[:message.length]))
-            store_release_u64(&self.s.link.bytes_out, self.s.link.bytes_out + message.length)
+            store_release_u64(&self.s.turn.link.bytes_out, self.s.turn.link.bytes_out
+                              + message.length)
             free(message)
         ignored = 1
-        write(self.s.link.control_fd, &ignored, 8)      # there is more: come again
+        write(self.s.turn.link.control_fd, &ignored, 8)      # there is more: come again
         return out
 
     def send(self, uint64_t connection, bytes frame):
@@ -89,5 +90,5 @@ cdef class ConnectionCalls(ControlSide):
         cdef PutClient x
         x.client_id = borrowed(client_id)
         x.connection = connection
-        self._call(<CallFn> put_client, &x)
+        self._call(<CallFn> put_client, <void*> self.s.reply, &x)
         raise_status(x.status, f"client {client_id!r}")

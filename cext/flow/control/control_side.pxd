@@ -29,8 +29,9 @@ cdef class ControlSide:
     cdef object lock
 
     cdef _wake(self)
-    # Has the reactor (or this thread, when none runs) do `function` with the caller's struct.
-    cdef int _call(self, CallFn function, void* call) except -1
+    # Has the reactor (or this thread, when none runs) do `function` with the service that it works
+    # on and the caller's struct.
+    cdef int _call(self, CallFn function, void* service, void* call) except -1
     cdef _post(self, int32_t kind, uint64_t connection, bytes data)
 
 # A call's view of the caller's bytes, which outlive the call.

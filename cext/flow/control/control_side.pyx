@@ -28,21 +28,22 @@ cdef class ControlSide:
 
     cdef _wake(self):
         cdef uint64_t one = 1
-        write(self.s.net.wake_fd, &one, 8)
+        write(self.s.turn.net.wake_fd, &one, 8)
 
-    cdef int _call(self, CallFn function, void* call) except -1:
+    cdef int _call(self, CallFn function, void* service, void* call) except -1:
         cdef LinkMessage message
         cdef bint pushed
         if not self.running:
-            function(<void*> self.s, call)
+            function(service, call)
             return 0
         memset(&message, 0, sizeof(message))
         message.kind = CALL
         message.call = function
+        message.service = service
         message.arguments = call
         sem_init(&message.done, 0, 0)
         with self.lock:
-            pushed = spsc_push(&self.s.link.to_reactor, &message)
+            pushed = spsc_push(&self.s.turn.link.to_reactor, &message)
             if not pushed:
                 raise StoreError("the reactor does not take calls any more")
             self._wake()
@@ -58,7 +59,7 @@ cdef class ControlSide:
         if message == NULL:
             raise MemoryError("no memory for a frame to the reactor")
         with self.lock:
-            while not spsc_push(&self.s.link.to_reactor, message):
+            while not spsc_push(&self.s.turn.link.to_reactor, message):
                 if not self.running:
                     free(message)
                     return

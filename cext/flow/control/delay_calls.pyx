@@ -3,11 +3,11 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK, raise_status
+from cext.flow.context.call_block cimport Block, block_numbers, block_take
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.control.call_block cimport Block, block_numbers, block_take
+from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.delay.schedule cimport schedule_open
 from cext.flow.delay.timer_open cimport timers_pause, timers_reopen, timers_resume
-from cext.flow.shard_state cimport ShardState
 from cext.wire.limits cimport DELAY_LEVELS_MAX
 
 
@@ -19,7 +19,7 @@ cdef struct SetDelayLevels:
     int status
 
 
-cdef void set_delay_levels(ShardState s, SetDelayLevels* x) noexcept nogil:
+cdef void set_delay_levels(DelayService s, SetDelayLevels* x) noexcept nogil:
     x.status = schedule_open(s, x.delays_ms, x.offsets, x.count)
 
 
@@ -31,23 +31,24 @@ cdef struct DelayOffsets:
     Block block                 # per level the i64 offset of the first message not delivered
 
 
-cdef void delay_offsets(ShardState s, DelayOffsets* x) noexcept nogil:
+cdef void delay_offsets(DelayService s, DelayOffsets* x) noexcept nogil:
     cdef int32_t i
     x.status = block_take(&x.block, 8 * s.schedule.count)
     if x.status != OK:
         return
     for i in range(s.schedule.count):
         memcpy(x.block.bytes + 8 * i, &s.schedule.levels[i].next_offset, 8)
-    x.log_end = s.log.marks.appended
+    x.log_end = s.append.log.marks.appended
     if x.stop:
         s.schedule.count = 0
+        s.turn.tables_loaded = False
 
 
-cdef void pause_timers(ShardState s, void* _given) noexcept nogil:
+cdef void pause_timers(DelayService s, void* _given) noexcept nogil:
     timers_pause(s)
 
 
-cdef void resume_timers(ShardState s, void* _given) noexcept nogil:
+cdef void resume_timers(DelayService s, void* _given) noexcept nogil:
     timers_resume(s)
 
 
@@ -61,17 +62,17 @@ cdef class DelayCalls(RetentionCalls):
         for i in range(count):
             x.delays_ms[i] = delays_ms[i]
             x.offsets[i] = offsets[i]
-        self._call(<CallFn> set_delay_levels, &x)
+        self._call(<CallFn> set_delay_levels, <void*> self.s.delay, &x)
         raise_status(x.status, "delay levels")
 
     def delay_offsets(self, int32_t stop=0):
         cdef DelayOffsets x
         x.stop = stop != 0
-        self._call(<CallFn> delay_offsets, &x)
+        self._call(<CallFn> delay_offsets, <void*> self.s.delay, &x)
         raise_status(x.status, "delay offsets")
         return block_numbers(&x.block), x.log_end
 
     def restart_timers(self):
-        self._call(<CallFn> pause_timers, NULL)
-        timers_reopen(self.s)
-        self._call(<CallFn> resume_timers, NULL)
+        self._call(<CallFn> pause_timers, <void*> self.s.delay, NULL)
+        timers_reopen(self.s.delay)
+        self._call(<CallFn> resume_timers, <void*> self.s.delay, NULL)

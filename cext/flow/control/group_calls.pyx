@@ -3,10 +3,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport MALFORMED, OK, raise_status
+from cext.flow.context.call_block cimport Block, block_free, block_take
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.control.call_block cimport Block, block_free, block_take
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.group_table cimport (
     CODES_MAX,
     DeliveryCounter,
@@ -20,6 +19,7 @@ from cext.flow.tables.group_table cimport (
     subscriptions_remove,
 )
 from cext.flow.tables.sql_filter cimport SqlFilter, expression_put, sql_filter_make
+from cext.flow.tables.tables cimport Tables
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport NameEntry, name_map_next
 from cext.wire.text cimport Text
@@ -39,12 +39,12 @@ cdef struct PutGroup:
     int status
 
 
-cdef void put_group(ShardState s, PutGroup* x) noexcept nogil:
+cdef void put_group(Tables s, PutGroup* x) noexcept nogil:
     x.status = group_put(&s.groups, x.name.bytes, x.name.length, x.consume_enable,
                          x.broadcast_enable)
 
 
-cdef void remove_group(ShardState s, const Text* name) noexcept nogil:
+cdef void remove_group(Tables s, const Text* name) noexcept nogil:
     group_remove(&s.groups, name.bytes, name.length)
     subscriptions_remove(&s.groups, name.bytes, name.length)
 
@@ -60,7 +60,7 @@ cdef struct PutRetries:
     int status
 
 
-cdef void put_retries(ShardState s, PutRetries* x) noexcept nogil:
+cdef void put_retries(Tables s, PutRetries* x) noexcept nogil:
     x.status = group_put_retries(&s.groups, x.group.bytes, x.group.length, x.queues, x.times_max,
                                  x.levels.bytes, <int32_t> x.levels.length)
 
@@ -72,10 +72,10 @@ cdef struct LockGroup:
     int64_t ms
 
 
-cdef void lock_group(ShardState s, LockGroup* x) noexcept nogil:
+cdef void lock_group(Tables s, LockGroup* x) noexcept nogil:
     cdef Group* group = group_find(&s.groups, x.group.bytes, x.group.length)
     if group != NULL:
-        group.locked_until_ms = s.now_ms + x.ms
+        group.locked_until_ms = s.turn.now_ms + x.ms
 
 
 # ---------------------------------------------------------------- subscriptions, expressions
@@ -90,7 +90,7 @@ cdef struct PutSubscription:
     int status
 
 
-cdef void put_subscription(ShardState s, PutSubscription* x) noexcept nogil:
+cdef void put_subscription(Tables s, PutSubscription* x) noexcept nogil:
     x.subscription.sql = NULL
     if x.program.length > 0:
         x.subscription.sql = sql_filter_make(x.program.bytes, x.program.length, x.function)
@@ -101,7 +101,7 @@ cdef void put_subscription(ShardState s, PutSubscription* x) noexcept nogil:
                                 x.topic.length, &x.subscription)
 
 
-cdef void remove_subscriptions(ShardState s, const Text* group) noexcept nogil:
+cdef void remove_subscriptions(Tables s, const Text* group) noexcept nogil:
     subscriptions_remove(&s.groups, group.bytes, group.length)
 
 
@@ -113,7 +113,7 @@ cdef struct PutExpression:
     int status
 
 
-cdef void put_expression(ShardState s, PutExpression* x) noexcept nogil:
+cdef void put_expression(Tables s, PutExpression* x) noexcept nogil:
     cdef SqlFilter* filter = sql_filter_make(x.program.bytes, x.program.length, x.function)
     x.status = MALFORMED
     if filter != NULL:
@@ -158,7 +158,7 @@ cdef uint8_t* copy_pairs(uint8_t* out, const NameEntry* entry) noexcept nogil:
     return out
 
 
-cdef void copy_delivery_counters(ShardState s, CopyDeliveryCounters* x) noexcept nogil:
+cdef void copy_delivery_counters(Tables s, CopyDeliveryCounters* x) noexcept nogil:
     cdef NameEntry* entry
     cdef uint64_t start = x.cursor, cursor, bytes = 0
     cdef uint8_t* at
@@ -202,7 +202,7 @@ cdef class GroupCalls(QueueCalls):
         x.name = borrowed(name)
         x.consume_enable = consume_enable != 0
         x.broadcast_enable = broadcast_enable != 0
-        self._call(<CallFn> put_group, &x)
+        self._call(<CallFn> put_group, <void*> self.s.tables, &x)
         raise_status(x.status, f"group {name!r}")
 
     def put_retries(self, bytes group, int32_t queues, int32_t times_max, bytes levels):
@@ -211,18 +211,18 @@ cdef class GroupCalls(QueueCalls):
         x.queues = queues
         x.times_max = times_max
         x.levels = borrowed(levels)
-        self._call(<CallFn> put_retries, &x)
+        self._call(<CallFn> put_retries, <void*> self.s.tables, &x)
         raise_status(x.status, f"group {group!r}")
 
     def lock_group(self, bytes group, int64_t ms):
         cdef LockGroup x
         x.group = borrowed(group)
         x.ms = ms
-        self._call(<CallFn> lock_group, &x)
+        self._call(<CallFn> lock_group, <void*> self.s.tables, &x)
 
     def remove_group(self, bytes name):
         cdef Text x = borrowed(name)
-        self._call(<CallFn> remove_group, &x)
+        self._call(<CallFn> remove_group, <void*> self.s.tables, &x)
 
     def put_subscription(self, bytes group, bytes topic, int64_t sub_version, codes,
                          int32_t broadcasting, bytes program=b"", int32_t function=0):
@@ -241,7 +241,7 @@ cdef class GroupCalls(QueueCalls):
             subscription.filter.count = len(codes)
             for i, code in enumerate(codes):
                 subscription.filter.codes[i] = code
-        self._call(<CallFn> put_subscription, &x)
+        self._call(<CallFn> put_subscription, <void*> self.s.tables, &x)
         raise_status(x.status, f"group {group!r}")
 
     def put_expression(self, bytes text, bytes program, int32_t function=0):
@@ -249,19 +249,19 @@ cdef class GroupCalls(QueueCalls):
         x.text = borrowed(text)
         x.program = borrowed(program)
         x.function = function
-        self._call(<CallFn> put_expression, &x)
+        self._call(<CallFn> put_expression, <void*> self.s.tables, &x)
         raise_status(x.status, "SQL92 program")
 
     def remove_subscriptions(self, bytes group):
         cdef Text x = borrowed(group)
-        self._call(<CallFn> remove_subscriptions, &x)
+        self._call(<CallFn> remove_subscriptions, <void*> self.s.tables, &x)
 
     def deliveries(self):
         cdef CopyDeliveryCounters x
         cdef dict out = {}
         x.cursor = 0
         while True:
-            self._call(<CallFn> copy_delivery_counters, &x)
+            self._call(<CallFn> copy_delivery_counters, <void*> self.s.tables, &x)
             raise_status(x.status, "copy of the counters")
             read_delivery_counters(&x.block, out)
             block_free(&x.block)

@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.base.status cimport MALFORMED, NOT_FOUND, OK, raise_status
+from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.message_append cimport (
     Appended,
@@ -13,7 +14,6 @@ from cext.flow.append.message_append cimport (
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
-from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
@@ -44,9 +44,9 @@ cdef struct Append:
     int64_t queue_offset
 
 
-cdef void append(ShardState s, Append* x) noexcept nogil:
+cdef void append(Appender s, Append* x) noexcept nogil:
     """The record is written (not synced) when the call returns."""
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, x.topic.bytes, x.topic.length)
+    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, x.topic.bytes, x.topic.length)
     cdef Queue* queue = queue_of(s, &x.topic, x.queue_id)
     cdef Message m
     cdef Appended appended
@@ -89,7 +89,7 @@ cdef struct IsInMemory:
     bint in_memory
 
 
-cdef void is_in_memory(ShardState s, IsInMemory* x) noexcept nogil:
+cdef void is_in_memory(Appender s, IsInMemory* x) noexcept nogil:
     cdef const uint8_t* at
     x.in_memory = s.log.view(x.physical_offset, RECORD_BYTES_MIN, &at) == OK
 
@@ -111,12 +111,12 @@ cdef class LogCalls(PopCalls):
         x.prepared_offset = prepared_offset
         x.tags_code = 0 if tags_code is None else tags_code
         x.own_tags_code = tags_code is not None
-        self._call(<CallFn> append, &x)
+        self._call(<CallFn> append, <void*> self.s.append, &x)
         raise_status(x.status, f"append to {topic!r}")
         return x.physical_offset, x.queue_offset
 
     def is_in_memory(self, int64_t physical_offset):
         cdef IsInMemory x
         x.physical_offset = physical_offset
-        self._call(<CallFn> is_in_memory, &x)
+        self._call(<CallFn> is_in_memory, <void*> self.s.append, &x)
         return bool(x.in_memory)

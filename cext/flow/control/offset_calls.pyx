@@ -3,12 +3,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
 
 from cext.base.status cimport OK, raise_status
+from cext.flow.context.call_block cimport Block, block_free, block_numbers, block_take
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.control.call_block cimport Block, block_free, block_numbers, block_take
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
 from cext.flow.pull.held_pulls cimport wake_all
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pull.pull_service cimport PullService
 from cext.flow.tables.delivery_counters cimport delivery_counter_find, delivery_counter_pulled
 from cext.flow.tables.group_table cimport DeliveryCounter
 from cext.flow.tables.offset_table cimport (
@@ -39,26 +39,27 @@ cdef struct OneOffset:
     int status
 
 
-cdef void commit_one(ShardState s, OneOffset* x) noexcept nogil:
-    x.status = offset_commit(&s.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
+cdef void commit_one(PullService s, OneOffset* x) noexcept nogil:
+    x.status = offset_commit(&s.tables.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
                              x.group.length, x.queue_id, x.offset)
 
 
-cdef void reset_one(ShardState s, OneOffset* x) noexcept nogil:
+cdef void reset_one(PullService s, OneOffset* x) noexcept nogil:
     """Pulls that are held go back, so that the group's next one, which is told to go to the offset,
     comes at once."""
     cdef Queue* queue
-    x.status = offset_reset(&s.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
+    x.status = offset_reset(&s.tables.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
                             x.group.length, x.queue_id, x.offset)
-    queue = queue_of(s, &x.topic, x.queue_id)
+    queue = queue_of(s.append, &x.topic, x.queue_id)
     if x.status == OK and queue != NULL:
         wake_all(s, queue)
-    delivery_counter_pulled(delivery_counter_find(s, x.topic.bytes, x.topic.length, x.group.bytes,
+    delivery_counter_pulled(delivery_counter_find(s.tables, x.topic.bytes, x.topic.length,
+                                                  x.group.bytes,
                                                   x.group.length), x.queue_id, -1)
 
 
-cdef void query_one(ShardState s, OneOffset* x) noexcept nogil:
-    x.offset = offset_query(&s.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
+cdef void query_one(PullService s, OneOffset* x) noexcept nogil:
+    x.offset = offset_query(&s.tables.offsets, x.topic.bytes, x.topic.length, x.group.bytes,
                             x.group.length, x.queue_id)
     x.status = OK
 
@@ -72,28 +73,29 @@ cdef struct CopyOffsets:
     Block block                 # per entry u32 name bytes, u32 slots, name, slots * i64
 
 
-cdef void put_pulled(ShardState s, const NameEntry* pair, int32_t slots,
+cdef void put_pulled(PullService s, const NameEntry* pair, int32_t slots,
                      uint8_t* out) noexcept nogil:
     """What topic@group has pulled, as many queues as it has committed."""
     cdef const uint8_t* at = <const uint8_t*> memchr(pair.name, c'@', pair.length)
     cdef uint32_t before = <uint32_t> (at - pair.name)
-    cdef const DeliveryCounter* delivered = delivery_counter_find(s, pair.name, before, at + 1,
-                                            pair.length - before - 1)
+    cdef const DeliveryCounter* delivered = delivery_counter_find(s.tables, pair.name, before,
+                                                                  at + 1,
+                                                                  pair.length - before - 1)
     memset(out, 0xFF, 8 * <uint64_t> slots)
     if delivered != NULL and delivered.slots > 0:
         memcpy(out, delivered.pulled, 8 * <uint64_t> min(slots, delivered.slots))
 
 
-cdef uint64_t offsets_bytes(ShardState s) noexcept nogil:
+cdef uint64_t offsets_bytes(PullService s) noexcept nogil:
     cdef NameEntry* entry
-    cdef uint64_t bytes = 0, cursor = name_map_next(&s.offsets.names, 0, &entry)
+    cdef uint64_t bytes = 0, cursor = name_map_next(&s.tables.offsets.names, 0, &entry)
     while cursor != 0:
         bytes += 8 + entry.length + 8 * <uint64_t> (<GroupOffsets*> entry.value).slots
-        cursor = name_map_next(&s.offsets.names, cursor, &entry)
+        cursor = name_map_next(&s.tables.offsets.names, cursor, &entry)
     return bytes
 
 
-cdef void copy_offsets(ShardState s, CopyOffsets* x) noexcept nogil:
+cdef void copy_offsets(PullService s, CopyOffsets* x) noexcept nogil:
     cdef NameEntry* entry
     cdef GroupOffsets* offsets
     cdef uint64_t cursor
@@ -104,7 +106,7 @@ cdef void copy_offsets(ShardState s, CopyOffsets* x) noexcept nogil:
     if x.status != OK:
         return
     at = x.block.bytes
-    cursor = name_map_next(&s.offsets.names, 0, &entry)
+    cursor = name_map_next(&s.tables.offsets.names, 0, &entry)
     while cursor != 0:
         offsets = <GroupOffsets*> entry.value
         memcpy(at, &entry.length, 4)
@@ -118,7 +120,7 @@ cdef void copy_offsets(ShardState s, CopyOffsets* x) noexcept nogil:
             if not offsets.resets[i]:
                 memcpy(at + 8 * <uint64_t> i, &none, 8)
         at += 8 * <uint64_t> offsets.slots
-        cursor = name_map_next(&s.offsets.names, cursor, &entry)
+        cursor = name_map_next(&s.tables.offsets.names, cursor, &entry)
 
 
 cdef dict read_offsets(const Block* block):
@@ -152,9 +154,9 @@ cdef struct CopyPulled:
     Block block                 # i64 of each queue from 0 on, -1: not pulled
 
 
-cdef void copy_pulled(ShardState s, CopyPulled* x) noexcept nogil:
+cdef void copy_pulled(PullService s, CopyPulled* x) noexcept nogil:
     cdef const DeliveryCounter* delivered = delivery_counter_find(
-        s, x.topic.bytes, x.topic.length, x.group.bytes, x.group.length)
+        s.tables, x.topic.bytes, x.topic.length, x.group.bytes, x.group.length)
     x.status = block_take(&x.block, 8 * <uint64_t> delivered.slots if delivered != NULL else 0)
     if x.status == OK and x.block.length > 0:
         memcpy(x.block.bytes, delivered.pulled, x.block.length)
@@ -167,14 +169,14 @@ cdef struct RemoveOffsets:
     Text topic                  # empty: any
 
 
-cdef void remove_offsets(ShardState s, RemoveOffsets* x) noexcept nogil:
-    offsets_remove(&s.offsets, x.topic.bytes, x.topic.length, x.group.bytes, x.group.length)
+cdef void remove_offsets(PullService s, RemoveOffsets* x) noexcept nogil:
+    offsets_remove(&s.tables.offsets, x.topic.bytes, x.topic.length, x.group.bytes, x.group.length)
 
 
 cdef class OffsetCalls(GroupCalls):
     @property
     def offsets_version(self):
-        return self.s.offsets.version
+        return self.s.tables.offsets.version
 
     def commit_offset(self, bytes group, bytes topic, int32_t queue_id, int64_t offset):
         self._move(<CallFn> commit_one, group, topic, queue_id, offset)
@@ -188,7 +190,7 @@ cdef class OffsetCalls(GroupCalls):
         x.topic = borrowed(topic)
         x.queue_id = queue_id
         x.offset = offset
-        self._call(function, &x)
+        self._call(function, <void*> self.s.pull, &x)
         raise_status(x.status, f"offset {offset} of queue {queue_id}")
 
     def query_offset(self, bytes group, bytes topic, int32_t queue_id):
@@ -196,13 +198,13 @@ cdef class OffsetCalls(GroupCalls):
         x.group = borrowed(group)
         x.topic = borrowed(topic)
         x.queue_id = queue_id
-        self._call(<CallFn> query_one, &x)
+        self._call(<CallFn> query_one, <void*> self.s.pull, &x)
         return x.offset
 
     def offsets(self, int32_t which=0):
         cdef CopyOffsets x
         x.which = which
-        self._call(<CallFn> copy_offsets, &x)
+        self._call(<CallFn> copy_offsets, <void*> self.s.pull, &x)
         raise_status(x.status, "copy of the offsets")
         out = read_offsets(&x.block)
         block_free(&x.block)
@@ -212,7 +214,7 @@ cdef class OffsetCalls(GroupCalls):
         cdef CopyPulled x
         x.group = borrowed(group)
         x.topic = borrowed(topic)
-        self._call(<CallFn> copy_pulled, &x)
+        self._call(<CallFn> copy_pulled, <void*> self.s.pull, &x)
         raise_status(x.status, "copy of the pull offsets")
         return {i: offset for i, offset in enumerate(block_numbers(&x.block)) if offset >= 0}
 
@@ -221,4 +223,4 @@ cdef class OffsetCalls(GroupCalls):
         cdef bytes of_group = group or b"", of_topic = topic or b""
         x.group = borrowed(of_group)
         x.topic = borrowed(of_topic)
-        self._call(<CallFn> remove_offsets, &x)
+        self._call(<CallFn> remove_offsets, <void*> self.s.pull, &x)

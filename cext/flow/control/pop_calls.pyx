@@ -3,13 +3,13 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport NOT_FOUND, OK, POOL_EMPTY, TOO_LARGE, raise_status
+from cext.flow.context.call_block cimport Block, block_free, block_take
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.control.call_block cimport Block, block_free, block_take
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.pop.pop_order cimport ORDER_MESSAGES_MAX, OrderBlock, order_obtain
+from cext.flow.pop.pop_service cimport PopService
 from cext.flow.pop.pop_table cimport pair_obtain
 from cext.flow.pull.pull_job cimport PopPair
-from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport NameEntry, name_map_find, name_map_next
 from cext.wire.text cimport Text
@@ -53,7 +53,7 @@ cdef uint64_t orders_of(const PopPair* pair, uint8_t* out) noexcept nogil:
     return bytes
 
 
-cdef void copy_orders(ShardState s, CopyOrders* x) noexcept nogil:
+cdef void copy_orders(PopService s, CopyOrders* x) noexcept nogil:
     cdef NameEntry* entry
     cdef uint64_t bytes = 0, cursor
     cdef uint8_t* at
@@ -99,8 +99,8 @@ cdef struct PutOrder:
     int status                  # OK, NOT_FOUND, TOO_LARGE, POOL_EMPTY
 
 
-cdef void put_order(ShardState s, PutOrder* x) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, x.topic.bytes, x.topic.length)
+cdef void put_order(PopService s, PutOrder* x) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, x.topic.bytes, x.topic.length)
     cdef PopPair* pair
     cdef OrderBlock given
     cdef OrderBlock* block
@@ -125,11 +125,11 @@ cdef void put_order(ShardState s, PutOrder* x) noexcept nogil:
 cdef class PopCalls(OffsetCalls):
     @property
     def pop_orders_version(self):
-        return self.s.pops.order_version
+        return self.s.pop.pops.order_version
 
     def pop_orders(self):
         cdef CopyOrders x
-        self._call(<CallFn> copy_orders, &x)
+        self._call(<CallFn> copy_orders, <void*> self.s.pop, &x)
         raise_status(x.status, "copy of the orders")
         out = read_orders(&x.block)
         block_free(&x.block)
@@ -141,5 +141,5 @@ cdef class PopCalls(OffsetCalls):
         x.group = borrowed(group)
         x.queue_id = queue_id
         x.block = borrowed(block)
-        self._call(<CallFn> put_order, &x)
+        self._call(<CallFn> put_order, <void*> self.s.pop, &x)
         raise_status(x.status, f"topic {topic!r}")

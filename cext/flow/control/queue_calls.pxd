@@ -4,8 +4,8 @@ rmq/broker/core_seam.py says what each promises (QueueCalls); control_side.pxd h
 """
 from libc.stdint cimport int32_t
 
+from cext.flow.append.appender cimport Appender
 from cext.flow.control.topic_calls cimport TopicCalls
-from cext.flow.shard_state cimport ShardState
 from cext.store.consume_queue cimport Queue
 from cext.wire.text cimport Text
 
@@ -13,4 +13,4 @@ cdef class QueueCalls(TopicCalls):
     pass
 
 # For the reactor halves of other calls. NULL: no such topic or queue.
-cdef Queue* queue_of(ShardState s, const Text* topic, int32_t queue_id) noexcept nogil
+cdef Queue* queue_of(Appender s, const Text* topic, int32_t queue_id) noexcept nogil

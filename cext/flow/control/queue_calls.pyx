@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport NOT_FOUND, OK, raise_status
+from cext.flow.context.call_block cimport Block, block_free, block_numbers, block_take
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.control.call_block cimport Block, block_free, block_numbers, block_take
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
@@ -15,8 +15,8 @@ cdef enum:
     QUEUE_ID_MAX = 0x7fffffff
 
 
-cdef Queue* queue_of(ShardState s, const Text* topic, int32_t queue_id) noexcept nogil:
-    cdef Topic* found = <Topic*> name_map_find(&s.topics, topic.bytes, topic.length)
+cdef Queue* queue_of(Appender s, const Text* topic, int32_t queue_id) noexcept nogil:
+    cdef Topic* found = <Topic*> name_map_find(&s.tables.topics, topic.bytes, topic.length)
     return topic_queue(found, s.queues, queue_id) if found != NULL else NULL
 
 
@@ -31,7 +31,7 @@ cdef struct QueueRange:
     int64_t max_offset
 
 
-cdef void queue_range(ShardState s, QueueRange* x) noexcept nogil:
+cdef void queue_range(Appender s, QueueRange* x) noexcept nogil:
     cdef const Queue* queue = queue_of(s, &x.topic, x.queue_id)
     x.found = queue != NULL
     if queue != NULL:
@@ -51,8 +51,8 @@ cdef struct QueueRanges:
     #                             yet, which is not made for that
 
 
-cdef void queue_ranges(ShardState s, QueueRanges* x) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, x.topic.bytes, x.topic.length)
+cdef void queue_ranges(Appender s, QueueRanges* x) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, x.topic.bytes, x.topic.length)
     cdef int64_t i
     cdef const Queue* queue
     x.status = NOT_FOUND
@@ -86,7 +86,7 @@ cdef struct QueueSnapshot:
     Block block                 # the units from there on
 
 
-cdef void queue_snapshot(ShardState s, QueueSnapshot* x) noexcept nogil:
+cdef void queue_snapshot(Appender s, QueueSnapshot* x) noexcept nogil:
     cdef Queue* queue = queue_of(s, &x.topic, x.queue_id)
     cdef int64_t first, count
     x.status = NOT_FOUND
@@ -111,7 +111,7 @@ cdef class QueueCalls(TopicCalls):
         cdef QueueRange x
         x.topic = borrowed(topic)
         x.queue_id = queue_id
-        self._call(<CallFn> queue_range, &x)
+        self._call(<CallFn> queue_range, <void*> self.s.append, &x)
         return (x.min_offset, x.max_offset) if x.found else None
 
     def queue_ranges(self, bytes topic, int32_t count):
@@ -121,7 +121,7 @@ cdef class QueueCalls(TopicCalls):
         for first in range(0, count, RANGES_MAX):
             x.first = first
             x.count = min(<int64_t> RANGES_MAX, count - x.first)
-            self._call(<CallFn> queue_ranges, &x)
+            self._call(<CallFn> queue_ranges, <void*> self.s.append, &x)
             if x.status == NOT_FOUND:
                 out += [(0, 0)] * x.count
                 continue
@@ -134,7 +134,7 @@ cdef class QueueCalls(TopicCalls):
         cdef QueueSnapshot x
         x.topic = borrowed(topic)
         x.queue_id = queue_id
-        self._call(<CallFn> queue_snapshot, &x)
+        self._call(<CallFn> queue_snapshot, <void*> self.s.append, &x)
         if x.status != OK:
             return None
         units = (<char*> x.block.bytes)[:x.block.length]

@@ -12,10 +12,10 @@ from cext.base.status cimport (
     TOO_LARGE,
     raise_status,
 )
+from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.shard_state cimport ShardState
 from cext.store.raw_append cimport raw_append
 from cext.wire.text cimport Text
 
@@ -33,11 +33,11 @@ cdef struct AppendRaw:
     int32_t problem             # RecordProblem
 
 
-cdef void append_raw(ShardState s, AppendRaw* x) noexcept nogil:
+cdef void append_raw(Appender s, AppendRaw* x) noexcept nogil:
     cdef int64_t at = x.offset
     x.problem = 0
     x.status = CLOSED
-    while not s.writable:
+    while not s.turn.writable:
         x.status = raw_append(s.log, at, x.data.bytes + (at - x.offset),
                               x.data.length - <uint32_t> (at - x.offset), &x.problem)
         if x.status != RING_FULL or s.log.marks.appended == at:
@@ -56,7 +56,7 @@ cdef struct SetReplicated:
     int status                  # MALFORMED: more than there is of it
 
 
-cdef void set_replicated(ShardState s, SetReplicated* x) noexcept nogil:
+cdef void set_replicated(Appender s, SetReplicated* x) noexcept nogil:
     """The mark `replicated`. Lower than before: what was answered stays so."""
     # A follower can be ahead of this core's disk, never of its log.
     x.status = OK if 0 <= x.offset <= s.log.marks.appended else MALFORMED
@@ -64,11 +64,11 @@ cdef void set_replicated(ShardState s, SetReplicated* x) noexcept nogil:
         s.log.marks.replicated = x.offset
 
 
-cdef void set_visible(ShardState s, const int64_t* offset) noexcept nogil:
+cdef void set_visible(Appender s, const int64_t* offset) noexcept nogil:
     s.log.marks.visible = offset[0]
 
 
-cdef void promote(ShardState s, int* status) noexcept nogil:
+cdef void promote(Appender s, int* status) noexcept nogil:
     """NOT_READY while not all of the log is dispatched, then OK: all of it is visible."""
     s.log.marks.visible = INT64_MAX
     status[0] = write_and_dispatch(s)
@@ -80,14 +80,14 @@ cdef class ReplicaCalls(TransactionCalls):
     def set_replicated(self, int64_t offset):
         cdef SetReplicated x
         x.offset = offset
-        self._call(<CallFn> set_replicated, &x)
+        self._call(<CallFn> set_replicated, <void*> self.s.append, &x)
         raise_status(x.status, f"a follower says that it has the log up to {offset}")
 
     def append_raw(self, int64_t offset, bytes data):
         cdef AppendRaw x
         x.offset = offset
         x.data = borrowed(data)
-        self._call(<CallFn> append_raw, &x)
+        self._call(<CallFn> append_raw, <void*> self.s.append, &x)
         if x.status == CLOSED:
             raise StoreError("raw bytes are for the log of a replica; this core takes sends")
         if x.status == NOT_FOUND:
@@ -99,11 +99,11 @@ cdef class ReplicaCalls(TransactionCalls):
         return x.log_end
 
     def set_visible(self, int64_t offset):
-        self._call(<CallFn> set_visible, &offset)
+        self._call(<CallFn> set_visible, <void*> self.s.append, &offset)
 
     def promote(self):
         cdef int status = OK
-        self._call(<CallFn> promote, &status)
+        self._call(<CallFn> promote, <void*> self.s.append, &status)
         if status != NOT_READY:
             raise_status(status, "the log")
         return status == OK

@@ -3,10 +3,10 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport OK
+from cext.flow.append.appender cimport Appender
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.context.options cimport TEXT_MAX
 from cext.flow.control.control_side cimport borrowed
-from cext.flow.shard_state cimport ShardState
 from cext.wire.text cimport Text
 
 
@@ -15,10 +15,10 @@ cdef struct SetWritable:
     Text reason                 # that refused sends get
 
 
-cdef void set_writable(ShardState s, SetWritable* x) noexcept nogil:
-    s.writable = x.writable
-    s.refuse_reason_bytes = min(x.reason.length, TEXT_MAX - 1)
-    memcpy(s.refuse_reason, x.reason.bytes, s.refuse_reason_bytes)
+cdef void set_writable(Appender s, SetWritable* x) noexcept nogil:
+    s.turn.writable = x.writable
+    s.turn.refuse_reason_bytes = min(x.reason.length, TEXT_MAX - 1)
+    memcpy(s.turn.refuse_reason, x.reason.bytes, s.turn.refuse_reason_bytes)
 
 
 cdef struct DropSegment:
@@ -26,7 +26,7 @@ cdef struct DropSegment:
     int status
 
 
-cdef void drop_segment(ShardState s, DropSegment* x) noexcept nogil:
+cdef void drop_segment(Appender s, DropSegment* x) noexcept nogil:
     """The oldest one, never the last."""
     x.status = s.log.drop_first_segment()
     if x.status == OK:
@@ -38,7 +38,7 @@ cdef class RetentionCalls(LogCalls):
         cdef SetWritable x
         x.writable = flag != 0
         x.reason = borrowed(reason)
-        self._call(<CallFn> set_writable, &x)
+        self._call(<CallFn> set_writable, <void*> self.s.append, &x)
 
     def drop_segments(self, int64_t before_ms, int32_t max_count, int32_t force):
         cdef DropSegment x
@@ -46,10 +46,10 @@ cdef class RetentionCalls(LogCalls):
         cdef int64_t modified_ms
         while dropped < max_count:
             if not force:
-                modified_ms = self.s.log.first_segment_modified_ms()
+                modified_ms = self.s.append.log.first_segment_modified_ms()
                 if modified_ms < 0 or modified_ms >= before_ms:
                     break
-            self._call(<CallFn> drop_segment, &x)
+            self._call(<CallFn> drop_segment, <void*> self.s.append, &x)
             if x.status != OK:
                 break
             dropped += 1

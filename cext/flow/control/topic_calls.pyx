@@ -4,11 +4,11 @@ from libc.string cimport memcpy
 
 from cext.base.status cimport OK, POOL_EMPTY, raise_status
 from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.context.call_block cimport Block, block_free, block_take
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.control.call_block cimport Block, block_free, block_take
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.pull.held_pulls cimport wake_all, wake_all_pops
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pull.pull_service cimport PullService
 from cext.flow.tables.topic_table cimport (
     TOPIC_NUMBERS,
     Topic,
@@ -40,8 +40,8 @@ cdef struct PutTopic:
     int status
 
 
-cdef void put_topic(ShardState s, PutTopic* x) noexcept nogil:
-    cdef Topic* topic = topic_put(&s.topics, x.name.bytes, x.name.length, x.read_queues,
+cdef void put_topic(PullService s, PutTopic* x) noexcept nogil:
+    cdef Topic* topic = topic_put(&s.tables.topics, x.name.bytes, x.name.length, x.read_queues,
                                   x.write_queues, x.perm, x.order)
     x.status = OK if topic != NULL else POOL_EMPTY
 
@@ -54,21 +54,21 @@ cdef struct RemoveTopic:
     int64_t log_end             # all its messages are below
 
 
-cdef void forget_topic(ShardState s, const Topic* topic) noexcept nogil:
+cdef void forget_topic(PullService s, const Topic* topic) noexcept nogil:
     """What is in the store pool of a topic that goes is not dispatched any more."""
     cdef int32_t i
-    for i in range(s.dispatch_first, s.dispatch_count):
-        if s.dispatches[i].topic == topic:
-            s.dispatches[i].queue = NULL
+    for i in range(s.append.dispatch_first, s.append.dispatch_count):
+        if s.append.dispatches[i].topic == topic:
+            s.append.dispatches[i].queue = NULL
 
 
-cdef void remove_topic(ShardState s, RemoveTopic* x) noexcept nogil:
+cdef void remove_topic(PullService s, RemoveTopic* x) noexcept nogil:
     cdef Topic* topic
     cdef int32_t i
-    write_and_dispatch(s)               # no dispatch entry may point to a queue that goes away
-    x.log_end = s.log.marks.appended
-    forget_topic(s, <Topic*> name_map_find(&s.topics, x.name.bytes, x.name.length))
-    topic = topic_remove(&s.topics, x.name.bytes, x.name.length)
+    write_and_dispatch(s.append)  # no dispatch entry may point to a queue that goes away
+    x.log_end = s.append.log.marks.appended
+    forget_topic(s, <Topic*> name_map_find(&s.tables.topics, x.name.bytes, x.name.length))
+    topic = topic_remove(&s.tables.topics, x.name.bytes, x.name.length)
     if topic == NULL:
         return
     wake_all_pops(s, topic)
@@ -76,7 +76,7 @@ cdef void remove_topic(ShardState s, RemoveTopic* x) noexcept nogil:
         if topic.queues[i] != NULL:
             wake_all(s, topic.queues[i])
             topic.queues[i] = NULL
-    s.queues.delete_topic(<const char*> topic.name, topic.name_length)
+    s.append.queues.delete_topic(<const char*> topic.name, topic.name_length)
 
 
 # ---------------------------------------------------------------- topic_stats
@@ -91,8 +91,9 @@ cdef struct TopicStats:
     uint64_t bytes_out
 
 
-cdef void topic_stats(ShardState s, TopicStats* x) noexcept nogil:
-    cdef const Topic* topic = <const Topic*> name_map_find(&s.topics, x.name.bytes, x.name.length)
+cdef void topic_stats(PullService s, TopicStats* x) noexcept nogil:
+    cdef const Topic* topic = <const Topic*> name_map_find(&s.tables.topics, x.name.bytes,
+                                                           x.name.length)
     x.found = topic != NULL
     if topic != NULL:
         x.messages_in = topic.messages_in
@@ -140,18 +141,18 @@ cdef uint32_t slots_of(const Topic* topic) noexcept nogil:
     return <uint32_t> topic.queue_slots if topic.queues != NULL else 0
 
 
-cdef void copy_topics(ShardState s, CopyTopics* x) noexcept nogil:
+cdef void copy_topics(PullService s, CopyTopics* x) noexcept nogil:
     cdef NameEntry* entry
     cdef const Topic* topic
     cdef uint64_t start = x.cursor, cursor, bytes = 0
     cdef uint8_t* at
     cdef int count = 0
-    cursor = name_map_next(&s.topics, start, &entry)
+    cursor = name_map_next(&s.tables.topics, start, &entry)
     while cursor != 0 and count < TOPICS_PER_CALL:
         topic = <const Topic*> entry.value
         bytes += TOPIC_FIXED_BYTES + topic.name_length + 16 * <uint64_t> slots_of(topic)
         count += 1
-        cursor = name_map_next(&s.topics, cursor, &entry)
+        cursor = name_map_next(&s.tables.topics, cursor, &entry)
     x.status = block_take(&x.block, bytes)
     if x.status != OK:
         return
@@ -159,7 +160,7 @@ cdef void copy_topics(ShardState s, CopyTopics* x) noexcept nogil:
     x.cursor = 0
     cursor = start
     while count > 0:
-        cursor = name_map_next(&s.topics, cursor, &entry)
+        cursor = name_map_next(&s.tables.topics, cursor, &entry)
         topic = <const Topic*> entry.value
         at = copy_topic(at, topic, slots_of(topic))
         count -= 1
@@ -199,19 +200,19 @@ cdef class TopicCalls(ConnectionCalls):
         x.write_queues = write_queues
         x.perm = perm
         x.order = order != 0
-        self._call(<CallFn> put_topic, &x)
+        self._call(<CallFn> put_topic, <void*> self.s.pull, &x)
         raise_status(x.status, f"topic {name!r}")
 
     def remove_topic(self, bytes name):
         cdef RemoveTopic x
         x.name = borrowed(name)
-        self._call(<CallFn> remove_topic, &x)
+        self._call(<CallFn> remove_topic, <void*> self.s.pull, &x)
         return x.log_end
 
     def topic_stats(self, bytes topic):
         cdef TopicStats x
         x.name = borrowed(topic)
-        self._call(<CallFn> topic_stats, &x)
+        self._call(<CallFn> topic_stats, <void*> self.s.pull, &x)
         if not x.found:
             return None
         return x.messages_in, x.bytes_in, x.messages_out, x.bytes_out
@@ -221,7 +222,7 @@ cdef class TopicCalls(ConnectionCalls):
         cdef dict out = {}
         x.cursor = 0
         while True:
-            self._call(<CallFn> copy_topics, &x)
+            self._call(<CallFn> copy_topics, <void*> self.s.pull, &x)
             raise_status(x.status, "copy of the topics")
             read_topics(&x.block, out)
             block_free(&x.block)

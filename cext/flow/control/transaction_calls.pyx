@@ -5,15 +5,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
 from cext.base.status cimport NOT_FOUND, OK, raise_status
+from cext.flow.context.call_block cimport Block, block_numbers, block_take
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.control.call_block cimport Block, block_numbers, block_take
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
-from cext.flow.shard_state cimport ShardState
 from cext.flow.transaction.check_backs cimport CheckHalves, check_backs_run
 from cext.flow.transaction.check_table cimport check_table_put
 from cext.flow.transaction.open_halves cimport half_end, half_is_ended
 from cext.flow.transaction.transaction_end cimport end_half
+from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.store.consume_queue cimport Queue
 from cext.wire.system_topics cimport HALF_TOPIC, HALF_TOPIC_BYTES
 from cext.wire.text cimport Text, text_of
@@ -30,7 +30,7 @@ cdef struct StartTransactions:
     bint serve                  # from now on: control has marked what was ended
 
 
-cdef void start_transactions(ShardState s, StartTransactions* x) noexcept nogil:
+cdef void start_transactions(TransactionService s, StartTransactions* x) noexcept nogil:
     if not x.serve:
         s.halves.first = x.first
     s.halves.started = x.serve
@@ -45,7 +45,7 @@ cdef struct EndHalves:
     int64_t ended               # how many of them were open
 
 
-cdef void end_halves(ShardState s, EndHalves* x) noexcept nogil:
+cdef void end_halves(TransactionService s, EndHalves* x) noexcept nogil:
     cdef int64_t offset
     cdef uint64_t i
     x.ended = 0
@@ -72,9 +72,9 @@ cdef struct OpenHalvesAfter:
     Block block                 # i64 offsets of open ones
 
 
-cdef void open_halves(ShardState s, OpenHalvesAfter* x) noexcept nogil:
+cdef void open_halves(TransactionService s, OpenHalvesAfter* x) noexcept nogil:
     cdef Text name = text_of(<const uint8_t*> HALF_TOPIC, HALF_TOPIC_BYTES)
-    cdef const Queue* queue = queue_of(s, &name, 0)
+    cdef const Queue* queue = queue_of(s.append, &name, 0)
     cdef int64_t offset = max(x.after, s.halves.first)
     cdef int64_t count = 0, looks = 0
     x.status = NOT_FOUND
@@ -103,7 +103,7 @@ cdef struct PutProducers:
     int status
 
 
-cdef void put_producers(ShardState s, PutProducers* x) noexcept nogil:
+cdef void put_producers(TransactionService s, PutProducers* x) noexcept nogil:
     x.status = check_table_put(&s.checks, x.group.bytes, x.group.length, x.connections.bytes,
                                x.connections.length // 8)
 
@@ -113,21 +113,21 @@ cdef class TransactionCalls(DelayCalls):
         cdef StartTransactions x
         x.first = first
         x.serve = serve != 0
-        self._call(<CallFn> start_transactions, &x)
+        self._call(<CallFn> start_transactions, <void*> self.s.transaction, &x)
 
     def end_halves(self, list offsets, int32_t with_op):
         cdef EndHalves x
         cdef bytes packed = array("q", offsets).tobytes()
         x.offsets = borrowed(packed)
         x.with_op = with_op != 0
-        self._call(<CallFn> end_halves, &x)
+        self._call(<CallFn> end_halves, <void*> self.s.transaction, &x)
         return x.ended
 
     def open_halves(self, int64_t after, int32_t limit):
         cdef OpenHalvesAfter x
         x.after = after
         x.limit = limit
-        self._call(<CallFn> open_halves, &x)
+        self._call(<CallFn> open_halves, <void*> self.s.transaction, &x)
         raise_status(x.status, "open transactions")
         return x.first, x.following, block_numbers(&x.block)
 
@@ -136,7 +136,7 @@ cdef class TransactionCalls(DelayCalls):
         cdef bytes ids = array("Q", connections).tobytes()
         x.group = borrowed(group)
         x.connections = borrowed(ids)
-        self._call(<CallFn> put_producers, &x)
+        self._call(<CallFn> put_producers, <void*> self.s.transaction, &x)
         raise_status(x.status, f"group {group!r}")
 
     def check_halves(self, int64_t after, int64_t end, tuple rules):
@@ -145,6 +145,6 @@ cdef class TransactionCalls(DelayCalls):
         x.end = end
         (x.rules.began_ms, x.rules.young_ms, x.rules.times_max, x.rules.age_max_ms,
          x.rules.leave_full) = rules
-        self._call(<CallFn> check_backs_run, &x)
+        self._call(<CallFn> check_backs_run, <void*> self.s.transaction, &x)
         raise_status(x.status, "open transactions")
         return x.following, x.asked, x.unasked, x.hindrance, block_numbers(&x.block)

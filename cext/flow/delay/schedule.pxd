@@ -1,4 +1,4 @@
-"""Delivery of delayed messages: from SCHEDULE_TOPIC_XXXX to where they were meant to go.
+"""Schedule: delivery of delayed messages, from SCHEDULE_TOPIC_XXXX to where they were meant to go.
 
     a level's first waiting entry is due -> its record, from memory or by a disk reader
         -> the same body, properties, flags, born fields and reconsume times are appended to
@@ -19,22 +19,18 @@ topic is made by control (WANT_TOPIC); its level waits for it.
 """
 from libc.stdint cimport int32_t, int64_t
 
-from cext.flow.shard_state cimport ShardState
-
-cdef enum:
-    DELIVER_MAX = 256           # messages of one turn
-    DELIVER_BYTES_MAX = 524288  # bytes of one turn (one message more, whatever its size)
+from cext.flow.delay.delay_service cimport DelayService
 
 # Sets the levels: delays in ms and the offset where each goes on. OK | TOO_LARGE (too many).
-cdef int schedule_open(ShardState s, const int64_t* delays_ms, const int64_t* offsets,
+cdef int schedule_open(DelayService s, const int64_t* delays_ms, const int64_t* offsets,
                        int32_t count) noexcept nogil
 # First thing of a turn, right after its wall clock was read: whether the clock was set since the
 # last one. The clock that delays are counted by is the one that stored times come from.
-cdef void schedule_clock(ShardState s, int64_t wall) noexcept nogil
+cdef void schedule_clock(DelayService s, int64_t wall) noexcept nogil
 # Before the turn's write: appends what is due.
-cdef void deliver_due(ShardState s) noexcept nogil
+cdef void deliver_due(DelayService s) noexcept nogil
 # How long the poll may sleep, at most `limit_ms`.
-cdef int32_t schedule_wait(ShardState s, int32_t limit_ms) noexcept nogil
+cdef int32_t schedule_wait(DelayService s, int32_t limit_ms) noexcept nogil
 # When the entry is due, on the turn's clock (ms); for tests of clock jumps it stands alone.
-cdef int64_t due_ms(ShardState s, int32_t level, int64_t offset, int64_t tags_code,
+cdef int64_t due_ms(DelayService s, int32_t level, int64_t offset, int64_t tags_code,
                     int64_t end_offset) noexcept nogil

@@ -16,6 +16,7 @@ from cext.flow.append.message_append cimport (
 from cext.flow.context.control_link cimport WANT_TOPIC, link_push
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.delay.delay_level cimport JUMPS_MAX, ClockJump, DelayLevel, Schedule
+from cext.flow.delay.delay_service cimport DELIVER_BYTES_MAX, DELIVER_MAX
 from cext.flow.delay.timer_turn cimport timer_clock_set
 from cext.flow.fetch.readahead cimport (
     READAHEAD_RECORDS,
@@ -56,7 +57,7 @@ cdef enum:
 cdef int64_t LOOK_AT_NEWS = 0x7FFFFFFFFFFFFFFF
 
 
-cdef int schedule_open(ShardState s, const int64_t* delays_ms, const int64_t* offsets,
+cdef int schedule_open(DelayService s, const int64_t* delays_ms, const int64_t* offsets,
                        int32_t count) noexcept nogil:
     cdef DelayLevel* level
     cdef int32_t i
@@ -69,15 +70,16 @@ cdef int schedule_open(ShardState s, const int64_t* delays_ms, const int64_t* of
         level.next_offset = offsets[i] if offsets[i] > 0 else 0
         level.look_ms = LOOK_AT_NEWS
     s.schedule.count = count
+    s.turn.tables_loaded = count > 0        # levels are the last that control brings at a start
     if s.schedule.readahead.fetch == NULL:
         readahead_open(&s.schedule.readahead, NULL)
     return OK
 
 
-cdef Queue* level_queue(ShardState s, int32_t level) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> SCHEDULE_TOPIC,
+cdef Queue* level_queue(DelayService s, int32_t level) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> SCHEDULE_TOPIC,
                                                SCHEDULE_TOPIC_BYTES)
-    return topic_queue(topic, s.queues, level) if topic != NULL else NULL
+    return topic_queue(topic, s.append.queues, level) if topic != NULL else NULL
 
 
 # ------------------------------------------------------------------- time
@@ -100,7 +102,7 @@ cdef void add_jump(DelayLevel* level, int64_t end_offset, int64_t by_ms) noexcep
     level.look_ms = 0
 
 
-cdef void schedule_clock(ShardState s, int64_t wall) noexcept nogil:
+cdef void schedule_clock(DelayService s, int64_t wall) noexcept nogil:
     cdef int64_t boot = boot_ms()
     cdef int64_t by_ms
     cdef Queue* queue
@@ -121,7 +123,7 @@ cdef void schedule_clock(ShardState s, int64_t wall) noexcept nogil:
     s.schedule.clock_base = wall - boot
 
 
-cdef int64_t due_ms(ShardState s, int32_t level, int64_t offset, int64_t tags_code,
+cdef int64_t due_ms(DelayService s, int32_t level, int64_t offset, int64_t tags_code,
                     int64_t end_offset) noexcept nogil:
     cdef DelayLevel* l = &s.schedule.levels[level]
     cdef int64_t due = tags_code
@@ -137,14 +139,14 @@ cdef int64_t due_ms(ShardState s, int32_t level, int64_t offset, int64_t tags_co
     return due
 
 
-cdef int32_t schedule_wait(ShardState s, int32_t limit_ms) noexcept nogil:
+cdef int32_t schedule_wait(DelayService s, int32_t limit_ms) noexcept nogil:
     cdef DelayLevel* level
     cdef Queue* queue
     cdef int64_t left
     cdef int32_t i
     for i in range(s.schedule.count):
         level = &s.schedule.levels[i]
-        left = level.look_ms - s.now_ms
+        left = level.look_ms - s.turn.now_ms
         if level.look_ms == LOOK_AT_NEWS:
             queue = level_queue(s, i)
             left = 0 if queue != NULL and level.next_offset < queue.max_offset else limit_ms
@@ -155,32 +157,32 @@ cdef int32_t schedule_wait(ShardState s, int32_t limit_ms) noexcept nogil:
 
 # ------------------------------------------------------------------- records from the disk
 
-cdef inline bint is_of_others(ShardState s, int32_t level) noexcept nogil:
+cdef inline bint is_of_others(DelayService s, int32_t level) noexcept nogil:
     """Another level reads, or has not delivered yet what it has read."""
     return s.schedule.readahead.fetch != NULL and s.schedule.readahead_level != level
 
 
-cdef void fetch_release(ShardState s, int32_t level) noexcept nogil:
+cdef void fetch_release(DelayService s, int32_t level) noexcept nogil:
     """What was read for this level is not needed any more."""
     if not is_of_others(s, level):
-        readahead_end(&s.schedule.readahead, s.fetches)
+        readahead_end(&s.schedule.readahead, s.fetch.pool)
 
 
-cdef void claim(ShardState s, int32_t level) noexcept nogil:
+cdef void claim(DelayService s, int32_t level) noexcept nogil:
     """The next read is this level's, which looks again when it is over."""
     s.schedule.readahead_level = level
-    s.schedule.levels[level].look_ms = s.now_ms + RETRY_MS
+    s.schedule.levels[level].look_ms = s.turn.now_ms + RETRY_MS
     s.schedule.readahead.look_ms = &s.schedule.levels[level].look_ms
 
 
-cdef void fetch_records(ShardState s, int32_t level, const QueueEntry* entries, int32_t count,
+cdef void fetch_records(DelayService s, int32_t level, const QueueEntry* entries, int32_t count,
                         int64_t offset, int64_t end_offset) noexcept nogil:
     """Has a disk reader fetch the records of these entries, as far as they are due."""
     cdef int64_t offsets[READAHEAD_RECORDS]
     cdef int32_t sizes[READAHEAD_RECORDS]
     cdef int32_t i, n = 0
     for i in range(count):
-        if entries[i].size <= 0 or entries[i].physical_offset < s.log.min_offset():
+        if entries[i].size <= 0 or entries[i].physical_offset < s.append.log.min_offset():
             continue
         if n == READAHEAD_RECORDS or due_ms(s, level, offset + i, entries[i].tags_code,
                                             end_offset) > s.schedule.clock_ms:
@@ -189,25 +191,26 @@ cdef void fetch_records(ShardState s, int32_t level, const QueueEntry* entries, 
         sizes[n] = entries[i].size
         n += 1
     claim(s, level)
-    readahead_records(&s.schedule.readahead, s.fetches, offsets, sizes, n)
+    readahead_records(&s.schedule.readahead, s.fetch.pool, offsets, sizes, n)
 
 
-cdef int find_record(ShardState s, int32_t level, const QueueEntry* entry,
+cdef int find_record(DelayService s, int32_t level, const QueueEntry* entry,
                      const uint8_t** at, bint* checked) noexcept nogil:
     """OK, ABSENT (a fetch has to be started), NOT_READY (one is under way) or why there is none."""
     cdef Schedule* x = &s.schedule
     cdef int status
     if is_of_others(s, level):
-        status = view_in_memory(s.log, entry.physical_offset, entry.size, at, checked)
+        status = view_in_memory(s.append.log, entry.physical_offset, entry.size, at, checked)
         if status != ABSENT:
             return status
         return CORRUPT if x.readahead.unreadable == entry.physical_offset else NOT_READY
-    status = readahead_find(&x.readahead, s.fetches, s.log, entry.physical_offset, entry.size, at,
+    status = readahead_find(&x.readahead, s.fetch.pool, s.append.log, entry.physical_offset,
+                            entry.size, at,
                             checked)
     return ABSENT if status == NOT_READY and not readahead_is_busy(&x.readahead) else status
 
 
-cdef void record_used(ShardState s, int32_t level, const QueueEntry* entry) noexcept nogil:
+cdef void record_used(DelayService s, int32_t level, const QueueEntry* entry) noexcept nogil:
     """The last record that was read for this level is delivered or passed: others may read."""
     cdef Schedule* x = &s.schedule
     if (x.readahead.fetch != NULL and x.readahead_level == level
@@ -215,12 +218,12 @@ cdef void record_used(ShardState s, int32_t level, const QueueEntry* entry) noex
             and x.readahead.fetch.read.done_count > 0
             and x.readahead.fetch.read.offsets[x.readahead.fetch.read.done_count - 1]
             == entry.physical_offset):
-        readahead_end(&x.readahead, s.fetches)
+        readahead_end(&x.readahead, s.fetch.pool)
 
 
 # ------------------------------------------------------------------- delivery
 
-cdef int64_t due_of_record(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+cdef int64_t due_of_record(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
                            const uint8_t* at, int64_t end_offset) noexcept nogil:
     """When the message is due whose queue entry does not say so (is_outside_address)."""
     cdef RecordView view
@@ -230,17 +233,17 @@ cdef int64_t due_of_record(ShardState s, int32_t level, int64_t offset, const Qu
                   end_offset)
 
 
-cdef int drop(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+cdef int drop(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
               const char* why) noexcept nogil:
     cdef char line[256]
     s.schedule.dropped += 1
     snprintf(line, sizeof(line), b"delay level %d: message %lld at log offset %lld is passed: %s",
              level + 1, <long long> offset, <long long> entry.physical_offset, why)
-    log_event(s, NULL, line)
+    log_event(s.turn, NULL, line)
     return PASSED
 
 
-cdef int want_topic(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+cdef int want_topic(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
                     const SendProperties* found, int32_t queue_id) noexcept nogil:
     """The real topic was deleted meanwhile: control makes it again, the level looks again soon."""
     cdef DelayLevel* l = &s.schedule.levels[level]
@@ -249,12 +252,12 @@ cdef int want_topic(ShardState s, int32_t level, int64_t offset, const QueueEntr
         l.wanted = 0
         return drop(s, level, offset, entry, b"its topic is gone and cannot be made")
     if l.wanted % 10 == 1:
-        link_push(&s.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
+        link_push(&s.turn.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
                   found.real_topic.length)
     return NOT_FOUND
 
 
-cdef int find_target(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+cdef int find_target(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
                      const RecordView* view, Topic** topic, Queue** queue) noexcept nogil:
     """Where the message was meant to go. OK, PASSED or NOT_FOUND (look again)."""
     cdef SendProperties found
@@ -266,7 +269,8 @@ cdef int find_target(ShardState s, int32_t level, int64_t offset, const QueueEnt
             or text_equals(&found.real_topic, HALF_TOPIC, HALF_TOPIC_BYTES)
             or text_equals(&found.real_topic, SCHEDULE_TOPIC, SCHEDULE_TOPIC_BYTES)):
         return drop(s, level, offset, entry, b"REAL_TOPIC or REAL_QID name no place to go")
-    topic[0] = <Topic*> name_map_find(&s.topics, found.real_topic.bytes, found.real_topic.length)
+    topic[0] = <Topic*> name_map_find(&s.tables.topics, found.real_topic.bytes,
+                                      found.real_topic.length)
     if topic[0] == NULL:
         return want_topic(s, level, offset, entry, &found, queue_id)
     s.schedule.levels[level].wanted = 0
@@ -274,13 +278,13 @@ cdef int find_target(ShardState s, int32_t level, int64_t offset, const QueueEnt
         else topic[0].read_queues
     if queue_id >= queues:
         queue_id = queues - 1           # the topic has become smaller
-    queue[0] = topic_queue(topic[0], s.queues, queue_id)
+    queue[0] = topic_queue(topic[0], s.append.queues, queue_id)
     if queue[0] == NULL:
         return drop(s, level, offset, entry, b"its topic has no queues")
     return OK
 
 
-cdef int deliver_record(ShardState s, int32_t level, int64_t offset, const QueueEntry* entry,
+cdef int deliver_record(DelayService s, int32_t level, int64_t offset, const QueueEntry* entry,
                         const uint8_t* at, bint checked) noexcept nogil:
     """OK, PASSED, or why the message has to wait."""
     cdef RecordView view
@@ -291,31 +295,32 @@ cdef int deliver_record(ShardState s, int32_t level, int64_t offset, const Queue
     cdef int status = record_parse(at, entry.size, entry.physical_offset, not checked, &view)
     if status != OK or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset:
         queue = level_queue(s, level)
-        if queue != NULL and s.queues.mend(queue, offset) == ABSENT:
+        if queue != NULL and s.append.queues.mend(queue, offset) == ABSENT:
             fetch_release(s, level)
             return NOT_READY
-        s.counters.corrupt_records += 1
+        s.turn.counters.corrupt_records += 1
         return drop(s, level, offset, entry, b"its record is damaged")
     status = find_target(s, level, offset, entry, &view, &topic, &queue)
     if status != OK:
         return status
     message_of_record(&m, &view)
-    status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
+    status = make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     if status == OK:
-        status = append_message(s, topic, queue, &m, &appended)
+        status = append_message(s.append, topic, queue, &m, &appended)
     if status == OK:
         s.schedule.delivered += 1
     return status
 
 
-cdef int64_t retry_at(ShardState s, int status) noexcept nogil:
+cdef int64_t retry_at(DelayService s, int status) noexcept nogil:
     """When to look again after the message could not be delivered."""
     if status == RING_FULL:
         return 0
-    return s.now_ms + (1 if status == NOT_READY else RETRY_MS)
+    return s.turn.now_ms + (1 if status == NOT_READY else RETRY_MS)
 
 
-cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* bytes) noexcept nogil:
+cdef void deliver_level(DelayService s, int32_t i, int32_t* messages,
+                        int64_t* bytes) noexcept nogil:
     """Delivers from the level until nothing is due, something waits or the turn has had enough."""
     cdef DelayLevel* level = &s.schedule.levels[i]
     cdef Queue* queue = level_queue(s, i)
@@ -328,20 +333,21 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
     level.look_ms = LOOK_AT_NEWS
     while queue != NULL and level.next_offset < queue.max_offset:
         if level.next_offset < queue.min_offset:
-            log_event(s, NULL, b"delayed messages were deleted with old log files")
+            log_event(s.turn, NULL, b"delayed messages were deleted with old log files")
             level.next_offset = queue.min_offset
             continue
-        count = s.queues.read(queue, level.next_offset, ENTRIES_AT_ONCE, entries)
+        count = s.append.queues.read(queue, level.next_offset, ENTRIES_AT_ONCE, entries)
         if count == ABSENT:
-            level.look_ms = s.now_ms + FETCH_POLL_MS
+            level.look_ms = s.turn.now_ms + FETCH_POLL_MS
             fetch_release(s, i)
             if s.schedule.readahead.fetch == NULL:
                 claim(s, i)
-                readahead_entries(&s.schedule.readahead, s.fetches, s.queues.reader_files, queue,
+                readahead_entries(&s.schedule.readahead, s.fetch.pool, s.append.queues.reader_files,
+                                  queue,
                                   level.next_offset)
             return
         if count <= 0:
-            log_event(s, NULL, b"an entry of SCHEDULE_TOPIC_XXXX cannot be read and is passed")
+            log_event(s.turn, NULL, b"an entry of SCHEDULE_TOPIC_XXXX cannot be read and is passed")
             s.schedule.dropped += 1
             level.next_offset += 1
             continue
@@ -351,14 +357,14 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
                 continue
             due = due_ms(s, i, level.next_offset, entries[n].tags_code, queue.next_offset)
             if due > s.schedule.clock_ms:
-                level.look_ms = s.now_ms + (due - s.schedule.clock_ms)
+                level.look_ms = s.turn.now_ms + (due - s.schedule.clock_ms)
                 return
             if messages[0] <= 0 or bytes[0] <= 0:
                 level.look_ms = 0
                 return
             status = find_record(s, i, &entries[n], &at, &checked)
             if status == ABSENT or status == NOT_READY:
-                level.look_ms = s.now_ms + FETCH_POLL_MS
+                level.look_ms = s.turn.now_ms + FETCH_POLL_MS
                 if status == ABSENT:
                     fetch_records(s, i, &entries[n], count - n, level.next_offset,
                                   queue.next_offset)
@@ -366,12 +372,12 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
             if status == OK and is_outside_address(entries[n].tags_code):
                 due = due_of_record(s, i, level.next_offset, &entries[n], at, queue.next_offset)
                 if due > s.schedule.clock_ms:
-                    level.look_ms = s.now_ms + (due - s.schedule.clock_ms)
+                    level.look_ms = s.turn.now_ms + (due - s.schedule.clock_ms)
                     fetch_release(s, i)
                     return
             if status == OK:
                 status = deliver_record(s, i, level.next_offset, &entries[n], at, checked)
-            elif s.queues.mend(queue, level.next_offset) == ABSENT:
+            elif s.append.queues.mend(queue, level.next_offset) == ABSENT:
                 status = NOT_READY
             else:
                 status = drop(s, i, level.next_offset, &entries[n], b"its record cannot be read")
@@ -384,20 +390,20 @@ cdef void deliver_level(ShardState s, int32_t i, int32_t* messages, int64_t* byt
             bytes[0] -= entries[n].size
 
 
-cdef void deliver_due(ShardState s) noexcept nogil:
+cdef void deliver_due(DelayService s) noexcept nogil:
     cdef DelayLevel* level
     cdef int32_t messages = DELIVER_MAX
     cdef int64_t bytes = DELIVER_BYTES_MAX
     cdef int32_t n, i
-    if s.schedule.count == 0 or s.schedule.clock_unsure or load_acquire_i32(&s.stopping):
+    if s.schedule.count == 0 or s.schedule.clock_unsure or load_acquire_i32(&s.turn.stopping):
         return
     for n in range(s.schedule.count):
         i = (s.schedule.first + n) % s.schedule.count
         level = &s.schedule.levels[i]
-        if level.look_ms > s.now_ms and level.look_ms != LOOK_AT_NEWS:
+        if level.look_ms > s.turn.now_ms and level.look_ms != LOOK_AT_NEWS:
             continue
-        if not s.writable or s.log.poisoned():
-            level.look_ms = s.now_ms + RETRY_MS
+        if not s.turn.writable or s.append.log.poisoned():
+            level.look_ms = s.turn.now_ms + RETRY_MS
         else:
             deliver_level(s, i, &messages, &bytes)
     s.schedule.first = (s.schedule.first + 1) % s.schedule.count

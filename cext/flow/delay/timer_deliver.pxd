@@ -6,16 +6,16 @@
     deletion     TIMER_DEL_UNIQKEY = topic + "+" + UNIQ_KEY: kept in a table; a message of that name
                  that is due until a second later is dropped (Apache's deletions carry the second)
 
-At most DELIVER_MAX messages and DELIVER_BYTES_MAX bytes a turn (schedule.pxd), so that a million
-due at once delay a send by a fraction of a millisecond. A message whose topic is gone waits aside
-while control makes the topic (WANT_TOPIC), 5 s at most; the others go on.
+At most DELIVER_MAX messages and DELIVER_BYTES_MAX bytes a turn (delay_service.pxd), so that a
+million due at once delay a send by a fraction of a millisecond. A message whose topic is gone waits
+aside while control makes the topic (WANT_TOPIC), 5 s at most; the others go on.
 """
 from libc.stdint cimport int32_t, int64_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.delay.delay_service cimport DelayService
 from cext.store.timer_heap cimport TimerKey
 
 # Delivers what is due by one clock and before `bound`. OK: nothing more is due, or the turn has had
 # enough; else why it has to wait (NOT_READY, or what the log said).
-cdef int deliver_clock(ShardState s, int32_t number, const TimerKey* bound, int32_t* messages,
+cdef int deliver_clock(DelayService s, int32_t number, const TimerKey* bound, int32_t* messages,
                        int64_t* bytes) noexcept nogil

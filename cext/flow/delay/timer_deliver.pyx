@@ -65,16 +65,16 @@ REPLACED[1] = "TIMER_ENQUEUE_MS"
 REPLACED[2] = "TIMER_DEQUEUE_MS"
 
 
-cdef int drop(ShardState s, const TimerEntry* entry, const char* why) noexcept nogil:
+cdef int drop(DelayService s, const TimerEntry* entry, const char* why) noexcept nogil:
     cdef char line[256]
     s.timers.dropped += 1
     snprintf(line, sizeof(line), b"timed message at log offset %lld is passed: %s",
              <long long> timer_offset(entry), why)
-    log_event(s, NULL, line)
+    log_event(s.turn, NULL, line)
     return PASSED
 
 
-cdef void fill_message(ShardState s, const RecordView* view, const SendProperties* found,
+cdef void fill_message(DelayService s, const RecordView* view, const SendProperties* found,
                        bint rolled, Message* m) noexcept nogil:
     """The stored message with the broker's own properties added, in s.redirect.after."""
     cdef uint8_t* out = s.redirect.after
@@ -95,20 +95,20 @@ cdef void fill_message(ShardState s, const RecordView* view, const SendPropertie
         if rolled or times > 0:
             length += append_number(out + length, b"TIMER_ROLL_TIMES", 16, times + rolled)
         length += append_number(out + length, b"TIMER_ENQUEUE_MS", 16, view.store_timestamp_ms)
-        length += append_number(out + length, b"TIMER_DEQUEUE_MS", 16, s.wall_ms)
+        length += append_number(out + length, b"TIMER_DEQUEUE_MS", 16, s.turn.wall_ms)
     message_of_record(m, view)
     m.properties = text_of(out, length)
 
 
-cdef int append(ShardState s, Topic* topic, Queue* queue, const Message* m) noexcept nogil:
+cdef int append(DelayService s, Topic* topic, Queue* queue, const Message* m) noexcept nogil:
     cdef Appended appended
-    cdef int status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
-    return append_message(s, topic, queue, m, &appended) if status == OK else status
+    cdef int status = make_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
+    return append_message(s.append, topic, queue, m, &appended) if status == OK else status
 
 
-cdef int roll(ShardState s, const TimerEntry* entry, const RecordView* view,
+cdef int roll(DelayService s, const TimerEntry* entry, const RecordView* view,
               const SendProperties* found) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> TIMER_TOPIC,
+    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> TIMER_TOPIC,
                                                TIMER_TOPIC_BYTES)
     cdef Queue* queue = timer_queue(s)
     cdef QueueEntry of_queue
@@ -118,7 +118,7 @@ cdef int roll(ShardState s, const TimerEntry* entry, const RecordView* view,
     cdef int status
     if queue == NULL:
         return NOT_READY
-    if s.queues.read(queue, view.queue_offset, 1, &of_queue) == 1 \
+    if s.append.queues.read(queue, view.queue_offset, 1, &of_queue) == 1 \
             and of_queue.physical_offset == view.physical_offset:
         tags_code = of_queue.tags_code
     fill_message(s, view, found, True, &m)
@@ -128,7 +128,7 @@ cdef int roll(ShardState s, const TimerEntry* entry, const RecordView* view,
     return status
 
 
-cdef int park(ShardState s, TimerClock* clock, const TimerEntry* entry,
+cdef int park(DelayService s, TimerClock* clock, const TimerEntry* entry,
               const SendProperties* found, int32_t queue_id) noexcept nogil:
     """The real topic was deleted meanwhile: control makes it again, the message waits aside."""
     cdef TimerEntry later = entry[0]
@@ -136,7 +136,7 @@ cdef int park(ShardState s, TimerClock* clock, const TimerEntry* entry,
     if looks >= LOOKS_MAX:
         return drop(s, entry, b"its topic is gone and cannot be made")
     if looks % 10 == 0:
-        link_push(&s.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
+        link_push(&s.turn.link, WANT_TOPIC, <uint64_t> queue_id + 1, found.real_topic.bytes,
                   found.real_topic.length)
     if not entry.flags & PARKED:
         clock.parked_count += 1
@@ -149,7 +149,7 @@ cdef int park(ShardState s, TimerClock* clock, const TimerEntry* entry,
     return ASIDE
 
 
-cdef int deliver_message(ShardState s, TimerClock* clock, const TimerEntry* entry,
+cdef int deliver_message(DelayService s, TimerClock* clock, const TimerEntry* entry,
                          const RecordView* view, const SendProperties* found) noexcept nogil:
     cdef Topic* topic
     cdef Queue* queue
@@ -166,11 +166,12 @@ cdef int deliver_message(ShardState s, TimerClock* clock, const TimerEntry* entr
                                                &found.uniq_key, entry.key.due_ms):
         s.timers.recalled += 1
         return PASSED
-    topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes, found.real_topic.length)
+    topic = <Topic*> name_map_find(&s.tables.topics, found.real_topic.bytes,
+                                   found.real_topic.length)
     if topic == NULL:
         return park(s, clock, entry, found, queue_id)
     queues = topic.write_queues if topic.write_queues > topic.read_queues else topic.read_queues
-    queue = topic_queue(topic, s.queues, queue_id if queue_id < queues else queues - 1)
+    queue = topic_queue(topic, s.append.queues, queue_id if queue_id < queues else queues - 1)
     if queue == NULL:
         return drop(s, entry, b"its topic has no queues")
     fill_message(s, view, found, False, &m)
@@ -180,7 +181,7 @@ cdef int deliver_message(ShardState s, TimerClock* clock, const TimerEntry* entr
     return status
 
 
-cdef int deliver_entry(ShardState s, TimerClock* clock, const TimerEntry* entry,
+cdef int deliver_entry(DelayService s, TimerClock* clock, const TimerEntry* entry,
                        const uint8_t* at, bint checked) noexcept nogil:
     """OK, PASSED, ASIDE, or why it has to wait."""
     cdef RecordView view
@@ -196,7 +197,7 @@ cdef int deliver_entry(ShardState s, TimerClock* clock, const TimerEntry* entry,
     return deliver_message(s, clock, entry, &view, &found)
 
 
-cdef void fetch(ShardState s, const TimerClock* clock) noexcept nogil:
+cdef void fetch(DelayService s, const TimerClock* clock) noexcept nogil:
     """Of what is on top of the heap, all due soon, what is not in memory."""
     cdef int64_t offsets[READAHEAD_RECORDS]
     cdef int32_t sizes[READAHEAD_RECORDS]
@@ -209,16 +210,17 @@ cdef void fetch(ShardState s, const TimerClock* clock) noexcept nogil:
             break
         entry = &clock.heap.entries[i]
         if entry.key.due_ms <= clock.now_ms and readahead_find(
-                &s.timers.readahead, s.fetches, s.log, timer_offset(entry), entry.size, &at,
+                &s.timers.readahead, s.fetch.pool, s.append.log, timer_offset(entry), entry.size,
+                &at,
                 &checked) == NOT_READY:
             offsets[n] = timer_offset(entry)
             sizes[n] = entry.size
             n += 1
     if n > 0:
-        readahead_records(&s.timers.readahead, s.fetches, offsets, sizes, n)
+        readahead_records(&s.timers.readahead, s.fetch.pool, offsets, sizes, n)
 
 
-cdef int deliver_clock(ShardState s, int32_t number, const TimerKey* bound, int32_t* messages,
+cdef int deliver_clock(DelayService s, int32_t number, const TimerKey* bound, int32_t* messages,
                        int64_t* bytes) noexcept nogil:
     cdef TimerClock* clock = &s.timers.clocks[number]
     cdef TimerEntry entry
@@ -234,7 +236,8 @@ cdef int deliver_clock(ShardState s, int32_t number, const TimerKey* bound, int3
         if key_same(&entry.key, &clock.last):
             timer_heap_pop(&clock.heap)
             continue
-        status = readahead_find(&s.timers.readahead, s.fetches, s.log, timer_offset(&entry),
+        status = readahead_find(&s.timers.readahead, s.fetch.pool, s.append.log,
+                                timer_offset(&entry),
                                 entry.size, &at, &checked)
         if status == NOT_READY:
             fetch(s, clock)

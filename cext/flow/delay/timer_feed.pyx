@@ -43,17 +43,17 @@ cdef enum:
     TIME_BITS = 50                  # of a time in ms: 35,000 years
 
 
-cdef Queue* timer_queue(ShardState s) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> TIMER_TOPIC,
+cdef Queue* timer_queue(DelayService s) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> TIMER_TOPIC,
                                                TIMER_TOPIC_BYTES)
-    return topic_queue(topic, s.queues, 0) if topic != NULL else NULL
+    return topic_queue(topic, s.append.queues, 0) if topic != NULL else NULL
 
 
-cdef bint timer_parse(ShardState s, const uint8_t* at, int64_t offset, int32_t size, bint checked,
+cdef bint timer_parse(DelayService s, const uint8_t* at, int64_t offset, int32_t size, bint checked,
                       RecordView* view, SendProperties* found) noexcept nogil:
     if record_parse(at, size, offset, not checked, view) != OK or view.total_bytes != \
             <uint32_t> size:
-        s.counters.corrupt_records += 1
+        s.turn.counters.corrupt_records += 1
         return False
     return (is_named(view.topic, view.topic_bytes, TIMER_TOPIC, TIMER_TOPIC_BYTES)
             and scan_properties(view.properties, view.properties_bytes, found) == OK
@@ -82,7 +82,7 @@ cdef bint timer_due(const RecordView* view, const SendProperties* found, int64_t
     return True
 
 
-cdef void push(ShardState s, int32_t number, TimerEntry* entry,
+cdef void push(DelayService s, int32_t number, TimerEntry* entry,
                int64_t queue_offset) noexcept nogil:
     """Nothing when the last run of the broker delivered it."""
     if queue_offset < s.timers.recovered.fed and key_before(&entry.key,
@@ -92,7 +92,7 @@ cdef void push(ShardState s, int32_t number, TimerEntry* entry,
     s.timers.clocks[number].unsealed += 1
 
 
-cdef void feed_one(ShardState s, const QueueEntry* of_queue, int64_t queue_offset,
+cdef void feed_one(DelayService s, const QueueEntry* of_queue, int64_t queue_offset,
                    const uint8_t* at, bint checked) noexcept nogil:
     cdef Timers* x = &s.timers
     cdef RecordView view
@@ -108,7 +108,7 @@ cdef void feed_one(ShardState s, const QueueEntry* of_queue, int64_t queue_offse
         snprintf(line, sizeof(line), b"timed message %lld at log offset %lld is passed: it is "
                  b"damaged or none", <long long> queue_offset,
                  <long long> of_queue.physical_offset)
-        log_event(s, NULL, line)
+        log_event(s.turn, NULL, line)
         return
     entry.size = of_queue.size
     entry.flags = TIMER_FRESH
@@ -135,19 +135,19 @@ cdef inline bint is_record_of(const uint8_t* at, const QueueEntry* entry,
             and load_i64(at + 28) == entry.physical_offset)
 
 
-cdef void fetch(ShardState s, const QueueEntry* entries, int32_t count) noexcept nogil:
+cdef void fetch(DelayService s, const QueueEntry* entries, int32_t count) noexcept nogil:
     cdef int64_t offsets[READAHEAD_RECORDS]
     cdef int32_t sizes[READAHEAD_RECORDS]
     cdef int32_t i, n = 0
     for i in range(count):
-        if entries[i].size > 0 and entries[i].physical_offset >= s.log.min_offset():
+        if entries[i].size > 0 and entries[i].physical_offset >= s.append.log.min_offset():
             offsets[n] = entries[i].physical_offset
             sizes[n] = entries[i].size
             n += 1
-    readahead_records(&s.timers.readahead, s.fetches, offsets, sizes, n)
+    readahead_records(&s.timers.readahead, s.fetch.pool, offsets, sizes, n)
 
 
-cdef bint has_room(ShardState s) noexcept nogil:
+cdef bint has_room(DelayService s) noexcept nogil:
     cdef const TimerClock* clock
     cdef int32_t i
     for i in range(TIMER_CLOCKS):
@@ -157,7 +157,7 @@ cdef bint has_room(ShardState s) noexcept nogil:
     return True
 
 
-cdef bint timer_feed(ShardState s) noexcept nogil:
+cdef bint timer_feed(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
     cdef Queue* queue = timer_queue(s)
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
@@ -172,12 +172,13 @@ cdef bint timer_feed(ShardState s) noexcept nogil:
     while x.fed < queue.max_offset and has_room(s):
         if fed >= FEED_MAX:
             return True
-        count = s.queues.read(queue, x.fed, ENTRIES_AT_ONCE, entries)
+        count = s.append.queues.read(queue, x.fed, ENTRIES_AT_ONCE, entries)
         if count == ABSENT:
-            readahead_entries(&x.readahead, s.fetches, s.queues.reader_files, queue, x.fed)
+            readahead_entries(&x.readahead, s.fetch.pool, s.append.queues.reader_files, queue,
+                              x.fed)
             return False
         if count <= 0:
-            log_event(s, NULL, b"an entry of rmq_sys_wheel_timer cannot be read and is passed")
+            log_event(s.turn, NULL, b"an entry of rmq_sys_wheel_timer cannot be read and is passed")
             x.dropped += 1
             x.fed += 1
             continue
@@ -185,7 +186,8 @@ cdef bint timer_feed(ShardState s) noexcept nogil:
             if not has_room(s):
                 return False
             if entries[n].size > 0:
-                status = readahead_find(&x.readahead, s.fetches, s.log, entries[n].physical_offset,
+                status = readahead_find(&x.readahead, s.fetch.pool, s.append.log,
+                                        entries[n].physical_offset,
                                         entries[n].size, &at, &checked)
                 if status == NOT_READY:
                     fetch(s, &entries[n], count - n)
@@ -194,11 +196,11 @@ cdef bint timer_feed(ShardState s) noexcept nogil:
                     status = CORRUPT
                 if status == OK:
                     feed_one(s, &entries[n], x.fed, at, checked)
-                elif status != NOT_FOUND and s.queues.mend(queue, x.fed) == ABSENT:
+                elif status != NOT_FOUND and s.append.queues.mend(queue, x.fed) == ABSENT:
                     return False            # looked at again when it is made anew
                 elif status != NOT_FOUND:
                     x.dropped += 1
-                    log_event(s, NULL, b"the record of a timed message cannot be read: passed")
+                    log_event(s.turn, NULL, b"the record of a timed message cannot be read: passed")
             x.fed += 1
             fed += 1
     if x.fed >= queue.max_offset:

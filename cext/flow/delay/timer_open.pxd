@@ -1,17 +1,17 @@
 """Timed messages at the start and the stop of a shard. With the GIL; the reactor does not run."""
-from cext.flow.shard_state cimport ShardState
+from cext.flow.delay.delay_service cimport DelayService
 
 # Takes memory, opens the files, goes on from where the last run ended. After recovery of the store.
-cdef timers_open(ShardState s, dict given)
-cdef timers_start(ShardState s)
+cdef timers_open(DelayService s, dict given)
+cdef timers_start(DelayService s)
 # After the reactor has ended and the log is synced: all goes to files.
-cdef timers_stop(ShardState s)
+cdef timers_stop(DelayService s)
 # After a file was found damaged: timers_pause in the reactor, this, timers_resume in the reactor.
 # All files are dropped, the queue is read from its beginning.
-cdef timers_reopen(ShardState s)
-cdef void timers_pause(ShardState s) noexcept nogil
-cdef void timers_resume(ShardState s) noexcept nogil
-cdef void timers_close(ShardState s) noexcept
-cdef dict timer_counters(ShardState s)
+cdef timers_reopen(DelayService s)
+cdef void timers_pause(DelayService s) noexcept nogil
+cdef void timers_resume(DelayService s) noexcept nogil
+cdef void timers_close(DelayService s) noexcept
+cdef dict timer_counters(DelayService s)
 # "timer_max_delay_sec" and the like; False when it is none of them.
-cdef bint timer_option(ShardState s, str name, value)
+cdef bint timer_option(DelayService s, str name, value)

@@ -38,11 +38,11 @@ cdef enum:
 log = logging.getLogger("rmq.timers")
 
 
-cdef timers_open(ShardState s, dict given):
+cdef timers_open(DelayService s, dict given):
     cdef Timers* x = &s.timers
     cdef int32_t i
     cdef bytes path
-    cdef int64_t log_end = s.log.marks.written
+    cdef int64_t log_end = s.append.log.marks.written
     x.file.fd = -1
     readahead_open(&x.readahead, &x.look_ms)
     x.max_delay_ms = given["timer_max_delay_ms"]
@@ -67,8 +67,8 @@ cdef timers_open(ShardState s, dict given):
     take_over(x, pathlib.Path(given["root"]))
     set_steady(x)
     x.position = x.recovered
-    s.wall_keeper = TimerKeeper(s.log, str(root / "wall"), HEAP_ENTRIES)
-    s.steady_keeper = TimerKeeper(s.log, str(root / "steady"), HEAP_ENTRIES)
+    s.wall_keeper = TimerKeeper(s.append.log, str(root / "wall"), HEAP_ENTRIES)
+    s.steady_keeper = TimerKeeper(s.append.log, str(root / "steady"), HEAP_ENTRIES)
     known = s.wall_keeper.open(log_end, x.recovered.before[CLOCK_WALL].due_ms,
                                x.recovered.before[CLOCK_WALL].place)
     known = s.steady_keeper.open(log_end, x.recovered.before[CLOCK_STEADY].due_ms,
@@ -141,27 +141,27 @@ cdef void set_steady(Timers* x):
     x.recovered.boot = boot
 
 
-cdef timers_start(ShardState s):
+cdef timers_start(DelayService s):
     if s.timers.started:
         s.wall_keeper.start()
         s.steady_keeper.start()
 
 
-cdef timers_stop(ShardState s):
+cdef timers_stop(DelayService s):
     if not s.timers.started:
         return
     s.wall_keeper.stop()                # takes what was sealed
     s.steady_keeper.stop()
-    if s.timers.ready and not s.log.poisoned():
+    if s.timers.ready and not s.append.log.poisoned():
         timer_seal_all(s)
     s.wall_keeper.finish()
     s.steady_keeper.finish()
-    if s.timers.ready and not s.log.poisoned():
+    if s.timers.ready and not s.append.log.poisoned():
         hand_over(s)
     s.timers.started = False
 
 
-cdef int64_t oldest_waiting(ShardState s):
+cdef int64_t oldest_waiting(DelayService s):
     """Offset in the queue of a message before which none waits."""
     cdef Queue* queue = timer_queue(s)
     cdef QueueEntry entry
@@ -177,7 +177,7 @@ cdef int64_t oldest_waiting(ShardState s):
     low, high = queue.min_offset, min(s.timers.fed, queue.max_offset)
     while low < high:
         middle = (low + high) // 2
-        if s.queues.read(queue, middle, 1, &entry) != 1:
+        if s.append.queues.read(queue, middle, 1, &entry) != 1:
             return queue.min_offset         # not in memory: rather too early
         if entry.physical_offset < place:
             low = middle + 1
@@ -186,7 +186,7 @@ cdef int64_t oldest_waiting(ShardState s):
     return low
 
 
-cdef hand_over(ShardState s):
+cdef hand_over(DelayService s):
     """Says to Apache RocketMQ how far this is; its own files of timers say what was long ago."""
     cdef int64_t before_ms = min(s.timers.position.before[CLOCK_WALL].due_ms,
                                  s.timers.position.before[CLOCK_STEADY].due_ms
@@ -202,22 +202,22 @@ cdef hand_over(ShardState s):
     shutil.rmtree(root / "timerlog", ignore_errors=True)
 
 
-cdef timers_reopen(ShardState s):
+cdef timers_reopen(DelayService s):
     cdef Timers* x = &s.timers
     cdef int32_t i
     log.error("a file of timers is damaged: all are made anew from rmq_sys_wheel_timer")
     for i, keeper in enumerate((s.wall_keeper, s.steady_keeper)):
         keeper.stop()
         keeper.forget()
-        keeper.open(s.log.durable(), x.position.before[i].due_ms, x.position.before[i].place)
+        keeper.open(s.append.log.durable(), x.position.before[i].due_ms, x.position.before[i].place)
         keeper.start()
 
 
-cdef void timers_pause(ShardState s) noexcept nogil:
+cdef void timers_pause(DelayService s) noexcept nogil:
     s.timers.started = False
 
 
-cdef void timers_resume(ShardState s) noexcept nogil:
+cdef void timers_resume(DelayService s) noexcept nogil:
     cdef int32_t i
     for i in range(TIMER_CLOCKS):
         s.timers.clocks[i].heap.count = 0
@@ -230,7 +230,7 @@ cdef void timers_resume(ShardState s) noexcept nogil:
     s.timers.started = True
 
 
-cdef void timers_close(ShardState s) noexcept:
+cdef void timers_close(DelayService s) noexcept:
     cdef int32_t i
     for i in range(TIMER_CLOCKS):
         timer_heap_close(&s.timers.clocks[i].heap)
@@ -239,7 +239,7 @@ cdef void timers_close(ShardState s) noexcept:
     s.timers.started = False
 
 
-cdef dict timer_counters(ShardState s):
+cdef dict timer_counters(DelayService s):
     cdef Timers* x = &s.timers
     cdef Queue* queue = timer_queue(s)
     cdef int64_t late_ms = 0
@@ -263,7 +263,7 @@ cdef dict timer_counters(ShardState s):
     return out
 
 
-cdef bint timer_option(ShardState s, str name, value):
+cdef bint timer_option(DelayService s, str name, value):
     if name == "timer_max_delay_sec":
         s.timers.max_delay_ms = value * 1000
     elif name == "timer_roll_ms":

@@ -6,15 +6,15 @@
 """
 from libc.stdint cimport int32_t, int64_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.delay.delay_service cimport DelayService
 
 # The wall clock was set by so much since the last turn (schedule.pxd sees it).
-cdef void timer_clock_set(ShardState s, int64_t by_ms) noexcept nogil
-cdef void timer_deliver(ShardState s) noexcept nogil
-cdef void timer_written(ShardState s) noexcept nogil
+cdef void timer_clock_set(DelayService s, int64_t by_ms) noexcept nogil
+cdef void timer_deliver(DelayService s) noexcept nogil
+cdef void timer_written(DelayService s) noexcept nogil
 # All that is due before this time by the wall clock is delivered; -1: nobody knows yet.
-cdef int64_t timer_delivered_ms(ShardState s) noexcept nogil
+cdef int64_t timer_delivered_ms(DelayService s) noexcept nogil
 # How long the poll may sleep, at most `limit_ms`.
-cdef int32_t timer_wait(ShardState s, int32_t limit_ms) noexcept nogil
+cdef int32_t timer_wait(DelayService s, int32_t limit_ms) noexcept nogil
 # What is not in files yet goes there; only while the reactor stands still.
-cdef void timer_seal_all(ShardState s) noexcept nogil
+cdef void timer_seal_all(DelayService s) noexcept nogil

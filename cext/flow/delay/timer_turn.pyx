@@ -4,8 +4,8 @@ from libc.stdint cimport int32_t, int64_t
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.status cimport NOT_READY, OK, RING_FULL
 from cext.flow.context.small_replies cimport log_event
+from cext.flow.delay.delay_service cimport DELIVER_BYTES_MAX, DELIVER_MAX
 from cext.flow.delay.recall_table cimport recall_expire
-from cext.flow.delay.schedule cimport DELIVER_BYTES_MAX, DELIVER_MAX
 from cext.flow.delay.timer cimport (
     CLOCK_STEADY,
     CLOCK_WALL,
@@ -27,12 +27,12 @@ cdef enum:
     FETCH_POLL_MS = 2
 
 
-cdef void set_clocks(ShardState s) noexcept nogil:
+cdef void set_clocks(DelayService s) noexcept nogil:
     s.timers.clocks[CLOCK_WALL].now_ms = s.schedule.clock_ms
     s.timers.clocks[CLOCK_STEADY].now_ms = s.schedule.clock_ms + s.timers.shift_ms
 
 
-cdef void timer_clock_set(ShardState s, int64_t by_ms) noexcept nogil:
+cdef void timer_clock_set(DelayService s, int64_t by_ms) noexcept nogil:
     s.timers.shift_ms -= by_ms
     s.timers.clock_moved = True
     s.timers.seal_soon = True               # what a restart feeds again has times of after it
@@ -58,28 +58,29 @@ cdef void load(TimerKeeper keeper, TimerClock* clock) noexcept nogil:
         chunk = keeper.next_chunk()
 
 
-cdef void load_all(ShardState s) noexcept nogil:
+cdef void load_all(DelayService s) noexcept nogil:
     load(s.wall_keeper, &s.timers.clocks[CLOCK_WALL])
     load(s.steady_keeper, &s.timers.clocks[CLOCK_STEADY])
 
 
-cdef bint can_seal(ShardState s) noexcept nogil:
+cdef bint can_seal(DelayService s) noexcept nogil:
     return (s.wall_keeper.can_seal() and s.steady_keeper.can_seal()
             and s.timers.clocks[CLOCK_WALL].parked_count == 0
             and s.timers.clocks[CLOCK_STEADY].parked_count == 0)
 
 
-cdef void seal(ShardState s) noexcept nogil:
+cdef void seal(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
-    s.wall_keeper.seal(&x.clocks[CLOCK_WALL].heap, HEAP_ENTRIES // 4, x.fed, s.log.marks.written)
+    s.wall_keeper.seal(&x.clocks[CLOCK_WALL].heap, HEAP_ENTRIES // 4, x.fed,
+                       s.append.log.marks.written)
     s.steady_keeper.seal(&x.clocks[CLOCK_STEADY].heap, HEAP_ENTRIES // 4, x.fed,
-                         s.log.marks.written)
+                         s.append.log.marks.written)
     x.clocks[CLOCK_WALL].unsealed = x.clocks[CLOCK_STEADY].unsealed = 0
-    x.last_seal_ms = s.now_ms
+    x.last_seal_ms = s.turn.now_ms
     x.seal_soon = False
 
 
-cdef void seal_if_due(ShardState s) noexcept nogil:
+cdef void seal_if_due(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
     cdef bint full = False, fresh = False
     cdef int32_t i
@@ -88,13 +89,13 @@ cdef void seal_if_due(ShardState s) noexcept nogil:
             x.clocks[i].unsealed >= HEAP_ENTRIES // 2)
         fresh = fresh or x.clocks[i].unsealed > 0
     if not fresh:
-        x.last_seal_ms = s.now_ms
+        x.last_seal_ms = s.turn.now_ms
         x.seal_soon = False
-    if (full or x.seal_soon or s.now_ms - x.last_seal_ms >= SEAL_MS) and can_seal(s):
+    if (full or x.seal_soon or s.turn.now_ms - x.last_seal_ms >= SEAL_MS) and can_seal(s):
         seal(s)
 
 
-cdef void timer_seal_all(ShardState s) noexcept nogil:
+cdef void timer_seal_all(DelayService s) noexcept nogil:
     if s.timers.started and can_seal(s) and (s.timers.clocks[CLOCK_WALL].unsealed > 0
                                              or s.timers.clocks[CLOCK_STEADY].unsealed > 0):
         seal(s)
@@ -102,7 +103,7 @@ cdef void timer_seal_all(ShardState s) noexcept nogil:
 
 # ------------------------------------------------------------------- the turn
 
-cdef void deliver_all(ShardState s) noexcept nogil:
+cdef void deliver_all(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
     cdef int32_t messages = DELIVER_MAX
     cdef int64_t bytes = DELIVER_BYTES_MAX
@@ -111,23 +112,23 @@ cdef void deliver_all(ShardState s) noexcept nogil:
     if status == OK:
         status = deliver_clock(s, CLOCK_STEADY, &s.steady_keeper.state.bound, &messages, &bytes)
     if status == NOT_READY:
-        x.look_ms = s.now_ms + FETCH_POLL_MS
+        x.look_ms = s.turn.now_ms + FETCH_POLL_MS
     elif status < 0 and status != RING_FULL:
-        x.look_ms = s.now_ms + RETRY_MS
+        x.look_ms = s.turn.now_ms + RETRY_MS
 
 
-cdef void timer_deliver(ShardState s) noexcept nogil:
+cdef void timer_deliver(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
-    if not x.started or load_acquire_i32(&s.stopping):
+    if not x.started or load_acquire_i32(&s.turn.stopping):
         return
     set_clocks(s)
     load_all(s)
     if not x.ready or s.schedule.clock_unsure:
         return
-    if x.look_ms <= s.now_ms:
+    if x.look_ms <= s.turn.now_ms:
         x.look_ms = 0
-        if not s.writable or s.log.poisoned():
-            x.look_ms = s.now_ms + RETRY_MS
+        if not s.turn.writable or s.append.log.poisoned():
+            x.look_ms = s.turn.now_ms + RETRY_MS
         else:
             deliver_all(s)
     seal_if_due(s)
@@ -147,11 +148,11 @@ cdef TimerKey undelivered(const TimerClock* clock, const TimerKey* bound) noexce
     return key
 
 
-cdef void timer_written(ShardState s) noexcept nogil:
+cdef void timer_written(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
     cdef TimerPosition now
     cdef int32_t i
-    if not x.started or s.log.poisoned():
+    if not x.started or s.append.log.poisoned():
         return
     timer_feed(s)
     if not x.ready:
@@ -167,18 +168,19 @@ cdef void timer_written(ShardState s) noexcept nogil:
     x.done_seen = x.delivered + x.recalled + x.rolled
     x.clock_moved = False
     now.fed = x.fed
-    now.log_end = s.log.marks.written
+    now.log_end = s.append.log.marks.written
     now.shift_ms = x.shift_ms
     now.base_ms = s.schedule.clock_base
     now.boot = x.recovered.boot
     x.position = now
-    if position_write(&x.file, &now, s.log.durable()) != OK and not x.file_failed:
+    if position_write(&x.file, &now, s.append.log.durable()) != OK and not x.file_failed:
         x.file_failed = True
-        log_event(s, NULL, b"the position of timed messages cannot be written: after a kill some "
-                   b"are delivered twice")
+        log_event(s.turn, NULL,
+                  b"the position of timed messages cannot be written: after a kill some "
+                  b"are delivered twice")
 
 
-cdef int64_t timer_delivered_ms(ShardState s) noexcept nogil:
+cdef int64_t timer_delivered_ms(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
     cdef Queue* queue = timer_queue(s)
     if not x.ready or queue == NULL or x.fed < queue.max_offset \
@@ -201,7 +203,7 @@ cdef int64_t next_due(const TimerClock* clock, const TimerKey* bound) noexcept n
     return due_ms - clock.now_ms
 
 
-cdef int32_t timer_wait(ShardState s, int32_t limit_ms) noexcept nogil:
+cdef int32_t timer_wait(DelayService s, int32_t limit_ms) noexcept nogil:
     cdef Timers* x = &s.timers
     cdef Queue* queue
     cdef int64_t left
@@ -212,5 +214,5 @@ cdef int32_t timer_wait(ShardState s, int32_t limit_ms) noexcept nogil:
         return min(limit_ms, 1)
     left = min(next_due(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound),
                next_due(&x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound))
-    left = max(left, x.look_ms - s.now_ms)
+    left = max(left, x.look_ms - s.turn.now_ms)
     return <int32_t> max(<int64_t> 0, min(left, <int64_t> limit_ms))

@@ -30,12 +30,13 @@ from cext.store.queue_files cimport QUEUE_PATH_BYTES, QueueFiles
 
 cdef class FetchPool
 
-# `context` is what connect() was given: the shard.
-ctypedef void (*FetchDone)(void* context, FetchPool pool, DiskFetch* fetch) noexcept nogil
+# `service` is what take() was given with it; NULL where `owner` is all that is needed.
+ctypedef void (*FetchDone)(void* service, FetchPool pool, DiskFetch* fetch) noexcept nogil
 
 cdef struct DiskFetch:
     ReadJob read                # what is read; then read.status, done_count and done_bytes
     FetchDone done
+    void* service
     void* owner                 # who asked
     bint under_way              # a disk reader has it
     uint8_t* buffer             # owned jumbo buffer; NULL: the owner's memory, or given to a reply
@@ -61,17 +62,16 @@ cdef class FetchPool:
     cdef BufferPool* buffers    # borrowed: the jumbo buffers of the network half
     cdef uint64_t buffer_bytes  # of each
     cdef DiskReader readers
-    cdef void* context
     cdef int64_t under_way      # submitted, `done` not called yet
 
     # OK, or IO_ERROR: the arena has less left than fetch_pool_room(count).
     cdef int open(self, Arena* arena, uint32_t count) noexcept nogil
-    cdef void connect(self, void* context, DiskReader readers, BufferPool* buffers,
+    cdef void connect(self, DiskReader readers, BufferPool* buffers,
                       uint64_t buffer_bytes) noexcept
     # A fetch with a buffer of `buffer_bytes`. NULL: none is free.
-    cdef DiskFetch* take(self, FetchDone done, void* owner) noexcept nogil
+    cdef DiskFetch* take(self, FetchDone done, void* service, void* owner) noexcept nogil
     # A fetch for the owner's memory (fetch_into). NULL: none is free.
-    cdef DiskFetch* take_bare(self, FetchDone done, void* owner) noexcept nogil
+    cdef DiskFetch* take_bare(self, FetchDone done, void* service, void* owner) noexcept nogil
     # OK | RING_FULL | CLOSED | MALFORMED (cext/store/disk_reader.pxd): then it is still the owner's
     # and `done` is not called.
     cdef int submit(self, DiskFetch* fetch) noexcept nogil

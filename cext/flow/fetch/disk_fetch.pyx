@@ -56,17 +56,17 @@ cdef class FetchPool:
     cdef int open(self, Arena* arena, uint32_t count) noexcept nogil:
         return buffer_pool_open(&self.fetches, arena, sizeof(DiskFetch), count, 0)
 
-    cdef void connect(self, void* context, DiskReader readers, BufferPool* buffers,
+    cdef void connect(self, DiskReader readers, BufferPool* buffers,
                       uint64_t buffer_bytes) noexcept:
-        self.context = context
         self.readers = readers
         self.buffers = buffers
         self.buffer_bytes = buffer_bytes
 
-    cdef DiskFetch* take_bare(self, FetchDone done, void* owner) noexcept nogil:
+    cdef DiskFetch* take_bare(self, FetchDone done, void* service, void* owner) noexcept nogil:
         cdef DiskFetch* fetch = <DiskFetch*> buffer_pool_take(&self.fetches)
         if fetch != NULL:
             fetch.done = done
+            fetch.service = service
             fetch.owner = owner
             fetch.under_way = False
             fetch.buffer = NULL
@@ -75,8 +75,8 @@ cdef class FetchPool:
             fetch.read.done_count = 0
         return fetch
 
-    cdef DiskFetch* take(self, FetchDone done, void* owner) noexcept nogil:
-        cdef DiskFetch* fetch = self.take_bare(done, owner)
+    cdef DiskFetch* take(self, FetchDone done, void* service, void* owner) noexcept nogil:
+        cdef DiskFetch* fetch = self.take_bare(done, service, owner)
         if fetch == NULL:
             return NULL
         fetch.buffer = <uint8_t*> buffer_pool_take(self.buffers)
@@ -114,7 +114,7 @@ cdef class FetchPool:
             fetch = <DiskFetch*> job.owner
             fetch.under_way = False
             self.under_way -= 1
-            fetch.done(self.context, self, fetch)
+            fetch.done(fetch.service, self, fetch)
 
     cdef bint drained(self) noexcept nogil:
         return self.under_way == 0

@@ -54,7 +54,7 @@ cdef bint park_request(ParkedRequests* x, FetchPool pool, uint64_t connection_id
     request = <ParkedRequest*> malloc(sizeof(ParkedRequest) + PARKED_RECORD_BYTES + f.total_bytes)
     if request == NULL:
         return False
-    request.fetch = pool.take_bare(read_done, request)
+    request.fetch = pool.take_bare(read_done, NULL, request)
     if request.fetch == NULL:
         free(request)
         return False

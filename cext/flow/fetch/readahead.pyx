@@ -60,7 +60,7 @@ cdef bint take(Readahead* x, FetchPool pool) noexcept nogil:
     if readahead_is_busy(x):
         return False
     if x.fetch == NULL:
-        x.fetch = pool.take(read_done, x)
+        x.fetch = pool.take(read_done, NULL, x)
     return x.fetch != NULL
 
 

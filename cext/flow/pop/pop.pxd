@@ -9,10 +9,10 @@
 As with pulls, what is not known here (topic, group, SQL92 expression) is control's work first.
 """
 from cext.flow.context.outcome cimport Outcome
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pop.pop_service cimport PopService
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome accept_pop(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome accept_pop(PopService s, Connection* c, const Header* h, const Frame* f,
                         bint resubmitted) noexcept nogil

@@ -16,7 +16,6 @@ from cext.flow.tables.topic_table cimport Topic
 from cext.memory.buffer_pool cimport buffer_pool_take
 from cext.memory.chain cimport ChainEntry
 from cext.memory.name_map cimport name_map_find
-from cext.wire.revive_entry cimport CHECK_POINT_MESSAGES_MAX
 from cext.wire.codes cimport (
     FLAG_ONE_WAY,
     INVALID_PARAMETER,
@@ -31,6 +30,7 @@ from cext.wire.codes cimport (
 )
 from cext.wire.pop_request cimport PopRequest, pop_code, read_pop_request
 from cext.wire.replies cimport ERROR_REPLY_BYTES_MAX, write_polling_reply
+from cext.wire.revive_entry cimport CHECK_POINT_MESSAGES_MAX
 from cext.wire.subscription cimport parse_tag_subscription
 from cext.wire.text cimport Text, text_copy, text_equals
 
@@ -41,7 +41,7 @@ cdef enum:
     LATE_MS = 500               # a pop that comes so long after its time is not looked at
 
 
-cdef Outcome find_filter(ShardState s, const PopRequest* r, PullJob* job) noexcept nogil:
+cdef Outcome find_filter(PopService s, const PopRequest* r, PullJob* job) noexcept nogil:
     """Fills the job's filter; GO_ON or TO_CONTROL."""
     cdef uint8_t text[EXPRESSION_BYTES_MAX]
     cdef int32_t codes[CODES_MAX]
@@ -54,12 +54,12 @@ cdef Outcome find_filter(ShardState s, const PopRequest* r, PullJob* job) noexce
     if r.expression.bytes == NULL or r.expression.length == 0:
         return GO_ON
     if kind.bytes != NULL and kind.length > 0 and not text_equals(kind, b"TAG", 3):
-        if not s.options.property_filter or not text_equals(kind, b"SQL92", 5):
+        if not s.turn.options.property_filter or not text_equals(kind, b"SQL92", 5):
             return TO_CONTROL
         length = text_copy(&r.expression, text, EXPRESSION_BYTES_MAX)
         if length < 0:
             return TO_CONTROL
-        job.sql = sql_filter_share(expression_find(&s.expressions, text, length))
+        job.sql = sql_filter_share(expression_find(&s.tables.expressions, text, length))
         # A function of the broker's owner decides about pulls only.
         return GO_ON if job.sql != NULL and job.sql.function == 0 else TO_CONTROL
     length = parse_tag_subscription(&r.expression, codes, CODES_MAX, &all_tags)
@@ -72,10 +72,10 @@ cdef Outcome find_filter(ShardState s, const PopRequest* r, PullJob* job) noexce
     return GO_ON
 
 
-cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRequest* r,
+cdef PullJob* make_job(PopService s, Connection* c, const Header* h, const PopRequest* r,
                        int32_t code, PopPair* pair, Group* group) noexcept nogil:
     """A job without its filter; NULL when too many wait."""
-    cdef PullJob* job = <PullJob*> buffer_pool_take(&s.job_pool)
+    cdef PullJob* job = <PullJob*> buffer_pool_take(&s.pull.job_pool)
     cdef int64_t waited, poll_ms = r.poll_ms
     if job == NULL:
         return NULL
@@ -83,7 +83,7 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRe
     job.connection_id = c.id
     job.opaque = h.opaque
     job.request_code = code
-    job.arrived_ms = s.now_ms
+    job.arrived_ms = s.turn.now_ms
     job.held = False
     job.version = h.version
     job.serialize_type = h.serialize_type
@@ -92,6 +92,7 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRe
     job.moved = False
     job.max_bytes = -1
     job.answer = <JobAnswer> answer_pop
+    job.service = <void*> s
     job.fetch = NULL
     job.tags_from_records = False
     job.by_real_topic = False
@@ -105,13 +106,14 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRe
     job.pop.woken = False
     job.pop.invisible_ms = r.invisible_ms
     if r.born_ms > 0:
-        waited = s.wall_ms - r.born_ms
+        waited = s.turn.wall_ms - r.born_ms
         if 0 < waited < poll_ms:
             poll_ms -= waited
         elif waited >= poll_ms:
             poll_ms = 0
     job.may_hold = poll_ms > 0 and job.pop.kind != PEEK
-    job.pop.poll_end_ms = s.now_ms + (poll_ms if poll_ms < <int64_t> 1 << 40 else <int64_t> 1 << 40)
+    job.pop.poll_end_ms = s.turn.now_ms + (poll_ms if poll_ms < <int64_t> 1 << 40
+                                           else <int64_t> 1 << 40)
     job.pop.attempt_bytes = 0
     if r.attempt_id.bytes != NULL and r.attempt_id.length <= sizeof(job.pop.attempt):
         job.pop.attempt_bytes = r.attempt_id.length
@@ -119,11 +121,11 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PopRe
     return job
 
 
-cdef Outcome count_waiting(ShardState s, Connection* c, const Header* h, const PopRequest* r,
+cdef Outcome count_waiting(PopService s, Connection* c, const Header* h, const PopRequest* r,
                            PopPair* pair) noexcept nogil:
     cdef ChainEntry* entry = pair.first
     cdef PullJob* job
-    cdef uint8_t* at = s.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX)
+    cdef uint8_t* at = s.turn.net.reserve_reply(c, ERROR_REPLY_BYTES_MAX)
     cdef int64_t count = 0
     if at == NULL:
         return CLOSE_CONNECTION
@@ -132,30 +134,32 @@ cdef Outcome count_waiting(ShardState s, Connection* c, const Header* h, const P
         entry = entry.next
         count += job.pop.kind == POP and job.pop.queue_id == (r.queue_id if r.queue_id >= 0
                                                               else -1)
-    if s.net.commit_reply(c, write_polling_reply(at, h.opaque, h.serialize_type, count)):
+    if s.turn.net.commit_reply(c, write_polling_reply(at, h.opaque, h.serialize_type, count)):
         return DONE
     return CLOSE_CONNECTION
 
 
-cdef Outcome check_pop(ShardState s, Connection* c, const Header* h, const PopRequest* r,
+cdef Outcome check_pop(PopService s, Connection* c, const Header* h, const PopRequest* r,
                        int32_t code) noexcept nogil:
     """GO_ON: nothing is wrong with the request by itself."""
     cdef char remark[256]
-    if code == POP_MESSAGE and r.born_ms > 0 and s.wall_ms - r.born_ms - r.poll_ms > LATE_MS:
-        return reply_error(s, c, h, POLLING_TIMEOUT, b"the pop comes later than it would have "
+    if code == POP_MESSAGE and r.born_ms > 0 and s.turn.wall_ms - r.born_ms - r.poll_ms > LATE_MS:
+        return reply_error(s.turn, c, h, POLLING_TIMEOUT, b"the pop comes later than it would have "
                            b"waited; or the clocks of client and broker differ")
     if r.max_messages > CHECK_POINT_MESSAGES_MAX:
-        return reply_error(s, c, h, INVALID_PARAMETER, b"at most 32 messages may be popped at once")
-    if code == POP_MESSAGE and not s.timers.enabled:
-        return reply_error(s, c, h, SYSTEM_ERROR, b"nothing can be popped: timerWheelEnable=false")
-    if code == POP_MESSAGE and (r.invisible_ms < 0 or r.invisible_ms > s.timers.max_delay_ms):
+        return reply_error(s.turn, c, h, INVALID_PARAMETER,
+                           b"at most 32 messages may be popped at once")
+    if code == POP_MESSAGE and not s.delay.timers.enabled:
+        return reply_error(s.turn, c, h, SYSTEM_ERROR,
+                           b"nothing can be popped: timerWheelEnable=false")
+    if code == POP_MESSAGE and (r.invisible_ms < 0 or r.invisible_ms > s.delay.timers.max_delay_ms):
         snprintf(remark, sizeof(remark), b"an invisible time of %lld ms is longer than "
                  b"timerMaxDelaySec", <long long> r.invisible_ms)
-        return reply_error(s, c, h, INVALID_PARAMETER, remark)
+        return reply_error(s.turn, c, h, INVALID_PARAMETER, remark)
     return GO_ON
 
 
-cdef Outcome accept_pop(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome accept_pop(PopService s, Connection* c, const Header* h, const Frame* f,
                         bint resubmitted) noexcept nogil:
     cdef PopRequest r
     cdef int32_t code = pop_code(h)
@@ -167,40 +171,41 @@ cdef Outcome accept_pop(ShardState s, Connection* c, const Header* h, const Fram
     cdef Outcome checked
     if read_pop_request(h, code, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
-        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
     if h.flag & FLAG_ONE_WAY:
         return DONE
     checked = check_pop(s, c, h, &r, code)
     if checked != GO_ON:
         return checked
-    topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
-    group = group_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length)
+    topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
+    group = group_find(&s.tables.groups, r.consumer_group.bytes, r.consumer_group.length)
     if (topic == NULL or group == NULL or not group.consume_enable or r.topic.escaped
             or r.consumer_group.escaped or not topic.permission & PERM_READ
-            or not s.options.broker_permission & PERM_READ):
+            or not s.turn.options.broker_permission & PERM_READ):
         if not resubmitted:
             return TO_CONTROL
-        return reply_error(s, c, h, SYSTEM_ERROR, b"the topic or the group changed while the "
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, b"the topic or the group changed while the "
                            b"request was looked at; ask again")
     if r.queue_id >= topic.read_queues:
         snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%.128s] "
                  b"readQueueNums:[%d]", r.queue_id, topic.name, topic.read_queues)
-        return reply_error(s, c, h, INVALID_PARAMETER, remark)
+        return reply_error(s.turn, c, h, INVALID_PARAMETER, remark)
     pair = pair_obtain(&s.pops, topic, r.consumer_group.bytes, r.consumer_group.length)
     if pair == NULL:
-        return reply_error(s, c, h, POLLING_FULL, b"too many groups pop from too many topics")
+        return reply_error(s.turn, c, h, POLLING_FULL, b"too many groups pop from too many topics")
     if code == POLLING_INFO:
         return count_waiting(s, c, h, &r, pair)
     job = make_job(s, c, h, &r, code, pair, group)
     if job == NULL:
-        s.counters.busy_replies += 1
-        return reply_error(s, c, h, POLLING_FULL, b"too many pulls and pops are waiting")
+        s.turn.counters.busy_replies += 1
+        return reply_error(s.turn, c, h, POLLING_FULL, b"too many pulls and pops are waiting")
     if find_filter(s, &r, job) != GO_ON:
-        free_job(s, job)
+        free_job(s.pull, job)
         if not resubmitted:
             return TO_CONTROL
-        return reply_error(s, c, h, SYSTEM_ERROR, b"the expression changed while the request was "
+        return reply_error(s.turn, c, h, SYSTEM_ERROR,
+                           b"the expression changed while the request was "
                            b"looked at; ask again")
     s.pops.pops += job.pop.kind == POP
-    make_ready(s, job)
+    make_ready(s.pull, job)
     return DONE

@@ -15,14 +15,14 @@ Example: extraInfo "100 1700000000000 60000 3 0 b 1 102" with offset 102: the ac
 1700000060000 in queue 3 of the revive log.
 """
 from cext.flow.context.outcome cimport Outcome
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pop.pop_service cimport PopService
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome accept_ack(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome accept_ack(PopService s, Connection* c, const Header* h, const Frame* f,
                         bint resubmitted) noexcept nogil
-cdef Outcome accept_batch_ack(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome accept_batch_ack(PopService s, Connection* c, const Header* h, const Frame* f,
                               bint resubmitted) noexcept nogil
-cdef Outcome accept_change(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome accept_change(PopService s, Connection* c, const Header* h, const Frame* f,
                            bint resubmitted) noexcept nogil

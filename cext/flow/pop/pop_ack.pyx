@@ -27,7 +27,6 @@ from cext.flow.tables.offset_table cimport offset_commit, offset_query
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
-from cext.wire.revive_entry cimport LISTED_MAX, ReviveEntry, next_batch_ack, read_bits
 from cext.wire.codes cimport (
     FLAG_ONE_WAY,
     MESSAGE_ILLEGAL,
@@ -46,6 +45,7 @@ from cext.wire.pop_request cimport (
     read_pop_request,
 )
 from cext.wire.replies cimport POP_REPLY_BYTES_MAX, PopReply, write_pop_reply_header
+from cext.wire.revive_entry cimport LISTED_MAX, ReviveEntry, next_batch_ack, read_bits
 from cext.wire.text cimport text_equals, text_of
 
 cdef extern from "<stdio.h>" nogil:
@@ -57,31 +57,33 @@ cdef enum:
 
 # ------------------------------------------------------------------- the request
 
-cdef Outcome look_up(ShardState s, Connection* c, const Header* h, PopRequest* r, ExtraInfo* info,
+cdef Outcome look_up(PopService s, Connection* c, const Header* h, PopRequest* r, ExtraInfo* info,
                      Topic** topic) noexcept nogil:
     """Reads the request. GO_ON: it is good."""
     cdef char remark[256]
     cdef Queue* queue
     if read_pop_request(h, pop_code(h), r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
-        return reply_error(s, c, h, SYSTEM_ERROR, remark)
-    topic[0] = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
+    topic[0] = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     if topic[0] == NULL or r.topic.escaped or r.consumer_group.escaped:
         snprintf(remark, sizeof(remark), b"topic[%.*s] not exist, apply first please!",
                  <int> (r.topic.length if r.topic.length < 200 else 200), r.topic.bytes)
-        return reply_error(s, c, h, TOPIC_NOT_EXIST, remark)
+        return reply_error(s.turn, c, h, TOPIC_NOT_EXIST, remark)
     if r.consumer_group.length > GROUP_BYTES_MAX:
-        return reply_error(s, c, h, MESSAGE_ILLEGAL, b"the consumer group's name is longer than "
+        return reply_error(s.turn, c, h, MESSAGE_ILLEGAL,
+                           b"the consumer group's name is longer than "
                            b"255 bytes")
     if r.queue_id < 0 or r.queue_id >= topic[0].read_queues:
         snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%.128s] "
                  b"readQueueNums:[%d]", r.queue_id, topic[0].name, topic[0].read_queues)
-        return reply_error(s, c, h, MESSAGE_ILLEGAL, remark)
-    queue = topic_queue(topic[0], s.queues, r.queue_id)
+        return reply_error(s.turn, c, h, MESSAGE_ILLEGAL, remark)
+    queue = topic_queue(topic[0], s.append.queues, r.queue_id)
     if queue == NULL or r.offset < queue.min_offset or r.offset > queue.max_offset:
-        return reply_error(s, c, h, NO_MESSAGE, b"the offset is outside the queue")
+        return reply_error(s.turn, c, h, NO_MESSAGE, b"the offset is outside the queue")
     if read_extra_info(&r.extra_info, info) != OK or info.start_offset > r.offset:
-        return reply_error(s, c, h, SYSTEM_ERROR, b"extraInfo is not what a popped message has")
+        return reply_error(s.turn, c, h, SYSTEM_ERROR,
+                           b"extraInfo is not what a popped message has")
     return GO_ON
 
 
@@ -96,7 +98,7 @@ cdef void fill_entry(ReviveEntry* e, const PopRequest* r, const ExtraInfo* info)
     e.queue_id = r.queue_id
 
 
-cdef Outcome refuse(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+cdef Outcome refuse(PopService s, Connection* c, const Header* h, int status) noexcept nogil:
     cdef AckReply r
     reply_to(&r, c, h)
     refuse_record(s, &r, status)
@@ -105,13 +107,13 @@ cdef Outcome refuse(ShardState s, Connection* c, const Header* h, int status) no
 
 # ------------------------------------------------------------------- in order
 
-cdef bint ack_in_order(ShardState s, Topic* topic, const uint8_t* group, uint32_t group_length,
+cdef bint ack_in_order(PopService s, Topic* topic, const uint8_t* group, uint32_t group_length,
                        int32_t queue_id, int64_t offset, int64_t pop_ms) noexcept nogil:
     """False: the message is not of the batch that is out."""
     cdef PopPair* pair = pair_find(&s.pops, topic, group, group_length)
     cdef OrderBlock* block
     cdef int64_t following, until = 0
-    if offset < offset_query(&s.offsets, topic.name, topic.name_length, group, group_length,
+    if offset < offset_query(&s.tables.offsets, topic.name, topic.name_length, group, group_length,
                              queue_id):
         return True                             # acknowledged before
     block = order_find(pair, queue_id) if pair != NULL else NULL
@@ -122,21 +124,21 @@ cdef bint ack_in_order(ShardState s, Topic* topic, const uint8_t* group, uint32_
     if following < 0:
         return True
     s.pops.order_version += 1
-    offset_commit(&s.offsets, topic.name, topic.name_length, group, group_length, queue_id,
+    offset_commit(&s.tables.offsets, topic.name, topic.name_length, group, group_length, queue_id,
                   following)
-    if pair != NULL and not order_blocks(block, NULL, 0, s.wall_ms, &until):
-        wake_pops(s, pair, queue_id)
+    if pair != NULL and not order_blocks(block, NULL, 0, s.turn.wall_ms, &until):
+        wake_pops(s.pull, pair, queue_id)
     return True
 
 
-cdef Outcome answer_in_order(ShardState s, Connection* c, const Header* h, int64_t pop_ms,
+cdef Outcome answer_in_order(PopService s, Connection* c, const Header* h, int64_t pop_ms,
                              int64_t invisible_ms, int32_t revive_queue) noexcept nogil:
     """At once: there is no record to wait for."""
     cdef PopReply reply
     cdef uint8_t* at
     if h.flag & FLAG_ONE_WAY:
         return DONE
-    at = s.net.reserve_reply(c, POP_REPLY_BYTES_MAX)
+    at = s.turn.net.reserve_reply(c, POP_REPLY_BYTES_MAX)
     if at == NULL:
         return CLOSE_CONNECTION
     memset(&reply, 0, sizeof(reply))
@@ -146,35 +148,35 @@ cdef Outcome answer_in_order(ShardState s, Connection* c, const Header* h, int64
     reply.invisible_ms = invisible_ms
     reply.revive_queue = revive_queue
     reply.rest = -1
-    if s.net.commit_reply(c, write_pop_reply_header(at, &reply)):
+    if s.turn.net.commit_reply(c, write_pop_reply_header(at, &reply)):
         return DONE
     return CLOSE_CONNECTION
 
 
-cdef Outcome change_in_order(ShardState s, Connection* c, const Header* h, Topic* topic,
+cdef Outcome change_in_order(PopService s, Connection* c, const Header* h, Topic* topic,
                              const PopRequest* r, const ExtraInfo* info) noexcept nogil:
     cdef PopPair* pair = pair_find(&s.pops, topic, r.consumer_group.bytes, r.consumer_group.length)
     cdef OrderBlock* block = order_find(pair, r.queue_id) if pair != NULL else NULL
-    cdef int64_t visible_ms = s.wall_ms + r.invisible_ms
-    if block == NULL or r.offset < offset_query(&s.offsets, topic.name, topic.name_length,
+    cdef int64_t visible_ms = s.turn.wall_ms + r.invisible_ms
+    if block == NULL or r.offset < offset_query(&s.tables.offsets, topic.name, topic.name_length,
                                                 r.consumer_group.bytes, r.consumer_group.length,
                                                 r.queue_id):
         return answer_in_order(s, c, h, 0, 0, 0)
     order_change(block, r.offset, info.pop_ms, visible_ms)
     s.pops.order_version += 1
     if pair.first != NULL:
-        wake_pops(s, pair, r.queue_id)          # it may wait for another time than before
+        wake_pops(s.pull, pair, r.queue_id)          # it may wait for another time than before
     s.pops.changes += 1
     return answer_in_order(s, c, h, info.pop_ms, visible_ms - info.pop_ms, info.revive_queue)
 
 
 # ------------------------------------------------------------------- acks
 
-cdef Outcome refuse_in_order(ShardState s, Connection* c, const Header* h) noexcept nogil:
-    return reply_error(s, c, h, MESSAGE_ILLEGAL, b"the offset is not of the batch that is out")
+cdef Outcome refuse_in_order(PopService s, Connection* c, const Header* h) noexcept nogil:
+    return reply_error(s.turn, c, h, MESSAGE_ILLEGAL, b"the offset is not of the batch that is out")
 
 
-cdef Outcome accept_ack(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome accept_ack(PopService s, Connection* c, const Header* h, const Frame* f,
                         bint resubmitted) noexcept nogil:
     cdef PopRequest r
     cdef ExtraInfo info
@@ -187,7 +189,7 @@ cdef Outcome accept_ack(ShardState s, Connection* c, const Header* h, const Fram
     if info.revive_queue == REVIVE_IN_ORDER:
         if ack_in_order(s, topic, r.consumer_group.bytes, r.consumer_group.length, r.queue_id,
                         r.offset, info.pop_ms):
-            return reply_error(s, c, h, SUCCESS, b"")
+            return reply_error(s.turn, c, h, SUCCESS, b"")
         return refuse_in_order(s, c, h)
     fill_entry(&e, &r, &info)
     e.invisible_ms = info.invisible_ms
@@ -197,7 +199,7 @@ cdef Outcome accept_ack(ShardState s, Connection* c, const Header* h, const Fram
     return DONE
 
 
-cdef Topic* batch_topic(ShardState s, const ReviveEntry* e, uint8_t* name,
+cdef Topic* batch_topic(PopService s, const ReviveEntry* e, uint8_t* name,
                         uint32_t* length) noexcept nogil:
     """The topic that a batch's ack means: its own, or the group's retry topic of it."""
     if e.topic.bytes == NULL or e.group.bytes == NULL or e.topic.escaped or e.group.escaped \
@@ -209,10 +211,10 @@ cdef Topic* batch_topic(ShardState s, const ReviveEntry* e, uint8_t* name,
     if text_equals(&e.retry, b"1", 1) or text_equals(&e.retry, b"2", 1):
         length[0] = pop_retry_name(e.group.bytes, e.group.length, e.topic.bytes, e.topic.length,
                                    e.retry.bytes[0] == c'2', name)
-    return <Topic*> name_map_find(&s.topics, name, length[0])
+    return <Topic*> name_map_find(&s.tables.topics, name, length[0])
 
 
-cdef int append_batch(ShardState s, const ReviveEntry* given, bint* illegal) noexcept nogil:
+cdef int append_batch(PopService s, const ReviveEntry* given, bint* illegal) noexcept nogil:
     """All acks of one check point. OK also when none of its offsets is in the queue, or when some
     that were popped in order are not of the batch that is out: `illegal` is set then."""
     cdef ReviveEntry e = given[0]
@@ -224,7 +226,7 @@ cdef int append_batch(ShardState s, const ReviveEntry* given, bint* illegal) noe
     cdef Queue* queue
     if count < 0:
         return MALFORMED
-    queue = topic_queue(topic, s.queues, given.queue_id) if topic != NULL else NULL
+    queue = topic_queue(topic, s.append.queues, given.queue_id) if topic != NULL else NULL
     if queue == NULL:
         return OK                               # gone meanwhile
     e.topic = text_of(name, name_length)
@@ -247,7 +249,7 @@ cdef int append_batch(ShardState s, const ReviveEntry* given, bint* illegal) noe
     return append_ack(s, &e, e.revive_queue, e.pop_ms + e.invisible_ms)
 
 
-cdef Outcome accept_batch_ack(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome accept_batch_ack(PopService s, Connection* c, const Header* h, const Frame* f,
                               bint resubmitted) noexcept nogil:
     cdef ReviveEntry e
     cdef AckReply to
@@ -255,7 +257,7 @@ cdef Outcome accept_batch_ack(ShardState s, Connection* c, const Header* h, cons
     cdef bint any_ack = False, illegal = False
     cdef int status
     reply_to(&to, c, h)
-    status = promise_room_to(s, &to) if s.writable else NOT_READY
+    status = promise_room_to(s.append, &to) if s.turn.writable else NOT_READY
     if status != OK:
         return refuse(s, c, h, status)
     while True:
@@ -263,28 +265,29 @@ cdef Outcome accept_batch_ack(ShardState s, Connection* c, const Header* h, cons
         if status == NOT_FOUND:
             break
         if status != OK:
-            return reply_error(s, c, h, SYSTEM_ERROR, b"the body is no list of acks")
+            return reply_error(s.turn, c, h, SYSTEM_ERROR, b"the body is no list of acks")
         any_ack = True
-        e.broker_name = text_of(s.options.broker_name, s.options.broker_name_bytes)
+        e.broker_name = text_of(s.turn.options.broker_name, s.turn.options.broker_name_bytes)
         status = append_batch(s, &e, &illegal)
         if status == MALFORMED:
-            return reply_error(s, c, h, SYSTEM_ERROR, b"the body has an ack that cannot be read")
+            return reply_error(s.turn, c, h, SYSTEM_ERROR,
+                               b"the body has an ack that cannot be read")
         if status != OK:
             return refuse(s, c, h, status)
     if not any_ack:
-        return reply_error(s, c, h, NO_MESSAGE, b"")
+        return reply_error(s.turn, c, h, NO_MESSAGE, b"")
     if illegal:
         return refuse_in_order(s, c, h)         # all others count, whatever the answer is
-    status = promise_room_to(s, &to)
+    status = promise_room_to(s.append, &to)
     if status != OK:
         return refuse(s, c, h, status)
-    promise(s, &to, ANSWER_CODE)
+    promise(s.append, &to, ANSWER_CODE)
     return DONE
 
 
 # ------------------------------------------------------------------- invisible times
 
-cdef Outcome accept_change(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome accept_change(PopService s, Connection* c, const Header* h, const Frame* f,
                            bint resubmitted) noexcept nogil:
     cdef PopRequest r
     cdef ExtraInfo info
@@ -296,19 +299,19 @@ cdef Outcome accept_change(ShardState s, Connection* c, const Header* h, const F
     cdef Outcome checked = look_up(s, c, h, &r, &info, &topic)
     if checked != GO_ON:
         return checked
-    if r.offset >= topic_queue(topic, s.queues, r.queue_id).max_offset:
-        return reply_error(s, c, h, NO_MESSAGE, b"there is no message at this offset")
-    if r.invisible_ms < 0 or r.invisible_ms > s.timers.max_delay_ms:
+    if r.offset >= topic_queue(topic, s.append.queues, r.queue_id).max_offset:
+        return reply_error(s.turn, c, h, NO_MESSAGE, b"there is no message at this offset")
+    if r.invisible_ms < 0 or r.invisible_ms > s.delay.timers.max_delay_ms:
         return refuse(s, c, h, TIMER_ILLEGAL)
     if info.revive_queue == REVIVE_IN_ORDER:
         return change_in_order(s, c, h, topic, &r, &info)
     reply_to(&to, c, h)
-    status = promise_room_to(s, &to) if s.writable else NOT_READY
+    status = promise_room_to(s.append, &to) if s.turn.writable else NOT_READY
     if status != OK:
         return refuse(s, c, h, status)
     fill_entry(&e, &r, &info)
     e.start_offset = r.offset
-    e.pop_ms = s.wall_ms
+    e.pop_ms = s.turn.wall_ms
     e.invisible_ms = r.invisible_ms
     e.count = e.listed = 1
     status = append_check_point(s, &e, info.revive_queue, -1)
@@ -318,9 +321,9 @@ cdef Outcome accept_change(ShardState s, Connection* c, const Header* h, const F
     if status != OK:
         return refuse(s, c, h, status)
     s.pops.changes += 1
-    ack = promise(s, &to, ANSWER_CHANGE)
+    ack = promise(s.append, &to, ANSWER_CHANGE)
     if ack != NULL:
-        ack.changed.pop_ms = s.wall_ms
+        ack.changed.pop_ms = s.turn.wall_ms
         ack.changed.invisible_ms = r.invisible_ms
         ack.changed.revive_queue = info.revive_queue
     return DONE

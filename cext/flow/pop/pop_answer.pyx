@@ -38,7 +38,6 @@ from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.net.connection cimport IN_JUMBO
 from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.wire.revive_entry cimport CHECK_POINT_MESSAGES_MAX, ReviveEntry
 from cext.wire.codes cimport (
     POLLING_FULL,
     POLLING_TIMEOUT,
@@ -56,6 +55,7 @@ from cext.wire.replies cimport (
     write_notification_reply,
     write_pop_reply_header,
 )
+from cext.wire.revive_entry cimport CHECK_POINT_MESSAGES_MAX, ReviveEntry
 from cext.wire.text cimport text_of
 
 cdef extern from "<stdio.h>" nogil:
@@ -109,36 +109,36 @@ cdef void note(Note* n, const char* form, int32_t flag, int64_t a, int64_t b) no
 
 # ------------------------------------------------------------------- where a queue goes on
 
-cdef void move(ShardState s, PullJob* job, Topic* topic, int32_t queue_id,
+cdef void move(PopService s, PullJob* job, Topic* topic, int32_t queue_id,
                int64_t offset) noexcept nogil:
     if job.pop.kind == POP:
-        offset_commit(&s.offsets, topic.name, topic.name_length, job.pop.pair.group,
+        offset_commit(&s.tables.offsets, topic.name, topic.name_length, job.pop.pair.group,
                       job.pop.pair.group_length, queue_id, offset)
 
 
-cdef int64_t first_offset(ShardState s, PullJob* job, Queue* queue, bint retry) noexcept nogil:
+cdef int64_t first_offset(PopService s, PullJob* job, Queue* queue, bint retry) noexcept nogil:
     """Where a group begins that never consumed the queue."""
     cdef QueueEntry entry
     cdef const uint8_t* at
     if retry or job.pop.init_mode == INIT_MIN or queue.max_offset == 0:
         return queue.min_offset
-    if (queue.min_offset == 0 and s.queues.read(queue, 0, 1, &entry) == 1 and entry.size > 0
-            and s.log.view(entry.physical_offset, entry.size, &at) == OK):
+    if (queue.min_offset == 0 and s.append.queues.read(queue, 0, 1, &entry) == 1 and entry.size > 0
+            and s.append.log.view(entry.physical_offset, entry.size, &at) == OK):
         return 0                            # a young queue: all of it is new to a new group
     return queue.max_offset - 1
 
 
-cdef int64_t begin(ShardState s, PullJob* job, Topic* topic, Queue* queue,
+cdef int64_t begin(PopService s, PullJob* job, Topic* topic, Queue* queue,
                    bint retry) noexcept nogil:
     cdef PopPair* pair = job.pop.pair
     cdef int64_t offset, known = -1
     cdef bint reset = False
-    if s.offsets.reset_count > 0 and job.pop.kind == POP:
-        known = offset_take_reset(&s.offsets, topic.name, topic.name_length, pair.group,
+    if s.tables.offsets.reset_count > 0 and job.pop.kind == POP:
+        known = offset_take_reset(&s.tables.offsets, topic.name, topic.name_length, pair.group,
                                   pair.group_length, queue.queue_id)
         reset = known >= 0
     if not reset:
-        known = offset_query(&s.offsets, topic.name, topic.name_length, pair.group,
+        known = offset_query(&s.tables.offsets, topic.name, topic.name_length, pair.group,
                              pair.group_length, queue.queue_id)
     elif not retry:
         order_clear(pair, queue.queue_id)
@@ -153,11 +153,11 @@ cdef int64_t begin(ShardState s, PullJob* job, Topic* topic, Queue* queue,
     return offset
 
 
-cdef bint is_blocked(ShardState s, PullJob* job, Popped* p, int32_t queue_id) noexcept nogil:
+cdef bint is_blocked(PopService s, PullJob* job, Popped* p, int32_t queue_id) noexcept nogil:
     cdef int64_t until = 0
     if not job.pop.order or not order_blocks(
             order_find(job.pop.pair, queue_id), job.pop.attempt, job.pop.attempt_bytes,
-            s.wall_ms, &until):
+            s.turn.wall_ms, &until):
         return False
     if p.visible_ms == 0 or until < p.visible_ms:
         p.visible_ms = until
@@ -166,22 +166,22 @@ cdef bint is_blocked(ShardState s, PullJob* job, Popped* p, int32_t queue_id) no
 
 # ------------------------------------------------------------------- what is given
 
-cdef int32_t fitting(ShardState s, Popped* p, const Found* found) noexcept nogil:
+cdef int32_t fitting(PopService s, Popped* p, const Found* found) noexcept nogil:
     """How many of the retry topic's records still fit into the buffer for copies."""
     cdef uint64_t bytes = p.copied
     cdef int32_t i
     if p.copies == NULL:
-        p.copies = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
+        p.copies = <uint8_t*> buffer_pool_take(&s.turn.net.jumbo_pool)
     if p.copies == NULL:
         return 0
     for i in range(found.count):
         bytes += found.sizes[i] + REWRITE_ADDS_MAX
-        if bytes > s.net.jumbo_bytes:
+        if bytes > s.turn.net.jumbo_bytes:
             return i
     return found.count
 
 
-cdef bint remember(ShardState s, PullJob* job, Popped* p, Topic* topic, int32_t queue_id,
+cdef bint remember(PopService s, PullJob* job, Popped* p, Topic* topic, int32_t queue_id,
                    int64_t start, const int64_t* offsets, int32_t count, int64_t following,
                    int32_t flag) noexcept nogil:
     """Writes down who has the messages: a check point, or the block of a queue in order."""
@@ -207,7 +207,7 @@ cdef bint remember(ShardState s, PullJob* job, Popped* p, Topic* topic, int32_t 
     memset(&e, 0, sizeof(e))
     e.topic = text_of(topic.name, topic.name_length)
     e.group = text_of(pair.group, pair.group_length)
-    e.broker_name = text_of(s.options.broker_name, s.options.broker_name_bytes)
+    e.broker_name = text_of(s.turn.options.broker_name, s.turn.options.broker_name_bytes)
     e.start_offset = start
     e.pop_ms = p.pop_ms
     e.invisible_ms = job.pop.invisible_ms
@@ -227,7 +227,7 @@ cdef void note_order(Note* n, int32_t flag, int32_t queue_id, int64_t offset,
     n.length += bytes if bytes < left else 0
 
 
-cdef void add_copies(ShardState s, PullJob* job, Popped* p, const Found* found, int32_t count,
+cdef void add_copies(PopService s, PullJob* job, Popped* p, const Found* found, int32_t count,
                      int64_t start, int32_t flag) noexcept nogil:
     cdef char info[512]
     cdef uint32_t bytes
@@ -241,7 +241,7 @@ cdef void add_copies(ShardState s, PullJob* job, Popped* p, const Found* found, 
         p.bytes += bytes
 
 
-cdef void give(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* queue, int64_t start,
+cdef void give(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* queue, int64_t start,
                Found* found, int32_t flag) noexcept nogil:
     cdef int64_t offsets[MESSAGES_MAX]
     cdef bint copied = flag != 0 and not s.pops.keep_retry_topic
@@ -286,19 +286,19 @@ cdef void give(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* queue
 
 # ------------------------------------------------------------------- looking into queues
 
-cdef void pass_damage(ShardState s, PullJob* job, Topic* topic, int32_t queue_id,
+cdef void pass_damage(PopService s, PullJob* job, Topic* topic, int32_t queue_id,
                       int64_t from_offset, const Found* found) noexcept nogil:
     """A record that cannot be read is passed: it would keep all behind it from being popped."""
     cdef char line[256]
     cdef int64_t offset = found.corrupt_offset if found.corrupt_offset >= 0 else from_offset
-    s.counters.corrupt_records += 1
+    s.turn.counters.corrupt_records += 1
     snprintf(line, sizeof(line), b"a pop passes the message at offset %lld of topic %.128s queue "
              b"%d: it cannot be read", <long long> offset, topic.name, queue_id)
-    log_event(s, job.connection, line)
+    log_event(s.turn, job.connection, line)
     move(s, job, topic, queue_id, offset + 1)
 
 
-cdef void look_into(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* queue,
+cdef void look_into(PopService s, PullJob* job, Popped* p, Topic* topic, Queue* queue,
                     int64_t offset, int32_t flag) noexcept nogil:
     cdef Found found
     cdef int status
@@ -307,7 +307,7 @@ cdef void look_into(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* 
     job.offset = offset
     job.scanned = 0
     job.max_messages = job.pop.max_messages - p.count
-    status = scan_entries(s, job, queue, &found)
+    status = scan_entries(s.pull, job, queue, &found)
     job.topic = job.pop.topic
     if found.count > 0:
         give(s, job, p, topic, queue, offset, &found, flag)
@@ -318,7 +318,7 @@ cdef void look_into(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* 
         p.absent_queue = queue.queue_id
         p.absent_offset = found.absent_offset if found.absent_offset >= 0 else found.next_offset
         found.next_offset = p.absent_offset
-    elif (found.corrupt_offset >= 0 or status < 0) and s.queues.mend(
+    elif (found.corrupt_offset >= 0 or status < 0) and s.append.queues.mend(
             queue, found.corrupt_offset if found.corrupt_offset >= 0
             else found.next_offset) == ABSENT:
         p.rest += queue.max_offset - found.next_offset      # made anew; then who waits is woken
@@ -334,16 +334,16 @@ cdef void look_into(ShardState s, PullJob* job, Popped* p, Topic* topic, Queue* 
     p.rest += queue.max_offset - found.next_offset
 
 
-cdef PopPair* pair_of(ShardState s, PullJob* job, Topic* topic) noexcept nogil:
+cdef PopPair* pair_of(PopService s, PullJob* job, Topic* topic) noexcept nogil:
     """The group's pair with this topic, which may be its retry topic. NULL: nothing is counted."""
     if s.pops.flight_max < 0 or topic == job.pop.topic:
         return job.pop.pair
     return pair_find(&s.pops, topic, job.pop.pair.group, job.pop.pair.group_length)
 
 
-cdef void pop_queue(ShardState s, PullJob* job, Popped* p, Topic* topic, int32_t queue_id,
+cdef void pop_queue(PopService s, PullJob* job, Popped* p, Topic* topic, int32_t queue_id,
                     int32_t flag) noexcept nogil:
-    cdef Queue* queue = topic_queue(topic, s.queues, queue_id)
+    cdef Queue* queue = topic_queue(topic, s.append.queues, queue_id)
     cdef int64_t offset
     if queue == NULL or p.failed:
         return
@@ -353,20 +353,20 @@ cdef void pop_queue(ShardState s, PullJob* job, Popped* p, Topic* topic, int32_t
     if job.pop.kind == POP and not job.pop.order and flight_full(
             &s.pops, pair_of(s, job, topic), queue_id):
         return
-    if (p.count >= job.pop.max_messages or p.bytes >= <uint64_t> s.options.pull_max_bytes
+    if (p.count >= job.pop.max_messages or p.bytes >= <uint64_t> s.turn.options.pull_max_bytes
             or job.pop.kind == NOTIFY):
         p.rest += queue.max_offset - offset
         return
     look_into(s, job, p, topic, queue, offset, flag)
 
 
-cdef void pop_retry(ShardState s, PullJob* job, Popped* p, bint v2) noexcept nogil:
+cdef void pop_retry(PopService s, PullJob* job, Popped* p, bint v2) noexcept nogil:
     """The retry topic's queues; the topic is remembered, so that its news wake who waits."""
     cdef PopPair* pair = job.pop.pair
     cdef uint8_t name[RETRY_NAME_MAX]
     cdef Topic* topic
     cdef int32_t i
-    topic = <Topic*> name_map_find(&s.topics, name, retry_topic_name(pair, v2, name))
+    topic = <Topic*> name_map_find(&s.tables.topics, name, retry_topic_name(pair, v2, name))
     if topic == NULL:
         return
     pair.retry = topic
@@ -375,7 +375,7 @@ cdef void pop_retry(ShardState s, PullJob* job, Popped* p, bint v2) noexcept nog
         pop_queue(s, job, p, topic, i, 2 if v2 else 1)
 
 
-cdef void pop_retries(ShardState s, PullJob* job, Popped* p) noexcept nogil:
+cdef void pop_retries(PopService s, PullJob* job, Popped* p) noexcept nogil:
     if job.pop.order:
         return
     if s.pops.retry_v2:
@@ -383,15 +383,15 @@ cdef void pop_retries(ShardState s, PullJob* job, Popped* p) noexcept nogil:
     pop_retry(s, job, p, False)         # also what came back before the setting was changed
 
 
-cdef void pop_all(ShardState s, PullJob* job, Popped* p) noexcept nogil:
+cdef void pop_all(PopService s, PullJob* job, Popped* p) noexcept nogil:
     cdef Topic* topic = job.pop.topic
     cdef uint32_t chance
     cdef bint first
     cdef int32_t i
-    s.random ^= s.random << 13
-    s.random ^= s.random >> 17
-    s.random ^= s.random << 5
-    chance = s.random % 100
+    s.turn.random ^= s.turn.random << 13
+    s.turn.random ^= s.turn.random >> 17
+    s.turn.random ^= s.turn.random << 5
+    chance = s.turn.random % 100
     first = <int32_t> chance < s.pops.retry_share
     if first:
         pop_retries(s, job, p)
@@ -407,55 +407,55 @@ cdef void pop_all(ShardState s, PullJob* job, Popped* p) noexcept nogil:
 
 # ------------------------------------------------------------------- not in memory
 
-cdef bint read_absent(ShardState s, PullJob* job, Popped* p) noexcept nogil:
+cdef bint read_absent(PopService s, PullJob* job, Popped* p) noexcept nogil:
     """Has a disk reader bring what comes next into the page cache; then the pop looks again."""
-    cdef Queue* queue = topic_queue(p.absent_topic, s.queues, p.absent_queue)
+    cdef Queue* queue = topic_queue(p.absent_topic, s.append.queues, p.absent_queue)
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
     cdef int count, i
     job.entry_reads += 1
     if queue == NULL or job.entry_reads > READS_MAX:
         return False
-    job.fetch = s.fetches.take(<FetchDone> read_done, job)
+    job.fetch = s.fetch.pool.take(<FetchDone> read_done, <void*> s, job)
     if job.fetch == NULL:
         return False
-    count = s.queues.read(queue, p.absent_offset, ENTRIES_AT_ONCE, entries)
+    count = s.append.queues.read(queue, p.absent_offset, ENTRIES_AT_ONCE, entries)
     fetch_begin(job.fetch, False)
     for i in range(count if count > 0 else 0):
-        if entries[i].size <= 0 or entries[i].physical_offset < s.log.min_offset():
+        if entries[i].size <= 0 or entries[i].physical_offset < s.append.log.min_offset():
             continue
         if not fetch_add(job.fetch, entries[i].physical_offset, entries[i].size,
                          p.absent_offset + i):
             break
     if job.fetch.read.count == 0:
-        fetch_entries(job.fetch, s.queues.reader_files, queue, p.absent_offset,
+        fetch_entries(job.fetch, s.append.queues.reader_files, queue, p.absent_offset,
                       2 * ENTRIES_AT_ONCE)
-    if s.fetches.submit(job.fetch) != OK:
+    if s.fetch.pool.submit(job.fetch) != OK:
         return False
     job.state = JOB_READING
-    s.counters.pulls_from_disk += 1
+    s.turn.counters.pulls_from_disk += 1
     return True
 
 
-cdef void read_done(ShardState s, FetchPool pool, DiskFetch* fetch) noexcept nogil:
+cdef void read_done(PopService s, FetchPool pool, DiskFetch* fetch) noexcept nogil:
     cdef PullJob* job = <PullJob*> fetch.owner
     if job.connection.id != job.connection_id:
-        free_job(s, job)
+        free_job(s.pull, job)
         return
-    drop_fetch(s, job)
-    make_ready(s, job)
+    drop_fetch(s.pull, job)
+    make_ready(s.pull, job)
 
 
 # ------------------------------------------------------------------- the reply
 
-cdef inline void time_answer(ShardState s, const PullJob* job, int32_t code) noexcept nogil:
-    rpc_record(&s.rpc, job.request_code, code, job.held,
+cdef inline void time_answer(PopService s, const PullJob* job, int32_t code) noexcept nogil:
+    rpc_record(&s.turn.rpc, job.request_code, code, job.held,
                monotonic_us() // 1000 - job.arrived_ms, 1)
 
 
-cdef bint write_header(ShardState s, PullJob* job, Popped* p, int32_t code,
+cdef bint write_header(PopService s, PullJob* job, Popped* p, int32_t code,
                        const char* remark) noexcept nogil:
     cdef PopReply reply
-    cdef uint8_t* at = s.net.reserve_reply(job.connection, POP_REPLY_BYTES_MAX)
+    cdef uint8_t* at = s.turn.net.reserve_reply(job.connection, POP_REPLY_BYTES_MAX)
     if at == NULL:
         return False
     time_answer(s, job, code)
@@ -474,70 +474,70 @@ cdef bint write_header(ShardState s, PullJob* job, Popped* p, int32_t code,
         if job.pop.order:
             reply.order_counts = text_of(<uint8_t*> p.orders.text, p.orders.length)
     reply.body_bytes = <uint32_t> p.bytes
-    return s.net.commit_reply(job.connection, write_pop_reply_header(at, &reply))
+    return s.turn.net.commit_reply(job.connection, write_pop_reply_header(at, &reply))
 
 
-cdef void wake_next(ShardState s, PullJob* job, const Popped* p) noexcept nogil:
+cdef void wake_next(PopService s, PullJob* job, const Popped* p) noexcept nogil:
     """There is more: the next that waits is to have it."""
     if job.pop.woken:
         job.pop.woken = False
         job.pop.pair.awake -= 1
     if p.rest > 0 and job.pop.pair.first != NULL and job.pop.kind == POP:
-        wake_pops(s, job.pop.pair, job.pop.queue_id)
+        wake_pops(s.pull, job.pop.pair, job.pop.queue_id)
 
 
-cdef void answer_found(ShardState s, PullJob* job, Popped* p) noexcept nogil:
+cdef void answer_found(PopService s, PullJob* job, Popped* p) noexcept nogil:
     cdef bint good = write_header(s, job, p, SUCCESS, b"FOUND")
     cdef int32_t i
     for i in range(p.borrowed):
-        good = good and s.net.add_borrowed(job.connection, p.at[i], p.sizes[i])
+        good = good and s.turn.net.add_borrowed(job.connection, p.at[i], p.sizes[i])
     if good and p.copied > 0:
-        good = s.net.add_owned(job.connection, p.copies, p.copied, p.copies, IN_JUMBO)
+        good = s.turn.net.add_owned(job.connection, p.copies, p.copied, p.copies, IN_JUMBO)
         if good:
             p.copies = NULL             # the output piece owns it now
     if not good:
-        s.net.close_connection(job.connection)
+        s.turn.net.close_connection(job.connection)
     s.pops.popped += p.count
-    s.counters.messages_out += p.count
-    s.counters.bytes_out += p.bytes
+    s.turn.counters.messages_out += p.count
+    s.turn.counters.bytes_out += p.bytes
     delivery_counter_add(job.delivered, p.count, p.bytes)
     wake_next(s, job, p)
-    free_job(s, job)
+    free_job(s.pull, job)
 
 
-cdef void answer_nothing(ShardState s, PullJob* job, Popped* p, int32_t code) noexcept nogil:
+cdef void answer_nothing(PopService s, PullJob* job, Popped* p, int32_t code) noexcept nogil:
     if not write_header(s, job, p, code, b"NO_MESSAGE_IN_QUEUE"):
-        s.net.close_connection(job.connection)
-    free_job(s, job)
+        s.turn.net.close_connection(job.connection)
+    free_job(s.pull, job)
 
 
-cdef void answer_notification(ShardState s, PullJob* job, bint has_message,
+cdef void answer_notification(PopService s, PullJob* job, bint has_message,
                               bint full) noexcept nogil:
-    cdef uint8_t* at = s.net.reserve_reply(job.connection, ERROR_REPLY_BYTES_MAX)
+    cdef uint8_t* at = s.turn.net.reserve_reply(job.connection, ERROR_REPLY_BYTES_MAX)
     time_answer(s, job, SUCCESS)
-    if at == NULL or not s.net.commit_reply(job.connection, write_notification_reply(
+    if at == NULL or not s.turn.net.commit_reply(job.connection, write_notification_reply(
             at, job.opaque, job.serialize_type, has_message, full)):
-        s.net.close_connection(job.connection)
-    free_job(s, job)
+        s.turn.net.close_connection(job.connection)
+    free_job(s.pull, job)
 
 
-cdef void refuse_pop(ShardState s, PullJob* job, int32_t code, const char* remark) noexcept nogil:
-    s.counters.busy_replies += code == SYSTEM_BUSY
+cdef void refuse_pop(PopService s, PullJob* job, int32_t code, const char* remark) noexcept nogil:
+    s.turn.counters.busy_replies += code == SYSTEM_BUSY
     time_answer(s, job, code)
-    if not reply_error_to(s, job.connection, job.opaque, job.serialize_type, code, remark):
-        s.net.close_connection(job.connection)
-    free_job(s, job)
+    if not reply_error_to(s.turn, job.connection, job.opaque, job.serialize_type, code, remark):
+        s.turn.net.close_connection(job.connection)
+    free_job(s.pull, job)
 
 
-cdef void nothing_there(ShardState s, PullJob* job, Popped* p) noexcept nogil:
+cdef void nothing_there(PopService s, PullJob* job, Popped* p) noexcept nogil:
     """Holds the pop, or says that there is nothing."""
     cdef bint full = job.pop.pair.waiting > s.pops.waiting_max
     cdef int64_t until = job.pop.poll_end_ms
-    if job.may_hold and not s.stopping and s.now_ms < until and not full:
-        if p.visible_ms > 0 and s.now_ms + (p.visible_ms - s.wall_ms) < until:
-            until = s.now_ms + max(<int64_t> 0, p.visible_ms - s.wall_ms)
+    if job.may_hold and not s.turn.stopping and s.turn.now_ms < until and not full:
+        if p.visible_ms > 0 and s.turn.now_ms + (p.visible_ms - s.turn.wall_ms) < until:
+            until = s.turn.now_ms + max(<int64_t> 0, p.visible_ms - s.turn.wall_ms)
         job.deadline_ms = until
-        hold_pop(s, job)
+        hold_pop(s.pull, job)
     elif job.pop.kind == NOTIFY:
         answer_notification(s, job, False, full and job.may_hold)
     elif job.pop.kind == PEEK:
@@ -546,16 +546,16 @@ cdef void nothing_there(ShardState s, PullJob* job, Popped* p) noexcept nogil:
         answer_nothing(s, job, p, POLLING_FULL if full and job.may_hold else POLLING_TIMEOUT)
 
 
-cdef void answer_pop(ShardState s, PullJob* job) noexcept nogil:
+cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
     cdef Popped p
     if job.pop.topic.removed:
         refuse_pop(s, job, TOPIC_NOT_EXIST, b"the topic was deleted")
         return
     memset(&p, 0, sizeof(p) - 3 * sizeof(Note))
     p.starts.length = p.messages.length = p.orders.length = 0
-    p.pop_ms = s.wall_ms
+    p.pop_ms = s.turn.wall_ms
     p.revive_queue = REVIVE_IN_ORDER if job.pop.order else next_revive_queue(s)
-    p.failed = p.revive_queue < 0 or (job.pop.kind == POP and not s.writable
+    p.failed = p.revive_queue < 0 or (job.pop.kind == POP and not s.turn.writable
                                       and not job.pop.order)
     pop_all(s, job, &p)
     if job.pop.kind == NOTIFY and p.rest > 0:
@@ -570,8 +570,8 @@ cdef void answer_pop(ShardState s, PullJob* job) noexcept nogil:
             refuse_pop(s, job, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
                        b"while: the disk readers are behind")
     elif p.unfinished:
-        make_ready(s, job)              # goes on in the next turn
+        make_ready(s.pull, job)              # goes on in the next turn
     else:
         nothing_there(s, job, &p)
     if p.copies != NULL:
-        buffer_pool_release(&s.net.jumbo_pool, p.copies)
+        buffer_pool_release(&s.turn.net.jumbo_pool, p.copies)

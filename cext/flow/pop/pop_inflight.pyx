@@ -28,7 +28,7 @@ cdef void flight_begin(Pops* pops, PopPair* pair, int32_t queue_id, int32_t coun
     pair.flights[queue_id] += count
 
 
-cdef void flight_end(ShardState s, Topic* topic, const uint8_t* group, uint32_t group_length,
+cdef void flight_end(PopService s, Topic* topic, const uint8_t* group, uint32_t group_length,
                      int32_t queue_id, int64_t pop_ms, int32_t count) noexcept nogil:
     cdef PopPair* pair
     cdef int64_t before
@@ -42,7 +42,7 @@ cdef void flight_end(ShardState s, Topic* topic, const uint8_t* group, uint32_t 
     if before <= s.pops.flight_max or pair.flights[queue_id] > s.pops.flight_max:
         return
     if pair.first != NULL:
-        wake_pops(s, pair, queue_id)
+        wake_pops(s.pull, pair, queue_id)
     pair = <PopPair*> topic.pop_retry_of
     if pair != NULL and pair.first != NULL:
-        wake_pops(s, pair, -1)
+        wake_pops(s.pull, pair, -1)

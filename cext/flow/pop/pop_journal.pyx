@@ -7,8 +7,8 @@ from cext.base.status cimport NOT_FOUND, NOT_READY, OK
 from cext.store.commit_log cimport segment_end
 from cext.store.log_window cimport LogWindow, window_at
 from cext.store.record cimport AT_MAGIC, RECORD_BYTES_MIN, RecordView, is_record_magic, record_parse
-from cext.wire.revive_entry cimport ReviveEntry, read_revive_entry
 from cext.wire.properties cimport find_property
+from cext.wire.revive_entry cimport ReviveEntry, read_revive_entry
 from cext.wire.system_topics cimport TIMER_TOPIC, TIMER_TOPIC_BYTES, is_named
 from cext.wire.text cimport Text, text_equals, text_i64
 

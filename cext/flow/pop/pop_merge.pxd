@@ -9,13 +9,13 @@ Example: 32 acks of one pop arrive in a turn: one record of about 400 bytes, 32 
 Reactor only.
 """
 from cext.flow.append.ack_queue cimport AckReply
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pop.pop_service cimport PopService
 from cext.wire.revive_entry cimport ReviveEntry
 
 # `e` has names, start_offset, pop_ms, invisible_ms, queue_id, revive_queue and ack_offset.
-cdef void merge_ack(ShardState s, const ReviveEntry* e, const AckReply* r) noexcept nogil
+cdef void merge_ack(PopService s, const ReviveEntry* e, const AckReply* r) noexcept nogil
 # After all of the turn's requests and before its write.
-cdef void merge_turn(ShardState s) noexcept nogil
+cdef void merge_turn(PopService s) noexcept nogil
 
 # Why the log took no check point or ack.
-cdef void refuse_record(ShardState s, const AckReply* r, int status) noexcept nogil
+cdef void refuse_record(PopService s, const AckReply* r, int status) noexcept nogil

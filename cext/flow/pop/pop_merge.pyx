@@ -35,23 +35,23 @@ cdef Refusal[4] refusals = [
 ]
 
 
-cdef void refuse_record(ShardState s, const AckReply* r, int status) noexcept nogil:
+cdef void refuse_record(PopService s, const AckReply* r, int status) noexcept nogil:
     cdef const Refusal* refusal = refusal_of(refusals, status)
     cdef int32_t code = refusal.code
     cdef const char* remark = refusal.text
-    if not s.writable:
-        s.refuse_reason[s.refuse_reason_bytes] = 0
+    if not s.turn.writable:
+        s.turn.refuse_reason[s.turn.refuse_reason_bytes] = 0
         code = SERVICE_NOT_AVAILABLE
-        remark = <const char*> s.refuse_reason
+        remark = <const char*> s.turn.refuse_reason
     elif status == POISONED:
         code = SERVICE_NOT_AVAILABLE
-        remark = poison_remark(s)
-    s.counters.busy_replies += code == SYSTEM_BUSY
+        remark = poison_remark(s.append)
+    s.turn.counters.busy_replies += code == SYSTEM_BUSY
     if r.connection == NULL or r.connection.id != r.connection_id:
         return
-    rpc_record(&s.rpc, r.request_code, code, False, 0, 1)
-    if not reply_error_to(s, r.connection, r.opaque, r.serialize_type, code, remark):
-        s.net.close_connection(r.connection)
+    rpc_record(&s.turn.rpc, r.request_code, code, False, 0, 1)
+    if not reply_error_to(s.turn, r.connection, r.opaque, r.serialize_type, code, remark):
+        s.turn.net.close_connection(r.connection)
 
 
 # ------------------------------------------------------------------- places
@@ -85,7 +85,7 @@ cdef bint is_of(const MergedAck* place, const ReviveEntry* e) noexcept nogil:
             and is_name(place, place.lengths[0] + place.lengths[1], 2, &e.broker_name))
 
 
-cdef void into_log(ShardState s, MergedAck* place) noexcept nogil:
+cdef void into_log(PopService s, MergedAck* place) noexcept nogil:
     cdef ReviveEntry e
     cdef int32_t i, status, room
     memset(&e, 0, sizeof(ReviveEntry))
@@ -101,22 +101,22 @@ cdef void into_log(ShardState s, MergedAck* place) noexcept nogil:
         e.listed = place.count
         memcpy(e.list, place.offsets, place.count * sizeof(int64_t))
     status = append_ack(s, &e, place.revive_queue, place.pop_ms + place.invisible_ms) \
-        if s.writable else NOT_READY
+        if s.turn.writable else NOT_READY
     if status == OK:
         s.pops.acks += place.count
         if s.pops.flight_max >= 0:
-            flight_end(s, <Topic*> name_map_find(&s.topics, e.topic.bytes, e.topic.length),
+            flight_end(s, <Topic*> name_map_find(&s.tables.topics, e.topic.bytes, e.topic.length),
                        e.group.bytes, e.group.length, e.queue_id, e.pop_ms, place.count)
     for i in range(place.count):
-        room = status if status != OK else promise_room_to(s, &place.replies[i])
+        room = status if status != OK else promise_room_to(s.append, &place.replies[i])
         if room == OK:
-            promise(s, &place.replies[i], ANSWER_CODE)
+            promise(s.append, &place.replies[i], ANSWER_CODE)
         else:
             refuse_record(s, &place.replies[i], room)
     place.count = 0
 
 
-cdef void merge_ack(ShardState s, const ReviveEntry* e, const AckReply* r) noexcept nogil:
+cdef void merge_ack(PopService s, const ReviveEntry* e, const AckReply* r) noexcept nogil:
     cdef uint64_t number = (<uint64_t> e.pop_ms * 31 + <uint64_t> e.start_offset) * 31 \
         + <uint64_t> e.queue_id
     cdef MergedAck* place = &s.pops.merged[(number ^ number >> 7) & (MERGED_PLACES - 1)]
@@ -138,7 +138,7 @@ cdef void merge_ack(ShardState s, const ReviveEntry* e, const AckReply* r) noexc
     place.count += 1
 
 
-cdef void merge_turn(ShardState s) noexcept nogil:
+cdef void merge_turn(PopService s) noexcept nogil:
     cdef int32_t i
     if s.pops.merging == 0:
         return

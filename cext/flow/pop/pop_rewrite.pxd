@@ -7,14 +7,14 @@ Reactor only.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pop.pop_service cimport PopService
 from cext.flow.tables.topic_table cimport Topic
 
 cdef enum:
     REWRITE_ADDS_MAX = 800      # to a record: a longer topic, POP_CK with a broker name of 256
 
 # Writes the extra info of the record at `record`, with a zero behind it.
-cdef void extra_info_text(ShardState s, char* out, uint32_t capacity, int64_t start_offset,
+cdef void extra_info_text(PopService s, char* out, uint32_t capacity, int64_t start_offset,
                           int64_t pop_ms, int64_t invisible_ms, int32_t revive_queue, int32_t flag,
                           const uint8_t* record) noexcept nogil
 # Writes the record anew; its bytes, at most `size` + REWRITE_ADDS_MAX. As it is when it is damaged

@@ -18,12 +18,13 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 
-cdef void extra_info_text(ShardState s, char* out, uint32_t capacity, int64_t start_offset,
+cdef void extra_info_text(PopService s, char* out, uint32_t capacity, int64_t start_offset,
                           int64_t pop_ms, int64_t invisible_ms, int32_t revive_queue, int32_t flag,
                           const uint8_t* record) noexcept nogil:
     snprintf(out, capacity, b"%lld %lld %lld %d %d %.*s %d %lld", <long long> start_offset,
              <long long> pop_ms, <long long> invisible_ms, revive_queue, flag,
-             <int> s.options.broker_name_bytes, s.options.broker_name, load_i32(record + 12),
+             <int> s.turn.options.broker_name_bytes, s.turn.options.broker_name,
+             load_i32(record + 12),
              <long long> load_i64(record + 20))
 
 

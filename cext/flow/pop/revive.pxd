@@ -19,9 +19,9 @@ Example: pop at 12:00:00 with 60 s: the check point is in the revive log at 12:0
 """
 from libc.stdint cimport int32_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pop.pop_service cimport PopService
 
 # After the turn's write and timer_written().
-cdef void revive_turn(ShardState s) noexcept nogil
+cdef void revive_turn(PopService s) noexcept nogil
 # How long the poll may sleep, at most `limit_ms`.
-cdef int32_t revive_wait(ShardState s, int32_t limit_ms) noexcept nogil
+cdef int32_t revive_wait(PopService s, int32_t limit_ms) noexcept nogil

@@ -42,10 +42,10 @@ from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.record cimport RecordView, record_parse
 from cext.store.record_crc cimport record_crc_strip
-from cext.wire.revive_entry cimport ReviveEntry, read_revive_entry
 from cext.wire.limits cimport PROPERTIES_BYTES_MAX
 from cext.wire.properties cimport PROPERTY_SEPARATOR, append_number, find_property
 from cext.wire.property_edit cimport copy_properties_without
+from cext.wire.revive_entry cimport ReviveEntry, read_revive_entry
 from cext.wire.system_topics cimport (
     RETRY_PREFIX_BYTES,
     REVIVE_GROUP,
@@ -69,36 +69,38 @@ FIRST_POP[0] = "1ST_POP_TIME"
 
 # ------------------------------------------------------------------- from the disk
 
-cdef int find_record(ShardState s, Queue* queue, int64_t offset, RecordView* view) noexcept nogil:
+cdef int find_record(PopService s, Queue* queue, int64_t offset, RecordView* view) noexcept nogil:
     """The record of a queue's entry: OK, NOT_READY (it is fetched), or why there is none."""
     cdef QueueEntry entry
     cdef const uint8_t* at = NULL
     cdef bint checked = False
-    cdef int status = s.queues.read(queue, offset, 1, &entry)
+    cdef int status = s.append.queues.read(queue, offset, 1, &entry)
     if status == ABSENT:
-        s.pops.look_ms = s.now_ms + FETCH_POLL_MS
-        readahead_entries(&s.pops.readahead, s.fetches, s.queues.reader_files, queue, offset)
+        s.pops.look_ms = s.turn.now_ms + FETCH_POLL_MS
+        readahead_entries(&s.pops.readahead, s.fetch.pool, s.append.queues.reader_files, queue,
+                          offset)
         return NOT_READY
     if status < 1 or entry.size <= 0:
         return status if status < 0 else ABSENT
-    status = readahead_find(&s.pops.readahead, s.fetches, s.log, entry.physical_offset, entry.size,
+    status = readahead_find(&s.pops.readahead, s.fetch.pool, s.append.log, entry.physical_offset,
+                            entry.size,
                             &at, &checked)
     if status == NOT_READY:
-        s.pops.look_ms = s.now_ms + FETCH_POLL_MS
-        readahead_records(&s.pops.readahead, s.fetches, &entry.physical_offset, &entry.size, 1)
+        s.pops.look_ms = s.turn.now_ms + FETCH_POLL_MS
+        readahead_records(&s.pops.readahead, s.fetch.pool, &entry.physical_offset, &entry.size, 1)
         return NOT_READY
     if status == OK:
         status = record_parse(at, entry.size, entry.physical_offset, not checked, view)
         if status == OK and view.queue_offset != offset:
             status = CORRUPT
-    if status != OK and status != NOT_FOUND and s.queues.mend(queue, offset) == ABSENT:
+    if status != OK and status != NOT_FOUND and s.append.queues.mend(queue, offset) == ABSENT:
         return NOT_READY
     return status
 
 
 # ------------------------------------------------------------------- reading the revive log
 
-cdef void take_check_point(ShardState s, ReviveQueue* q, const ReviveEntry* e,
+cdef void take_check_point(PopService s, ReviveQueue* q, const ReviveEntry* e,
                            int64_t revive_offset) noexcept nogil:
     cdef Topic* topic
     cdef PopPair* pair
@@ -108,8 +110,8 @@ cdef void take_check_point(ShardState s, ReviveQueue* q, const ReviveEntry* e,
             or e.count < 1 or e.count > 32 or (e.listed != 0 and e.listed < e.count)):
         s.pops.unreadable += 1
         return
-    topic = <Topic*> name_map_find(&s.topics, e.topic.bytes, e.topic.length)
-    if topic == NULL or group_find(&s.groups, e.group.bytes, e.group.length) == NULL:
+    topic = <Topic*> name_map_find(&s.tables.topics, e.topic.bytes, e.topic.length)
+    if topic == NULL or group_find(&s.tables.groups, e.group.bytes, e.group.length) == NULL:
         return                              # gone with what it speaks of
     pair = pair_obtain(&s.pops, topic, e.group.bytes, e.group.length)
     if pair == NULL:
@@ -126,13 +128,13 @@ cdef void take_check_point(ShardState s, ReviveQueue* q, const ReviveEntry* e,
         point.behind[i] = <int32_t> e.list[i] if e.listed > 0 else i
 
 
-cdef int32_t take_ack(ShardState s, ReviveQueue* q, const ReviveEntry* e) noexcept nogil:
+cdef int32_t take_ack(PopService s, ReviveQueue* q, const ReviveEntry* e) noexcept nogil:
     """How many messages it is of whose check point is not there (any more)."""
     cdef Topic* topic
     cdef PopPair* pair = NULL
     cdef CheckPoint* point = NULL
     cdef int32_t i, n = e.listed if e.listed > 0 else 1
-    topic = <Topic*> name_map_find(&s.topics, e.topic.bytes, e.topic.length) \
+    topic = <Topic*> name_map_find(&s.tables.topics, e.topic.bytes, e.topic.length) \
         if e.topic.bytes != NULL else NULL
     if topic != NULL and e.group.bytes != NULL:
         pair = pair_find(&s.pops, topic, e.group.bytes, e.group.length)
@@ -152,7 +154,7 @@ cdef void mark_done(CheckPoint* point, int64_t behind) noexcept nogil:
             point.done |= <uint32_t> 1 << i
 
 
-cdef void take_record(ShardState s, ReviveQueue* q, const RecordView* view,
+cdef void take_record(PopService s, ReviveQueue* q, const RecordView* view,
                       int64_t revive_offset) noexcept nogil:
     cdef ReviveEntry e
     cdef Text tag
@@ -169,7 +171,7 @@ cdef void take_record(ShardState s, ReviveQueue* q, const RecordView* view,
             s.pops.acks_late += late
 
 
-cdef bint read_log(ShardState s, ReviveQueue* q, Queue* queue, int32_t* budget) noexcept nogil:
+cdef bint read_log(PopService s, ReviveQueue* q, Queue* queue, int32_t* budget) noexcept nogil:
     """Takes what is new; True: all that is there is taken."""
     cdef RecordView view
     cdef int status
@@ -201,7 +203,7 @@ cdef bint is_retry_of(const PopPair* pair) noexcept nogil:
             and (group[pair.group_length] == c'_' or group[pair.group_length] == c'+'))
 
 
-cdef int find_target(ShardState s, PopPair* pair, Topic** target) noexcept nogil:
+cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil:
     """Where the pair's messages come again. OK, or NOT_READY: control makes the topic."""
     cdef uint8_t name[RETRY_NAME_MAX]
     cdef uint32_t length
@@ -209,23 +211,23 @@ cdef int find_target(ShardState s, PopPair* pair, Topic** target) noexcept nogil
         target[0] = pair.topic
         return OK
     length = retry_topic_name(pair, s.pops.retry_v2, name)
-    target[0] = <Topic*> name_map_find(&s.topics, name, length)
+    target[0] = <Topic*> name_map_find(&s.tables.topics, name, length)
     if target[0] != NULL:
         s.pops.wanted = 0
         pair.retry = target[0]
         target[0].pop_retry_of = pair
         return OK
     if s.pops.wanted % 10 == 0:
-        link_push(&s.link, WANT_TOPIC, 1, name, length)
+        link_push(&s.turn.link, WANT_TOPIC, 1, name, length)
     s.pops.wanted += 1
-    s.pops.look_ms = s.now_ms + RETRY_MS
+    s.pops.look_ms = s.turn.now_ms + RETRY_MS
     return NOT_READY
 
 
-cdef uint32_t fill_properties(ShardState s, const RecordView* view,
+cdef uint32_t fill_properties(PopService s, const RecordView* view,
                               int64_t pop_ms) noexcept nogil:
-    """The message's properties and when it was first popped, in s.redirect.after."""
-    cdef uint8_t* out = s.redirect.after
+    """The message's properties and when it was first popped, in s.delay.redirect.after."""
+    cdef uint8_t* out = s.delay.redirect.after
     cdef Text first
     cdef uint32_t length
     cdef bint known = view.reconsume_times > 0 and find_property(
@@ -241,11 +243,11 @@ cdef uint32_t fill_properties(ShardState s, const RecordView* view,
     return length + append_number(out + length, b"1ST_POP_TIME", 12, pop_ms)
 
 
-cdef int revive_message(ShardState s, CheckPoint* point, Topic* target, int32_t i,
+cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t i,
                         int64_t* bytes) noexcept nogil:
     """OK (also when there is nothing to be revived), or why it has to wait."""
-    cdef Queue* queue = topic_queue(point.pair.topic, s.queues, point.queue_id)
-    cdef Queue* to = topic_queue(target, s.queues, 0)
+    cdef Queue* queue = topic_queue(point.pair.topic, s.append.queues, point.queue_id)
+    cdef Queue* to = topic_queue(target, s.append.queues, 0)
     cdef int64_t offset = point.start_offset + point.behind[i]
     cdef RecordView view
     cdef Message m
@@ -259,17 +261,18 @@ cdef int revive_message(ShardState s, CheckPoint* point, Topic* target, int32_t 
         return status
     if status != OK:
         s.pops.unreadable += 1
-        log_event(s, NULL, b"a message that was popped and not acknowledged cannot be read and "
-                   b"does not come again")
+        log_event(s.turn, NULL,
+                  b"a message that was popped and not acknowledged cannot be read and "
+                  b"does not come again")
         return OK
     message_of_record(&m, &view)
-    m.properties = text_of(s.redirect.after, fill_properties(s, &view, point.pop_ms))
+    m.properties = text_of(s.delay.redirect.after, fill_properties(s, &view, point.pop_ms))
     m.reconsume_times = view.reconsume_times + 1
-    m.born_host = s.options.store_host          # as RocketMQ has it
-    m.born_host_bytes = s.options.store_host_bytes
-    status = make_room(s, to, record_bytes_max(&m, target.name_length), 1)
+    m.born_host = s.turn.options.store_host          # as RocketMQ has it
+    m.born_host_bytes = s.turn.options.store_host_bytes
+    status = make_room(s.append, to, record_bytes_max(&m, target.name_length), 1)
     if status == OK:
-        status = append_message(s, target, to, &m, &appended)
+        status = append_message(s.append, target, to, &m, &appended)
     if status == OK:
         s.pops.appended = True
         s.pops.revived += 1
@@ -277,7 +280,7 @@ cdef int revive_message(ShardState s, CheckPoint* point, Topic* target, int32_t 
     return status
 
 
-cdef void note_revived(ShardState s, const CheckPoint* point, uint32_t done_before,
+cdef void note_revived(PopService s, const CheckPoint* point, uint32_t done_before,
                        int32_t revive_queue) noexcept nogil:
     """What came again now stands behind it in the log; that it does not is a message twice."""
     cdef ReviveEntry e
@@ -291,7 +294,7 @@ cdef void note_revived(ShardState s, const CheckPoint* point, uint32_t done_befo
         return
     e.topic = text_of(point.pair.topic.name, point.pair.topic.name_length)
     e.group = text_of(point.pair.group, point.pair.group_length)
-    e.broker_name = text_of(s.options.broker_name, s.options.broker_name_bytes)
+    e.broker_name = text_of(s.turn.options.broker_name, s.turn.options.broker_name_bytes)
     e.start_offset = point.start_offset
     e.ack_offset = -1
     e.pop_ms = point.pop_ms
@@ -299,7 +302,7 @@ cdef void note_revived(ShardState s, const CheckPoint* point, uint32_t done_befo
     append_revived(s, &e, revive_queue)
 
 
-cdef int revive_point(ShardState s, CheckPoint* point, int32_t* messages,
+cdef int revive_point(PopService s, CheckPoint* point, int32_t* messages,
                       int64_t* bytes) noexcept nogil:
     """OK: all of its messages are done with; else why it has to wait."""
     cdef Topic* target = NULL
@@ -314,8 +317,9 @@ cdef int revive_point(ShardState s, CheckPoint* point, int32_t* messages,
             return status
         s.pops.wanted = 0
         s.pops.unreadable += 1
-        log_event(s, NULL, b"messages that were popped and not acknowledged are dropped: their "
-                   b"retry topic cannot be made")
+        log_event(s.turn, NULL,
+                  b"messages that were popped and not acknowledged are dropped: their "
+                  b"retry topic cannot be made")
         return OK
     for i in range(point.count):
         if point.done >> i & 1:
@@ -324,8 +328,8 @@ cdef int revive_point(ShardState s, CheckPoint* point, int32_t* messages,
             return NOT_READY
         status = revive_message(s, point, target, i, bytes)
         if status != OK:
-            if s.pops.look_ms <= s.now_ms:
-                s.pops.look_ms = s.now_ms + (1 if status == NOT_READY else RETRY_MS)
+            if s.pops.look_ms <= s.turn.now_ms:
+                s.pops.look_ms = s.turn.now_ms + (1 if status == NOT_READY else RETRY_MS)
             return status
         point.done |= <uint32_t> 1 << i
         messages[0] -= 1
@@ -334,7 +338,7 @@ cdef int revive_point(ShardState s, CheckPoint* point, int32_t* messages,
     return OK
 
 
-cdef void revive_due(ShardState s, ReviveQueue* q, bint all_read, int64_t delivered_ms,
+cdef void revive_due(PopService s, ReviveQueue* q, bint all_read, int64_t delivered_ms,
                      int32_t* messages, int64_t* bytes) noexcept nogil:
     cdef CheckPoint* point = ring_next(q)
     cdef uint32_t before
@@ -344,7 +348,7 @@ cdef void revive_due(ShardState s, ReviveQueue* q, bint all_read, int64_t delive
         full = q.tail - q.head >= CHECK_POINTS_MAX
         if not full and (not all_read or point.revive_ms >= delivered_ms):
             return
-        if point.revive_ms > s.wall_ms:
+        if point.revive_ms > s.turn.wall_ms:
             return
         before = point.done
         status = revive_point(s, point, messages, bytes)
@@ -358,25 +362,26 @@ cdef void revive_due(ShardState s, ReviveQueue* q, bint all_read, int64_t delive
 
 # ------------------------------------------------------------------- the turn
 
-cdef void commit(ShardState s, const Topic* topic, int32_t queue_id) noexcept nogil:
+cdef void commit(PopService s, const Topic* topic, int32_t queue_id) noexcept nogil:
     """What the last turn was done with, which is written by now."""
     cdef ReviveQueue* q = &s.pops.queues[queue_id]
     if q.commit_offset > q.told_offset:
         q.told_offset = q.commit_offset
-        offset_commit(&s.offsets, topic.name, topic.name_length, <const uint8_t*> REVIVE_GROUP,
+        offset_commit(&s.tables.offsets, topic.name, topic.name_length,
+                      <const uint8_t*> REVIVE_GROUP,
                       REVIVE_GROUP_BYTES, queue_id, q.commit_offset)
 
 
-cdef void start(ShardState s, const Topic* topic, int32_t queue_id) noexcept nogil:
+cdef void start(PopService s, const Topic* topic, int32_t queue_id) noexcept nogil:
     cdef ReviveQueue* q = &s.pops.queues[queue_id]
     q.told_offset = q.commit_offset = offset_query(
-        &s.offsets, topic.name, topic.name_length, <const uint8_t*> REVIVE_GROUP,
+        &s.tables.offsets, topic.name, topic.name_length, <const uint8_t*> REVIVE_GROUP,
         REVIVE_GROUP_BYTES, queue_id)
     q.next_offset = q.told_offset + 1
     q.begun = True
 
 
-cdef void revive_turn(ShardState s) noexcept nogil:
+cdef void revive_turn(PopService s) noexcept nogil:
     cdef Topic* topic
     cdef Queue* queue
     cdef int64_t delivered_ms
@@ -385,18 +390,19 @@ cdef void revive_turn(ShardState s) noexcept nogil:
     cdef int32_t i
     cdef bint all_read
     # Control tells the delay levels last: topics, groups and offsets are there.
-    if (not s.timers.started or s.schedule.count == 0 or readahead_is_busy(&s.pops.readahead)
-            or s.pops.look_ms > s.now_ms or not s.writable or s.log.poisoned()
-            or load_acquire_i32(&s.stopping)):
+    if (not s.delay.timers.started or s.delay.schedule.count == 0
+        or readahead_is_busy(&s.pops.readahead)
+            or s.pops.look_ms > s.turn.now_ms or not s.turn.writable or s.append.log.poisoned()
+            or load_acquire_i32(&s.turn.stopping)):
         return
     topic = revive_topic(s)
     if topic == NULL:
         return
     s.pops.look_ms = 0
-    delivered_ms = timer_delivered_ms(s)
+    delivered_ms = timer_delivered_ms(s.delay)
     for i in range(topic.read_queues if topic.read_queues < REVIVE_QUEUES_MAX
                    else REVIVE_QUEUES_MAX):
-        queue = topic_queue(topic, s.queues, i)
+        queue = topic_queue(topic, s.append.queues, i)
         if queue == NULL:
             continue
         if not s.pops.queues[i].begun:
@@ -410,19 +416,19 @@ cdef void revive_turn(ShardState s) noexcept nogil:
                                                      s.pops.queues[i].next_offset) - 1
         if readahead_is_busy(&s.pops.readahead):
             return
-    readahead_end(&s.pops.readahead, s.fetches)
+    readahead_end(&s.pops.readahead, s.fetch.pool)
 
 
-cdef int32_t revive_wait(ShardState s, int32_t limit_ms) noexcept nogil:
+cdef int32_t revive_wait(PopService s, int32_t limit_ms) noexcept nogil:
     cdef Topic* topic
     cdef ReviveQueue* q
     cdef CheckPoint* point
     cdef int64_t left
     cdef int32_t i
-    if not s.timers.started or readahead_is_busy(&s.pops.readahead) or not s.writable:
+    if not s.delay.timers.started or readahead_is_busy(&s.pops.readahead) or not s.turn.writable:
         return limit_ms
-    if s.pops.look_ms > s.now_ms:
-        return <int32_t> min(<int64_t> limit_ms, s.pops.look_ms - s.now_ms)
+    if s.pops.look_ms > s.turn.now_ms:
+        return <int32_t> min(<int64_t> limit_ms, s.pops.look_ms - s.turn.now_ms)
     topic = revive_topic(s)
     if topic == NULL:
         return limit_ms
@@ -435,6 +441,6 @@ cdef int32_t revive_wait(ShardState s, int32_t limit_ms) noexcept nogil:
             return 0
         point = ring_next(q)
         if point != NULL:
-            left = point.revive_ms - s.wall_ms + 1
+            left = point.revive_ms - s.turn.wall_ms + 1
             limit_ms = <int32_t> max(<int64_t> 1, min(<int64_t> limit_ms, left))
     return limit_ms

@@ -8,7 +8,7 @@ check point has the property POP_NEXT, which Apache's have not: where the group 
 """
 from libc.stdint cimport int32_t, int64_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pop.pop_service cimport PopService
 from cext.flow.tables.topic_table cimport Topic
 from cext.store.record cimport RecordView
 from cext.wire.revive_entry cimport ReviveEntry
@@ -17,17 +17,17 @@ cdef enum:
     CHECK_POINT_LEAD_MS = 1000
 
 # rmq_sys_REVIVE_LOG_<cluster>, or NULL.
-cdef Topic* revive_topic(ShardState s) noexcept nogil
+cdef Topic* revive_topic(PopService s) noexcept nogil
 # Next revive queue to be used, or -1 while there is none.
-cdef int32_t next_revive_queue(ShardState s) noexcept nogil
+cdef int32_t next_revive_queue(PopService s) noexcept nogil
 # What append_redirected() says, and NOT_FOUND: no such queue.
 # `next_offset`: where the group goes on in its queue (pop_journal.pyx), -1 when this is no pop.
-cdef int append_check_point(ShardState s, const ReviveEntry* e, int32_t revive_queue,
+cdef int append_check_point(PopService s, const ReviveEntry* e, int32_t revive_queue,
                             int64_t next_offset) noexcept nogil
 # One ack, or several when e.listed > 0; `due_ms`: when its messages would be visible again.
-cdef int append_ack(ShardState s, const ReviveEntry* e, int32_t revive_queue,
+cdef int append_ack(PopService s, const ReviveEntry* e, int32_t revive_queue,
                     int64_t due_ms) noexcept nogil
 # The ack of messages that are in the retry topic by now: read again after a kill, their check point
 # does not bring them a second time. It has the property POP_REVIVED.
-cdef int append_revived(ShardState s, const ReviveEntry* e, int32_t revive_queue) noexcept nogil
+cdef int append_revived(PopService s, const ReviveEntry* e, int32_t revive_queue) noexcept nogil
 cdef bint is_of_revived(const RecordView* view) noexcept nogil

@@ -5,22 +5,22 @@ from libc.string cimport memset, strlen
 from cext.base.status cimport NOT_FOUND
 from cext.flow.append.message_append cimport Appended, Message
 from cext.flow.pop.pop_table cimport REVIVE_QUEUES_MAX
-from cext.flow.send.redirect cimport append_redirected
 from cext.flow.tables.topic_table cimport topic_queue
+from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
-from cext.wire.revive_entry cimport CHECK_POINT_BYTES_MAX, write_ack, write_check_point
 from cext.wire.properties cimport append_number, append_property, find_property
+from cext.wire.revive_entry cimport CHECK_POINT_BYTES_MAX, write_ack, write_check_point
 from cext.wire.text cimport Text, text_of
 
 cdef const char* REVIVED = "POP_REVIVED"
 
 
-cdef Topic* revive_topic(ShardState s) noexcept nogil:
-    return <Topic*> name_map_find(&s.topics, s.pops.revive_name, s.pops.revive_name_bytes)
+cdef Topic* revive_topic(PopService s) noexcept nogil:
+    return <Topic*> name_map_find(&s.tables.topics, s.pops.revive_name, s.pops.revive_name_bytes)
 
 
-cdef int32_t next_revive_queue(ShardState s) noexcept nogil:
+cdef int32_t next_revive_queue(PopService s) noexcept nogil:
     cdef Topic* topic = revive_topic(s)
     cdef int32_t count
     if topic == NULL:
@@ -34,7 +34,7 @@ cdef int32_t next_revive_queue(ShardState s) noexcept nogil:
     return <int32_t> (s.pops.turn_around % <uint32_t> count)
 
 
-cdef int append_entry(ShardState s, const uint8_t* body, uint32_t length, const char* tag,
+cdef int append_entry(PopService s, const uint8_t* body, uint32_t length, const char* tag,
                       int32_t revive_queue, int64_t due_ms, const char* mark,
                       int64_t marked) noexcept nogil:
     """`mark`: the name of one more property, or NULL."""
@@ -45,7 +45,7 @@ cdef int append_entry(ShardState s, const uint8_t* body, uint32_t length, const 
     cdef Message m
     cdef Appended appended
     if topic != NULL and 0 <= revive_queue < REVIVE_QUEUES_MAX:
-        queue = topic_queue(topic, s.queues, revive_queue)
+        queue = topic_queue(topic, s.append.queues, revive_queue)
     if queue == NULL:
         return NOT_FOUND
     bytes = append_property(properties, b"TAGS", 4, <const uint8_t*> tag, <uint32_t> strlen(tag))
@@ -56,13 +56,13 @@ cdef int append_entry(ShardState s, const uint8_t* body, uint32_t length, const 
     m.body = body
     m.body_bytes = length
     m.properties = text_of(properties, bytes)
-    m.born_timestamp_ms = s.wall_ms
-    m.born_host = s.options.store_host
-    m.born_host_bytes = s.options.store_host_bytes
-    return append_redirected(s, topic, queue, &m, False, &appended)
+    m.born_timestamp_ms = s.turn.wall_ms
+    m.born_host = s.turn.options.store_host
+    m.born_host_bytes = s.turn.options.store_host_bytes
+    return append_redirected(s.transaction, topic, queue, &m, False, &appended)
 
 
-cdef int append_check_point(ShardState s, const ReviveEntry* e, int32_t revive_queue,
+cdef int append_check_point(PopService s, const ReviveEntry* e, int32_t revive_queue,
                             int64_t next_offset) noexcept nogil:
     cdef uint8_t body[CHECK_POINT_BYTES_MAX]
     cdef const char* mark = NULL
@@ -74,14 +74,14 @@ cdef int append_check_point(ShardState s, const ReviveEntry* e, int32_t revive_q
                         e.pop_ms + e.invisible_ms - CHECK_POINT_LEAD_MS, mark, next_offset)
 
 
-cdef int append_ack(ShardState s, const ReviveEntry* e, int32_t revive_queue,
+cdef int append_ack(PopService s, const ReviveEntry* e, int32_t revive_queue,
                     int64_t due_ms) noexcept nogil:
     cdef uint8_t body[CHECK_POINT_BYTES_MAX]
     return append_entry(s, body, write_ack(body, e), b"bAck" if e.listed > 0 else b"ack",
                         revive_queue, due_ms, NULL, 0)
 
 
-cdef int append_revived(ShardState s, const ReviveEntry* e, int32_t revive_queue) noexcept nogil:
+cdef int append_revived(PopService s, const ReviveEntry* e, int32_t revive_queue) noexcept nogil:
     cdef uint8_t body[CHECK_POINT_BYTES_MAX]
     return append_entry(s, body, write_ack(body, e), b"bAck", revive_queue, 0, REVIVED, 1)
 

@@ -24,10 +24,10 @@ cdef struct FunctionPull:
     int64_t topic_bytes
 
 
-cdef bint hand_to_function(ShardState s, PullJob* job, int64_t next_offset,
+cdef bint hand_to_function(PullService s, PullJob* job, int64_t next_offset,
                            const uint8_t** records, const uint32_t* sizes,
                            int32_t count) noexcept nogil:
-    cdef Queue* queue = topic_queue(job.topic, s.queues, job.queue_id)
+    cdef Queue* queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     cdef LinkMessage* message
     cdef FunctionPull head
     cdef uint64_t bytes = sizeof(FunctionPull) + job.topic.name_length
@@ -35,9 +35,9 @@ cdef bint hand_to_function(ShardState s, PullJob* job, int64_t next_offset,
     cdef int32_t i
     for i in range(count):
         bytes += sizes[i]
-    if not introduce(s, job.connection):
+    if not introduce(s.turn, job.connection):
         return False
-    message = link_start(&s.link, FUNCTION_PULL, job.connection.id, bytes)
+    message = link_start(&s.turn.link, FUNCTION_PULL, job.connection.id, bytes)
     if message == NULL:
         return False
     head.opaque = job.opaque
@@ -56,5 +56,5 @@ cdef bint hand_to_function(ShardState s, PullJob* job, int64_t next_offset,
     for i in range(count):
         memcpy(at, records[i], sizes[i])
         at += sizes[i]
-    link_finish(&s.link, message)
+    link_finish(&s.turn.link, message)
     return True

@@ -12,33 +12,34 @@ is looked at again when its slot comes round.
 """
 from libc.stdint cimport int32_t, int64_t
 
+from cext.flow.append.appender cimport Dispatch
 from cext.flow.pull.pull_job cimport PopPair, PullJob
-from cext.flow.shard_state cimport Dispatch, ShardState
+from cext.flow.pull.pull_service cimport PullService
 from cext.flow.tables.topic_table cimport Topic
 from cext.net.connection cimport Connection
 from cext.store.consume_queue cimport Queue
 
-cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil
+cdef void hold(PullService s, PullJob* job, Queue* queue) noexcept nogil
 # The same for what waits on a group's pair and not on a queue; may be held again and again.
-cdef void hold_pop(ShardState s, PullJob* job) noexcept nogil
+cdef void hold_pop(PullService s, PullJob* job) noexcept nogil
 # A message came for the pair into this queue (-1: any): wakes one pop of all queues, unless one is
 # awake that has not been answered, one of this queue, and every notification.
-cdef void wake_pops(ShardState s, PopPair* pair, int32_t queue_id) noexcept nogil
+cdef void wake_pops(PullService s, PopPair* pair, int32_t queue_id) noexcept nogil
 # The same for all pairs of a topic.
-cdef void wake_topic(ShardState s, Topic* topic, int32_t queue_id) noexcept nogil
-cdef void wake_all_pops(ShardState s, Topic* topic) noexcept nogil      # the topic goes away
-cdef void defer(ShardState s, PullJob* job) noexcept nogil         # until the connection is drained
-cdef void make_ready(ShardState s, PullJob* job) noexcept nogil    # to the turn's list
+cdef void wake_topic(PullService s, Topic* topic, int32_t queue_id) noexcept nogil
+cdef void wake_all_pops(PullService s, Topic* topic) noexcept nogil      # the topic goes away
+cdef void defer(PullService s, PullJob* job) noexcept nogil  # until the connection is drained
+cdef void make_ready(PullService s, PullJob* job) noexcept nogil    # to the turn's list
 # What was read from the disk for it is not needed any more.
-cdef void drop_fetch(ShardState s, PullJob* job) noexcept nogil
-cdef void free_job(ShardState s, PullJob* job) noexcept nogil
+cdef void drop_fetch(PullService s, PullJob* job) noexcept nogil
+cdef void free_job(PullService s, PullJob* job) noexcept nogil
 # A message was added at queue.max_offset - 1; where its record lies. Pulls whose filter it does not
 # pass stay, and go on behind it when it was the one they waited at.
-cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code, int64_t physical_offset,
+cdef void wake_waiters(PullService s, Queue* queue, int64_t tags_code, int64_t physical_offset,
                        int32_t size) noexcept nogil
 # Of dispatch (dispatch_hook.pxd): a record can be read now.
-cdef void wake_by_news(ShardState s, const Dispatch* d) noexcept nogil
-cdef void wake_all(ShardState s, Queue* queue) noexcept nogil      # the topic goes away
-cdef void wake_expired(ShardState s) noexcept nogil
-cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil
-cdef void forget_connection(ShardState s, Connection* c) noexcept nogil
+cdef void wake_by_news(PullService s, const Dispatch* d) noexcept nogil
+cdef void wake_all(PullService s, Queue* queue) noexcept nogil      # the topic goes away
+cdef void wake_expired(PullService s) noexcept nogil
+cdef void resume_deferred(PullService s, Connection* c) noexcept nogil
+cdef void forget_connection(PullService s, Connection* c) noexcept nogil

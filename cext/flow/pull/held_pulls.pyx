@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t, int64_t
 
 from cext.flow.context.client_state cimport client_state
 from cext.flow.pull.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY, NOTIFY, NO_POP
+from cext.flow.pull.pull_service cimport TIMER_SLOTS, TIMER_TICK_MS
 from cext.flow.pull.queue_entry_scan cimport news_passes
-from cext.flow.shard_state cimport TIMER_SLOTS, TIMER_TICK_MS
 from cext.flow.tables.sql_filter cimport sql_filter_drop
 from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.memory.chain cimport ChainEntry, chain_join, chain_leave
@@ -22,7 +22,7 @@ cdef inline ChainEntry** line_of(const PullJob* job) noexcept nogil:
     return <ChainEntry**> &job.queue.waiters
 
 
-cdef void join_wheel(ShardState s, PullJob* job) noexcept nogil:
+cdef void join_wheel(PullService s, PullJob* job) noexcept nogil:
     # The first tick at which the deadline has passed, counted from the last tick that was run.
     cdef int64_t ticks = (job.deadline_ms + TIMER_TICK_MS - 1) // TIMER_TICK_MS - s.timer_tick
     job.state = JOB_HELD
@@ -37,16 +37,16 @@ cdef void join_wheel(ShardState s, PullJob* job) noexcept nogil:
     s.held_count += 1
 
 
-cdef void hold(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
+cdef void hold(PullService s, PullJob* job, Queue* queue) noexcept nogil:
     drop_fetch(s, job)                      # nobody waits with a buffer of the disk readers
     job.may_hold = False                    # a woken pull is answered, whatever it finds
     job.queue = queue
     chain_join(line_of(job), &job.line, job)
     join_wheel(s, job)
-    s.counters.pulls_held += 1
+    s.turn.counters.pulls_held += 1
 
 
-cdef void hold_pop(ShardState s, PullJob* job) noexcept nogil:
+cdef void hold_pop(PullService s, PullJob* job) noexcept nogil:
     cdef PopPair* pair = job.pop.pair
     asleep(job)
     chain_join(line_of(job), &job.line, job)
@@ -61,7 +61,7 @@ cdef inline void asleep(PullJob* job) noexcept nogil:
         job.pop.pair.awake -= 1
 
 
-cdef void release(ShardState s, PullJob* job) noexcept nogil:
+cdef void release(PullService s, PullJob* job) noexcept nogil:
     """Takes a held pull out of its three lists."""
     chain_leave(line_of(job), &job.line)
     if job.pop.kind != NO_POP:
@@ -72,7 +72,7 @@ cdef void release(ShardState s, PullJob* job) noexcept nogil:
     s.held_count -= 1
 
 
-cdef void wake(ShardState s, PullJob* job) noexcept nogil:
+cdef void wake(PullService s, PullJob* job) noexcept nogil:
     """Whatever it waited for: it is answered at the end of the turn."""
     if job.state == JOB_HELD:
         release(s, job)
@@ -81,31 +81,31 @@ cdef void wake(ShardState s, PullJob* job) noexcept nogil:
     make_ready(s, job)
 
 
-cdef void make_ready(ShardState s, PullJob* job) noexcept nogil:
+cdef void make_ready(PullService s, PullJob* job) noexcept nogil:
     job.state = JOB_READY
     chain_join(&s.ready, &job.line, job)
 
 
-cdef void pass_on(ShardState s, PullJob* job) noexcept nogil:
+cdef void pass_on(PullService s, PullJob* job) noexcept nogil:
     """A pop that was woken does not look now: the next that waits does."""
     if job.pop.kind != NO_POP and job.pop.woken:
         asleep(job)
         wake_pops(s, job.pop.pair, -1)
 
 
-cdef void defer(ShardState s, PullJob* job) noexcept nogil:
+cdef void defer(PullService s, PullJob* job) noexcept nogil:
     pass_on(s, job)
     job.state = JOB_DEFERRED
     chain_join(peers(job), &job.peer, job)
 
 
-cdef void drop_fetch(ShardState s, PullJob* job) noexcept nogil:
+cdef void drop_fetch(PullService s, PullJob* job) noexcept nogil:
     if job.fetch != NULL:
-        s.fetches.release(job.fetch)
+        s.fetch.pool.release(job.fetch)
         job.fetch = NULL
 
 
-cdef void free_job(ShardState s, PullJob* job) noexcept nogil:
+cdef void free_job(PullService s, PullJob* job) noexcept nogil:
     job.state = JOB_FREE
     pass_on(s, job)
     sql_filter_drop(job.sql)
@@ -114,7 +114,7 @@ cdef void free_job(ShardState s, PullJob* job) noexcept nogil:
     buffer_pool_release(&s.job_pool, job)
 
 
-cdef void wake_waiters(ShardState s, Queue* queue, int64_t tags_code, int64_t physical_offset,
+cdef void wake_waiters(PullService s, Queue* queue, int64_t tags_code, int64_t physical_offset,
                        int32_t size) noexcept nogil:
     cdef ChainEntry* entry = <ChainEntry*> queue.waiters
     cdef PullJob* job
@@ -131,7 +131,7 @@ cdef inline bint is_special(const PullJob* job) noexcept nogil:
     return job.pop.kind == NOTIFY or job.pop.queue_id >= 0
 
 
-cdef void wake_pops(ShardState s, PopPair* pair, int32_t queue_id) noexcept nogil:
+cdef void wake_pops(PullService s, PopPair* pair, int32_t queue_id) noexcept nogil:
     cdef ChainEntry* entry = pair.first
     cdef PullJob* job
     cdef bint enough = pair.awake > 0, enough_of_queue = False
@@ -152,7 +152,7 @@ cdef void wake_pops(ShardState s, PopPair* pair, int32_t queue_id) noexcept nogi
                 make_ready(s, job)
 
 
-cdef void wake_topic(ShardState s, Topic* topic, int32_t queue_id) noexcept nogil:
+cdef void wake_topic(PullService s, Topic* topic, int32_t queue_id) noexcept nogil:
     cdef PopPair* pair = <PopPair*> topic.pop_waiting
     while pair != NULL:
         if pair.first != NULL:
@@ -163,14 +163,14 @@ cdef void wake_topic(ShardState s, Topic* topic, int32_t queue_id) noexcept nogi
         wake_pops(s, pair, -1)
 
 
-cdef void wake_by_news(ShardState s, const Dispatch* d) noexcept nogil:
+cdef void wake_by_news(PullService s, const Dispatch* d) noexcept nogil:
     if d.queue.waiters != NULL:
         wake_waiters(s, d.queue, d.tags_code, d.physical_offset, d.size)
     if d.topic != NULL and (d.topic.pop_waiting != NULL or d.topic.pop_retry_of != NULL):
         wake_topic(s, d.topic, d.queue.queue_id)
 
 
-cdef void wake_all_pops(ShardState s, Topic* topic) noexcept nogil:
+cdef void wake_all_pops(PullService s, Topic* topic) noexcept nogil:
     cdef PopPair* pair = <PopPair*> topic.pop_waiting
     cdef PullJob* job
     while pair != NULL:
@@ -181,13 +181,13 @@ cdef void wake_all_pops(ShardState s, Topic* topic) noexcept nogil:
         pair = pair.next_of_topic
 
 
-cdef void wake_all(ShardState s, Queue* queue) noexcept nogil:
+cdef void wake_all(PullService s, Queue* queue) noexcept nogil:
     while queue.waiters != NULL:
         wake(s, <PullJob*> (<ChainEntry*> queue.waiters).owner)
 
 
-cdef void wake_expired(ShardState s) noexcept nogil:
-    cdef int64_t tick = s.now_ms // TIMER_TICK_MS
+cdef void wake_expired(PullService s) noexcept nogil:
+    cdef int64_t tick = s.turn.now_ms // TIMER_TICK_MS
     cdef ChainEntry* entry
     cdef PullJob* job
     if tick - s.timer_tick > TIMER_SLOTS:
@@ -198,11 +198,11 @@ cdef void wake_expired(ShardState s) noexcept nogil:
         while entry != NULL:
             job = <PullJob*> entry.owner
             entry = entry.next
-            if job.deadline_ms <= s.now_ms:
+            if job.deadline_ms <= s.turn.now_ms:
                 wake(s, job)
 
 
-cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil:
+cdef void resume_deferred(PullService s, Connection* c) noexcept nogil:
     cdef ChainEntry* entry = <ChainEntry*> client_state(c).held_first
     cdef PullJob* job
     while entry != NULL:
@@ -212,7 +212,7 @@ cdef void resume_deferred(ShardState s, Connection* c) noexcept nogil:
             wake(s, job)
 
 
-cdef void forget_connection(ShardState s, Connection* c) noexcept nogil:
+cdef void forget_connection(PullService s, Connection* c) noexcept nogil:
     """The client is gone: what it waits for goes too. Jobs with a disk reader notice by the id."""
     cdef ChainEntry* entry = <ChainEntry*> client_state(c).held_first
     cdef PullJob* job

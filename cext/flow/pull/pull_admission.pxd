@@ -5,10 +5,10 @@
             -> a PullJob in the turn's list (pull_turn.pxd)
 """
 from cext.flow.context.outcome cimport Outcome
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pull.pull_service cimport PullService
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome accept_pull(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Frame* f,
                          bint resubmitted) noexcept nogil

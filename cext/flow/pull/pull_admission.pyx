@@ -44,7 +44,7 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 
-cdef Outcome brought_filter(ShardState s, const PullRequest* r, PullJob* job) noexcept nogil:
+cdef Outcome brought_filter(PullService s, const PullRequest* r, PullJob* job) noexcept nogil:
     """The filter of a pull that brings its subscription along; GO_ON or TO_CONTROL."""
     cdef uint8_t text[EXPRESSION_BYTES_MAX]
     cdef const Text* kind = &r.expression_type
@@ -53,14 +53,14 @@ cdef Outcome brought_filter(ShardState s, const PullRequest* r, PullJob* job) no
     cdef int32_t codes[CODES_MAX]
     cdef int32_t i
     if kind.bytes != NULL and kind.length > 0 and not text_equals(kind, b"TAG", 3):
-        if not s.options.property_filter or not text_equals(kind, b"SQL92", 5):
+        if not s.turn.options.property_filter or not text_equals(kind, b"SQL92", 5):
             return TO_CONTROL
         if r.subscription.bytes == NULL:
             return TO_CONTROL
         length = text_copy(&r.subscription, text, EXPRESSION_BYTES_MAX)
         if length < 0:
             return TO_CONTROL
-        job.sql = sql_filter_share(expression_find(&s.expressions, text, length))
+        job.sql = sql_filter_share(expression_find(&s.tables.expressions, text, length))
         return GO_ON if job.sql != NULL else TO_CONTROL
     length = parse_tag_subscription(&r.subscription, codes, CODES_MAX, &all_tags)
     if length < 0:
@@ -72,7 +72,7 @@ cdef Outcome brought_filter(ShardState s, const PullRequest* r, PullJob* job) no
     return GO_ON
 
 
-cdef Outcome find_filter(ShardState s, const PullRequest* r, Group* group,
+cdef Outcome find_filter(PullService s, const PullRequest* r, Group* group,
                          PullJob* job) noexcept nogil:
     """Fills the job's filter; GO_ON or TO_CONTROL."""
     cdef Subscription* known
@@ -83,20 +83,20 @@ cdef Outcome find_filter(ShardState s, const PullRequest* r, Group* group,
         return TO_CONTROL           # which refuses it
     if r.sys_flag & FLAG_SUBSCRIPTION:
         return brought_filter(s, r, job)
-    known = subscription_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length,
+    known = subscription_find(&s.tables.groups, r.consumer_group.bytes, r.consumer_group.length,
                               r.topic.bytes, r.topic.length)
     if known == NULL or known.version < r.sub_version or (
             known.broadcasting and not group.broadcast_enable):
         return TO_CONTROL
     if known.sql == NULL:
         job.tags = known.filter
-    elif not s.options.property_filter:
+    elif not s.turn.options.property_filter:
         return TO_CONTROL
     job.sql = sql_filter_share(known.sql)
     return GO_ON
 
 
-cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullRequest* r,
+cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const PullRequest* r,
                        Topic* topic, Group* group) noexcept nogil:
     """A job without its filter; NULL when too many pulls wait."""
     cdef PullJob* job = <PullJob*> buffer_pool_take(&s.job_pool)
@@ -106,7 +106,7 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullR
     job.connection_id = c.id
     job.opaque = h.opaque
     job.request_code = h.code
-    job.arrived_ms = s.now_ms
+    job.arrived_ms = s.turn.now_ms
     job.held = False
     job.version = h.version
     job.serialize_type = h.serialize_type
@@ -119,19 +119,20 @@ cdef PullJob* make_job(ShardState s, Connection* c, const Header* h, const PullR
     job.max_messages = r.max_messages
     job.max_bytes = r.max_message_bytes
     job.may_hold = (r.sys_flag & FLAG_SUSPEND) != 0
-    job.hold_ms = r.suspend_timeout_ms if s.options.long_polling else \
-        s.options.short_polling_ms
-    if job.hold_ms > s.options.suspend_max_ms and s.options.long_polling:
-        job.hold_ms = s.options.suspend_max_ms
+    job.hold_ms = r.suspend_timeout_ms if s.turn.options.long_polling else \
+        s.turn.options.short_polling_ms
+    if job.hold_ms > s.turn.options.suspend_max_ms and s.turn.options.long_polling:
+        job.hold_ms = s.turn.options.suspend_max_ms
     job.answer = <JobAnswer> answer_pull
+    job.service = <void*> s
     job.fetch = NULL
     job.scanned = 0
     job.tags_from_records = False
-    job.by_real_topic = s.options.filter_retries and topic.kind == TOPIC_RETRY
+    job.by_real_topic = s.turn.options.filter_retries and topic.kind == TOPIC_RETRY
     return job
 
 
-cdef Outcome accept_pull(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome accept_pull(PullService s, Connection* c, const Header* h, const Frame* f,
                          bint resubmitted) noexcept nogil:
     cdef PullRequest r
     cdef Topic* topic
@@ -143,36 +144,38 @@ cdef Outcome accept_pull(ShardState s, Connection* c, const Header* h, const Fra
     if read_pull_request(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the pull's field %s is missing or not a number",
                  r.bad_field)
-        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
     if h.flag & FLAG_ONE_WAY:
         return DONE
-    topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
-    group = group_find(&s.groups, r.consumer_group.bytes, r.consumer_group.length)
+    topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
+    group = group_find(&s.tables.groups, r.consumer_group.bytes, r.consumer_group.length)
     if (topic != NULL and group != NULL and group.consume_enable
             and not r.topic.escaped and not r.consumer_group.escaped
             and topic.permission & PERM_READ):
         if r.queue_id < 0 or r.queue_id >= topic.read_queues:
             snprintf(remark, sizeof(remark), b"queueId[%d] is illegal, topic:[%s] "
                      b"readQueueNums:[%d]", r.queue_id, topic.name, topic.read_queues)
-            return reply_error(s, c, h, INVALID_PARAMETER, remark)
+            return reply_error(s.turn, c, h, INVALID_PARAMETER, remark)
         job = make_job(s, c, h, &r, topic, group)
         if job == NULL:
-            return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control "
+            return reply_error(s.turn, c, h, SYSTEM_BUSY,
+                               b"[OVERLOAD]system busy, start flow control "
                                b"for a while: too many pulls are waiting")
         known = find_filter(s, &r, group, job)
     if known == TO_CONTROL:
         if job != NULL:
             free_job(s, job)
         if resubmitted:
-            return reply_error(s, c, h, SYSTEM_ERROR, b"the pull's topic, group or subscription "
+            return reply_error(s.turn, c, h, SYSTEM_ERROR,
+                               b"the pull's topic, group or subscription "
                                b"changed while the request was looked at; pull again")
         return TO_CONTROL
-    s.counters.pulls += 1
-    if s.offsets.reset_count > 0:
-        moved_to = offset_take_reset(&s.offsets, r.topic.bytes, r.topic.length,
+    s.turn.counters.pulls += 1
+    if s.tables.offsets.reset_count > 0:
+        moved_to = offset_take_reset(&s.tables.offsets, r.topic.bytes, r.topic.length,
                                      r.consumer_group.bytes, r.consumer_group.length, r.queue_id)
     if r.sys_flag & FLAG_COMMIT_OFFSET and moved_to < 0:
-        offset_commit(&s.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
+        offset_commit(&s.tables.offsets, r.topic.bytes, r.topic.length, r.consumer_group.bytes,
                       r.consumer_group.length, r.queue_id, r.commit_offset)
     delivery_counter_grow(job.delivered, r.queue_id)
     delivery_counter_pulled(job.delivered, r.queue_id, r.queue_offset if moved_to < 0 else moved_to)

@@ -11,22 +11,22 @@ answer is closed.
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from cext.flow.pull.pull_job cimport PullJob
+from cext.flow.pull.pull_service cimport PullService
 from cext.flow.pull.queue_entry_scan cimport Found
-from cext.flow.shard_state cimport ShardState
 from cext.store.consume_queue cimport Queue
 
 # An error. False: no buffer is left, the connection has to be closed.
-cdef bint refuse_job(ShardState s, PullJob* job, int32_t code, const char* remark) noexcept nogil
-cdef void refuse_busy(ShardState s, PullJob* job, const char* remark) noexcept nogil
+cdef bint refuse_job(PullService s, PullJob* job, int32_t code, const char* remark) noexcept nogil
+cdef void refuse_busy(PullService s, PullJob* job, const char* remark) noexcept nogil
 # No message: where the client is to go on.
-cdef void answer_nothing(ShardState s, PullJob* job, int32_t code, const char* remark,
+cdef void answer_nothing(PullService s, PullJob* job, int32_t code, const char* remark,
                          int64_t next_offset) noexcept nogil
 # The queue has no message beyond job.offset: holds the pull, or says so.
-cdef void nothing_new(ShardState s, PullJob* job, Queue* queue) noexcept nogil
-cdef void answer_found(ShardState s, PullJob* job, Found* found) noexcept nogil
+cdef void nothing_new(PullService s, PullJob* job, Queue* queue) noexcept nogil
+cdef void answer_found(PullService s, PullJob* job, Found* found) noexcept nogil
 # The first `bytes` of the buffer of job.fetch, which are whole records.
-cdef void answer_fetched(ShardState s, PullJob* job, uint64_t bytes) noexcept nogil
+cdef void answer_fetched(PullService s, PullJob* job, uint64_t bytes) noexcept nogil
 # found.corrupt_offset, and corrupt_physical unless it is the entry that is damaged.
-cdef void answer_damage(ShardState s, PullJob* job, Found* found) noexcept nogil
+cdef void answer_damage(PullService s, PullJob* job, Found* found) noexcept nogil
 # The queue's entries at job.offset cannot be read or are no entries.
-cdef void answer_unreadable(ShardState s, PullJob* job) noexcept nogil
+cdef void answer_unreadable(PullService s, PullJob* job) noexcept nogil

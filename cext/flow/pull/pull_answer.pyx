@@ -31,23 +31,23 @@ cdef extern from "<stdio.h>" nogil:
     int snprintf(char* out, size_t size, const char* form, ...)
 
 
-cdef inline void time_answer(ShardState s, const PullJob* job, int32_t code) noexcept nogil:
-    rpc_record(&s.rpc, job.request_code, code, job.held,
+cdef inline void time_answer(PullService s, const PullJob* job, int32_t code) noexcept nogil:
+    rpc_record(&s.turn.rpc, job.request_code, code, job.held,
                monotonic_us() // 1000 - job.arrived_ms, 1)
 
 
-cdef bint refuse_job(ShardState s, PullJob* job, int32_t code, const char* remark) noexcept nogil:
+cdef bint refuse_job(PullService s, PullJob* job, int32_t code, const char* remark) noexcept nogil:
     time_answer(s, job, code)
-    return reply_error_to(s, job.connection, job.opaque, job.serialize_type, code, remark)
+    return reply_error_to(s.turn, job.connection, job.opaque, job.serialize_type, code, remark)
 
 
-cdef bint write_header(ShardState s, PullJob* job, int32_t code, const char* remark,
+cdef bint write_header(PullService s, PullJob* job, int32_t code, const char* remark,
                        int64_t next_offset, uint64_t body_bytes) noexcept nogil:
     """False as refuse_job()."""
     cdef PullReply reply
-    cdef Queue* queue = NULL if job.topic.removed else topic_queue(job.topic, s.queues,
+    cdef Queue* queue = NULL if job.topic.removed else topic_queue(job.topic, s.append.queues,
                                                                    job.queue_id)
-    cdef uint8_t* at = s.net.reserve_reply(job.connection, PULL_REPLY_BYTES_MAX)
+    cdef uint8_t* at = s.turn.net.reserve_reply(job.connection, PULL_REPLY_BYTES_MAX)
     if at == NULL:
         return False
     reply.opaque = job.opaque
@@ -61,18 +61,18 @@ cdef bint write_header(ShardState s, PullJob* job, int32_t code, const char* rem
     reply.body_bytes = <uint32_t> body_bytes
     time_answer(s, job, code)
     delivery_counter_pulled(job.delivered, job.queue_id, next_offset)
-    return s.net.commit_reply(job.connection, write_pull_reply_header(at, &reply))
+    return s.turn.net.commit_reply(job.connection, write_pull_reply_header(at, &reply))
 
 
-cdef void answer_nothing(ShardState s, PullJob* job, int32_t code, const char* remark,
+cdef void answer_nothing(PullService s, PullJob* job, int32_t code, const char* remark,
                          int64_t next_offset) noexcept nogil:
-    s.counters.pulls_empty += 1
+    s.turn.counters.pulls_empty += 1
     if not write_header(s, job, code, remark, next_offset, 0):
-        s.net.close_connection(job.connection)
+        s.turn.net.close_connection(job.connection)
     free_job(s, job)
 
 
-cdef void ask_function(ShardState s, PullJob* job, int64_t next_offset, const uint8_t** records,
+cdef void ask_function(PullService s, PullJob* job, int64_t next_offset, const uint8_t** records,
                        const uint32_t* sizes, int32_t count) noexcept nogil:
     """The owner's function decides which of them are given; control answers the pull."""
     if hand_to_function(s, job, next_offset, records, sizes, count):
@@ -83,14 +83,14 @@ cdef void ask_function(ShardState s, PullJob* job, int64_t next_offset, const ui
                     b"wait for message filters than may")
 
 
-cdef void refuse_busy(ShardState s, PullJob* job, const char* remark) noexcept nogil:
-    s.counters.busy_replies += 1
+cdef void refuse_busy(PullService s, PullJob* job, const char* remark) noexcept nogil:
+    s.turn.counters.busy_replies += 1
     if not refuse_job(s, job, SYSTEM_BUSY, remark):
-        s.net.close_connection(job.connection)
+        s.turn.net.close_connection(job.connection)
     free_job(s, job)
 
 
-cdef void answer_found(ShardState s, PullJob* job, Found* found) noexcept nogil:
+cdef void answer_found(PullService s, PullJob* job, Found* found) noexcept nogil:
     cdef int32_t i
     cdef bint good
     if job.sql != NULL and job.sql.function != 0:
@@ -98,38 +98,38 @@ cdef void answer_found(ShardState s, PullJob* job, Found* found) noexcept nogil:
         return
     good = write_header(s, job, SUCCESS, b"FOUND", found.next_offset, found.bytes)
     for i in range(found.count):
-        good = good and s.net.add_borrowed(job.connection, found.at[i], found.sizes[i])
+        good = good and s.turn.net.add_borrowed(job.connection, found.at[i], found.sizes[i])
     if not good:
-        s.net.close_connection(job.connection)
-    s.counters.pulls_found += 1
-    s.counters.messages_out += found.count
-    s.counters.bytes_out += found.bytes
+        s.turn.net.close_connection(job.connection)
+    s.turn.counters.pulls_found += 1
+    s.turn.counters.messages_out += found.count
+    s.turn.counters.bytes_out += found.bytes
     job.topic.messages_out += found.count
     job.topic.bytes_out += found.bytes
     delivery_counter_add(job.delivered, found.count, found.bytes)
     free_job(s, job)
 
 
-cdef bint is_mended(ShardState s, PullJob* job, int64_t offset) noexcept nogil:
+cdef bint is_mended(PullService s, PullJob* job, int64_t offset) noexcept nogil:
     """What is damaged is made anew from the log: the pull is held meanwhile, but not for ever."""
-    cdef Queue* queue = NULL if job.topic.removed else topic_queue(job.topic, s.queues,
+    cdef Queue* queue = NULL if job.topic.removed else topic_queue(job.topic, s.append.queues,
                                                                    job.queue_id)
-    if queue == NULL or s.queues.mend(queue, offset) != ABSENT:
+    if queue == NULL or s.append.queues.mend(queue, offset) != ABSENT:
         return False
     drop_fetch(s, job)
-    if s.stopping or s.now_ms - job.arrived_ms >= MEND_WAIT_MS:
+    if s.turn.stopping or s.turn.now_ms - job.arrived_ms >= MEND_WAIT_MS:
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"QUEUE_IS_MENDED", job.offset)
         return True
-    job.deadline_ms = min(s.now_ms + MEND_LOOK_MS, job.arrived_ms + MEND_WAIT_MS)
+    job.deadline_ms = min(s.turn.now_ms + MEND_LOOK_MS, job.arrived_ms + MEND_WAIT_MS)
     hold(s, job, queue)
     return True
 
 
-cdef void answer_damage(ShardState s, PullJob* job, Found* found) noexcept nogil:
+cdef void answer_damage(PullService s, PullJob* job, Found* found) noexcept nogil:
     cdef char remark[256]
     if is_mended(s, job, found.corrupt_offset):
         return
-    s.counters.corrupt_records += 1
+    s.turn.counters.corrupt_records += 1
     if found.corrupt_physical < 0:
         snprintf(remark, sizeof(remark), b"the consume queue of topic %.100s queue %d cannot be "
                  b"read at offset %lld", job.topic.name, job.queue_id,
@@ -139,13 +139,13 @@ cdef void answer_damage(ShardState s, PullJob* job, Found* found) noexcept nogil
                  b"queue %d offset %lld) is damaged on disk and is not served",
                  <long long> found.corrupt_physical, job.topic.name, job.queue_id,
                  <long long> found.corrupt_offset)
-    log_event(s, job.connection, remark)
+    log_event(s.turn, job.connection, remark)
     if not refuse_job(s, job, SYSTEM_ERROR, remark):
-        s.net.close_connection(job.connection)
+        s.turn.net.close_connection(job.connection)
     free_job(s, job)
 
 
-cdef void answer_unreadable(ShardState s, PullJob* job) noexcept nogil:
+cdef void answer_unreadable(PullService s, PullJob* job) noexcept nogil:
     """The queue's entries at job.offset cannot be read or are no entries."""
     cdef Found found
     found.corrupt_offset = job.offset
@@ -153,16 +153,16 @@ cdef void answer_unreadable(ShardState s, PullJob* job) noexcept nogil:
     answer_damage(s, job, &found)
 
 
-cdef void nothing_new(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
+cdef void nothing_new(PullService s, PullJob* job, Queue* queue) noexcept nogil:
     """The queue has no message beyond job.offset: hold the pull, or say so."""
-    if job.may_hold and not s.stopping:
-        job.deadline_ms = s.now_ms + job.hold_ms
+    if job.may_hold and not s.turn.stopping:
+        job.deadline_ms = s.turn.now_ms + job.hold_ms
         hold(s, job, queue)
     else:
         answer_nothing(s, job, PULL_NOT_FOUND, b"NO_NEW_MESSAGE", job.offset)
 
 
-cdef void answer_fetched(ShardState s, PullJob* job, uint64_t bytes) noexcept nogil:
+cdef void answer_fetched(PullService s, PullJob* job, uint64_t bytes) noexcept nogil:
     cdef DiskFetch* fetch = job.fetch
     cdef const uint8_t* records[READ_RECORDS_MAX]
     cdef uint64_t at = 0
@@ -173,14 +173,15 @@ cdef void answer_fetched(ShardState s, PullJob* job, uint64_t bytes) noexcept no
             at += fetch.read.sizes[i]
         ask_function(s, job, job.next_offset, records, fetch.read.sizes, fetch.read.done_count)
         return
-    if not (write_header(s, job, SUCCESS, b"FOUND", job.next_offset, bytes) and s.net.add_owned(
+    if not (write_header(s, job, SUCCESS, b"FOUND", job.next_offset, bytes)
+            and s.turn.net.add_owned(
             job.connection, fetch.buffer, bytes, fetch.buffer, IN_JUMBO)):
-        s.net.close_connection(job.connection)
+        s.turn.net.close_connection(job.connection)
     else:
         fetch.buffer = NULL                 # the output piece owns it now
-    s.counters.pulls_found += 1
-    s.counters.messages_out += fetch.read.done_count
-    s.counters.bytes_out += bytes
+    s.turn.counters.pulls_found += 1
+    s.turn.counters.messages_out += fetch.read.done_count
+    s.turn.counters.bytes_out += bytes
     job.topic.messages_out += fetch.read.done_count
     job.topic.bytes_out += bytes
     delivery_counter_add(job.delivered, fetch.read.done_count, bytes)

@@ -6,7 +6,7 @@
     none passes   -> the next records, in this turn or a later one, within the bounds of a scan
 """
 from cext.flow.pull.pull_job cimport PullJob
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pull.pull_service cimport PullService
 
 # Answers a READY pull, holds it or hands it to a disk reader.
-cdef void answer_pull(ShardState s, PullJob* job) noexcept nogil
+cdef void answer_pull(PullService s, PullJob* job) noexcept nogil

@@ -51,13 +51,13 @@ cdef enum:
 
 # ------------------------------------------------------------------- to the disk
 
-cdef void submit(ShardState s, PullJob* job) noexcept nogil:
-    if s.fetches.submit(job.fetch) != OK:
+cdef void submit(PullService s, PullJob* job) noexcept nogil:
+    if s.fetch.pool.submit(job.fetch) != OK:
         refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: the disk "
                     b"readers are behind")
         return
     job.state = JOB_READING
-    s.counters.pulls_from_disk += 1
+    s.turn.counters.pulls_from_disk += 1
 
 
 cdef bint may_pass(PullJob* job, int64_t tags_code) noexcept nogil:
@@ -68,7 +68,7 @@ cdef bint may_pass(PullJob* job, int64_t tags_code) noexcept nogil:
     return tag_filter_passes(&job.tags, tags_code)
 
 
-cdef bint add_records(ShardState s, PullJob* job, const QueueEntry* entries,
+cdef bint add_records(PullService s, PullJob* job, const QueueEntry* entries,
                       int32_t count) noexcept nogil:
     """Of the queue's next entries, from job.offset on, what the reply may hold; sets next_offset.
     False: an entry is damaged, at job.offset then."""
@@ -76,8 +76,8 @@ cdef bint add_records(ShardState s, PullJob* job, const QueueEntry* entries,
     cdef int32_t limit = job.max_messages if job.max_messages > 0 else 1
     cdef int64_t offset = job.offset
     cdef int32_t i
-    if limit > s.options.disk_max_messages:
-        limit = s.options.disk_max_messages
+    if limit > s.turn.options.disk_max_messages:
+        limit = s.turn.options.disk_max_messages
     if job.sql != NULL:
         limit = READ_RECORDS_MAX            # most of them will not pass
     fetch_begin(fetch, True)
@@ -85,9 +85,9 @@ cdef bint add_records(ShardState s, PullJob* job, const QueueEntry* entries,
         if fetch.read.count >= limit:
             break
         if entries[i].size > 0 and may_pass(job, entries[i].tags_code) \
-                and entries[i].physical_offset >= s.log.min_offset():
+                and entries[i].physical_offset >= s.append.log.min_offset():
             if fetch.read.count > 0 and (fetch.wanted_bytes + entries[i].size
-                                         > <uint64_t> s.options.disk_max_bytes):
+                                         > <uint64_t> s.turn.options.disk_max_bytes):
                 break
             if not fetch_add(fetch, entries[i].physical_offset, entries[i].size, offset):
                 if fetch.read.count == 0:
@@ -99,21 +99,21 @@ cdef bint add_records(ShardState s, PullJob* job, const QueueEntry* entries,
     return True
 
 
-cdef void read_from_disk(ShardState s, PullJob* job, Queue* queue) noexcept nogil:
+cdef void read_from_disk(PullService s, PullJob* job, Queue* queue) noexcept nogil:
     """Records (or queue entries) are not in memory: a disk reader fetches the next few."""
     cdef QueueEntry entries[ENTRIES_AT_ONCE]
     cdef int count
     if job.fetch == NULL:
-        job.fetch = s.fetches.take(<FetchDone> read_done, job)
+        job.fetch = s.fetch.pool.take(<FetchDone> read_done, <void*> s, job)
         job.entry_reads = 0
     if job.fetch == NULL:
         refuse_busy(s, job, b"[OVERLOAD]system busy, start flow control for a while: too many "
                     b"pulls read from disk")
         return
-    count = s.queues.read(queue, job.offset, ENTRIES_AT_ONCE, entries)
+    count = s.append.queues.read(queue, job.offset, ENTRIES_AT_ONCE, entries)
     if count == ABSENT and job.entry_reads < ENTRY_READS_MAX:
         job.entry_reads += 1
-        fetch_entries(job.fetch, s.queues.reader_files, queue, job.offset, ENTRIES_AT_ONCE)
+        fetch_entries(job.fetch, s.append.queues.reader_files, queue, job.offset, ENTRIES_AT_ONCE)
         submit(s, job)
     elif count <= 0 or not add_records(s, job, entries, count):
         answer_unreadable(s, job)
@@ -147,11 +147,11 @@ cdef bint all_whole(PullJob* job, uint64_t* total, Found* found) noexcept nogil:
     return found.corrupt_offset < 0
 
 
-cdef uint64_t sieve(ShardState s, PullJob* job) noexcept nogil:
+cdef uint64_t sieve(PullService s, PullJob* job) noexcept nogil:
     """Leaves of the records in the buffer those that pass, at most a reply's; their bytes."""
     cdef RecordView view
     cdef DiskFetch* fetch = job.fetch
-    cdef int32_t limit = s.options.disk_max_messages
+    cdef int32_t limit = s.turn.options.disk_max_messages
     cdef int32_t i, kept = 0
     cdef uint64_t at = 0, end = 0
     if job.max_messages < limit:
@@ -169,14 +169,14 @@ cdef uint64_t sieve(ShardState s, PullJob* job) noexcept nogil:
             fetch.read.sizes[kept] = fetch.read.sizes[i]
             kept += 1
         else:
-            s.counters.entries_skipped += 1
+            s.turn.counters.entries_skipped += 1
             at += fetch.read.sizes[i]
     job.scanned += RECORD_COST * fetch.read.done_count
     fetch.read.done_count = kept
     return end
 
 
-cdef void go_on(ShardState s, PullJob* job) noexcept nogil:
+cdef void go_on(PullService s, PullJob* job) noexcept nogil:
     """Nothing of what was read passed the filter: the next records, or an answer without any."""
     if job.scanned >= SCAN_ENTRIES_MAX:
         answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"NO_MATCHED_MESSAGE", job.next_offset)
@@ -186,7 +186,7 @@ cdef void go_on(ShardState s, PullJob* job) noexcept nogil:
     make_ready(s, job)
 
 
-cdef void read_done(ShardState s, FetchPool pool, DiskFetch* fetch) noexcept nogil:
+cdef void read_done(PullService s, FetchPool pool, DiskFetch* fetch) noexcept nogil:
     cdef PullJob* job = <PullJob*> fetch.owner
     cdef Found found
     cdef uint64_t bytes = 0
@@ -217,19 +217,19 @@ cdef void read_done(ShardState s, FetchPool pool, DiskFetch* fetch) noexcept nog
 
 # ------------------------------------------------------------------- the batch
 
-cdef void answer_pull(ShardState s, PullJob* job) noexcept nogil:
+cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
     cdef Found found
     cdef Queue* queue
     cdef int status
     if job.topic.removed:
         if not refuse_job(s, job, TOPIC_NOT_EXIST, b"the topic was deleted"):
-            s.net.close_connection(job.connection)
+            s.turn.net.close_connection(job.connection)
         free_job(s, job)
         return
     if job.moved:
         answer_nothing(s, job, PULL_OFFSET_MOVED, b"OFFSET_RESET", job.offset)
         return
-    queue = topic_queue(job.topic, s.queues, job.queue_id)
+    queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     if queue == NULL:
         answer_nothing(s, job, PULL_NOT_FOUND, b"NO_MATCHED_LOGIC_QUEUE", job.offset)
     elif job.offset == queue.max_offset:

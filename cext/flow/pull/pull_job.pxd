@@ -60,8 +60,8 @@ cdef struct PopFields:          # of a job that is no pull
     uint32_t attempt_bytes
     uint8_t attempt[64]         # of the request, cut off
 
-# Answers, holds or reads for a READY job; `shard` is the ShardState.
-ctypedef void (*JobAnswer)(void* shard, PullJob* job) noexcept nogil
+# Answers, holds or reads for a READY job; `service` is job.service.
+ctypedef void (*JobAnswer)(void* service, PullJob* job) noexcept nogil
 
 cdef struct PullJob:
     ChainEntry line             # READY: in the turn's list; HELD: in its queue's or pair's
@@ -69,6 +69,7 @@ cdef struct PullJob:
     ChainEntry peer             # in its connection's list (HELD, DEFERRED)
     int32_t state               # JobState
     JobAnswer answer            # what the turn calls when the job is READY
+    void* service               # the pull or the pop service, for `answer`
     int32_t timer_slot
     Connection* connection      # borrowed; compare connection_id with connection.id before use
     uint64_t connection_id

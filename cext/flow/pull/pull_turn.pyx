@@ -24,30 +24,30 @@ cdef void put_in_front(ChainEntry** chain, ChainEntry* first, ChainEntry* last) 
     chain[0] = first
 
 
-cdef void answer_pulls(ShardState s) noexcept nogil:
+cdef void answer_pulls(PullService s) noexcept nogil:
     cdef ChainEntry* entry = s.ready
     cdef ChainEntry* last = entry.previous if entry != NULL else NULL
-    cdef uint64_t bytes_end = s.counters.bytes_out + TURN_BYTES
+    cdef uint64_t bytes_end = s.turn.counters.bytes_out + TURN_BYTES
     cdef PullJob* job
     # Where buffers run out nobody has one answer queued behind another.
-    cdef uint64_t unsent_max = 0 if s.net.is_short() else UNSENT_MAX
+    cdef uint64_t unsent_max = 0 if s.turn.net.is_short() else UNSENT_MAX
     s.ready = NULL
     s.scan_cost_left = SCAN_COST_OF_TURN
     while entry != NULL:
-        if s.counters.bytes_out >= bytes_end:
+        if s.turn.counters.bytes_out >= bytes_end:
             put_in_front(&s.ready, entry, last)
             return
         job = <PullJob*> entry.owner
         entry = entry.next
         if job.connection.id != job.connection_id:
             free_job(s, job)
-        elif (s.counters.bytes_out + TURN_BYTES // 2 >= bytes_end
+        elif (s.turn.counters.bytes_out + TURN_BYTES // 2 >= bytes_end
               and job.connection.unsent_bytes > 0):
             make_ready(s, job)              # each connection in turn, where much is asked for
         elif (job.connection.unread & UNREAD_UNSENT
               or job.connection.unsent_bytes > unsent_max):
             if not job.connection.unread & UNREAD_UNSENT:
-                s.net.flush_connection(job.connection)      # may find the socket full
+                s.turn.net.flush_connection(job.connection)      # may find the socket full
             if job.connection.id != job.connection_id:
                 free_job(s, job)
             elif job.connection.unread & UNREAD_UNSENT:
@@ -57,6 +57,6 @@ cdef void answer_pulls(ShardState s) noexcept nogil:
                 else:
                     defer(s, job)
             else:
-                job.answer(<void*> s, job)
+                job.answer(job.service, job)
         else:
-            job.answer(<void*> s, job)
+            job.answer(job.service, job)

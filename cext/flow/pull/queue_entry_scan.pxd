@@ -16,7 +16,7 @@ Reactor only.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.pull.pull_job cimport PullJob
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pull.pull_service cimport PullService
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RecordView
 
@@ -43,11 +43,11 @@ cdef inline bint is_filtered(const PullJob* job) noexcept nogil:
     return not job.tags.all or job.sql != NULL
 
 # Collects records for one reply; OK, ABSENT (queue entries not in memory) or a failure.
-cdef int scan_entries(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept nogil
+cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) noexcept nogil
 # Whether the message passes, by its own tag and properties.
-cdef bint record_passes(ShardState s, PullJob* job, const RecordView* view) noexcept nogil
+cdef bint record_passes(PullService s, PullJob* job, const RecordView* view) noexcept nogil
 # Whether a record that was just written passes; offset and size of its record in the log.
-cdef bint news_passes(ShardState s, PullJob* job, int64_t code, int64_t physical_offset,
+cdef bint news_passes(PullService s, PullJob* job, int64_t code, int64_t physical_offset,
                       int32_t size) noexcept nogil
 # The record is the one that the job's queue holds at this offset.
 cdef bint is_of_queue(const RecordView* view, const PullJob* job, int64_t offset) noexcept nogil

@@ -4,7 +4,7 @@ from libc.string cimport memcmp
 from cext.base.byteorder cimport load_i32, load_i64, load_u32
 from cext.base.prefetch cimport prefetch
 from cext.base.status cimport ABSENT, CORRUPT, OK
-from cext.flow.shard_state cimport SCAN_UNITS
+from cext.flow.pull.pull_service cimport SCAN_UNITS
 from cext.flow.tables.group_table cimport Subscription, subscription_find, tag_filter_passes
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.store.consume_queue cimport UNIT_BYTES, QueueEntry, unit_check, unit_load
@@ -31,19 +31,20 @@ cdef bint is_of_queue(const RecordView* view, const PullJob* job, int64_t offset
 
 # ------------------------------------------------------------------- filters
 
-cdef SqlFilter* filter_of_real_topic(ShardState s, PullJob* job,
+cdef SqlFilter* filter_of_real_topic(PullService s, PullJob* job,
                                      const RecordView* view) noexcept nogil:
     """The group's filter of the topic that a retried message came from; NULL: it passes."""
     cdef Text real
     cdef Subscription* known
     if not find_property(view.properties, view.properties_bytes, b"RETRY_TOPIC", &real):
         return NULL
-    known = subscription_find(&s.groups, <const uint8_t*> job.topic.name + RETRY_PREFIX_BYTES,
+    known = subscription_find(&s.tables.groups,
+                              <const uint8_t*> job.topic.name + RETRY_PREFIX_BYTES,
                               job.topic.name_length - RETRY_PREFIX_BYTES, real.bytes, real.length)
     return known.sql if known != NULL else NULL
 
 
-cdef bint record_passes(ShardState s, PullJob* job, const RecordView* view) noexcept nogil:
+cdef bint record_passes(PullService s, PullJob* job, const RecordView* view) noexcept nogil:
     cdef Text tag
     cdef SqlFilter* filter = job.sql
     cdef int result
@@ -56,18 +57,18 @@ cdef bint record_passes(ShardState s, PullJob* job, const RecordView* view) noex
     if filter == NULL:
         return True
     result = sql_program_run(filter.program, view.properties, view.properties_bytes)
-    s.counters.filter_failures += result == SQL_FAILED
+    s.turn.counters.filter_failures += result == SQL_FAILED
     return result == SQL_TRUE
 
 
-cdef bint news_passes(ShardState s, PullJob* job, int64_t code, int64_t physical_offset,
+cdef bint news_passes(PullService s, PullJob* job, int64_t code, int64_t physical_offset,
                       int32_t size) noexcept nogil:
     cdef RecordView view
     cdef const uint8_t* at
     if job.sql == NULL:
         return tag_filter_passes(&job.tags, code)
     # What cannot be read here is looked at when the pull is answered.
-    return (s.log.view(physical_offset, size, &at) != OK
+    return (s.append.log.view(physical_offset, size, &at) != OK
             or record_parse(at, size, physical_offset, False, &view) != OK
             or record_passes(s, job, &view))
 
@@ -82,11 +83,12 @@ cdef bint note_damage(Found* found, const QueueEntry* entry, int64_t offset,
     return False
 
 
-cdef bint check_record(ShardState s, const uint8_t* at, const QueueEntry* entry, Found* found,
+cdef bint check_record(PullService s, const uint8_t* at, const QueueEntry* entry, Found* found,
                        const PullJob* job, int64_t offset) noexcept nogil:
     """On the way out: the record is the one its queue entry means, and it is whole."""
     cdef RecordView view
-    cdef bint in_ring = (at >= s.log.ring.base and at < s.log.ring.base + 2 * s.log.ring.size)
+    cdef bint in_ring = (at >= s.append.log.ring.base and at < s.append.log.ring.base
+                         + 2 * s.append.log.ring.size)
     cdef int status
     if in_ring:
         # Written by this process in this run and never read back from anywhere.
@@ -102,7 +104,7 @@ cdef bint check_record(ShardState s, const uint8_t* at, const QueueEntry* entry,
     return note_damage(found, entry, offset, status)
 
 
-cdef bint judge(ShardState s, const uint8_t* at, const QueueEntry* entry, Found* found,
+cdef bint judge(PullService s, const uint8_t* at, const QueueEntry* entry, Found* found,
                 PullJob* job, int64_t offset, bint* passes) noexcept nogil:
     """Runs the filter over the record, which must be the queue entry's; False: it is damaged."""
     cdef RecordView view
@@ -114,7 +116,7 @@ cdef bint judge(ShardState s, const uint8_t* at, const QueueEntry* entry, Found*
     return True
 
 
-cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, const QueueEntry* following,
+cdef bint take(PullService s, PullJob* job, const QueueEntry* entry, const QueueEntry* following,
                int64_t offset, Found* found) noexcept nogil:
     """Adds the entry's record unless its properties do not pass; False: no further. `following` is
     the entry after it as it was read; size 0: none."""
@@ -124,13 +126,13 @@ cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, const QueueE
     cdef int status
     if found.count > 0 and found.bytes + entry.size > <uint64_t> found.bytes_limit:
         return False
-    status = s.log.view(entry.physical_offset, entry.size, &at)
+    status = s.append.log.view(entry.physical_offset, entry.size, &at)
     if status == ABSENT:
         found.absent_offset = offset
         return False
     if status != OK:
         # Deleted by retention between the queue's read and now, or out of range.
-        if entry.physical_offset >= s.log.min_offset():
+        if entry.physical_offset >= s.append.log.min_offset():
             return note_damage(found, entry, offset, status)
         return True
     if following.size > 0:
@@ -141,7 +143,7 @@ cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, const QueueE
         if not judge(s, at, entry, found, job, offset, &passes):
             return False
     if not passes:
-        s.counters.entries_skipped += 1
+        s.turn.counters.entries_skipped += 1
         return True
     if not check_record(s, at, entry, found, job, offset):
         return False
@@ -154,28 +156,28 @@ cdef bint take(ShardState s, PullJob* job, const QueueEntry* entry, const QueueE
 
 # ------------------------------------------------------------------- many
 
-cdef inline bint in_bulk(ShardState s, const PullJob* job) noexcept nogil:
+cdef inline bint in_bulk(PullService s, const PullJob* job) noexcept nogil:
     """A reader that asks for more at a time: clients of RocketMQ ask for 256 KiB, or for as much as
     an int holds, which says that they have no limit of their own, and get what is set."""
-    return s.options.pull_max_bytes < job.max_bytes < NO_LIMIT
+    return s.turn.options.pull_max_bytes < job.max_bytes < NO_LIMIT
 
 
-cdef int64_t bytes_limit(ShardState s, const PullJob* job) noexcept nogil:
+cdef int64_t bytes_limit(PullService s, const PullJob* job) noexcept nogil:
     if not in_bulk(s, job):
-        return s.options.pull_max_bytes
+        return s.turn.options.pull_max_bytes
     return job.max_bytes if job.max_bytes < LARGE_PULL_BYTES else LARGE_PULL_BYTES
 
 
-cdef int32_t limit_of(ShardState s, const PullJob* job) noexcept nogil:
+cdef int32_t limit_of(PullService s, const PullJob* job) noexcept nogil:
     cdef int32_t limit = job.max_messages
-    if limit > s.options.pull_max_messages and not in_bulk(s, job):
-        limit = s.options.pull_max_messages
+    if limit > s.turn.options.pull_max_messages and not in_bulk(s, job):
+        limit = s.turn.options.pull_max_messages
     if limit > FOUND_MAX:
         limit = FOUND_MAX
     return limit if limit > 1 else 1
 
 
-cdef inline int32_t next_candidate(ShardState s, const PullJob* job, int32_t i, int32_t count,
+cdef inline int32_t next_candidate(PullService s, const PullJob* job, int32_t i, int32_t count,
                                    QueueEntry* entry) noexcept nogil:
     """The next entry from `i` on that may pass by what stands in it; `count`: none does; -1 - n:
     what stands at n is no entry."""
@@ -184,8 +186,8 @@ cdef inline int32_t next_candidate(ShardState s, const PullJob* job, int32_t i, 
     cdef bint passes
     while i < count:
         unit_load(s.scan_units + i * UNIT_BYTES, entry)
-        if unit_check(entry, s.queues.log_end) != OK:
-            s.queues.counts.corrupt_reads += 1
+        if unit_check(entry, s.append.queues.log_end) != OK:
+            s.append.queues.counts.corrupt_reads += 1
             return -1 - i
         passes = entry.tags_code == code if by_one_tag else tag_filter_passes(&job.tags,
                                                                               entry.tags_code)
@@ -195,7 +197,7 @@ cdef inline int32_t next_candidate(ShardState s, const PullJob* job, int32_t i, 
     return i
 
 
-cdef int scan_entries(ShardState s, PullJob* job, Queue* queue, Found* found) noexcept nogil:
+cdef int scan_entries(PullService s, PullJob* job, Queue* queue, Found* found) noexcept nogil:
     cdef bint filtered = is_filtered(job)
     cdef int32_t limit = limit_of(s, job)
     cdef int64_t offset = job.offset
@@ -223,7 +225,7 @@ cdef int scan_entries(ShardState s, PullJob* job, Queue* queue, Found* found) no
             wanted = limit - found.count if limit - found.count < PLAIN_ENTRIES else PLAIN_ENTRIES
         if wanted > left:
             wanted = <int32_t> left
-        count = s.queues.read_units(queue, offset, wanted, s.scan_units)
+        count = s.append.queues.read_units(queue, offset, wanted, s.scan_units)
         if count == ABSENT and found.count > 0:
             return OK               # give what is there; the rest comes with the next pull
         if count < 0:
@@ -240,7 +242,7 @@ cdef int scan_entries(ShardState s, PullJob* job, Queue* queue, Found* found) no
             job.scanned += seen
             if filtered:
                 s.scan_cost_left -= seen
-                s.counters.entries_skipped += candidate - i
+                s.turn.counters.entries_skipped += candidate - i
             found.next_offset = offset + candidate
             if damaged:
                 # What is there is given; the damage is met again by the next pull.

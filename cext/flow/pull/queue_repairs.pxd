@@ -4,7 +4,7 @@ A pull that meets a unit that cannot be is held while its queue is mended from t
 (cext/store/queue_repair.pxd), and is then answered as if nothing had been. The log gets a line for
 each place: the file, the byte in it, and how many units were made anew.
 """
-from cext.flow.shard_state cimport ShardState
+from cext.flow.pull.pull_service cimport PullService
 
 # Once a turn; a look at one number as long as nothing is mended.
-cdef void queue_repairs_turn(ShardState s) noexcept nogil
+cdef void queue_repairs_turn(PullService s) noexcept nogil

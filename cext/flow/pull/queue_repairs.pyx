@@ -12,7 +12,7 @@ from cext.store.queue_files cimport QUEUE_PATH_BYTES, QueueName
 from cext.store.queue_repair cimport Repair
 
 
-cdef void tell(ShardState s, Repair* r) noexcept nogil:
+cdef void tell(PullService s, Repair* r) noexcept nogil:
     cdef char line[1000]
     cdef char path[QUEUE_PATH_BYTES]
     cdef QueueName name
@@ -20,7 +20,7 @@ cdef void tell(ShardState s, Repair* r) noexcept nogil:
     name.topic = r.topic
     name.queue_id = r.queue_id
     name.serial = r.serial
-    at = s.queues.reader_files.unit_place(&name, r.offset, path)
+    at = s.append.queues.reader_files.unit_place(&name, r.offset, path)
     if r.mended > 0 and (r.status == OK or r.status == CORRUPT):
         snprintf(line, sizeof(line), b"%.800s:%lld: damaged at offset %lld of the "
                  b"queue; %lld entries there have been made anew from the commit log",
@@ -35,20 +35,20 @@ cdef void tell(ShardState s, Repair* r) noexcept nogil:
         snprintf(line, sizeof(line), b"%.800s:%lld: damaged at offset %lld of the "
                  b"queue and could not be made anew (%d); it is tried again in a minute",
                  path, <long long> at, <long long> r.offset, r.status)
-    log_event(s, NULL, line)
+    log_event(s.turn, NULL, line)
 
 
-cdef void queue_repairs_turn(ShardState s) noexcept nogil:
+cdef void queue_repairs_turn(PullService s) noexcept nogil:
     cdef Queue* queue = NULL
-    cdef Repair* r = s.queues.repair_over(&queue)
+    cdef Repair* r = s.append.queues.repair_over(&queue)
     cdef Topic* topic
     while r != NULL:
         tell(s, r)
         if queue != NULL:
             wake_all(s, queue)
-            topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> r.topic,
+            topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> r.topic,
                                            <uint32_t> r.topic_length)
             if topic != NULL:
                 wake_topic(s, topic, r.queue_id)
-        s.queues.repair_logged(r)
-        r = s.queues.repair_over(&queue)
+        s.append.queues.repair_logged(r)
+        r = s.append.queues.repair_over(&queue)

@@ -18,20 +18,20 @@ request to be refused.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.context.outcome cimport Outcome
+from cext.flow.request_reply.reply_service cimport ReplyService
 from cext.flow.request_reply.reply_table cimport PUSH_OPAQUE
-from cext.flow.shard_state cimport ShardState
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome push_reply(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome push_reply(ReplyService s, Connection* c, const Header* h, const Frame* f,
                         bint resubmitted) noexcept nogil
 # A client's answer to a 326.
-cdef void push_answered(ShardState s, Connection* c, const Header* h) noexcept nogil
+cdef void push_answered(ReplyService s, Connection* c, const Header* h) noexcept nogil
 # The connection closes: who waits for its answer is told.
-cdef void push_forget(ShardState s, Connection* c) noexcept nogil
+cdef void push_forget(ReplyService s, Connection* c) noexcept nogil
 # About once a second.
-cdef void push_expire(ShardState s) noexcept nogil
+cdef void push_expire(ReplyService s) noexcept nogil
 
 cdef inline bint is_push_answer(const Header* h) noexcept nogil:
     return h.opaque & PUSH_OPAQUE != 0

@@ -66,12 +66,12 @@ cdef enum:
 
 # ------------------------------------------------------------------- the answer
 
-cdef bint promise_push(ShardState s, Connection* c, const PushedReply* p) noexcept nogil:
+cdef bint promise_push(ReplyService s, Connection* c, const PushedReply* p) noexcept nogil:
     """The producer has the reply; its record is answered for as that of a send. False: it cannot
     be."""
     cdef AckReply to
     cdef PendingAck* ack
-    if promise_room(s) != OK:
+    if promise_room(s.append) != OK:
         return False
     to.connection = c
     to.connection_id = p.from_id
@@ -79,19 +79,19 @@ cdef bint promise_push(ShardState s, Connection* c, const PushedReply* p) noexce
     to.version = 0                          # of no matter in the answer to a send
     to.request_code = <uint16_t> p.request_code
     to.serialize_type = p.serialize_type
-    ack = promise(s, &to, ANSWER_SEND)
+    ack = promise(s.append, &to, ANSWER_SEND)
     ack.physical_offset = p.physical_offset
     ack.queue_offset = p.queue_offset
     ack.queue_id = p.queue_id
     return True
 
 
-cdef void answer_push(ShardState s, PushedReply* slot, int32_t code,
+cdef void answer_push(ReplyService s, PushedReply* slot, int32_t code,
                       const char* remark) noexcept nogil:
     """Frees the slot and answers the consumer. Who cannot be answered is closed, but not here: the
     close of a connection comes here, and would again."""
     cdef PushedReply p = slot[0]
-    cdef Connection* c = s.net.find(p.from_id)
+    cdef Connection* c = s.turn.net.find(p.from_id)
     cdef SendReply reply
     cdef uint8_t message_id[MESSAGE_ID_BYTES_MAX]
     cdef uint8_t* at
@@ -103,37 +103,38 @@ cdef void answer_push(ShardState s, PushedReply* slot, int32_t code,
             return
         code = SERVICE_NOT_AVAILABLE
         remark = b"the reply was pushed, but the log does not answer for its record now"
-    rpc_record(&s.rpc, p.request_code, code, False, monotonic_us() // 1000 - p.arrived_ms, 1)
+    rpc_record(&s.turn.rpc, p.request_code, code, False, monotonic_us() // 1000 - p.arrived_ms, 1)
     if c != NULL:
         reply.code = code
         reply.opaque = p.opaque
         reply.queue_id = p.queue_id
         reply.queue_offset = p.queue_offset
         reply.serialize_type = p.serialize_type
-        reply.trace_on = s.options.trace_on
+        reply.trace_on = s.turn.options.trace_on
         reply.remark = text_of(<const uint8_t*> remark if remark != NULL else NULL,
                                <uint32_t> strlen(remark) if remark != NULL else 0)
         reply.message_ids = text_of(<const uint8_t*> b"0", 1)
         if p.physical_offset >= 0:
             reply.message_ids = text_of(message_id, write_offset_message_id(
-                message_id, s.options.store_host, s.options.store_host_bytes, p.physical_offset))
+                message_id, s.turn.options.store_host, s.turn.options.store_host_bytes,
+                p.physical_offset))
         reply.transaction_id = text_of(NULL, 0)
-        reply.region = text_of(s.options.region, s.options.region_bytes)
+        reply.region = text_of(s.turn.options.region, s.turn.options.region_bytes)
         reply.recall_handle = text_of(NULL, 0)
-        at = s.net.reserve_reply(c, <uint32_t> send_reply_bytes_max(&reply))
-        if at == NULL or not s.net.commit_reply(c, write_send_reply(at, &reply)):
+        at = s.turn.net.reserve_reply(c, <uint32_t> send_reply_bytes_max(&reply))
+        if at == NULL or not s.turn.net.commit_reply(c, write_send_reply(at, &reply)):
             c.closing = True
-            s.net.mark_dirty(c)
+            s.turn.net.mark_dirty(c)
 
 
-cdef void fail_push(ShardState s, PushedReply* p, const char* why) noexcept nogil:
+cdef void fail_push(ReplyService s, PushedReply* p, const char* why) noexcept nogil:
     cdef char remark[REMARK_MAX]
     p.client[p.client_bytes] = 0
     snprintf(remark, sizeof(remark), b"push reply message to %s fail: %.300s", p.client, why)
     answer_push(s, p, SYSTEM_ERROR, remark)
 
 
-cdef void push_answered(ShardState s, Connection* c, const Header* h) noexcept nogil:
+cdef void push_answered(ReplyService s, Connection* c, const Header* h) noexcept nogil:
     cdef PushedReply* p = reply_table_find(&s.replies, h.opaque, c.id)
     cdef char why[REMARK_MAX]
     cdef int32_t length
@@ -147,7 +148,7 @@ cdef void push_answered(ShardState s, Connection* c, const Header* h) noexcept n
     fail_push(s, p, why)
 
 
-cdef void push_forget(ShardState s, Connection* c) noexcept nogil:
+cdef void push_forget(ReplyService s, Connection* c) noexcept nogil:
     cdef int32_t i
     if s.replies.count == 0:
         return
@@ -158,20 +159,20 @@ cdef void push_forget(ShardState s, Connection* c) noexcept nogil:
             fail_push(s, &s.replies.slots[i], b"its connection is closed")
 
 
-cdef void push_expire(ShardState s) noexcept nogil:
+cdef void push_expire(ReplyService s) noexcept nogil:
     cdef PushedReply* p
     cdef int32_t i
     if s.replies.count == 0:
         return
     for i in range(s.replies.fresh):
         p = &s.replies.slots[i]
-        if p.to_id != 0 and s.now_ms - p.arrived_ms > PUSH_MS:
+        if p.to_id != 0 and s.turn.now_ms - p.arrived_ms > PUSH_MS:
             fail_push(s, p, b"it did not answer within 10 s")
 
 
 # ------------------------------------------------------------------- the request
 
-cdef void store(ShardState s, const Header* h, const Frame* f, const SendRequest* r,
+cdef void store(ReplyService s, const Header* h, const Frame* f, const SendRequest* r,
                 Connection* c, Topic* topic, Queue* queue, int32_t property_bytes,
                 PushedReply* p) noexcept nogil:
     """The reply in its topic; it is pushed whether or not the log takes it."""
@@ -179,7 +180,7 @@ cdef void store(ShardState s, const Header* h, const Frame* f, const SendRequest
     cdef Appended a
     m.body = f.body
     m.body_bytes = f.body_bytes
-    m.properties = text_of(s.redirect.before, property_bytes)
+    m.properties = text_of(s.delay.redirect.before, property_bytes)
     m.flag = r.flag
     m.sys_flag = r.sys_flag & ~(BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG)
     m.reconsume_times = r.reconsume_times
@@ -193,28 +194,28 @@ cdef void store(ShardState s, const Header* h, const Frame* f, const SendRequest
     m.tags_code = 0
     m.stored = False
     m.spare = 0
-    if (make_room(s, queue, record_bytes_max(&m, topic.name_length), 1) == OK
-            and append_message(s, topic, queue, &m, &a) == OK):
+    if (make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) == OK
+            and append_message(s.append, topic, queue, &m, &a) == OK):
         p.physical_offset = a.physical_offset
         p.queue_offset = a.queue_offset
         p.queue_id = queue.queue_id
 
 
-cdef bint send_push(ShardState s, Connection* to, const PushedReplyFields* fields,
+cdef bint send_push(ReplyService s, Connection* to, const PushedReplyFields* fields,
                     const Frame* f) noexcept nogil:
     """Queues the 326 with its body; False: no buffer is free."""
     cdef void* block
-    cdef uint8_t* at = reply_space_take(s, to, pushed_reply_bytes_max(fields) + f.body_bytes,
+    cdef uint8_t* at = reply_space_take(s.turn, to, pushed_reply_bytes_max(fields) + f.body_bytes,
                                         &block)
     cdef uint32_t length
     if at == NULL:
         return False
     length = write_pushed_reply_header(at, fields)
     memcpy(at + length, f.body, f.body_bytes)
-    return reply_space_commit(s, to, at, length + f.body_bytes, block)
+    return reply_space_commit(s.turn, to, at, length + f.body_bytes, block)
 
 
-cdef void fill_fields(ShardState s, const SendRequest* r, const Connection* c, char* born,
+cdef void fill_fields(ReplyService s, const SendRequest* r, const Connection* c, char* born,
                       char* stored, PushedReplyFields* out) noexcept nogil:
     """All but opaque, properties and body."""
     out.producer_group = r.producer_group
@@ -227,32 +228,33 @@ cdef void fill_fields(ShardState s, const SendRequest* r, const Connection* c, c
     out.flag = r.flag
     out.reconsume_times = r.reconsume_times
     out.unit_mode = r.unit_mode
-    out.store_timestamp_ms = s.wall_ms
+    out.store_timestamp_ms = s.turn.wall_ms
     out.born_host = text_of(<const uint8_t*> born, address_text(c, born, ADDRESS_MAX))
     out.store_host = text_of(<const uint8_t*> stored, host_text(
-        s.options.store_host, s.options.store_host_bytes, stored, ADDRESS_MAX))
+        s.turn.options.store_host, s.turn.options.store_host_bytes, stored, ADDRESS_MAX))
 
 
-cdef bint is_ordinary(ShardState s, const Header* h, const Frame* f, const SendRequest* r,
+cdef bint is_ordinary(ReplyService s, const Header* h, const Frame* f, const SendRequest* r,
                       const Topic* topic) noexcept nogil:
     """Nothing about the request needs a look of control, which also knows what to refuse."""
     return not (
-        topic == NULL or h.flag & FLAG_ONE_WAY or r.batch or not s.writable
-        or not s.options.broker_permission & PERM_WRITE or s.wall_ms < s.options.sends_from_ms
+        topic == NULL or h.flag & FLAG_ONE_WAY or r.batch or not s.turn.writable
+        or not s.turn.options.broker_permission & PERM_WRITE
+        or s.turn.wall_ms < s.turn.options.sends_from_ms
         or r.queue_id >= max(topic.read_queues, topic.write_queues)
-        or f.body_bytes == 0 or f.body_bytes > s.options.message_max_bytes
+        or f.body_bytes == 0 or f.body_bytes > s.turn.options.message_max_bytes
         or r.sys_flag & ~<int32_t> SYS_FLAGS_KNOWN or r.properties.bytes == NULL
         or r.producer_group.escaped or r.topic.escaped or r.default_topic.escaped)
 
 
-cdef Outcome push_reply(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome push_reply(ReplyService s, Connection* c, const Header* h, const Frame* f,
                         bint resubmitted) noexcept nogil:
     cdef SendRequest r
     cdef Text client
     cdef PushedReplyFields fields
     cdef char born[ADDRESS_MAX]
     cdef char stored[ADDRESS_MAX]
-    cdef uint8_t* properties = s.redirect.before
+    cdef uint8_t* properties = s.delay.redirect.before
     cdef Topic* topic
     cdef Queue* queue
     cdef Connection* to
@@ -261,7 +263,7 @@ cdef Outcome push_reply(ShardState s, Connection* c, const Header* h, const Fram
     cdef int32_t length
     if read_send_request(h, &r) != OK:
         return TO_CONTROL
-    topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
+    topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     if not is_ordinary(s, h, f, &r, topic):
         return TO_CONTROL
     length = text_copy(&r.properties, properties, REDIRECT_BYTES - ADDED_MAX)
@@ -269,16 +271,17 @@ cdef Outcome push_reply(ShardState s, Connection* c, const Header* h, const Fram
             properties, length, b"REPLY_TO_CLIENT", &client):
         return TO_CONTROL
     to_id = <uint64_t> name_map_find(&s.replies.clients, client.bytes, client.length)
-    to = s.net.find(to_id) if to_id != 0 else NULL
-    queue = topic_queue(topic, s.queues, max(r.queue_id, 0))
+    to = s.turn.net.find(to_id) if to_id != 0 else NULL
+    queue = topic_queue(topic, s.append.queues, max(r.queue_id, 0))
     if to == NULL or to.closing or queue == NULL:
         return TO_CONTROL
     p = reply_table_next(&s.replies)
     if p == NULL or (to.unread & UNREAD_UNSENT and to.unsent_bytes > PUSH_UNSENT_MAX):
-        return reply_error(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
+        return reply_error(s.turn, c, h, SYSTEM_BUSY,
+                           b"[OVERLOAD]system busy, start flow control for a "
                            b"while: too many replies wait for their producers")
     p.from_id = c.id
-    p.arrived_ms = s.now_ms
+    p.arrived_ms = s.turn.now_ms
     p.opaque = h.opaque
     p.request_code = h.code
     p.serialize_type = h.serialize_type
@@ -290,14 +293,14 @@ cdef Outcome push_reply(ShardState s, Connection* c, const Header* h, const Fram
     fill_fields(s, &r, c, born, stored, &fields)
     fields.opaque = reply_table_take(&s.replies, p, to_id)
     fields.body_bytes = f.body_bytes
-    if s.options.store_replies:
+    if s.turn.options.store_replies:
         store(s, h, f, &r, c, topic, queue, length, p)
     if p.to_id != to_id:
         return DONE                         # making room closed it, and its consumer was told
     if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
         properties[length] = PROPERTY_SEPARATOR
         length += 1
-    length += append_number(properties + length, b"PUSH_REPLY_TIME", 15, s.wall_ms)
+    length += append_number(properties + length, b"PUSH_REPLY_TIME", 15, s.turn.wall_ms)
     fields.properties = text_of(properties, length)
     if not send_push(s, to, &fields, f):
         fail_push(s, p, b"no buffer is free")

@@ -16,7 +16,7 @@ with 16 in %RETRY%g.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.send.send_service cimport SendService
 from cext.flow.tables.group_table cimport Group
 from cext.flow.tables.topic_table cimport Topic
 from cext.wire.header cimport Header
@@ -32,11 +32,11 @@ cdef inline int32_t retries_max(const Group* group, const Header* h, bint asked,
     return times if asked and h.version >= VERSION_RECONSUME else group.retry_times_max
 
 # The topic of a group that has this prefix, or NULL.
-cdef Topic* topic_of_group(ShardState s, const char* prefix, uint32_t prefix_bytes,
+cdef Topic* topic_of_group(SendService s, const char* prefix, uint32_t prefix_bytes,
                            const uint8_t* group, uint32_t group_bytes) noexcept nogil
 # Whether all is known that says where this send to a %RETRY% topic goes; else control has to help.
 # dead: the group's %DLQ% topic, NULL when the message may come again.
-cdef bint find_dead_letters(ShardState s, const Header* h, const SendRequest* r,
+cdef bint find_dead_letters(SendService s, const Header* h, const SendRequest* r,
                             const Topic* retry, bint resubmitted, Topic** dead) noexcept nogil
-# Properties of a send without DELAY, in s.redirect.after. OK | MALFORMED | TOO_LARGE.
-cdef int leave_delay_out(ShardState s, Text* properties) noexcept nogil
+# Properties of a send without DELAY, in s.delay.redirect.after. OK | MALFORMED | TOO_LARGE.
+cdef int leave_delay_out(SendService s, Text* properties) noexcept nogil

@@ -8,10 +8,10 @@ Nothing is copied twice: the body goes from the receive buffer into the log's ta
 are unescaped from JSON straight into their place in the record.
 """
 from cext.flow.context.outcome cimport Outcome
-from cext.flow.shard_state cimport ShardState
+from cext.flow.send.send_service cimport SendService
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome produce(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame* f,
                      bint resubmitted) noexcept nogil

@@ -22,6 +22,7 @@ from cext.flow.append.append_status cimport (
     TIMER_OFF,
     TOO_MANY_OPEN,
 )
+from cext.flow.append.appender cimport DISPATCH_MAX
 from cext.flow.append.disk_alerts cimport log_disk_alerts, poison_remark
 from cext.flow.append.message_append cimport (
     CHECKSUM_BYTES_MAX,
@@ -34,15 +35,15 @@ from cext.flow.append.message_append cimport (
     scanned_bytes,
 )
 from cext.flow.append.promise cimport promise_at, promise_mark, promise_room
+from cext.flow.append.recall_handle cimport has_recall_handle
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
 from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL_IN_ORDER
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.context.small_replies cimport reply_error
-from cext.flow.delay.recall_handle cimport has_recall_handle
 from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
-from cext.flow.send.redirect cimport append_redirected
-from cext.flow.shard_state cimport BATCH_IDS_BYTES, DISPATCH_MAX
+from cext.flow.send.send_service cimport BATCH_IDS_BYTES
 from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
@@ -109,72 +110,74 @@ cdef Refusal[11] refusals = [
 ]
 
 
-cdef Outcome refuse(ShardState s, Connection* c, const Header* h, int32_t code,
+cdef Outcome refuse(SendService s, Connection* c, const Header* h, int32_t code,
                     const char* remark) noexcept nogil:
-    s.counters.sends_refused += 1
-    return reply_error(s, c, h, code, remark)
+    s.turn.counters.sends_refused += 1
+    return reply_error(s.turn, c, h, code, remark)
 
 
-cdef Outcome refuse_timer(ShardState s, Connection* c, const Header* h) noexcept nogil:
+cdef Outcome refuse_timer(SendService s, Connection* c, const Header* h) noexcept nogil:
     cdef char remark[256]
     snprintf(remark, sizeof(remark), b"timer message illegal, the delay time should not be "
              b"bigger than the max delay %lldms; or if set del msg, the delay time should be "
-             b"bigger than the current time", <long long> s.timers.max_delay_ms)
+             b"bigger than the current time", <long long> s.delay.timers.max_delay_ms)
     return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
 
 
-cdef Outcome refuse_status(ShardState s, Connection* c, const Header* h,
+cdef Outcome refuse_status(SendService s, Connection* c, const Header* h,
                            int status) noexcept nogil:
     """The log did not take the record: say why in RocketMQ's codes (docs/protocol.md, Sending)."""
     cdef const Refusal* refusal
     if status == POISONED:
-        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s))
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s.append))
     if status == TIMER_ILLEGAL:
         return refuse_timer(s, c, h)
     if status == NO_SPACE:
-        log_disk_alerts(s)                # it may be over before the next look by the clock
-    if status == NOT_READY and s.log.pooled:
+        log_disk_alerts(s.append)                # it may be over before the next look by the clock
+    if status == NOT_READY and s.append.log.pooled:
         status = STORE_POOL_FULL
     refusal = refusal_of(refusals, status)
     return refuse(s, c, h, refusal.code, refusal.text)
 
 
-cdef Outcome refuse_late(ShardState s, Connection* c, const Header* h) noexcept nogil:
+cdef Outcome refuse_late(SendService s, Connection* c, const Header* h) noexcept nogil:
     """It came while the last write-out stood still: the client had better try another broker."""
     cdef char remark[160]
     cdef const char* why = b"PCBUSY_CLEAN_QUEUE" \
-        if s.stalled_ms >= s.options.page_cache_busy_ms else b"TIMEOUT_CLEAN_QUEUE"
+        if s.turn.stalled_ms >= s.turn.options.page_cache_busy_ms else b"TIMEOUT_CLEAN_QUEUE"
     snprintf(remark, sizeof(remark), b"[%s]broker busy, start flow control for a while, period in "
-             b"queue: %lldms, size of queue: %d", why, <long long> s.stalled_ms, s.net.event_count)
+             b"queue: %lldms, size of queue: %d", why, <long long> s.turn.stalled_ms,
+             s.turn.net.event_count)
     return refuse(s, c, h, SYSTEM_BUSY, remark)
 
 
-cdef int32_t choose_queue(ShardState s, Topic* topic) noexcept nogil:
-    s.random ^= s.random << 13
-    s.random ^= s.random >> 17
-    s.random ^= s.random << 5
-    return <int32_t> (s.random % <uint32_t> (topic.write_queues if topic.write_queues > 0 else 1))
+cdef int32_t choose_queue(SendService s, Topic* topic) noexcept nogil:
+    s.turn.random ^= s.turn.random << 13
+    s.turn.random ^= s.turn.random >> 17
+    s.turn.random ^= s.turn.random << 5
+    return <int32_t> (s.turn.random % <uint32_t> (topic.write_queues if topic.write_queues > 0
+                                                  else 1))
 
 
-cdef PendingAck* promise_send(ShardState s, Connection* c, const Header* h, const Appended* a,
+cdef PendingAck* promise_send(SendService s, Connection* c, const Header* h, const Appended* a,
                               int32_t queue_id, int32_t mark) noexcept nogil:
     """After promise_room(): answered by where the message is."""
     cdef AckReply to
     cdef PendingAck* ack
     cdef uint32_t n = a.properties.uniq_key.length
     reply_to(&to, c, h)
-    ack = promise_at(s, &to, ANSWER_SEND, mark)
+    ack = promise_at(s.append, &to, ANSWER_SEND, mark)
     ack.physical_offset = a.physical_offset
     ack.queue_offset = a.queue_offset
     ack.queue_id = queue_id
-    ack.has_recall_handle = has_recall_handle(a)
+    ack.has_recall_handle = has_recall_handle(&a.properties)
     if a.properties.uniq_key.bytes != NULL and n <= UNIQ_KEY_MAX:
         memcpy(ack.uniq_key, a.properties.uniq_key.bytes, n)
         ack.uniq_key_bytes = <uint8_t> n
     return ack
 
 
-cdef Outcome produce_single(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome produce_single(SendService s, Connection* c, const Header* h, const Frame* f,
                             const SendRequest* r, Topic* topic, Queue* queue,
                             bint dead) noexcept nogil:
     cdef Message m
@@ -197,28 +200,29 @@ cdef Outcome produce_single(ShardState s, Connection* c, const Header* h, const 
     m.tags_code = 0
     m.stored = False
     m.spare = 0
-    status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
+    status = make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     prefetch(queue.write_at)
     if status != OK:
         return refuse_status(s, c, h, status)
     # Room for the ack first: what is appended must be answerable.
-    if not one_way and promise_room(s) != OK:
+    if not one_way and promise_room(s.append) != OK:
         return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
                       b"while: too many sends wait for the disk")
-    status = append_message(s, topic, queue, &m, &a)
+    status = append_message(s.append, topic, queue, &m, &a)
     if status == SPECIAL:
-        status = append_redirected(s, topic, queue, &m, False, &a)
+        status = append_redirected(s.transaction, topic, queue, &m, False, &a)
     if status != OK:
         return refuse_status(s, c, h, status)
-    s.counters.dead_letters += dead
+    s.turn.counters.dead_letters += dead
     if not one_way:
-        promise_send(s, c, h, &a, queue.queue_id, promise_mark(s, a.properties.wait_store_ok))
+        promise_send(s, c, h, &a, queue.queue_id, promise_mark(s.append,
+                                                               a.properties.wait_store_ok))
     return DONE
 
 
 # ------------------------------------------------------------------- batches
 
-cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t* bytes,
+cdef int measure_batch(SendService s, const Frame* f, const Topic* topic, int64_t* bytes,
                        int32_t* records, bint* reserved) noexcept nogil:
     """Walks a batch body without storing anything: what it takes, and the tag codes (batch_tags);
     whether some properties are the broker's own. All of a batch that is OK can be appended.
@@ -244,7 +248,7 @@ cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t
             return SPECIAL
         if records[0] == DISPATCH_MAX or (
                 entry.properties_bytes > PROPERTIES_BYTES_MAX - CHECKSUM_BYTES_MAX
-                and scanned_bytes(s, entry.properties,
+                and scanned_bytes(s.append, entry.properties,
                                   entry.properties_bytes) > PROPERTIES_BYTES_MAX):
             return TOO_LARGE
         s.batch_tags[records[0]] = 0
@@ -256,7 +260,7 @@ cdef int measure_batch(ShardState s, const Frame* f, const Topic* topic, int64_t
     return OK if records[0] > 0 else MALFORMED
 
 
-cdef uint32_t write_batch_reply(ShardState s, const Header* h, uint8_t* out, int32_t queue_id,
+cdef uint32_t write_batch_reply(SendService s, const Header* h, uint8_t* out, int32_t queue_id,
                                 int64_t queue_offset, uint32_t ids_bytes) noexcept nogil:
     """The reply of a batch, made early: it names every message (s.batch_ids), which are many."""
     cdef SendReply reply
@@ -267,29 +271,29 @@ cdef uint32_t write_batch_reply(ShardState s, const Header* h, uint8_t* out, int
     reply.queue_id = queue_id
     reply.queue_offset = queue_offset
     reply.message_ids = text_of(s.batch_ids, ids_bytes)
-    reply.region = text_of(s.options.region, s.options.region_bytes)
-    reply.trace_on = s.options.trace_on
+    reply.region = text_of(s.turn.options.region, s.turn.options.region_bytes)
+    reply.trace_on = s.turn.options.trace_on
     return write_send_reply(out, &reply)
 
 
-cdef bint batch_waits(ShardState s, const SendRequest* r) noexcept nogil:
+cdef bint batch_waits(SendService s, const SendRequest* r) noexcept nogil:
     """Whether the batch waits for more than `written`: its own properties only hold WAIT, never
     stored."""
     cdef SendProperties outer
     cdef int32_t length
-    if (promise_mark(s, True) == MARK_WRITTEN or r.properties.bytes == NULL
+    if (promise_mark(s.append, True) == MARK_WRITTEN or r.properties.bytes == NULL
             or r.properties.length > BATCH_IDS_BYTES):
         return True
     length = text_copy(&r.properties, s.batch_ids, BATCH_IDS_BYTES)
     return length < 0 or scan_properties(s.batch_ids, length, &outer) != OK or outer.wait_store_ok
 
 
-cdef void leave_reserved_out(ShardState s, Text* properties) noexcept nogil:
+cdef void leave_reserved_out(SendService s, Text* properties) noexcept nogil:
     """Of a message of a batch, which is measured with them: what is left is no longer."""
     cdef uint32_t length = copy_without_reserved(properties.bytes, properties.length,
-                                                 s.redirect.after)
+                                                 s.delay.redirect.after)
     if length < properties.length:
-        properties[0] = text_of(s.redirect.after, length)
+        properties[0] = text_of(s.delay.redirect.after, length)
 
 
 cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept nogil:
@@ -307,7 +311,7 @@ cdef void fill_batch(const SendRequest* r, Connection* c, Message* out) noexcept
     out.spare = 0
 
 
-cdef Outcome produce_batch(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome produce_batch(SendService s, Connection* c, const Header* h, const Frame* f,
                            const SendRequest* r, Topic* topic, Queue* queue) noexcept nogil:
     cdef const uint8_t* at = f.body
     cdef BatchMessage entry
@@ -325,16 +329,16 @@ cdef Outcome produce_batch(ShardState s, Connection* c, const Header* h, const F
     if status != OK:
         return refuse_status(s, c, h, status)
     status = TOO_LARGE
-    if bytes <= s.log.max_record_bytes:
-        status = make_room(s, queue, <uint32_t> bytes, records)
+    if bytes <= s.append.log.max_record_bytes:
+        status = make_room(s.append, queue, <uint32_t> bytes, records)
     if status != OK:
         return refuse_status(s, c, h, status)
-    mark = promise_mark(s, batch_waits(s, r))
+    mark = promise_mark(s.append, batch_waits(s, r))
     if not one_way:
-        early = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
-        if early == NULL or promise_room(s) != OK:
+        early = <uint8_t*> buffer_pool_take(&s.turn.net.jumbo_pool)
+        if early == NULL or promise_room(s.append) != OK:
             if early != NULL:
-                buffer_pool_release(&s.net.jumbo_pool, early)
+                buffer_pool_release(&s.turn.net.jumbo_pool, early)
             return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
                           b"while: too many batches wait for the disk")
     fill_batch(r, c, &m)
@@ -347,10 +351,10 @@ cdef Outcome produce_batch(ShardState s, Connection* c, const Header* h, const F
         if reserved:
             leave_reserved_out(s, &m.properties)
         m.tags_code = s.batch_tags[done]
-        status = append_scanned(s, topic, queue, &m, &a)
+        status = append_scanned(s.append, topic, queue, &m, &a)
         if status == POISONED:      # a sync has failed just now: nothing of it reaches the disk
             if early != NULL:
-                buffer_pool_release(&s.net.jumbo_pool, early)
+                buffer_pool_release(&s.turn.net.jumbo_pool, early)
             return refuse_status(s, c, h, status)
         check(status == OK, b"a batch: what was measured can be appended", status, done)
         if done == 0:
@@ -360,8 +364,8 @@ cdef Outcome produce_batch(ShardState s, Connection* c, const Header* h, const F
             s.batch_ids[ids] = 44   # a comma
             ids += 1
         if not one_way:
-            ids += write_offset_message_id(s.batch_ids + ids, s.options.store_host,
-                                           s.options.store_host_bytes, a.physical_offset)
+            ids += write_offset_message_id(s.batch_ids + ids, s.turn.options.store_host,
+                                           s.turn.options.store_host_bytes, a.physical_offset)
         done += 1
     check(done == records, b"a batch: as many records as were measured", done, records)
     if one_way:
@@ -374,7 +378,7 @@ cdef Outcome produce_batch(ShardState s, Connection* c, const Header* h, const F
 
 # ------------------------------------------------------------------- any send
 
-cdef Outcome check_send(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome check_send(SendService s, Connection* c, const Header* h, const Frame* f,
                         const SendRequest* r, Topic* topic) noexcept nogil:
     """The checks of a known topic in RocketMQ's order: GO_ON when all pass."""
     cdef char remark[256]
@@ -388,14 +392,15 @@ cdef Outcome check_send(ShardState s, Connection* c, const Header* h, const Fram
                  b"readQueueNums:[%d] writeQueueNums:[%d]", r.queue_id, topic.name,
                  topic.read_queues, topic.write_queues)
         return refuse(s, c, h, INVALID_PARAMETER, remark)
-    if not s.writable:
-        s.refuse_reason[s.refuse_reason_bytes] = 0
-        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.refuse_reason)
+    if not s.turn.writable:
+        s.turn.refuse_reason[s.turn.refuse_reason_bytes] = 0
+        return refuse(s, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.turn.refuse_reason)
     if f.body_bytes == 0:
         return refuse(s, c, h, MESSAGE_ILLEGAL, b"the message is illegal: it has no body")
-    if f.body_bytes > s.options.message_max_bytes:
+    if f.body_bytes > s.turn.options.message_max_bytes:
         snprintf(remark, sizeof(remark), b"the message is illegal: its body has %u bytes, "
-                 b"maxMessageSize is %lld", f.body_bytes, <long long> s.options.message_max_bytes)
+                 b"maxMessageSize is %lld", f.body_bytes,
+                 <long long> s.turn.options.message_max_bytes)
         return refuse(s, c, h, MESSAGE_ILLEGAL, remark)
     if r.sys_flag & ~<int32_t> SYS_FLAGS_KNOWN:
         snprintf(remark, sizeof(remark), b"the message is illegal: unknown system flags 0x%x",
@@ -406,7 +411,7 @@ cdef Outcome check_send(ShardState s, Connection* c, const Header* h, const Fram
     return GO_ON
 
 
-cdef Outcome produce(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome produce(SendService s, Connection* c, const Header* h, const Frame* f,
                      bint resubmitted) noexcept nogil:
     cdef SendRequest r
     cdef Topic* topic
@@ -420,7 +425,7 @@ cdef Outcome produce(ShardState s, Connection* c, const Header* h, const Frame* 
         snprintf(remark, sizeof(remark), b"the send's field %s is missing or not a number",
                  r.bad_field)
         return refuse(s, c, h, SYSTEM_ERROR, remark)
-    topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
+    topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     batch = r.batch or h.code == SEND_BATCH_MESSAGE
     known = topic != NULL
     if known and topic.kind == TOPIC_RETRY and not batch:
@@ -430,13 +435,14 @@ cdef Outcome produce(ShardState s, Connection* c, const Header* h, const Frame* 
             return refuse(s, c, h, SYSTEM_ERROR, b"the topic or its group was deleted or changed "
                           b"while the message was on its way; send again")
         return TO_CONTROL_IN_ORDER
-    if not resubmitted and (s.wall_ms < s.options.sends_from_ms or
-                            (topic.order and not s.options.broker_permission & PERM_WRITE)):
+    if not resubmitted and (s.turn.wall_ms < s.turn.options.sends_from_ms or
+                            (topic.order and not s.turn.options.broker_permission & PERM_WRITE)):
         return TO_CONTROL_IN_ORDER              # control says why
-    if s.options.fast_failure and s.stalled_ms >= s.options.send_wait_ms and not resubmitted:
+    if (s.turn.options.fast_failure and s.turn.stalled_ms >= s.turn.options.send_wait_ms
+            and not resubmitted):
         return refuse_late(s, c, h)
-    if s.backpressure:
-        s.net.stop_reading(c, UNREAD_BACKPRESSURE)      # this one still has room
+    if s.append.backpressure:
+        s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # this one still has room
     # Of tens of thousands of queues this one is seldom in the cache: let it come meanwhile.
     if 0 <= r.queue_id < topic.queue_slots:
         prefetch(topic.queues[r.queue_id])
@@ -447,7 +453,7 @@ cdef Outcome produce(ShardState s, Connection* c, const Header* h, const Frame* 
         checked = check_send(s, c, h, f, &r, topic)
     if checked != GO_ON:
         return checked
-    queue = topic_queue(topic, s.queues,
+    queue = topic_queue(topic, s.append.queues,
                         r.queue_id if r.queue_id >= 0 else choose_queue(s, topic))
     if queue == NULL:
         return refuse(s, c, h, SYSTEM_ERROR, b"no memory for the topic's queue")

@@ -13,15 +13,15 @@ A send that does not come back within PENDING_MS holds its client back no longer
 """
 from libc.stdint cimport int32_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.send.send_service cimport SendService
 from cext.net.connection cimport Connection
 
 cdef enum:
     PENDING_MS = 3000
 
 # Control has been given a send of this connection.
-cdef void pending_send_add(ShardState s, Connection* c) noexcept nogil
+cdef void pending_send_add(SendService s, Connection* c) noexcept nogil
 # Control is done with a send of this connection.
-cdef void pending_send_done(ShardState s, Connection* c) noexcept nogil
+cdef void pending_send_done(SendService s, Connection* c) noexcept nogil
 # About once a second.
-cdef void pending_sends_expire(ShardState s) noexcept nogil
+cdef void pending_sends_expire(SendService s) noexcept nogil

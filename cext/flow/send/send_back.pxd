@@ -17,10 +17,10 @@ Example: the first failure in group g gives reconsume times 1, level 3: 10 s lat
 the message from %RETRY%g.
 """
 from cext.flow.context.outcome cimport Outcome
-from cext.flow.shard_state cimport ShardState
+from cext.flow.send.send_service cimport SendService
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome send_back(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Frame* f,
                        bint resubmitted) noexcept nogil

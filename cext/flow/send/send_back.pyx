@@ -76,7 +76,7 @@ LEFT_OUT[5] = "DELAY"
 LEFT_OUT[6] = "WAIT"
 
 
-cdef int32_t level_of(ShardState s, const Group* group, int32_t asked,
+cdef int32_t level_of(SendService s, const Group* group, int32_t asked,
                       int32_t times) noexcept nogil:
     """The delay level of a message that came back `times` times before this one."""
     cdef int64_t level = asked
@@ -87,15 +87,15 @@ cdef int32_t level_of(ShardState s, const Group* group, int32_t asked,
                                    else group.retry_level_count - 1]
     elif level == 0:
         level = FIRST_LEVEL + <int64_t> times
-    if level > s.schedule.count:
-        level = s.schedule.count
+    if level > s.delay.schedule.count:
+        level = s.delay.schedule.count
     return <int32_t> level if level > 0 else 1
 
 
-cdef int write_properties(ShardState s, const RecordView* view, const Topic* retry,
+cdef int write_properties(SendService s, const RecordView* view, const Topic* retry,
                           int32_t queue_id, int32_t level) noexcept nogil:
-    """The copy's properties in s.redirect.after: their length, or a Status. Level 0: dead."""
-    cdef uint8_t* out = s.redirect.after
+    """The copy's properties in s.delay.redirect.after: their length, or a Status. Level 0: dead."""
+    cdef uint8_t* out = s.delay.redirect.after
     cdef uint8_t id[MESSAGE_ID_BYTES_MAX]
     cdef SendProperties found
     cdef uint32_t bytes
@@ -119,40 +119,40 @@ cdef int write_properties(ShardState s, const RecordView* view, const Topic* ret
     return <int> bytes
 
 
-cdef int append_copy(ShardState s, const RecordView* view, Topic* topic, int32_t queue_id,
+cdef int append_copy(SendService s, const RecordView* view, Topic* topic, int32_t queue_id,
                      uint32_t property_bytes, int32_t level) noexcept nogil:
-    cdef Queue* queue = topic_queue(topic, s.queues, queue_id)
+    cdef Queue* queue = topic_queue(topic, s.append.queues, queue_id)
     cdef Message m
     cdef Appended appended
     cdef int status
     if queue == NULL:
         return NOT_READY
     message_of_record(&m, view)
-    m.properties = text_of(s.redirect.after, property_bytes)
+    m.properties = text_of(s.delay.redirect.after, property_bytes)
     m.reconsume_times += 1
     m.prepared_offset = 0
     m.own_tags_code = level > 0
     if level > 0:
-        m.tags_code = s.schedule.clock_ms + s.schedule.levels[level - 1].delay_ms
-    status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
+        m.tags_code = s.delay.schedule.clock_ms + s.delay.schedule.levels[level - 1].delay_ms
+    status = make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     if status == OK:
-        status = append_message(s, topic, queue, &m, &appended)
+        status = append_message(s.append, topic, queue, &m, &appended)
     return status
 
 
-cdef Outcome refuse_back(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+cdef Outcome refuse_back(SendService s, Connection* c, const Header* h, int status) noexcept nogil:
     cdef const Refusal* refusal = refusal_of(refusals, status)
-    return reply_error(s, c, h, refusal.code, refusal.text)
+    return reply_error(s.turn, c, h, refusal.code, refusal.text)
 
 
-cdef Outcome copy_back(ShardState s, Connection* c, const Header* h, const SendBack* r,
+cdef Outcome copy_back(SendService s, Connection* c, const Header* h, const SendBack* r,
                        const Group* group, Topic* retry, bint resubmitted) noexcept nogil:
     cdef RecordView view
     cdef AckReply to
     cdef char remark[128]
     cdef Topic* target
     cdef int32_t queue_id = 0, level = 0
-    cdef int bytes, status = view_record(s.log, &s.parked, r.log_offset, &view)
+    cdef int bytes, status = view_record(s.append.log, &s.fetch.parked, r.log_offset, &view)
     if status == ABSENT:
         return NEEDS_RECORD
     if status == NOT_READY:
@@ -160,26 +160,26 @@ cdef Outcome copy_back(ShardState s, Connection* c, const Header* h, const SendB
     if status != OK:
         snprintf(remark, sizeof(remark), b"no message starts at offset %lld of the commit log",
                  <long long> r.log_offset)
-        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
     if (r.delay_level < 0
             or view.reconsume_times >= retries_max(group, h, r.has_max_times, r.max_times)):
         target = topic_of_group(s, DLQ_PREFIX, DLQ_PREFIX_BYTES, r.group.bytes, r.group.length)
         if target == NULL:
             return refuse_back(s, c, h, NOT_READY) if resubmitted else TO_CONTROL
     else:
-        target = <Topic*> name_map_find(&s.topics, <const uint8_t*> SCHEDULE_TOPIC,
+        target = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> SCHEDULE_TOPIC,
                                         SCHEDULE_TOPIC_BYTES)
-        if target == NULL or s.schedule.count == 0:
+        if target == NULL or s.delay.schedule.count == 0:
             return refuse_back(s, c, h, NOT_READY)      # the broker is starting
         level = level_of(s, group, r.delay_level, view.reconsume_times)
-        s.random ^= s.random << 13
-        s.random ^= s.random >> 17
-        s.random ^= s.random << 5
-        queue_id = <int32_t> (s.random % <uint32_t> group.retry_queues)
+        s.turn.random ^= s.turn.random << 13
+        s.turn.random ^= s.turn.random >> 17
+        s.turn.random ^= s.turn.random << 5
+        queue_id = <int32_t> (s.turn.random % <uint32_t> group.retry_queues)
         if queue_id >= retry.write_queues:
             queue_id = 0
     reply_to(&to, c, h)
-    status = promise_room_to(s, &to)
+    status = promise_room_to(s.append, &to)
     if status != OK:
         return refuse_back(s, c, h, status)
     bytes = write_properties(s, &view, retry, queue_id, level)
@@ -189,14 +189,14 @@ cdef Outcome copy_back(ShardState s, Connection* c, const Header* h, const SendB
     if status != OK:
         return refuse_back(s, c, h, status)
     if level > 0:
-        s.counters.sent_back += 1
+        s.turn.counters.sent_back += 1
     else:
-        s.counters.dead_letters += 1
-    promise(s, &to, ANSWER_CODE)
+        s.turn.counters.dead_letters += 1
+    promise(s.append, &to, ANSWER_CODE)
     return DONE
 
 
-cdef Outcome send_back(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Frame* f,
                        bint resubmitted) noexcept nogil:
     cdef SendBack r
     cdef Group* group
@@ -204,23 +204,24 @@ cdef Outcome send_back(ShardState s, Connection* c, const Header* h, const Frame
     cdef char remark[256]
     if read_send_back(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
-        return reply_error(s, c, h, SYSTEM_ERROR, remark)
-    group = group_find(&s.groups, r.group.bytes, r.group.length)
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
+    group = group_find(&s.tables.groups, r.group.bytes, r.group.length)
     retry = topic_of_group(s, RETRY_PREFIX, RETRY_PREFIX_BYTES, r.group.bytes, r.group.length)
     if (group == NULL or not group.retries_known or r.group.escaped
-            or not s.options.broker_permission & PERM_WRITE
+            or not s.turn.options.broker_permission & PERM_WRITE
             or (retry == NULL and group.retry_queues > 0)):
         if not resubmitted:
             return TO_CONTROL
-        return reply_error(s, c, h, SYSTEM_ERROR, b"the group or its retry topic changed while the "
+        return reply_error(s.turn, c, h, SYSTEM_ERROR,
+                           b"the group or its retry topic changed while the "
                            b"request was looked at; send back again")
     if group.retry_queues <= 0:
-        return reply_error(s, c, h, SUCCESS, b"")
+        return reply_error(s.turn, c, h, SUCCESS, b"")
     if not retry.permission & PERM_WRITE:
         snprintf(remark, sizeof(remark), b"the topic[%.128s] sending message is forbidden",
                  retry.name)
-        return reply_error(s, c, h, NO_PERMISSION, remark)
-    if not s.writable:
-        s.refuse_reason[s.refuse_reason_bytes] = 0
-        return reply_error(s, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.refuse_reason)
+        return reply_error(s.turn, c, h, NO_PERMISSION, remark)
+    if not s.turn.writable:
+        s.turn.refuse_reason[s.turn.refuse_reason_bytes] = 0
+        return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.turn.refuse_reason)
     return copy_back(s, c, h, &r, group, retry, resubmitted)

@@ -9,8 +9,8 @@ keep its address: those of a removed group go to the table's list of old ones.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.group_table cimport DeliveryCounter, Group
+from cext.flow.tables.tables cimport Tables
 from cext.flow.tables.topic_table cimport Topic
 
 cdef enum:
@@ -32,6 +32,6 @@ cdef inline void delivery_counter_pulled(DeliveryCounter* delivered, int32_t que
     if delivered != NULL and queue_id < delivered.slots:
         delivered.pulled[queue_id] = offset
 # The same counters without a change of their order; NULL: nothing was pulled.
-cdef DeliveryCounter* delivery_counter_find(ShardState s, const uint8_t* topic,
+cdef DeliveryCounter* delivery_counter_find(Tables s, const uint8_t* topic,
                                             uint32_t topic_length, const uint8_t* group,
                                             uint32_t group_length) noexcept nogil

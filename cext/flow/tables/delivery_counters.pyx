@@ -46,7 +46,7 @@ cdef void delivery_counter_grow(DeliveryCounter* delivered, int32_t queue_id) no
         delivered.slots += 1
 
 
-cdef DeliveryCounter* delivery_counter_find(ShardState s, const uint8_t* topic,
+cdef DeliveryCounter* delivery_counter_find(Tables s, const uint8_t* topic,
                                             uint32_t topic_length, const uint8_t* group,
                                             uint32_t group_length) noexcept nogil:
     cdef void* wanted = name_map_find(&s.topics, topic, topic_length)

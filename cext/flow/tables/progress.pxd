@@ -9,10 +9,10 @@ is missing: control decides, and says what is wrong.
 Example: group g, topic t, queue 3, offset 128: "t@g" holds offsets[3] = 128.
 """
 from cext.flow.context.outcome cimport Outcome
-from cext.flow.shard_state cimport ShardState
+from cext.flow.tables.tables cimport Tables
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome commit_progress(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome commit_progress(Tables s, Connection* c, const Header* h, const Frame* f,
                              bint resubmitted) noexcept nogil

@@ -12,13 +12,13 @@ from cext.wire.codes cimport SUCCESS
 from cext.wire.offset_commit cimport OffsetCommit, read_offset_commit
 
 
-cdef Outcome commit_progress(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome commit_progress(Tables s, Connection* c, const Header* h, const Frame* f,
                              bint resubmitted) noexcept nogil:
     cdef OffsetCommit r
     cdef Topic* topic
     cdef int32_t queues
-    if s.schedule.count == 0 or read_offset_commit(h, &r) != OK:
-        return TO_CONTROL                        # without levels: the broker is starting
+    if not s.turn.tables_loaded or read_offset_commit(h, &r) != OK:
+        return TO_CONTROL                        # the broker is starting
     if r.topic.escaped or r.consumer_group.escaped:
         return TO_CONTROL
     topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
@@ -30,4 +30,4 @@ cdef Outcome commit_progress(ShardState s, Connection* c, const Header* h, const
             &s.offsets, topic.name, topic.name_length, r.consumer_group.bytes,
             r.consumer_group.length, r.queue_id, r.offset) != OK:
         return TO_CONTROL
-    return reply_error(s, c, h, SUCCESS, b"")
+    return reply_error(s.turn, c, h, SUCCESS, b"")

@@ -21,8 +21,8 @@ Example: half 17 is open and 10 s old: stored anew as 90, and asked about as 90.
 """
 from libc.stdint cimport int64_t
 
-from cext.flow.control.call_block cimport Block
-from cext.flow.shard_state cimport ShardState
+from cext.flow.context.call_block cimport Block
+from cext.flow.transaction.transaction_service cimport TransactionService
 
 cdef enum:
     CHECKS_MAX = 256                # half messages stored anew in a call
@@ -56,4 +56,4 @@ cdef struct CheckHalves:
     Block block                 # i64 offsets that control is to look at
 
 # The reactor half of the control thread's check_halves().
-cdef void check_backs_run(ShardState s, CheckHalves* x) noexcept nogil
+cdef void check_backs_run(TransactionService s, CheckHalves* x) noexcept nogil

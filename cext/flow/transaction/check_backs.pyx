@@ -12,8 +12,8 @@ from cext.flow.append.message_append cimport (
     message_of_record,
     record_bytes_max,
 )
+from cext.flow.context.call_block cimport block_take
 from cext.flow.context.reply_space cimport reply_space_commit, reply_space_take
-from cext.flow.control.call_block cimport block_take
 from cext.flow.fetch.readahead cimport (
     READAHEAD_RECORDS,
     readahead_end,
@@ -81,7 +81,7 @@ cdef int64_t number_of(const RecordView* view, const char* name, int64_t otherwi
     return number
 
 
-cdef void fetch_from(ShardState s, Queue* queue, int64_t offset) noexcept nogil:
+cdef void fetch_from(TransactionService s, Queue* queue, int64_t offset) noexcept nogil:
     """Has the records of the next open half messages fetched."""
     cdef int64_t offsets[READAHEAD_RECORDS]
     cdef int32_t sizes[READAHEAD_RECORDS]
@@ -90,16 +90,16 @@ cdef void fetch_from(ShardState s, Queue* queue, int64_t offset) noexcept nogil:
     cdef int32_t n = 0
     while offset < end and n < READAHEAD_RECORDS:
         if not half_is_ended(&s.halves, offset):
-            if s.queues.read(queue, offset, 1, &entry) != 1 or entry.size <= 0:
+            if s.append.queues.read(queue, offset, 1, &entry) != 1 or entry.size <= 0:
                 break
             offsets[n] = entry.physical_offset
             sizes[n] = entry.size
             n += 1
         offset += 1
-    readahead_records(&s.checks.readahead, s.fetches, offsets, sizes, n)
+    readahead_records(&s.checks.readahead, s.fetch.pool, offsets, sizes, n)
 
 
-cdef int read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexcept nogil:
+cdef int read_half(TransactionService s, Queue* queue, int64_t offset, Half* half) noexcept nogil:
     """ASKED: it may be asked about. AWAY, or CONTROLS: it is not as half messages are."""
     cdef QueueEntry entry
     cdef RecordView* view = &half.view
@@ -108,13 +108,14 @@ cdef int read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexc
     cdef int status
     if readahead_is_busy(&s.checks.readahead):
         return AWAY                         # no round ends before its last fetch
-    status = s.queues.read(queue, offset, 1, &entry)
+    status = s.append.queues.read(queue, offset, 1, &entry)
     if status == ABSENT:
-        readahead_entries(&s.checks.readahead, s.fetches, s.queues.reader_files, queue, offset)
+        readahead_entries(&s.checks.readahead, s.fetch.pool, s.append.queues.reader_files, queue,
+                          offset)
         return AWAY
     if status != 1 or entry.size <= 0:
         return CONTROLS
-    status = readahead_find(&s.checks.readahead, s.fetches, s.log, entry.physical_offset,
+    status = readahead_find(&s.checks.readahead, s.fetch.pool, s.append.log, entry.physical_offset,
                             entry.size, &at, &checked)
     if status == NOT_READY:
         fetch_from(s, queue, offset)
@@ -123,7 +124,7 @@ cdef int read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexc
             or record_parse(at, entry.size, entry.physical_offset, not checked, view) != OK
             or view.total_bytes != <uint32_t> entry.size or view.queue_offset != offset
             or not is_named(view.topic, view.topic_bytes, HALF_TOPIC, HALF_TOPIC_BYTES)):
-        return AWAY if s.queues.mend(queue, offset) == ABSENT else CONTROLS
+        return AWAY if s.append.queues.mend(queue, offset) == ABSENT else CONTROLS
     if (scan_properties(view.properties, view.properties_bytes, &half.found) != OK):
         return CONTROLS
     half.times = number_of(view, b"TRANSACTION_CHECK_TIMES", 0)
@@ -135,9 +136,9 @@ cdef int read_half(ShardState s, Queue* queue, int64_t offset, Half* half) noexc
     return CONTROLS
 
 
-cdef int is_due(ShardState s, const CheckRules* rules, const Half* half) noexcept nogil:
+cdef int is_due(TransactionService s, const CheckRules* rules, const Half* half) noexcept nogil:
     """ASKED: yes; LEFT, CONTROLS."""
-    cdef int64_t age_ms = s.wall_ms - half.view.born_timestamp_ms
+    cdef int64_t age_ms = s.turn.wall_ms - half.view.born_timestamp_ms
     cdef int64_t immune_s
     if half.times >= rules.times_max or age_ms > rules.age_max_ms:
         return CONTROLS
@@ -167,7 +168,7 @@ cdef uint32_t write_real(uint8_t* at, const Half* half, const Text* properties,
     return record_finish(at, length_at, properties.length)
 
 
-cdef bint ask(ShardState s, Connection* to, const Half* half, const Text* properties,
+cdef bint ask(TransactionService s, Connection* to, const Half* half, const Text* properties,
               const Appended* a) noexcept nogil:
     cdef CheckFields fields
     cdef uint8_t message_id[MESSAGE_ID_BYTES_MAX]
@@ -180,22 +181,22 @@ cdef bint ask(ShardState s, Connection* to, const Half* half, const Text* proper
     fields.unique_key = half.found.uniq_key
     fields.offset_message_id = text_of(message_id, write_offset_message_id(
         message_id, half.view.store_host, half.view.store_host_bytes, a.physical_offset))
-    fields.broker_name = text_of(s.options.broker_name, s.options.broker_name_bytes)
+    fields.broker_name = text_of(s.turn.options.broker_name, s.turn.options.broker_name_bytes)
     fields.body_bytes = record_bytes(
         half.view.born_host_bytes, half.view.store_host_bytes, half.view.body_bytes,
         half.found.real_topic.length, properties.length)
-    at = reply_space_take(s, to, check_bytes_max(&fields) + fields.body_bytes, &block)
+    at = reply_space_take(s.turn, to, check_bytes_max(&fields) + fields.body_bytes, &block)
     if at == NULL:
         return False
     length = write_check_header(at, &fields)
     write_real(at + length, half, properties, a)
-    return reply_space_commit(s, to, at, length + fields.body_bytes, block)
+    return reply_space_commit(s.turn, to, at, length + fields.body_bytes, block)
 
 
-cdef bint next_properties(ShardState s, const Half* half, Text* out) noexcept nogil:
+cdef bint next_properties(TransactionService s, const Half* half, Text* out) noexcept nogil:
     """The half message's, checked once more; False: that is more than a record may have."""
     cdef const char* name = b"TRANSACTION_CHECK_TIMES"
-    cdef uint8_t* at = s.redirect.after
+    cdef uint8_t* at = s.delay.redirect.after
     cdef uint32_t length = record_crc_strip(half.view.properties, half.view.properties_bytes)
     length = copy_properties_without(half.view.properties, length, &name, 1, at)
     if length > PROPERTIES_BYTES_MAX - TIMES_BYTES_MAX:
@@ -205,7 +206,7 @@ cdef bint next_properties(ShardState s, const Half* half, Text* out) noexcept no
     return True
 
 
-cdef int check_half(ShardState s, const CheckRules* rules, Topic* topic, Queue* queue,
+cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic, Queue* queue,
                     int64_t offset, uint64_t* bytes) noexcept nogil:
     cdef Half half
     cdef Message m
@@ -219,9 +220,9 @@ cdef int check_half(ShardState s, const CheckRules* rules, Topic* topic, Queue* 
         outcome = is_due(s, rules, &half)
     if outcome != ASKED:
         return outcome
-    to = check_table_next(&s.checks, s.net, half.found.producer_group.bytes,
+    to = check_table_next(&s.checks, s.turn.net, half.found.producer_group.bytes,
                           half.found.producer_group.length, &full)
-    if to != NULL and s.net.reply_pool.in_use > s.net.reply_pool.count // 2:
+    if to != NULL and s.turn.net.reply_pool.in_use > s.turn.net.reply_pool.count // 2:
         to = NULL                           # the other half is for answers
         full = True
     if to == NULL and full:
@@ -232,8 +233,8 @@ cdef int check_half(ShardState s, const CheckRules* rules, Topic* topic, Queue* 
     m.prepared_offset = 0
     if not next_properties(s, &half, &m.properties):
         return CONTROLS
-    if (make_room(s, queue, record_bytes_max(&m, topic.name_length), 1) != OK
-            or append_message(s, topic, queue, &m, &a) != OK):
+    if (make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) != OK
+            or append_message(s.append, topic, queue, &m, &a) != OK):
         return STUCK
     bytes[0] += a.bytes
     move.offset = offset
@@ -241,7 +242,7 @@ cdef int check_half(ShardState s, const CheckRules* rules, Topic* topic, Queue* 
     move.to_offset = a.queue_offset
     move.to_log_offset = a.physical_offset
     move_half(s, &move)
-    to = s.net.find(to_id)                  # making room may have closed it
+    to = s.turn.net.find(to_id)                  # making room may have closed it
     if to == NULL or to.closing or not ask(s, to, &half, &m.properties, &a):
         s.checks.unasked += 1
         return UNASKED
@@ -251,7 +252,7 @@ cdef int check_half(ShardState s, const CheckRules* rules, Topic* topic, Queue* 
 
 # ------------------------------------------------------------------- the call
 
-cdef void check_halves(ShardState s, CheckHalves* x, Topic* topic, Queue* queue,
+cdef void check_halves(TransactionService s, CheckHalves* x, Topic* topic, Queue* queue,
                        int64_t end) noexcept nogil:
     """From x.following on; counts in x, and collects what is control's in its block."""
     cdef int64_t passed = 0, looked = 0, pinned
@@ -265,9 +266,9 @@ cdef void check_halves(ShardState s, CheckHalves* x, Topic* topic, Queue* queue,
             x.following += 1
             continue
         looked += 1
-        pinned = s.log.pinned_low
+        pinned = s.append.log.pinned_low
         outcome = check_half(s, &x.rules, topic, queue, x.following, &bytes)
-        s.log.unpin(pinned)
+        s.append.log.unpin(pinned)
         if outcome == FULL or outcome == STUCK or outcome == AWAY:
             x.hindrance = (PRODUCERS_FULL if outcome == FULL else
                            LOG_FULL if outcome == STUCK else RECORDS_AWAY)
@@ -282,10 +283,10 @@ cdef void check_halves(ShardState s, CheckHalves* x, Topic* topic, Queue* queue,
         x.following += 1
 
 
-cdef void check_backs_run(ShardState s, CheckHalves* x) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> HALF_TOPIC,
+cdef void check_backs_run(TransactionService s, CheckHalves* x) noexcept nogil:
+    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> HALF_TOPIC,
                                                HALF_TOPIC_BYTES)
-    cdef Queue* queue = topic_queue(topic, s.queues, 0) if topic != NULL else NULL
+    cdef Queue* queue = topic_queue(topic, s.append.queues, 0) if topic != NULL else NULL
     x.status = block_take(&x.block, 8 * CONTROLS_MAX)
     if x.status != OK:
         return
@@ -293,11 +294,11 @@ cdef void check_backs_run(ShardState s, CheckHalves* x) noexcept nogil:
     x.following = max(x.after, s.halves.first)
     x.asked = x.unasked = 0
     x.hindrance = NOT_HINDERED
-    if queue == NULL or not s.halves.started or not s.writable:
+    if queue == NULL or not s.halves.started or not s.turn.writable:
         x.hindrance = LOG_FULL
         return
     check_halves(s, x, topic, queue, min(x.end, queue.max_offset))
     if x.hindrance != RECORDS_AWAY:
-        readahead_end(&s.checks.readahead, s.fetches)
-    if x.asked + x.unasked > 0 and write_and_dispatch(s) != OK:
+        readahead_end(&s.checks.readahead, s.fetch.pool)
+    if x.asked + x.unasked > 0 and write_and_dispatch(s.append) != OK:
         x.hindrance = LOG_FULL

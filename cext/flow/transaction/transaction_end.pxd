@@ -25,18 +25,18 @@ moment is tried again (postponed_requests.pxd).
 from libc.stdint cimport int64_t
 
 from cext.flow.context.outcome cimport Outcome
-from cext.flow.shard_state cimport ShardState
 from cext.flow.transaction.open_halves cimport HalfMove
+from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome end_transaction(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* h, const Frame* f,
                              bint resubmitted) noexcept nogil
 # Before the turn's write: the turn's ops become op messages.
-cdef void write_ops(ShardState s) noexcept nogil
+cdef void write_ops(TransactionService s) noexcept nogil
 # The half is ended without a request: control stored it elsewhere. An op entry says so. OK, or
 # NOT_READY when too many entries wait for the log.
-cdef int end_half(ShardState s, int64_t offset) noexcept nogil
+cdef int end_half(TransactionService s, int64_t offset) noexcept nogil
 # An open one was stored anew as another half message: a late end of it counts for that one.
-cdef void move_half(ShardState s, const HalfMove* move) noexcept nogil
+cdef void move_half(TransactionService s, const HalfMove* move) noexcept nogil

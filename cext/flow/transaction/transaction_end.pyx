@@ -19,7 +19,6 @@ from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, NOT_NOW, TO_CONTROL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.fetch.log_view cimport view_record
-from cext.flow.send.redirect cimport append_redirected
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.transaction.open_halves cimport (
     OP_BODY_BYTES,
@@ -29,6 +28,7 @@ from cext.flow.transaction.open_halves cimport (
     half_is_ended,
     half_note_move,
 )
+from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RecordView
@@ -86,7 +86,7 @@ cdef bint same(const Text* sent, const Text* stored) noexcept nogil:
     return sent.length == stored.length and memcmp(sent.bytes, stored.bytes, sent.length) == 0
 
 
-cdef const char* fault_of(ShardState s, const EndTransaction* e, const RecordView* view,
+cdef const char* fault_of(TransactionService s, const EndTransaction* e, const RecordView* view,
                           SendProperties* found) noexcept nogil:
     """Why this record is not the half message meant, or NULL."""
     if (not is_named(view.topic, view.topic_bytes, HALF_TOPIC, HALF_TOPIC_BYTES)
@@ -99,7 +99,7 @@ cdef const char* fault_of(ShardState s, const EndTransaction* e, const RecordVie
     return NULL
 
 
-cdef bint came_too_late(ShardState s, const EndTransaction* e,
+cdef bint came_too_late(TransactionService s, const EndTransaction* e,
                         const RecordView* view) noexcept nogil:
     """The sender's own limit for ending without being asked has passed (5.x)."""
     cdef Text text
@@ -109,12 +109,12 @@ cdef bint came_too_late(ShardState s, const EndTransaction* e,
         return False
     if text_i64(&text, &seconds) != OK or seconds < 0 or seconds > SECONDS_MAX:
         return False
-    return s.wall_ms - view.born_timestamp_ms > seconds * 1000
+    return s.turn.wall_ms - view.born_timestamp_ms > seconds * 1000
 
 
 # ------------------------------------------------------------------- op messages
 
-cdef int note_op(ShardState s, int64_t offset) noexcept nogil:
+cdef int note_op(TransactionService s, int64_t offset) noexcept nogil:
     """OK, or NOT_READY when too many wait for the log."""
     cdef char entry[24]
     cdef int length
@@ -128,7 +128,7 @@ cdef int note_op(ShardState s, int64_t offset) noexcept nogil:
     return OK
 
 
-cdef uint32_t op_body_bytes(ShardState s) noexcept nogil:
+cdef uint32_t op_body_bytes(TransactionService s) noexcept nogil:
     """Whole entries, at most OP_BODY_BYTES."""
     cdef uint32_t bytes
     if s.halves.op_bytes <= OP_BODY_BYTES:
@@ -139,25 +139,26 @@ cdef uint32_t op_body_bytes(ShardState s) noexcept nogil:
     return bytes
 
 
-cdef void write_ops(ShardState s) noexcept nogil:
+cdef void write_ops(TransactionService s) noexcept nogil:
     cdef Topic* topic
     cdef Queue* queue
     cdef Message m
     cdef Appended appended
     if s.halves.op_bytes == 0:
         return
-    topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> OP_HALF_TOPIC, OP_HALF_TOPIC_BYTES)
-    queue = topic_queue(topic, s.queues, 0) if topic != NULL else NULL
+    topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> OP_HALF_TOPIC,
+                                   OP_HALF_TOPIC_BYTES)
+    queue = topic_queue(topic, s.append.queues, 0) if topic != NULL else NULL
     if queue == NULL:
         return
     m.properties = text_of(<const uint8_t*> b"TAGS\x01d\x02WAIT\x01true\x02", OP_PROPERTIES_BYTES)
     m.flag = 0
     m.sys_flag = 0
     m.reconsume_times = 0
-    m.born_timestamp_ms = s.wall_ms
+    m.born_timestamp_ms = s.turn.wall_ms
     m.prepared_offset = 0
-    m.born_host = s.options.store_host
-    m.born_host_bytes = s.options.store_host_bytes
+    m.born_host = s.turn.options.store_host
+    m.born_host_bytes = s.turn.options.store_host_bytes
     m.plain_only = False
     m.add_properties = False
     m.own_tags_code = False
@@ -167,14 +168,14 @@ cdef void write_ops(ShardState s) noexcept nogil:
     while s.halves.op_bytes > 0:
         m.body = s.halves.ops
         m.body_bytes = op_body_bytes(s)
-        if (make_room(s, queue, record_bytes_max(&m, topic.name_length), 1) != OK
-                or append_message(s, topic, queue, &m, &appended) != OK):
+        if (make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) != OK
+                or append_message(s.append, topic, queue, &m, &appended) != OK):
             return                          # they stay for the next turn
         s.halves.op_bytes -= m.body_bytes
         memmove(s.halves.ops, s.halves.ops + m.body_bytes, s.halves.op_bytes)
 
 
-cdef int store_op(ShardState s, int64_t offset) noexcept nogil:
+cdef int store_op(TransactionService s, int64_t offset) noexcept nogil:
     """The op entry, in the log at once. NOT_READY: the log does not take it, nothing is noted."""
     if note_op(s, offset) != OK:
         return NOT_READY
@@ -187,7 +188,7 @@ cdef int store_op(ShardState s, int64_t offset) noexcept nogil:
     return NOT_READY
 
 
-cdef int end_half(ShardState s, int64_t offset) noexcept nogil:
+cdef int end_half(TransactionService s, int64_t offset) noexcept nogil:
     if half_is_ended(&s.halves, offset):
         return OK
     if note_op(s, offset) != OK:
@@ -196,7 +197,7 @@ cdef int end_half(ShardState s, int64_t offset) noexcept nogil:
     return OK
 
 
-cdef void move_half(ShardState s, const HalfMove* move) noexcept nogil:
+cdef void move_half(TransactionService s, const HalfMove* move) noexcept nogil:
     half_note_move(&s.halves, move)
     note_op(s, move.offset)                 # if it does not fit, a crash means one check more
     half_end(&s.halves, move.offset)
@@ -204,7 +205,7 @@ cdef void move_half(ShardState s, const HalfMove* move) noexcept nogil:
 
 # ------------------------------------------------------------------- the request
 
-cdef int commit(ShardState s, const EndTransaction* e, const RecordView* view,
+cdef int commit(TransactionService s, const EndTransaction* e, const RecordView* view,
                 const SendProperties* found, Topic* topic) noexcept nogil:
     """Appends the half message to its topic; what append_message() says."""
     cdef Message m
@@ -215,7 +216,7 @@ cdef int commit(ShardState s, const EndTransaction* e, const RecordView* view,
     if text_i32(&found.real_queue_id, &queue_id) != OK or queue_id < 0:
         return CORRUPT
     queues = topic.write_queues if topic.write_queues > topic.read_queues else topic.read_queues
-    queue = topic_queue(topic, s.queues, queue_id if queue_id < queues else queues - 1)
+    queue = topic_queue(topic, s.append.queues, queue_id if queue_id < queues else queues - 1)
     if queue == NULL:
         return CORRUPT
     message_of_record(&m, view)
@@ -223,20 +224,21 @@ cdef int commit(ShardState s, const EndTransaction* e, const RecordView* view,
     m.prepared_offset = e.log_offset
     if found.has_delay or found.has_timer:
         return append_redirected(s, topic, queue, &m, True, &appended)
-    status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
+    status = make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     if status == OK:
-        status = append_message(s, topic, queue, &m, &appended)
+        status = append_message(s.append, topic, queue, &m, &appended)
     return status
 
 
-cdef Outcome refuse_end(ShardState s, Connection* c, const Header* h, int status) noexcept nogil:
+cdef Outcome refuse_end(TransactionService s, Connection* c, const Header* h,
+                        int status) noexcept nogil:
     cdef const Refusal* refusal = refusal_of(refusals, status)
     if h.flag & FLAG_ONE_WAY and refusal.code == SYSTEM_BUSY:
         return NOT_NOW
-    return reply_error(s, c, h, refusal.code, refusal.text)
+    return reply_error(s.turn, c, h, refusal.code, refusal.text)
 
 
-cdef Outcome promise_end(ShardState s, Connection* c, const Header* h,
+cdef Outcome promise_end(TransactionService s, Connection* c, const Header* h,
                          const AckReply* to) noexcept nogil:
     """What was ended, now or before, is in the log with its op entry; told when that is safe."""
     if to.connection == NULL:
@@ -244,35 +246,35 @@ cdef Outcome promise_end(ShardState s, Connection* c, const Header* h,
     write_ops(s)
     if s.halves.op_bytes > 0:
         return refuse_end(s, c, h, NOT_READY)
-    promise(s, to, ANSWER_CODE)
+    promise(s.append, to, ANSWER_CODE)
     return DONE
 
 
-cdef Outcome end_transaction(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* h, const Frame* f,
                              bint resubmitted) noexcept nogil:
     cdef EndTransaction e
     cdef char remark[128]
-    cdef int64_t pinned = s.log.pinned_low
+    cdef int64_t pinned = s.append.log.pinned_low
     cdef Outcome outcome
     if read_end_transaction(h, &e) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", e.bad_field)
-        return reply_error(s, c, h, SYSTEM_ERROR, remark)
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
     if e.decision != TRANSACTION_COMMIT_TYPE and e.decision != TRANSACTION_ROLLBACK_TYPE:
         return DONE
     if not s.halves.started:
         return refuse_end(s, c, h, NOT_READY)
-    if not s.writable:
+    if not s.turn.writable:
         # That lasts: a one-way end is not kept, its transaction stays open.
         return DONE if h.flag & FLAG_ONE_WAY else refuse_end(s, c, h, NOT_READY)
     if half_follow(&s.halves, &e.queue_offset, &e.log_offset):
         s.halves.moved += 1
     outcome = end_half_message(s, c, h, &e, resubmitted)
     # Whatever number of ends a turn brings, their half records do not keep the ring from going on.
-    s.log.unpin(pinned)
+    s.append.log.unpin(pinned)
     return outcome
 
 
-cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
+cdef Outcome end_half_message(TransactionService s, Connection* c, const Header* h,
                               const EndTransaction* e, bint resubmitted) noexcept nogil:
     cdef RecordView view
     cdef SendProperties found
@@ -281,10 +283,10 @@ cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
     cdef const char* fault
     cdef int status
     reply_to(&to, c, h)
-    status = promise_room_to(s, &to)
+    status = promise_room_to(s.append, &to)
     if status != OK:
         return refuse_end(s, c, h, status)
-    status = view_record(s.log, &s.parked, e.log_offset, &view)
+    status = view_record(s.append.log, &s.fetch.parked, e.log_offset, &view)
     if status == ABSENT:
         return NEEDS_RECORD
     if status == NOT_READY:
@@ -293,9 +295,9 @@ cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
     if status == OK:
         fault = fault_of(s, e, &view, &found)
     if fault != NULL:
-        return reply_error(s, c, h, SYSTEM_ERROR, fault)
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, fault)
     if came_too_late(s, e, &view):
-        return reply_error(s, c, h, ILLEGAL_OPERATION,
+        return reply_error(s.turn, c, h, ILLEGAL_OPERATION,
                            b"CHECK_IMMUNITY_TIME_IN_SECONDS has passed: wait for the check")
     if half_is_ended(&s.halves, e.queue_offset):
         if s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT_TYPE and not resubmitted:
@@ -305,7 +307,8 @@ cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
     if e.decision == TRANSACTION_COMMIT_TYPE:
         if found.real_topic.bytes == NULL or found.real_queue_id.bytes == NULL:
             return refuse_end(s, c, h, CORRUPT)
-        topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes, found.real_topic.length)
+        topic = <Topic*> name_map_find(&s.tables.topics, found.real_topic.bytes,
+                                       found.real_topic.length)
         if topic == NULL:
             return refuse_end(s, c, h, NOT_READY) if resubmitted else TO_CONTROL
         status = commit(s, e, &view, &found, topic)
@@ -319,12 +322,12 @@ cdef Outcome end_half_message(ShardState s, Connection* c, const Header* h,
             return refuse_end(s, c, h, NOT_READY)
         s.halves.rolled_back += 1
         if found.real_topic.bytes != NULL:
-            topic = <Topic*> name_map_find(&s.topics, found.real_topic.bytes,
+            topic = <Topic*> name_map_find(&s.tables.topics, found.real_topic.bytes,
                                            found.real_topic.length)
         if topic != NULL:
             topic.numbers.rolled_back += 1
     histogram_record(&s.halves.finish, FINISH_BOUNDS_S, FINISH_BOUNDS,
-                     (s.wall_ms - view.born_timestamp_ms) // 1000, 1)
+                     (s.turn.wall_ms - view.born_timestamp_ms) // 1000, 1)
     if to.connection == NULL or e.decision == TRANSACTION_COMMIT_TYPE:
         note_op(s, e.queue_offset)          # if it does not fit, a crash means one check back
     half_end(&s.halves, e.queue_offset)

@@ -1,6 +1,6 @@
 """Recalls: 370 RECALL_MESSAGE that the reactor did not take is refused, or its topic made known.
 
-A recall is the reactor's work (cext/flow/delay/recall.pxd). It hands one over while it does not
+A recall is the reactor's work (cext/flow/send/recall.pxd). It hands one over while it does not
 know the topic, and while recalls are not to be taken. The checks are RocketMQ's, in its order:
 
     1   recallMessageEnable is false, as it is by default               16

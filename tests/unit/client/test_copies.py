@@ -240,6 +240,24 @@ class Internal:
             "cext.testing.line_echo.LineEcho": lambda: LineEcho(Reactor()),
         }
 
+    def services(self) -> dict[str, Callable[[], Any]]:
+        from cext.flow.append.appender import Appender
+        from cext.flow.context.turn_context import TurnContext
+        from cext.flow.delay.delay_service import DelayService
+        from cext.flow.fetch.fetch_service import FetchService
+        from cext.flow.pop.pop_service import PopService
+        from cext.flow.pull.pull_service import PullService
+        from cext.flow.request_reply.reply_service import ReplyService
+        from cext.flow.send.send_service import SendService
+        from cext.flow.tables.tables import Tables
+        from cext.flow.transaction.transaction_service import TransactionService
+
+        kinds: list[Any] = [
+            *(Appender, DelayService, FetchService, PopService, PullService, ReplyService),
+            *(SendService, Tables, TransactionService, TurnContext),
+        ]
+        return {f"{each.__module__}.{each.__name__}": each for each in kinds}
+
     def store(self) -> dict[str, Callable[[], Any]]:
         from cext.flow.fetch.disk_fetch import FetchPool
         from cext.flow.shard_state import ShardState
@@ -277,6 +295,7 @@ class Internal:
             "cext.flow.fetch.disk_fetch.FetchPool": FetchPool,
             **{f"{each.__module__}.{each.__name__}": each for each in ShardCalls.__mro__[:-1]},
             "cext.flow.shard_state.ShardState": ShardState,
+            **self.services(),
             "cext.memory.arena.SharedArena": lambda: SharedArena(1 << 20),
             "cext.store.commit_log.CommitLog": lambda: log,
             "cext.store.committer.Committer": lambda: Committer(self.log(pooled=True)),

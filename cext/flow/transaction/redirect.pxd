@@ -17,12 +17,13 @@ Example: topic "t", queue 2, DELAY=3 -> SCHEDULE_TOPIC_XXXX queue 2 with DELAY=3
 REAL_QID=2; tags code = now + 10 000.
 """
 from cext.flow.append.message_append cimport Appended, Message
-from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic
+from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.store.consume_queue cimport Queue
 
 # After append_message() said SPECIAL. Stores the message where it has to wait. What make_room and
 # append_message return, or an AppendStatus (append_status.pxd).
 # `committed`: a half message on its way to its topic; it is delayed or timed, never half again.
-cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
+cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Message* m,
+                           bint committed,
                            Appended* out) noexcept nogil

@@ -1,4 +1,4 @@
-"""What a client needs to recall a timed message: recallHandle of the send's reply.
+"""Recall handle: what a client needs to recall a timed message, from its send's reply.
 
     base64url("v1 " topic " " brokerName " " TIMER_OUT_MS + 1 " " UNIQ_KEY)
 
@@ -6,8 +6,8 @@ Made from the stored record when the send is answered, and read when it comes ba
 """
 from libc.stdint cimport int64_t, uint8_t, uint32_t
 
-from cext.flow.append.message_append cimport Appended
-from cext.flow.shard_state cimport ShardState
+from cext.flow.append.appender cimport Appender
+from cext.wire.properties cimport SendProperties
 from cext.wire.text cimport Text
 
 cdef enum:
@@ -22,8 +22,8 @@ cdef struct RecallHandle:
     int64_t deliver_ms              # 0: what stands there is no time
 
 # Whether the reply of this send carries a handle: a timed message, not of a retry topic.
-cdef bint has_recall_handle(const Appended* a) noexcept nogil
+cdef bint has_recall_handle(const SendProperties* p) noexcept nogil
 # The handle of the timed message stored at this log offset; its length, 0 when there is none.
-cdef uint32_t write_recall_handle(ShardState s, int64_t offset, uint8_t* out) noexcept nogil
+cdef uint32_t write_recall_handle(Appender s, int64_t offset, uint8_t* out) noexcept nogil
 # A handle as a client gives it back. OK | MALFORMED.
 cdef int read_recall_handle(const Text* text, RecallHandle* out) noexcept nogil

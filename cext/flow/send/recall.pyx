@@ -9,13 +9,13 @@ from cext.flow.append.ack_queue cimport ANSWER_RECALL, UNIQ_KEY_MAX, AckReply, P
 from cext.flow.append.acknowledgement cimport reply_to
 from cext.flow.append.message_append cimport Appended, Message
 from cext.flow.append.promise cimport promise, promise_room
+from cext.flow.append.recall_handle cimport RecallHandle, read_recall_handle
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
 from cext.flow.context.outcome cimport DONE, TO_CONTROL
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
-from cext.flow.delay.recall_handle cimport RecallHandle, read_recall_handle
-from cext.flow.send.redirect cimport append_redirected
 from cext.flow.tables.topic_table cimport Topic, topic_queue
+from cext.flow.transaction.redirect cimport append_redirected
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
@@ -39,11 +39,11 @@ cdef inline bint is_text(const Text* text, const uint8_t* bytes, uint32_t length
     return text.length == length and memcmp(text.bytes, bytes, length) == 0
 
 
-cdef int write_properties(ShardState s, const RecallRequest* r, const Topic* topic,
+cdef int write_properties(SendService s, const RecallRequest* r, const Topic* topic,
                           const RecallHandle* handle, int64_t born_ms) noexcept nogil:
-    """Properties of what is stored, in s.redirect.after: their length, or MALFORMED."""
-    cdef uint8_t* out = s.redirect.after
-    cdef uint8_t* group = s.redirect.before
+    """Properties of what is stored, in s.delay.redirect.after: their length, or MALFORMED."""
+    cdef uint8_t* out = s.delay.redirect.after
+    cdef uint8_t* group = s.delay.redirect.before
     cdef uint32_t bytes = 18
     cdef int32_t group_bytes = 0
     if r.producer_group.bytes != NULL:
@@ -68,11 +68,11 @@ cdef int write_properties(ShardState s, const RecallRequest* r, const Topic* top
     return <int> bytes
 
 
-cdef void promise_recall(ShardState s, const AckReply* to, const Text* key,
+cdef void promise_recall(SendService s, const AckReply* to, const Text* key,
                          uint8_t* early) noexcept nogil:
     """`early`: a jumbo buffer for the answer when the key is long."""
-    cdef PendingAck* ack = promise(s, to, ANSWER_RECALL)
-    cdef Text region = text_of(s.options.region, s.options.region_bytes)
+    cdef PendingAck* ack = promise(s.append, to, ANSWER_RECALL)
+    cdef Text region = text_of(s.turn.options.region, s.turn.options.region_bytes)
     if early != NULL:
         ack.early_reply = early
         ack.early_reply_bytes = write_recall_reply(early, to.opaque, to.serialize_type, key,
@@ -82,47 +82,47 @@ cdef void promise_recall(ShardState s, const AckReply* to, const Text* key,
         ack.uniq_key_bytes = <uint8_t> key.length
 
 
-cdef Outcome store_recall(ShardState s, Connection* c, const Header* h, const RecallRequest* r,
+cdef Outcome store_recall(SendService s, Connection* c, const Header* h, const RecallRequest* r,
                           Topic* topic, const RecallHandle* handle) noexcept nogil:
     cdef Message m
     cdef Appended appended
     cdef AckReply to
-    cdef Queue* queue = topic_queue(topic, s.queues, 0)
+    cdef Queue* queue = topic_queue(topic, s.append.queues, 0)
     cdef uint8_t* early = NULL
     cdef int status
     memset(&m, 0, sizeof(Message))
     m.born_timestamp_ms = wall_ms()
     status = write_properties(s, r, topic, handle, m.born_timestamp_ms)
     if status < 0:
-        return reply_error(s, c, h, ILLEGAL_OPERATION, b"recall handle is invalid")
-    m.properties = text_of(s.redirect.after, status)
+        return reply_error(s.turn, c, h, ILLEGAL_OPERATION, b"recall handle is invalid")
+    m.properties = text_of(s.delay.redirect.after, status)
     m.body = <const uint8_t*> b"0"
     m.body_bytes = 1
     m.born_host = c.address
     m.born_host_bytes = c.address_bytes
-    if queue == NULL or not s.writable:
-        return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
-    if s.backpressure:
-        s.net.stop_reading(c, UNREAD_BACKPRESSURE)      # as with sends
+    if queue == NULL or not s.turn.writable:
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, FAILED)
+    if s.append.backpressure:
+        s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # as with sends
     if not h.flag & FLAG_ONE_WAY:
         reply_to(&to, c, h)
-        if promise_room(s) != OK:
-            return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
+        if promise_room(s.append) != OK:
+            return reply_error(s.turn, c, h, SYSTEM_ERROR, FAILED)
         if handle.key.length > UNIQ_KEY_MAX:
-            early = <uint8_t*> buffer_pool_take(&s.net.jumbo_pool)
+            early = <uint8_t*> buffer_pool_take(&s.turn.net.jumbo_pool)
             if early == NULL:
-                return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
-    status = append_redirected(s, topic, queue, &m, False, &appended)
+                return reply_error(s.turn, c, h, SYSTEM_ERROR, FAILED)
+    status = append_redirected(s.transaction, topic, queue, &m, False, &appended)
     if status != OK:
         if early != NULL:
-            buffer_pool_release(&s.net.jumbo_pool, early)
-        return reply_error(s, c, h, SYSTEM_ERROR, FAILED)
+            buffer_pool_release(&s.turn.net.jumbo_pool, early)
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, FAILED)
     if not h.flag & FLAG_ONE_WAY:
         promise_recall(s, &to, &handle.key, early)
     return DONE
 
 
-cdef Outcome recall(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome recall(SendService s, Connection* c, const Header* h, const Frame* f,
                     bint resubmitted) noexcept nogil:
     cdef RecallRequest r
     cdef RecallHandle handle
@@ -131,23 +131,24 @@ cdef Outcome recall(ShardState s, Connection* c, const Header* h, const Frame* f
     cdef int64_t left_ms
     if read_recall_request(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing", r.bad_field)
-        return reply_error(s, c, h, SYSTEM_ERROR, remark)
-    topic = <Topic*> name_map_find(&s.topics, r.topic.bytes, r.topic.length)
-    if not resubmitted and (topic == NULL or not s.options.recalls
-                            or not s.options.broker_permission & PERM_WRITE
-                            or wall_ms() < s.options.sends_from_ms):
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
+    topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
+    if not resubmitted and (topic == NULL or not s.turn.options.recalls
+                            or not s.turn.options.broker_permission & PERM_WRITE
+                            or wall_ms() < s.turn.options.sends_from_ms):
         return TO_CONTROL
     if topic == NULL:
-        return reply_error(s, c, h, TOPIC_NOT_EXIST, b"recall failed, the topic was deleted while "
+        return reply_error(s.turn, c, h, TOPIC_NOT_EXIST,
+                           b"recall failed, the topic was deleted while "
                            b"the request was on its way")
     if read_recall_handle(&r.handle, &handle) != OK:
-        return reply_error(s, c, h, ILLEGAL_OPERATION, b"recall handle is invalid")
+        return reply_error(s.turn, c, h, ILLEGAL_OPERATION, b"recall handle is invalid")
     if not is_text(&handle.topic, topic.name, topic.name_length):
-        return reply_error(s, c, h, ILLEGAL_OPERATION, b"recall failed, topic not match")
-    if not is_text(&handle.broker, s.options.broker_name, s.options.broker_name_bytes):
-        return reply_error(s, c, h, ILLEGAL_OPERATION,
+        return reply_error(s.turn, c, h, ILLEGAL_OPERATION, b"recall failed, topic not match")
+    if not is_text(&handle.broker, s.turn.options.broker_name, s.turn.options.broker_name_bytes):
+        return reply_error(s.turn, c, h, ILLEGAL_OPERATION,
                            b"recall failed, broker service not available")
-    left_ms = handle.deliver_ms - (wall_ms() + s.schedule.skew_ms)
-    if not 0 < left_ms < s.timers.max_delay_ms:
-        return reply_error(s, c, h, ILLEGAL_OPERATION, b"recall failed, timestamp invalid")
+    left_ms = handle.deliver_ms - (wall_ms() + s.delay.schedule.skew_ms)
+    if not 0 < left_ms < s.delay.timers.max_delay_ms:
+        return reply_error(s.turn, c, h, ILLEGAL_OPERATION, b"recall failed, timestamp invalid")
     return store_recall(s, c, h, &r, topic, &handle)

@@ -6,7 +6,7 @@ from cext.base.byteorder cimport load_u32
 from cext.base.status cimport MALFORMED, OK
 from cext.store.record cimport RECORD_BYTES_MIN, RecordView, record_parse
 from cext.wire.base64url cimport base64url, base64url_read
-from cext.wire.properties cimport SendProperties, scan_properties
+from cext.wire.properties cimport scan_properties
 from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES, has_prefix
 from cext.wire.text cimport Text, text_copy, text_i64, text_of
 
@@ -19,10 +19,10 @@ cdef enum:
     BLANK = 32
 
 
-cdef bint has_recall_handle(const Appended* a) noexcept nogil:
-    cdef const Text* topic = &a.properties.real_topic
-    return (a.properties.timer_out_ms.bytes != NULL and topic.bytes != NULL
-            and a.properties.uniq_key.bytes != NULL
+cdef bint has_recall_handle(const SendProperties* p) noexcept nogil:
+    cdef const Text* topic = &p.real_topic
+    return (p.timer_out_ms.bytes != NULL and topic.bytes != NULL
+            and p.uniq_key.bytes != NULL
             and not has_prefix(topic.bytes, topic.length, RETRY_PREFIX, RETRY_PREFIX_BYTES))
 
 
@@ -32,7 +32,7 @@ cdef uint32_t put(uint8_t* out, uint32_t length, const Text* text) noexcept nogi
     return length + text.length + 1
 
 
-cdef uint32_t write_recall_handle(ShardState s, int64_t offset, uint8_t* out) noexcept nogil:
+cdef uint32_t write_recall_handle(Appender s, int64_t offset, uint8_t* out) noexcept nogil:
     cdef uint8_t plain[PLAIN_BYTES_MAX]
     cdef const uint8_t* at = NULL
     cdef RecordView view
@@ -48,12 +48,12 @@ cdef uint32_t write_recall_handle(ShardState s, int64_t offset, uint8_t* out) no
         return 0
     if (found.timer_out_ms.bytes == NULL or found.real_topic.bytes == NULL
             or found.uniq_key.bytes == NULL or text_i64(&found.timer_out_ms, &out_ms) != OK
-            or found.real_topic.length + s.options.broker_name_bytes + found.uniq_key.length
+            or found.real_topic.length + s.turn.options.broker_name_bytes + found.uniq_key.length
             > PLAIN_BYTES_MAX - 32):
         return 0
     memcpy(plain, b"v1 ", 3)
     length = put(plain, length, &found.real_topic)
-    name = text_of(s.options.broker_name, s.options.broker_name_bytes)
+    name = text_of(s.turn.options.broker_name, s.turn.options.broker_name_bytes)
     length = put(plain, length, &name)
     length += <uint32_t> snprintf(<char*> plain + length, 24, b"%lld ", <long long> (out_ms + 1))
     memcpy(plain + length, found.uniq_key.bytes, found.uniq_key.length)

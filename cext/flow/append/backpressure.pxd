@@ -10,7 +10,7 @@
 So a client that sends faster than the disk makes files is slowed down, and not refused thousands
 of times within the milliseconds that a busy disk takes for one sync.
 """
-from cext.flow.shard_state cimport ShardState
+from cext.flow.append.appender cimport Appender
 
 # Once a turn, before anything is received.
-cdef void backpressure_turn(ShardState s) noexcept nogil
+cdef void backpressure_turn(Appender s) noexcept nogil

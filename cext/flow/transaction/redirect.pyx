@@ -1,8 +1,8 @@
 """Sends that are stored under another topic first. See redirect.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
-from cext.base.histogram_buckets cimport histogram_record
 from cext.base.clock cimport wall_ms
+from cext.base.histogram_buckets cimport histogram_record
 from cext.base.status cimport OK
 from cext.flow.append.append_status cimport (
     NOT_STARTED,
@@ -66,36 +66,36 @@ cdef uint32_t add_target(uint8_t* out, const Topic* topic, const Queue* queue) n
     return length + append_number(out + length, b"REAL_QID", 8, queue.queue_id)
 
 
-cdef int delay(ShardState s, const Topic* topic, const Queue* queue, Message* m,
+cdef int delay(TransactionService s, const Topic* topic, const Queue* queue, Message* m,
                const SendProperties* found, uint32_t length, int32_t* queue_id) noexcept nogil:
-    """Builds a delayed message's properties; `length` bytes of them are in s.redirect.before."""
-    cdef uint8_t* out = s.redirect.after
+    """Builds a delayed message's properties; `length` bytes of them are in redirect.before."""
+    cdef uint8_t* out = s.delay.redirect.after
     cdef int32_t level = found.delay_level
     cdef uint32_t bytes
-    if s.schedule.count == 0:
+    if s.delay.schedule.count == 0:
         return NOT_STARTED
-    if level > s.schedule.count:
-        level = s.schedule.count
-    bytes = copy_properties_without(s.redirect.before, length, LEFT_OUT, 6, out)
+    if level > s.delay.schedule.count:
+        level = s.delay.schedule.count
+    bytes = copy_properties_without(s.delay.redirect.before, length, LEFT_OUT, 6, out)
     bytes += append_number(out + bytes, b"DELAY", 5, level)
     bytes += add_target(out + bytes, topic, queue)
     m.properties = text_of(out, bytes)
     m.own_tags_code = True
-    m.tags_code = s.schedule.clock_ms + s.schedule.levels[level - 1].delay_ms
+    m.tags_code = s.delay.schedule.clock_ms + s.delay.schedule.levels[level - 1].delay_ms
     queue_id[0] = level - 1
     return OK
 
 
-cdef int half(ShardState s, const Topic* topic, const Queue* queue, Message* m,
+cdef int half(TransactionService s, const Topic* topic, const Queue* queue, Message* m,
               const SendProperties* found, uint32_t length) noexcept nogil:
-    """Builds a half message's properties; `length` bytes of them are in s.redirect.before."""
-    cdef uint8_t* out = s.redirect.after
+    """Builds a half message's properties; `length` bytes of them are in s.delay.redirect.before."""
+    cdef uint8_t* out = s.delay.redirect.after
     cdef uint32_t bytes
-    if s.options.reject_transactions or found.producer_group.bytes == NULL:
+    if s.turn.options.reject_transactions or found.producer_group.bytes == NULL:
         return NO_TRANSACTION
     if not s.halves.started:
         return NOT_STARTED
-    bytes = copy_properties_without(s.redirect.before, length, LEFT_OUT + 4, 4, out)
+    bytes = copy_properties_without(s.delay.redirect.before, length, LEFT_OUT + 4, 4, out)
     if found.uniq_key.bytes != NULL and found.uniq_key.length <= 64:
         bytes += append_property(out + bytes, b"__transactionId__", 17, found.uniq_key.bytes,
                                  found.uniq_key.length)
@@ -123,30 +123,30 @@ cdef int64_t asked_ms(const SendProperties* found, int64_t now_ms) noexcept nogi
     return max(value, <int64_t> 0)
 
 
-cdef int timed(ShardState s, const Topic* topic, const Queue* queue, Message* m,
+cdef int timed(TransactionService s, const Topic* topic, const Queue* queue, Message* m,
                const SendProperties* found, uint32_t length) noexcept nogil:
     """Builds a timed message's properties. OK, DUE_ALREADY or why it is refused."""
-    cdef uint8_t* out = s.redirect.after
-    cdef int64_t precision_ms = s.timers.precision_ms
+    cdef uint8_t* out = s.delay.redirect.after
+    cdef int64_t precision_ms = s.delay.timers.precision_ms
     cdef int64_t wall = wall_ms()
-    cdef int64_t now_ms = wall + s.schedule.skew_ms
+    cdef int64_t now_ms = wall + s.delay.schedule.skew_ms
     cdef int64_t due_ms = asked_ms(found, now_ms)
     cdef uint32_t bytes
     # The message may have been sent after the turn's clock was read; its delay counts from then.
     # The record has this time too: a recovery computes from it when the message is due.
-    if wall > s.wall_ms:
-        s.wall_ms = wall
-    if not s.timers.enabled:
+    if wall > s.turn.wall_ms:
+        s.turn.wall_ms = wall
+    if not s.delay.timers.enabled:
         return TIMER_OFF
     if due_ms < 0:
         return TIMER_ILLEGAL
     if due_ms <= now_ms:
         return DUE_ALREADY if found.timer_delete_key.bytes == NULL else TIMER_ILLEGAL
-    if due_ms - now_ms > s.timers.max_delay_ms:
+    if due_ms - now_ms > s.delay.timers.max_delay_ms:
         return TIMER_ILLEGAL
-    if not s.timers.started:
+    if not s.delay.timers.started:
         return NOT_STARTED
-    bytes = copy_properties_without(s.redirect.before, length, NOT_TIMED, 4, out)
+    bytes = copy_properties_without(s.delay.redirect.before, length, NOT_TIMED, 4, out)
     bytes += append_number(out + bytes, b"TIMER_OUT_MS", 12,
                            (due_ms - 1) // precision_ms * precision_ms)
     bytes += add_target(out + bytes, topic, queue)
@@ -156,7 +156,8 @@ cdef int timed(ShardState s, const Topic* topic, const Queue* queue, Message* m,
     return OK
 
 
-cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m, bint committed,
+cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Message* m,
+                           bint committed,
                            Appended* out) noexcept nogil:
     cdef SendProperties found
     cdef Topic* target = topic
@@ -164,12 +165,12 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
     cdef uint32_t name_length = SCHEDULE_TOPIC_BYTES
     cdef int32_t queue_id = 0
     cdef int status
-    cdef int32_t length = text_copy(&m.properties, s.redirect.before, REDIRECT_BYTES) \
+    cdef int32_t length = text_copy(&m.properties, s.delay.redirect.before, REDIRECT_BYTES) \
         if m.properties.bytes != NULL else 0
     if length < 0:
         return length
-    length = <int32_t> record_crc_strip(s.redirect.before, length)
-    status = scan_properties(s.redirect.before, length, &found)
+    length = <int32_t> record_crc_strip(s.delay.redirect.before, length)
+    status = scan_properties(s.delay.redirect.before, length, &found)
     if status != OK:
         return status
     if found.has_transaction and not committed and not (m.reconsume_times > 0
@@ -187,20 +188,20 @@ cdef int append_redirected(ShardState s, Topic* topic, Queue* queue, Message* m,
         name_length = TIMER_TOPIC_BYTES
         if status == DUE_ALREADY:
             m.plain_only = False
-            status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
-            return status if status != OK else append_message(s, topic, queue, m, out)
+            status = make_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
+            return status if status != OK else append_message(s.append, topic, queue, m, out)
     if status != OK:
         return status
     m.plain_only = False
-    topic = <Topic*> name_map_find(&s.topics, <const uint8_t*> name, name_length)
-    queue = topic_queue(topic, s.queues, queue_id) if topic != NULL else NULL
+    topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> name, name_length)
+    queue = topic_queue(topic, s.append.queues, queue_id) if topic != NULL else NULL
     if queue == NULL:
         return NOT_STARTED
     if topic.kind == TOPIC_HALF and not half_fits(&s.halves, queue.next_offset):
         return TOO_MANY_OPEN
-    status = make_room(s, queue, record_bytes_max(m, topic.name_length), 1)
+    status = make_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
     if status == OK:
-        status = append_message(s, topic, queue, m, out)
+        status = append_message(s.append, topic, queue, m, out)
     if status == OK and topic.kind == TOPIC_TIMER and found.has_timer:
         histogram_record(&target.numbers.timed, WAIT_BOUNDS_S, WAIT_BOUNDS,
                          (m.tags_code - m.born_timestamp_ms) // 1000, 1)

@@ -14,10 +14,10 @@ Example: handle of "v1 t broker-a 1763726410001 0A..": a message with TIMER_OUT_
 TIMER_DEL_UNIQKEY "t+0A.." is stored; the answer's msgId is "0A..".
 """
 from cext.flow.context.outcome cimport Outcome
-from cext.flow.shard_state cimport ShardState
+from cext.flow.send.send_service cimport SendService
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
 
-cdef Outcome recall(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome recall(SendService s, Connection* c, const Header* h, const Frame* f,
                     bint resubmitted) noexcept nogil

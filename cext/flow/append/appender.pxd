@@ -1,0 +1,68 @@
+"""Appender: the end of the log and what waits for it, from a message to its acknowledgement.
+
+    message_append -> the log's write buffer and `dispatches`
+    dispatch       -> consume queues, up to `written`
+    acknowledgement -> answers that wait in `acks` for their mark
+
+Reactor only; the threads of the store have their own sides (cext/store/log_link.pxd).
+"""
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from cext.base.latency cimport Latency
+from cext.flow.append.ack_queue cimport Acks
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.tables.tables cimport Tables
+from cext.flow.tables.topic_table cimport Topic
+from cext.store.commit_log cimport CommitLog
+from cext.store.committer cimport Committer
+from cext.store.consume_queue cimport Queue
+from cext.store.flusher cimport Flusher
+from cext.store.preparer cimport Preparer
+from cext.store.queue_store cimport QueueStore
+from cext.store.record cimport RecordView
+from cext.wire.message_id cimport UniqueKeyMaker
+
+cdef enum:
+    DISPATCH_MAX = 16384            # records appended between two write-outs
+    POOL_DISPATCH_MAX = 1048576     # with a store pool: records appended and not committed yet
+
+cdef struct Dispatch:               # one appended record on its way to its consume queue
+    Topic* topic
+    Queue* queue
+    int64_t physical_offset
+    int64_t tags_code
+    int32_t size
+
+# What dispatch_hook.pxd sets: `owner` is whatever it was given with the function.
+ctypedef void (*OnNews)(void* owner, const Dispatch* d) noexcept nogil
+ctypedef int64_t (*OnReplayed)(void* owner, const RecordView* view) noexcept nogil
+
+cdef class Appender:
+    cdef TurnContext turn
+    cdef Tables tables
+    cdef CommitLog log
+    cdef QueueStore queues
+    cdef Preparer preparer
+    cdef Flusher flusher
+    cdef Committer committer            # None without a store pool
+    cdef UniqueKeyMaker key_maker
+    cdef Acks acks                      # who waits for which mark of the log
+    cdef Dispatch* dispatches           # dispatch_max entries, in the order of the log
+    cdef int32_t dispatch_max
+    cdef int32_t dispatch_first         # not 0 only with a store pool
+    cdef int32_t dispatch_count         # those from dispatch_first up to here wait for `written`
+    cdef OnNews on_news
+    cdef void* news_owner
+    cdef OnReplayed on_replayed
+    cdef void* replay_owner
+    cdef Latency append_latency         # from the poll that brought a message to its write
+    cdef uint64_t appends_seen          # messages_in at the last write-out
+    cdef int64_t write_us               # the longest write-out of this turn
+    cdef bint backpressure              # connections that send are to be left unread
+    cdef int64_t nearly_full_since_ms   # monotonic; 0: the log is not nearly full
+    cdef bint poison_logged
+    cdef char poison_remark[512]        # what disk_alerts.pyx made of the poison; empty: not yet
+    cdef int32_t prepare_status_logged  # alerts that are in the log already (disk_alerts.pyx)
+    cdef int32_t room_status_logged
+    cdef uint64_t queue_failures_logged
+    cdef bint queue_alert_logged

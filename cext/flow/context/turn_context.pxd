@@ -1,0 +1,66 @@
+"""Turn context: what every step of a turn may need, whatever it does.
+
+Clocks of this turn, the network, options, counters, and the link to the control thread. Each folder
+of cext/flow has one service, a class with its state and references to the services below it; a
+function is given the service of its own folder, `s`, and reaches what that has. All of them stand
+on this one.
+
+    context <- tables <- append <- fetch <- pull, delay <- transaction, request_reply <- send <- pop
+            <- control <- the shard itself (cext/flow/shard_state.pxd)
+
+The reactor's, but for what is said to be written by others.
+"""
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from cext.flow.context.control_link cimport ControlLink
+from cext.flow.context.options cimport TEXT_MAX, Options
+from cext.flow.context.rpc_times cimport RpcTimes
+from cext.memory.arena cimport SharedArena
+from cext.net.reactor cimport Reactor
+
+cdef enum:
+    SIZE_BUCKETS = 32
+
+cdef struct Counters:
+    uint64_t messages_in
+    uint64_t bytes_in
+    uint64_t messages_out
+    uint64_t bytes_out
+    uint64_t sends_refused
+    uint64_t pulls
+    uint64_t pulls_found
+    uint64_t pulls_held
+    uint64_t pulls_empty
+    uint64_t pulls_from_disk
+    uint64_t entries_skipped        # queue entries that did not pass a pull's filter
+    uint64_t filter_failures        # SQL92 evaluations that failed, as RocketMQ's do
+    uint64_t corrupt_records
+    uint64_t control_requests
+    uint64_t busy_replies
+    uint64_t malformed_frames
+    uint64_t turns
+    uint64_t write_outs
+    uint64_t sent_back              # by consumers, to come again
+    uint64_t dead_letters           # sent back, or by clients to their retry topic, once too often
+    uint64_t tail_full              # appends refused because the ring or store pool was full
+    uint64_t sizes[SIZE_BUCKETS]    # records by the number of bits of their size
+    int64_t tail_high               # most bytes ever between `written` and `appended`
+
+cdef class TurnContext:
+    cdef SharedArena memory             # of all services' pointers
+    cdef Reactor net
+    cdef Options options
+    cdef Counters counters
+    cdef ControlLink link
+    cdef RpcTimes rpc                   # from the poll that brought a request to its answer
+    cdef int64_t now_ms                 # monotonic, of this turn
+    cdef int64_t wall_ms                # of this turn; never goes back
+    cdef int64_t stalled_ms             # of the turn before: what came meanwhile waited so long
+    cdef uint32_t random                # xorshift state: queueId < 0, uniq keys
+    cdef int32_t stopping               # set by another thread
+    cdef bint tables_loaded             # control has filled the tables: groups, offsets, levels
+    cdef bint writable                  # control may stop writes (disk full)
+    cdef uint8_t refuse_reason[TEXT_MAX]
+    cdef uint32_t refuse_reason_bytes
+    cdef int32_t events_this_second     # log lines passed on; the rest is only counted
+    cdef uint64_t events_dropped

@@ -1,0 +1,26 @@
+"""Delay service: messages that are delivered later, by levels (schedule) or to the ms (timers).
+
+Reactor only, but for what timer keepers do in threads of their own (cext/store/timer_keeper.pxd).
+"""
+from cext.flow.append.appender cimport Appender
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.delay.delay_level cimport RedirectBuffers, Schedule
+from cext.flow.delay.timer cimport Timers
+from cext.flow.fetch.fetch_service cimport FetchService
+from cext.flow.tables.tables cimport Tables
+from cext.store.timer_keeper cimport TimerKeeper
+
+cdef enum:
+    DELIVER_MAX = 256           # messages of one turn
+    DELIVER_BYTES_MAX = 524288  # bytes of one turn (one message more, whatever its size)
+
+cdef class DelayService:
+    cdef TurnContext turn
+    cdef Tables tables
+    cdef Appender append
+    cdef FetchService fetch
+    cdef Schedule schedule              # delayed messages
+    cdef Timers timers                  # timed messages
+    cdef TimerKeeper wall_keeper        # None without them
+    cdef TimerKeeper steady_keeper
+    cdef RedirectBuffers redirect       # scratch for what is stored elsewhere first

@@ -1,0 +1,12 @@
+"""Fetch service: reads of the disk for requests, and requests that wait for them.
+
+Reactor only.
+"""
+from cext.flow.fetch.disk_fetch cimport FetchPool
+from cext.flow.fetch.parked_requests cimport ParkedRequests
+from cext.store.disk_reader cimport DiskReader
+
+cdef class FetchService:
+    cdef FetchPool pool
+    cdef ParkedRequests parked          # requests that wait for a record from the disk
+    cdef DiskReader readers

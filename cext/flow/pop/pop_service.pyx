@@ -1,0 +1,7 @@
+"""Pop service. See pop_service.pxd."""
+cimport cython
+
+
+@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+cdef class PopService:
+    pass

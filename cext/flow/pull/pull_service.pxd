@@ -1,0 +1,34 @@
+"""Pull service: pulls from their request to their answer; pops take the same way (pop_service.pxd).
+
+    pull_admission -> `ready` -> pull_batch -> pull_answer
+                         ^ held_pulls, fetch
+
+Reactor only.
+"""
+from libc.stdint cimport int64_t, uint8_t
+
+from cext.flow.append.appender cimport Appender
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.fetch.fetch_service cimport FetchService
+from cext.flow.tables.tables cimport Tables
+from cext.memory.buffer_pool cimport BufferPool
+from cext.memory.chain cimport ChainEntry
+from cext.store.consume_queue cimport UNIT_BYTES
+
+cdef enum:
+    TIMER_SLOTS = 1024              # of TIMER_TICK_MS each: 102 s
+    TIMER_TICK_MS = 100
+    SCAN_UNITS = 1024               # queue entries that a pull reads at once, at most
+
+cdef class PullService:
+    cdef TurnContext turn
+    cdef Tables tables
+    cdef Appender append
+    cdef FetchService fetch
+    cdef BufferPool job_pool            # PullJob
+    cdef ChainEntry* ready              # PullJobs to answer at the end of this turn
+    cdef int64_t scan_cost_left         # how much the filters of this turn's pulls may still cost
+    cdef uint8_t scan_units[SCAN_UNITS * UNIT_BYTES]    # scratch
+    cdef ChainEntry** timer_slots       # TIMER_SLOTS lists of held pulls
+    cdef int64_t timer_tick             # last tick that was run
+    cdef int64_t held_count

@@ -1,0 +1,16 @@
+"""Reply service: answers of consumers to requests that are messages, pushed to who asked.
+
+Reactor only.
+"""
+from cext.flow.append.appender cimport Appender
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.delay.delay_service cimport DelayService
+from cext.flow.request_reply.reply_table cimport ReplyTable
+from cext.flow.tables.tables cimport Tables
+
+cdef class ReplyService:
+    cdef TurnContext turn
+    cdef Tables tables
+    cdef Appender append
+    cdef DelayService delay
+    cdef ReplyTable replies

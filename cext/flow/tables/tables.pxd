@@ -1,0 +1,16 @@
+"""Tables: what the control thread says of topics, groups and filters, and the groups' offsets.
+
+The control thread is their author; the reactor looks things up in them (control/*_calls.pxd).
+"""
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.tables.group_table cimport GroupTable
+from cext.flow.tables.offset_table cimport OffsetTable
+from cext.flow.tables.sql_filter cimport ExpressionTable
+from cext.memory.name_map cimport NameMap
+
+cdef class Tables:
+    cdef TurnContext turn
+    cdef NameMap topics                 # name -> Topic*
+    cdef GroupTable groups
+    cdef ExpressionTable expressions
+    cdef OffsetTable offsets

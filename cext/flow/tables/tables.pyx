@@ -1,0 +1,7 @@
+"""Tables. See tables.pxd."""
+cimport cython
+
+
+@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+cdef class Tables:
+    pass
