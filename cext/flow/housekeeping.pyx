@@ -7,6 +7,7 @@ from cext.flow.context.small_replies cimport log_event
 from cext.flow.request_reply.reply_push cimport push_expire
 from cext.flow.send.pending_topic_sends cimport pending_sends_expire
 from cext.flow.shard_state cimport REPORTS
+from cext.memory.use_count cimport removed_list_free
 from cext.net.connection_table cimport NetCounters
 
 cdef struct Report:
@@ -65,6 +66,7 @@ cdef void housekeeping_turn(ShardState s) noexcept nogil:
     s.turn.net.trim()
     if s.turn.net.is_short():
         s.turn.net.close_deaf()
+    removed_list_free(&s.tables.removed)
     pending_sends_expire(s.send)
     push_expire(s.reply)
     report_counters(s)

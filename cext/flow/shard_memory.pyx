@@ -21,6 +21,7 @@ from cext.flow.send.send_service cimport BATCH_IDS_BYTES
 from cext.flow.tables.group_table cimport group_table_close, group_table_open
 from cext.flow.tables.offset_table cimport offset_table_close, offset_table_open
 from cext.flow.tables.sql_filter cimport expressions_close, expressions_open
+from cext.flow.tables.topic_table cimport topics_close
 from cext.flow.transaction.check_table cimport check_table_close, check_table_open
 from cext.flow.transaction.open_halves cimport MOVES, OP_BYTES_MAX, WINDOW_BITS, HalfMove
 from cext.memory.arena cimport (
@@ -33,7 +34,8 @@ from cext.memory.arena cimport (
 )
 from cext.memory.buffer_pool cimport buffer_pool_close, buffer_pool_open, buffer_pool_room
 from cext.memory.chain cimport ChainEntry
-from cext.memory.name_map cimport name_map_close, name_map_open
+from cext.memory.name_map cimport name_map_open
+from cext.memory.use_count cimport removed_list_close
 from cext.net.reactor cimport reactor_room
 from cext.store.consume_queue cimport chunk_pool_room
 from cext.wire.header_shapes cimport header_shapes_open, header_shapes_room
@@ -124,8 +126,9 @@ cdef void free_memory(ShardState s) noexcept:
     group_table_close(&s.tables.groups)
     expressions_close(&s.tables.expressions)
     offset_table_close(&s.tables.offsets)
-    name_map_close(&s.tables.topics)
+    topics_close(&s.tables.topics)
     pops_close(&s.pop.pops)
+    removed_list_close(&s.tables.removed)
     reply_table_close(&s.reply.replies)
     check_table_close(&s.transaction.checks)
     buffer_pool_close(&s.pull.job_pool)

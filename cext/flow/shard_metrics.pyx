@@ -123,6 +123,8 @@ cdef dict counters_of(ShardState s):
         "poisoned": int(s.append.log.poisoned()),
         "writable": int(s.turn.writable),
         "topics": s.tables.topics.live,
+        "removed_waiting": s.tables.removed.waiting,
+        "removed_freed": s.tables.removed.freed,
         "queue_writes": s.append.queues.counts.jobs_written,
         "queue_sync_writes": s.append.queues.counts.sync_writes,
         "queue_write_failures": s.append.queues.counts.write_failures,

@@ -153,16 +153,17 @@ class Shard:
         self.core.stop()
 
     def expect_all_given_back(self) -> None:
-        """Without connections no buffer and no pull is in use."""
+        """Without connections no buffer and no pull is in use, and nothing that was removed."""
         end = time.monotonic() + TIMEOUT_S
         names = ("request", "jumbo", "reply", "piece", "pull", "fetch")
         while True:
             pools = self.core.pools()
             used = {name: pools[name][2] for name in names if pools[name][2] != 0}
-            if not used and self.core.stats()["connections"] == 0:
+            stats = self.core.stats()
+            if not used and stats["connections"] == stats["removed_waiting"] == 0:
                 return
             if time.monotonic() > end:
-                raise AssertionError(f"still in use: {used}, {self.core.stats()}")
+                raise AssertionError(f"still in use: {used}, {stats}")
             driven_clock.pass_some_time()  # what no test answered is given up after seconds
             time.sleep(0.002)
 

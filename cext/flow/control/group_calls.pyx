@@ -6,6 +6,11 @@ from cext.base.status cimport MALFORMED, OK, raise_status
 from cext.flow.context.call_block cimport Block, block_free, block_take
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
+from cext.flow.pop.pop_service cimport PopService
+from cext.flow.pop.pop_table cimport next_pair_of_group, pair_remove
+from cext.flow.pull.held_pulls cimport wake_all_pops
+from cext.flow.pull.pull_job cimport PopPair
+from cext.flow.tables.delivery_counters cimport delivery_counters_remove_group
 from cext.flow.tables.group_table cimport (
     CODES_MAX,
     DeliveryCounter,
@@ -44,9 +49,18 @@ cdef void put_group(Tables s, PutGroup* x) noexcept nogil:
                          x.broadcast_enable)
 
 
-cdef void remove_group(Tables s, const Text* name) noexcept nogil:
-    group_remove(&s.groups, name.bytes, name.length)
-    subscriptions_remove(&s.groups, name.bytes, name.length)
+cdef void remove_group(PopService s, const Text* name) noexcept nogil:
+    cdef Group* group = group_find(&s.tables.groups, name.bytes, name.length)
+    cdef uint64_t cursor = 0
+    cdef PopPair* pair = next_pair_of_group(&s.pops, &cursor, name.bytes, name.length)
+    while pair != NULL:
+        wake_all_pops(s.pull, pair)
+        pair_remove(&s.pops, &s.tables.topics, &s.tables.removed, pair)
+        pair = next_pair_of_group(&s.pops, &cursor, name.bytes, name.length)
+    if group != NULL:
+        delivery_counters_remove_group(&s.tables.removed, group)
+    group_remove(&s.tables.groups, name.bytes, name.length)
+    subscriptions_remove(&s.tables.groups, name.bytes, name.length)
 
 
 # ---------------------------------------------------------------- put_retries
@@ -222,7 +236,7 @@ cdef class GroupCalls(QueueCalls):
 
     def remove_group(self, bytes name):
         cdef Text x = borrowed(name)
-        self._call(<CallFn> remove_group, <void*> self.s.tables, &x)
+        self._call(<CallFn> remove_group, <void*> self.s.pop, &x)
 
     def put_subscription(self, bytes group, bytes topic, int64_t sub_version, codes,
                          int32_t broadcasting, bytes program=b"", int32_t function=0):

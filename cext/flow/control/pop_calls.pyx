@@ -35,7 +35,7 @@ cdef uint64_t orders_of(const PopPair* pair, uint8_t* out) noexcept nogil:
     cdef uint8_t* at = out
     cdef int32_t i
     for i in range(pair.order_slots):
-        if pair.orders[i] == NULL or pair.topic.removed:
+        if pair.orders[i] == NULL:
             continue
         bytes += each
         if out == NULL:

@@ -7,8 +7,11 @@ from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.context.call_block cimport Block, block_free, block_take
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
+from cext.flow.pop.pop_service cimport PopService
+from cext.flow.pop.pop_table cimport pair_remove
 from cext.flow.pull.held_pulls cimport wake_all, wake_all_pops
-from cext.flow.pull.pull_service cimport PullService
+from cext.flow.pull.pull_job cimport PopPair
+from cext.flow.tables.delivery_counters cimport delivery_counters_remove_topic
 from cext.flow.tables.topic_table cimport (
     TOPIC_NUMBERS,
     Topic,
@@ -40,7 +43,7 @@ cdef struct PutTopic:
     int status
 
 
-cdef void put_topic(PullService s, PutTopic* x) noexcept nogil:
+cdef void put_topic(PopService s, PutTopic* x) noexcept nogil:
     cdef Topic* topic = topic_put(&s.tables.topics, x.name.bytes, x.name.length, x.read_queues,
                                   x.write_queues, x.perm, x.order)
     x.status = OK if topic != NULL else POOL_EMPTY
@@ -54,29 +57,35 @@ cdef struct RemoveTopic:
     int64_t log_end             # all its messages are below
 
 
-cdef void forget_topic(PullService s, const Topic* topic) noexcept nogil:
+cdef void forget_topic(PopService s, const Topic* topic) noexcept nogil:
     """What is in the store pool of a topic that goes is not dispatched any more."""
     cdef int32_t i
     for i in range(s.append.dispatch_first, s.append.dispatch_count):
         if s.append.dispatches[i].topic == topic:
+            s.append.dispatches[i].topic = NULL
             s.append.dispatches[i].queue = NULL
 
 
-cdef void remove_topic(PullService s, RemoveTopic* x) noexcept nogil:
+cdef void remove_topic(PopService s, RemoveTopic* x) noexcept nogil:
     cdef Topic* topic
     cdef int32_t i
-    write_and_dispatch(s.append)  # no dispatch entry may point to a queue that goes away
+    write_and_dispatch(s.append)        # no dispatch entry may point to a queue that goes away
     x.log_end = s.append.log.marks.appended
-    forget_topic(s, <Topic*> name_map_find(&s.tables.topics, x.name.bytes, x.name.length))
-    topic = topic_remove(&s.tables.topics, x.name.bytes, x.name.length)
+    topic = <Topic*> name_map_find(&s.tables.topics, x.name.bytes, x.name.length)
     if topic == NULL:
         return
-    wake_all_pops(s, topic)
+    forget_topic(s, topic)
+    while topic.pop_waiting != NULL:
+        wake_all_pops(s.pull, <PopPair*> topic.pop_waiting)
+        pair_remove(&s.pops, &s.tables.topics, &s.tables.removed,
+                    <PopPair*> topic.pop_waiting)
+    delivery_counters_remove_topic(&s.tables.removed, topic)
     for i in range(topic.queue_slots):
         if topic.queues[i] != NULL:
-            wake_all(s, topic.queues[i])
+            wake_all(s.pull, topic.queues[i])
             topic.queues[i] = NULL
     s.append.queues.delete_topic(<const char*> topic.name, topic.name_length)
+    topic_remove(&s.tables.topics, &s.tables.removed, topic)
 
 
 # ---------------------------------------------------------------- topic_stats
@@ -91,7 +100,7 @@ cdef struct TopicStats:
     uint64_t bytes_out
 
 
-cdef void topic_stats(PullService s, TopicStats* x) noexcept nogil:
+cdef void topic_stats(PopService s, TopicStats* x) noexcept nogil:
     cdef const Topic* topic = <const Topic*> name_map_find(&s.tables.topics, x.name.bytes,
                                                            x.name.length)
     x.found = topic != NULL
@@ -141,7 +150,7 @@ cdef uint32_t slots_of(const Topic* topic) noexcept nogil:
     return <uint32_t> topic.queue_slots if topic.queues != NULL else 0
 
 
-cdef void copy_topics(PullService s, CopyTopics* x) noexcept nogil:
+cdef void copy_topics(PopService s, CopyTopics* x) noexcept nogil:
     cdef NameEntry* entry
     cdef const Topic* topic
     cdef uint64_t start = x.cursor, cursor, bytes = 0
@@ -200,19 +209,19 @@ cdef class TopicCalls(ConnectionCalls):
         x.write_queues = write_queues
         x.perm = perm
         x.order = order != 0
-        self._call(<CallFn> put_topic, <void*> self.s.pull, &x)
+        self._call(<CallFn> put_topic, <void*> self.s.pop, &x)
         raise_status(x.status, f"topic {name!r}")
 
     def remove_topic(self, bytes name):
         cdef RemoveTopic x
         x.name = borrowed(name)
-        self._call(<CallFn> remove_topic, <void*> self.s.pull, &x)
+        self._call(<CallFn> remove_topic, <void*> self.s.pop, &x)
         return x.log_end
 
     def topic_stats(self, bytes topic):
         cdef TopicStats x
         x.name = borrowed(topic)
-        self._call(<CallFn> topic_stats, <void*> self.s.pull, &x)
+        self._call(<CallFn> topic_stats, <void*> self.s.pop, &x)
         if not x.found:
             return None
         return x.messages_in, x.bytes_in, x.messages_out, x.bytes_out
@@ -222,7 +231,7 @@ cdef class TopicCalls(ConnectionCalls):
         cdef dict out = {}
         x.cursor = 0
         while True:
-            self._call(<CallFn> copy_topics, <void*> self.s.pull, &x)
+            self._call(<CallFn> copy_topics, <void*> self.s.pop, &x)
             raise_status(x.status, "copy of the topics")
             read_topics(&x.block, out)
             block_free(&x.block)

@@ -8,7 +8,15 @@ from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pop.pop_answer cimport answer_pop
 from cext.flow.pop.pop_table cimport pair_obtain
 from cext.flow.pull.held_pulls cimport free_job, make_ready
-from cext.flow.pull.pull_job cimport NOTIFY, PEEK, POP, JobAnswer, PopPair, PullJob
+from cext.flow.pull.pull_job cimport (
+    NOTIFY,
+    PEEK,
+    POP,
+    JobAnswer,
+    PopPair,
+    PullJob,
+    job_use_begin,
+)
 from cext.flow.tables.delivery_counters cimport delivery_counter_of
 from cext.flow.tables.group_table cimport CODES_MAX, Group, group_find
 from cext.flow.tables.sql_filter cimport EXPRESSION_BYTES_MAX, expression_find, sql_filter_share
@@ -100,6 +108,7 @@ cdef PullJob* make_job(PopService s, Connection* c, const Header* h, const PopRe
     job.pop.kind = NOTIFY if code == NOTIFICATION else PEEK if code == PEEK_MESSAGE else POP
     job.pop.pair = pair
     job.pop.queue_id = r.queue_id if r.queue_id >= 0 else -1
+    job_use_begin(job)
     job.pop.max_messages = r.max_messages if r.max_messages > 0 else 1
     job.pop.init_mode = r.init_mode
     job.pop.order = r.order and job.pop.kind != PEEK

@@ -42,6 +42,7 @@ from cext.wire.codes cimport (
     POLLING_FULL,
     POLLING_TIMEOUT,
     PULL_NOT_FOUND,
+    SUBSCRIPTION_GROUP_NOT_EXIST,
     SUCCESS,
     SYSTEM_BUSY,
     TOPIC_NOT_EXIST,
@@ -369,7 +370,6 @@ cdef void pop_retry(PopService s, PullJob* job, Popped* p, bint v2) noexcept nog
     topic = <Topic*> name_map_find(&s.tables.topics, name, retry_topic_name(pair, v2, name))
     if topic == NULL:
         return
-    pair.retry = topic
     topic.pop_retry_of = pair
     for i in range(topic.read_queues):
         pop_queue(s, job, p, topic, i, 2 if v2 else 1)
@@ -548,8 +548,11 @@ cdef void nothing_there(PopService s, PullJob* job, Popped* p) noexcept nogil:
 
 cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
     cdef Popped p
-    if job.pop.topic.removed:
+    if job.pop.topic.use.removed:
         refuse_pop(s, job, TOPIC_NOT_EXIST, b"the topic was deleted")
+        return
+    if job.pop.pair.use.removed:
+        refuse_pop(s, job, SUBSCRIPTION_GROUP_NOT_EXIST, b"the group was deleted")
         return
     memset(&p, 0, sizeof(p) - 3 * sizeof(Note))
     p.starts.length = p.messages.length = p.orders.length = 0

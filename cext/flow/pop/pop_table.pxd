@@ -14,6 +14,7 @@ from cext.flow.fetch.readahead cimport Readahead
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport NameMap
+from cext.memory.use_count cimport RemovedList
 
 cdef enum:
     PAIRS_MAX = 262144
@@ -24,7 +25,7 @@ cdef enum:
     MERGED_NAMES_BYTES = 1024
 
 cdef struct CheckPoint:
-    PopPair* pair                   # of the topic the messages lie in, maybe a retry topic
+    PopPair* pair                   # used; of the topic the messages lie in, maybe a retry topic
     int64_t revive_ms               # when the messages are visible again, by the wall clock
     int64_t revive_offset           # where it stands in the revive log
     int64_t start_offset
@@ -98,6 +99,12 @@ cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
                           uint32_t group_length) noexcept nogil
 cdef PopPair* pair_find(Pops* pops, const Topic* topic, const uint8_t* group,
                         uint32_t group_length) noexcept nogil
+# Out of the table: nobody waits at it any more, nothing wakes it.
+cdef void pair_remove(Pops* pops, NameMap* topics, RemovedList* removed,
+                      PopPair* pair) noexcept nogil
+# A group's pairs, one a call, NULL at the end; `cursor` begins at 0. Any of them may be removed.
+cdef PopPair* next_pair_of_group(Pops* pops, uint64_t* cursor, const uint8_t* group,
+                                 uint32_t group_length) noexcept nogil
 # Where a group gets again what it popped of a topic and did not acknowledge, at most 520 bytes:
 # %RETRY%group_topic, with a plus in v2. Both return the name's length.
 cdef uint32_t pop_retry_name(const uint8_t* group, uint32_t group_bytes, const uint8_t* topic,

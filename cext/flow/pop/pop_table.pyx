@@ -1,8 +1,9 @@
 """What the shard keeps for consumers that pop. See pop_table.pxd."""
 from libc.stdint cimport int32_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcmp, memcpy
 
+from cext.base.check cimport check
 from cext.base.clock cimport wall_ms
 from cext.base.status cimport OK
 from cext.flow.fetch.readahead cimport readahead_open
@@ -17,11 +18,13 @@ from cext.memory.name_map cimport (
     name_map_remove,
     name_pair,
 )
+from cext.memory.use_count cimport UseCount, free_removed, removed_list_add
 from cext.wire.system_topics cimport RETRY_PREFIX, RETRY_PREFIX_BYTES
 
 from rmq.errors import ConfigError
 
 cdef enum:
+    RETRY_NAME_MAX = 768
     SEPARATOR = 10              # a line's end: in no name
 
 
@@ -36,8 +39,6 @@ cdef PopPair* pair_find(Pops* pops, const Topic* topic, const uint8_t* group,
 cdef void link_topic(PopPair* pair, Topic* topic) noexcept nogil:
     """The topic's messages wake who waits in the pair."""
     pair.topic = topic
-    pair.retry = NULL
-    pair.flight_slots = 0                   # what was in flight is gone with the old one
     pair.next_of_topic = <PopPair*> topic.pop_waiting
     topic.pop_waiting = pair
 
@@ -48,8 +49,8 @@ cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
     cdef PopPair* pair = pair_find(pops, topic, group, group_length)
     cdef int length
     if pair != NULL:
-        if pair.topic != topic:
-            link_topic(pair, topic)         # the old one is removed: nobody walks its list again
+        check(pair.topic == topic, b"a pair is removed with its topic", topic.name_length,
+              group_length)
         return pair
     length = name_pair(name, topic.name, topic.name_length, SEPARATOR, group, group_length)
     if length < 0 or pops.pairs.live >= PAIRS_MAX:
@@ -66,6 +67,65 @@ cdef PopPair* pair_obtain(Pops* pops, Topic* topic, const uint8_t* group,
     pair.group_length = group_length
     link_topic(pair, topic)
     return pair
+
+
+cdef void unlink_topic(PopPair* pair) noexcept nogil:
+    cdef PopPair** link = <PopPair**> &pair.topic.pop_waiting
+    while link[0] != pair:
+        link = &link[0].next_of_topic
+    link[0] = pair.next_of_topic
+
+
+cdef void unlink_retry_topics(NameMap* topics, const PopPair* pair) noexcept nogil:
+    cdef uint8_t name[RETRY_NAME_MAX]
+    cdef Topic* topic
+    cdef int v2
+    for v2 in range(2):
+        topic = <Topic*> name_map_find(topics, name, retry_topic_name(pair, v2, name))
+        if topic != NULL and topic.pop_retry_of == pair:
+            topic.pop_retry_of = NULL
+
+
+cdef void pair_free(PopPair* pair) noexcept nogil:
+    cdef int32_t i
+    for i in range(pair.order_slots):
+        free(pair.orders[i])
+    free(pair.orders)
+    free(pair.flights)
+    free(pair.group)
+    free_removed(pair, sizeof(PopPair))
+
+
+cdef void pair_destroy(UseCount* object) noexcept nogil:
+    pair_free(<PopPair*> object)
+
+
+cdef void pair_remove(Pops* pops, NameMap* topics, RemovedList* removed,
+                      PopPair* pair) noexcept nogil:
+    cdef uint8_t name[PAIR_BYTES_MAX]
+    cdef int length = name_pair(name, pair.topic.name, pair.topic.name_length, SEPARATOR,
+                                pair.group, pair.group_length)
+    check(pair.first == NULL, b"a pair is removed when nobody waits at it", pair.waiting, 0)
+    name_map_remove(&pops.pairs, name, length)
+    unlink_topic(pair)
+    unlink_retry_topics(topics, pair)
+    if pair.order_slots > 0:
+        pops.order_version += 1             # the file forgets its blocks
+    pair.topic = NULL
+    removed_list_add(removed, &pair.use, pair_destroy)
+
+
+cdef PopPair* next_pair_of_group(Pops* pops, uint64_t* cursor, const uint8_t* group,
+                                 uint32_t group_length) noexcept nogil:
+    cdef NameEntry* entry
+    cdef PopPair* pair
+    cursor[0] = name_map_next(&pops.pairs, cursor[0], &entry)
+    while cursor[0] != 0:
+        pair = <PopPair*> entry.value
+        if pair.group_length == group_length and memcmp(pair.group, group, group_length) == 0:
+            return pair
+        cursor[0] = name_map_next(&pops.pairs, cursor[0], &entry)
+    return NULL
 
 
 cdef uint32_t pop_retry_name(const uint8_t* group, uint32_t group_bytes, const uint8_t* topic,
@@ -104,17 +164,10 @@ cdef int pops_open(Pops* pops, dict given) except -1:
 
 cdef void pops_close(Pops* pops) noexcept nogil:
     cdef NameEntry* entry
-    cdef PopPair* pair
     cdef int32_t i
     cdef uint64_t cursor = name_map_next(&pops.pairs, 0, &entry)
     while cursor != 0:
-        pair = <PopPair*> entry.value
-        for i in range(pair.order_slots):
-            free(pair.orders[i])
-        free(pair.orders)
-        free(pair.flights)
-        free(pair.group)
-        free(pair)
+        pair_free(<PopPair*> entry.value)
         cursor = name_map_next(&pops.pairs, cursor, &entry)
     name_map_close(&pops.pairs)
     for i in range(REVIVE_QUEUES_MAX):

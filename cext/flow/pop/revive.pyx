@@ -214,7 +214,6 @@ cdef int find_target(PopService s, PopPair* pair, Topic** target) noexcept nogil
     target[0] = <Topic*> name_map_find(&s.tables.topics, name, length)
     if target[0] != NULL:
         s.pops.wanted = 0
-        pair.retry = target[0]
         target[0].pop_retry_of = pair
         return OK
     if s.pops.wanted % 10 == 0:
@@ -309,7 +308,7 @@ cdef int revive_point(PopService s, CheckPoint* point, int32_t* messages,
     cdef int32_t i
     cdef int status
     cdef uint32_t all_done = <uint32_t> ((<uint64_t> 1 << point.count) - 1)
-    if point.done & all_done == all_done or point.pair.topic.removed:
+    if point.done & all_done == all_done or point.pair.use.removed:
         return OK
     status = find_target(s, point.pair, &target)
     if status != OK:

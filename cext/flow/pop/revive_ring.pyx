@@ -4,6 +4,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from cext.flow.pop.pop_table cimport CHECK_POINTS_MAX
+from cext.memory.use_count cimport use_begin, use_end
 
 cdef enum:
     FIRST_CAPACITY = 256
@@ -140,6 +141,7 @@ cdef CheckPoint* ring_add(ReviveQueue* q, PopPair* pair, int32_t queue_id, int64
     point = numbered(q, q.tail)
     memset(point, 0, sizeof(CheckPoint))
     point.pair = pair
+    use_begin(&pair.use)
     point.queue_id = queue_id
     point.start_offset = start_offset
     point.pop_ms = pop_ms
@@ -158,6 +160,7 @@ cdef void ring_finish_next(ReviveQueue* q) noexcept nogil:
     cdef uint64_t number = q.heap[0]
     unchain(q, number)
     numbered(q, number).finished = True
+    use_end(&numbered(q, number).pair.use)
     heap_drop_first(q)
     while q.head != q.tail and numbered(q, q.head).finished:
         q.head += 1

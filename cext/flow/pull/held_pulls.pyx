@@ -2,7 +2,15 @@
 from libc.stdint cimport int32_t, int64_t
 
 from cext.flow.context.client_state cimport client_state
-from cext.flow.pull.pull_job cimport JOB_DEFERRED, JOB_FREE, JOB_HELD, JOB_READY, NOTIFY, NO_POP
+from cext.flow.pull.pull_job cimport (
+    JOB_DEFERRED,
+    JOB_FREE,
+    JOB_HELD,
+    JOB_READY,
+    NO_POP,
+    NOTIFY,
+    job_use_end,
+)
 from cext.flow.pull.pull_service cimport TIMER_SLOTS, TIMER_TICK_MS
 from cext.flow.pull.queue_entry_scan cimport news_passes
 from cext.flow.tables.sql_filter cimport sql_filter_drop
@@ -108,6 +116,7 @@ cdef void drop_fetch(PullService s, PullJob* job) noexcept nogil:
 cdef void free_job(PullService s, PullJob* job) noexcept nogil:
     job.state = JOB_FREE
     pass_on(s, job)
+    job_use_end(job)
     sql_filter_drop(job.sql)
     job.sql = NULL
     drop_fetch(s, job)
@@ -170,15 +179,12 @@ cdef void wake_by_news(PullService s, const Dispatch* d) noexcept nogil:
         wake_topic(s, d.topic, d.queue.queue_id)
 
 
-cdef void wake_all_pops(PullService s, Topic* topic) noexcept nogil:
-    cdef PopPair* pair = <PopPair*> topic.pop_waiting
+cdef void wake_all_pops(PullService s, PopPair* pair) noexcept nogil:
     cdef PullJob* job
-    while pair != NULL:
-        while pair.first != NULL:
-            job = <PullJob*> pair.first.owner
-            release(s, job)
-            make_ready(s, job)
-        pair = pair.next_of_topic
+    while pair.first != NULL:
+        job = <PullJob*> pair.first.owner
+        release(s, job)
+        make_ready(s, job)
 
 
 cdef void wake_all(PullService s, Queue* queue) noexcept nogil:

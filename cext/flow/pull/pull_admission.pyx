@@ -6,7 +6,7 @@ from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pull.held_pulls cimport free_job, make_ready
 from cext.flow.pull.pull_batch cimport answer_pull
-from cext.flow.pull.pull_job cimport NO_POP, JobAnswer, PullJob
+from cext.flow.pull.pull_job cimport NO_POP, JobAnswer, PullJob, job_use_begin
 from cext.flow.tables.delivery_counters cimport (
     delivery_counter_grow,
     delivery_counter_of,
@@ -129,6 +129,7 @@ cdef PullJob* make_job(PullService s, Connection* c, const Header* h, const Pull
     job.scanned = 0
     job.tags_from_records = False
     job.by_real_topic = s.turn.options.filter_retries and topic.kind == TOPIC_RETRY
+    job_use_begin(job)
     return job
 
 

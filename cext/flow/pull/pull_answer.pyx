@@ -45,8 +45,7 @@ cdef bint write_header(PullService s, PullJob* job, int32_t code, const char* re
                        int64_t next_offset, uint64_t body_bytes) noexcept nogil:
     """False as refuse_job()."""
     cdef PullReply reply
-    cdef Queue* queue = NULL if job.topic.removed else topic_queue(job.topic, s.append.queues,
-                                                                   job.queue_id)
+    cdef Queue* queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     cdef uint8_t* at = s.turn.net.reserve_reply(job.connection, PULL_REPLY_BYTES_MAX)
     if at == NULL:
         return False
@@ -112,8 +111,7 @@ cdef void answer_found(PullService s, PullJob* job, Found* found) noexcept nogil
 
 cdef bint is_mended(PullService s, PullJob* job, int64_t offset) noexcept nogil:
     """What is damaged is made anew from the log: the pull is held meanwhile, but not for ever."""
-    cdef Queue* queue = NULL if job.topic.removed else topic_queue(job.topic, s.append.queues,
-                                                                   job.queue_id)
+    cdef Queue* queue = topic_queue(job.topic, s.append.queues, job.queue_id)
     if queue == NULL or s.append.queues.mend(queue, offset) != ABSENT:
         return False
     drop_fetch(s, job)

@@ -221,7 +221,7 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
     cdef Found found
     cdef Queue* queue
     cdef int status
-    if job.topic.removed:
+    if job.topic.use.removed:
         if not refuse_job(s, job, TOPIC_NOT_EXIST, b"the topic was deleted"):
             s.turn.net.close_connection(job.connection)
         free_job(s, job)

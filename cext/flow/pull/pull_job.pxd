@@ -14,6 +14,7 @@ from cext.flow.tables.group_table cimport DeliveryCounter, TagFilter
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.chain cimport ChainEntry
+from cext.memory.use_count cimport UseCount, use_begin, use_end
 from cext.net.connection cimport Connection
 from cext.store.consume_queue cimport Queue
 
@@ -30,10 +31,10 @@ cdef enum PopKind:
     NOTIFY = 2
     PEEK = 3
 
-# What consumers of a group that pop from a topic share (pop_table.pxd); never freed.
+# What consumers of a group that pop from a topic share (pop_table.pxd); goes with either of them.
 cdef struct PopPair:
-    Topic* topic                # borrowed; a newer one when the topic was removed and made again
-    Topic* retry                # borrowed; NULL: nothing came back yet
+    UseCount use                # by pops and check points (revive_ring.pxd)
+    Topic* topic                # borrowed; NULL when the pair is removed
     PopPair* next_of_topic      # in topic.pop_waiting
     ChainEntry* first           # PullJobs that wait, oldest first
     int32_t waiting
@@ -48,7 +49,7 @@ cdef struct PopPair:
 
 cdef struct PopFields:          # of a job that is no pull
     int32_t kind                # PopKind
-    PopPair* pair
+    PopPair* pair               # used
     Topic* topic                # the request's; job.topic is the one looked into
     int32_t queue_id            # the request's, -1: all
     int32_t max_messages        # the request's
@@ -83,9 +84,9 @@ cdef struct PullJob:
     int32_t max_messages
     int64_t max_bytes           # maxMsgBytes, -1 when absent; counts only when it asks for more
     int32_t queue_id
-    Topic* topic                # borrowed, never freed while the shard runs
+    Topic* topic                # used (job_use_begin)
     Queue* queue                # HELD: where it waits; whoever removes the queue wakes it first
-    DeliveryCounter* delivered              # never freed either; NULL: its group is not counted
+    DeliveryCounter* delivered  # used; NULL: its group is not counted
     int64_t offset              # next wanted
     int64_t deadline_ms         # monotonic; when a held pull is answered with nothing
     int64_t next_offset         # READING: where to go on after what is being read
@@ -99,3 +100,20 @@ cdef struct PullJob:
     DiskFetch* fetch            # owned: READING, and until the answer; NULL: nothing is read
     int32_t entry_reads         # times queue entries were fetched from disk for this answer
     PopFields pop               # pop.kind NO_POP: an ordinary pull
+
+
+# From where the job has topic, counter and kind until it is freed: what they point to stays.
+cdef inline void job_use_begin(PullJob* job) noexcept nogil:
+    use_begin(&job.topic.use)
+    if job.delivered != NULL:
+        use_begin(&job.delivered.use)
+    if job.pop.kind != NO_POP:
+        use_begin(&job.pop.pair.use)
+
+
+cdef inline void job_use_end(PullJob* job) noexcept nogil:
+    use_end(&job.topic.use)
+    if job.delivered != NULL:
+        use_end(&job.delivered.use)
+    if job.pop.kind != NO_POP:
+        use_end(&job.pop.pair.use)

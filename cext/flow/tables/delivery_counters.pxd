@@ -4,14 +4,15 @@ They are the metric rocketmq_messages_out_total with its consumer_group. Beside 
 where the group has pulled each queue (RocketMQ's pull offset, shown by 208 beside the commits).
 
 A group has a list of its topics' counters; it is short (a topic and the retry topic for most), and
-the one looked for comes to its front. A counter is never freed while the shard runs, so a pull may
-keep its address: those of a removed group go to the table's list of old ones.
+the one looked for comes to its front. A counter goes with its group or its topic; a pull that keeps
+its address counts as a user of it (cext/memory/use_count.pxd).
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.tables.group_table cimport DeliveryCounter, Group
 from cext.flow.tables.tables cimport Tables
 from cext.flow.tables.topic_table cimport Topic
+from cext.memory.use_count cimport RemovedList
 
 cdef enum:
     DELIVERY_TOPICS_MAX = 256   # of a group; further topics are counted without a group label
@@ -35,3 +36,5 @@ cdef inline void delivery_counter_pulled(DeliveryCounter* delivered, int32_t que
 cdef DeliveryCounter* delivery_counter_find(Tables s, const uint8_t* topic,
                                             uint32_t topic_length, const uint8_t* group,
                                             uint32_t group_length) noexcept nogil
+cdef void delivery_counters_remove_topic(RemovedList* removed, Topic* topic) noexcept nogil
+cdef void delivery_counters_remove_group(RemovedList* removed, Group* group) noexcept nogil

@@ -1,9 +1,10 @@
 """Delivery counters. See delivery_counters.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.stdlib cimport calloc, realloc
+from libc.stdlib cimport calloc, free, realloc
 
 from cext.flow.tables.group_table cimport group_find
 from cext.memory.name_map cimport name_map_find
+from cext.memory.use_count cimport UseCount, free_removed, removed_list_add
 
 
 cdef DeliveryCounter* delivery_counter_of(Group* group, Topic* topic) noexcept nogil:
@@ -25,8 +26,11 @@ cdef DeliveryCounter* delivery_counter_of(Group* group, Topic* topic) noexcept n
     at = <DeliveryCounter*> calloc(1, sizeof(DeliveryCounter))
     if at != NULL:
         at.topic = topic
+        at.group = group
         at.next = group.delivered
         group.delivered = at
+        at.next_of_topic = <DeliveryCounter*> topic.counters
+        topic.counters = at
     return at
 
 
@@ -55,3 +59,33 @@ cdef DeliveryCounter* delivery_counter_find(Tables s, const uint8_t* topic,
     while at != NULL and at.topic != wanted:
         at = at.next
     return at
+
+
+cdef void destroy(UseCount* object) noexcept nogil:
+    cdef DeliveryCounter* counter = <DeliveryCounter*> object
+    free(counter.pulled)
+    free_removed(counter, sizeof(DeliveryCounter))
+
+
+cdef void remove(RemovedList* removed, DeliveryCounter* counter) noexcept nogil:
+    """Out of both lists."""
+    cdef DeliveryCounter** link = &(<Group*> counter.group).delivered
+    while link[0] != counter:
+        link = &link[0].next
+    link[0] = counter.next
+    link = <DeliveryCounter**> &(<Topic*> counter.topic).counters
+    while link[0] != counter:
+        link = &link[0].next_of_topic
+    link[0] = counter.next_of_topic
+    counter.topic = counter.group = NULL
+    removed_list_add(removed, &counter.use, destroy)
+
+
+cdef void delivery_counters_remove_topic(RemovedList* removed, Topic* topic) noexcept nogil:
+    while topic.counters != NULL:
+        remove(removed, <DeliveryCounter*> topic.counters)
+
+
+cdef void delivery_counters_remove_group(RemovedList* removed, Group* group) noexcept nogil:
+    while group.delivered != NULL:
+        remove(removed, group.delivered)

@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.tables.sql_filter cimport SqlFilter
 from cext.memory.name_map cimport NameMap
+from cext.memory.use_count cimport UseCount
 
 cdef enum:
     CODES_MAX = 64          # tags of one subscription that are filtered in the broker
@@ -22,12 +23,15 @@ cdef struct TagFilter:
     int64_t codes[CODES_MAX]   # tagsCode values, sign-extended as consume queues hold them
 
 cdef struct DeliveryCounter:         # what the group was given of one topic (delivery_counters.pxd)
-    void* topic             # Topic*, never freed while the shard runs
+    UseCount use            # by pulls and pops
+    void* topic             # Topic*; NULL when group or topic is removed, as `group` then
+    void* group             # Group*
     uint64_t messages
     uint64_t bytes
     int32_t slots           # length of `pulled`
     int64_t* pulled         # owned: up to where each queue was pulled; -1: not since the start
-    DeliveryCounter* next
+    DeliveryCounter* next           # of the group
+    DeliveryCounter* next_of_topic
 
 cdef struct Group:
     bint consume_enable
@@ -49,7 +53,6 @@ cdef struct Subscription:
 cdef struct GroupTable:
     NameMap groups          # group -> Group*
     NameMap subscriptions   # group \n topic -> Subscription*
-    DeliveryCounter* old             # owned: of removed groups, pulls under way may add to them
 
 cdef int group_table_open(GroupTable* table) noexcept nogil
 cdef void group_table_close(GroupTable* table) noexcept nogil
@@ -59,6 +62,7 @@ cdef int group_put(GroupTable* table, const uint8_t* name, uint32_t length, bint
 cdef int group_put_retries(GroupTable* table, const uint8_t* name, uint32_t length,
                            int32_t queues, int32_t times_max, const uint8_t* levels,
                            int32_t level_count) noexcept nogil
+# Frees it: its counters and pairs are removed.
 cdef void group_remove(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil
 cdef Group* group_find(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil
 # Takes over the reference of value.sql, also when it fails.

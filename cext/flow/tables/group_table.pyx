@@ -2,6 +2,7 @@
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
+from cext.base.check cimport check
 from cext.base.status cimport NOT_FOUND, OK, POOL_EMPTY
 from cext.flow.tables.sql_filter cimport sql_filter_drop
 from cext.memory.name_map cimport (
@@ -21,7 +22,6 @@ cdef enum:
 
 
 cdef int group_table_open(GroupTable* table) noexcept nogil:
-    table.old = NULL
     if name_map_open(&table.groups) != OK:
         return POOL_EMPTY
     return name_map_open(&table.subscriptions)
@@ -58,7 +58,6 @@ cdef void group_table_close(GroupTable* table) noexcept nogil:
         free_subscription(<Subscription*> entry.value)
         cursor = name_map_next(&table.subscriptions, cursor, &entry)
     free_groups(&table.groups)
-    delivery_counters_free(table.old)
     name_map_close(&table.groups)
     name_map_close(&table.subscriptions)
 
@@ -91,14 +90,8 @@ cdef int group_put_retries(GroupTable* table, const uint8_t* name, uint32_t leng
 
 cdef void group_remove(GroupTable* table, const uint8_t* name, uint32_t length) noexcept nogil:
     cdef Group* group = <Group*> name_map_remove(&table.groups, name, length)
-    cdef DeliveryCounter* at
-    if group == NULL:
-        return
-    while group.delivered != NULL:
-        at = group.delivered
-        group.delivered = at.next
-        at.next = table.old
-        table.old = at
+    check(group == NULL or group.delivered == NULL, b"a group is removed after its counters",
+          length, 0)
     free(group)
 
 

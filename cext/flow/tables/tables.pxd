@@ -7,10 +7,12 @@ from cext.flow.tables.group_table cimport GroupTable
 from cext.flow.tables.offset_table cimport OffsetTable
 from cext.flow.tables.sql_filter cimport ExpressionTable
 from cext.memory.name_map cimport NameMap
+from cext.memory.use_count cimport RemovedList
 
 cdef class Tables:
     cdef TurnContext turn
     cdef NameMap topics                 # name -> Topic*
+    cdef RemovedList removed            # topics, counters and pairs that somebody may still use
     cdef GroupTable groups
     cdef ExpressionTable expressions
     cdef OffsetTable offsets

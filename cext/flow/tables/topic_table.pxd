@@ -1,14 +1,16 @@
 """Topics as the hot path knows them: a name, its permissions and its queues.
 
 The control thread decides what exists (rmq/broker/tables/topics.py), puts it here by a command that
-the reactor runs between two turns. A Topic is never freed while the shard runs: a removed one is
-marked, so that a pull that still points to it can see that it is gone.
+the reactor runs between two turns. Who keeps a Topic's address counts as a user of it
+(cext/memory/use_count.pxd): a removed one is marked, so that a pull that still points to it can see
+that it is gone, and freed behind the last of them.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.histogram_buckets cimport HistogramBuckets
 
 from cext.memory.name_map cimport NameMap
+from cext.memory.use_count cimport RemovedList, UseCount
 from cext.store.consume_queue cimport Queue
 from cext.store.queue_store cimport QueueStore
 from cext.wire.system_topics cimport TopicKind
@@ -32,17 +34,18 @@ cdef struct TopicNumbers:   # counters that most sends do not touch; u64 only: c
     HistogramBuckets timed             # timed messages taken, by the seconds they are to wait
 
 cdef struct Topic:
+    UseCount use            # by pulls and pops
     uint8_t* name           # owned
     uint32_t name_length
     int32_t read_queues
     int32_t write_queues
     int32_t permission      # sum of Permission (codes.pxd)
     bint order
-    bint removed
     TopicKind kind          # what its name makes of it, set once
-    int32_t queue_slots     # length of `queues`
+    int32_t queue_slots     # length of `queues`; 0 when it is removed
     Queue** queues          # owned array; NULL until a queue is first used
     void* pop_waiting       # list of PopPair (pull_job.pxd): whose consumers pop from the topic
+    void* counters          # list of DeliveryCounter (group_table.pxd), one of each group
     void* pop_retry_of      # PopPair: the topic holds what its consumers did not acknowledge
     uint64_t messages_in
     uint64_t bytes_in
@@ -52,6 +55,9 @@ cdef struct Topic:
 
 cdef Topic* topic_put(NameMap* topics, const uint8_t* name, uint32_t length, int32_t read_queues,
                       int32_t write_queues, int32_t permission, bint order) noexcept nogil
-cdef Topic* topic_remove(NameMap* topics, const uint8_t* name, uint32_t length) noexcept nogil
+# Takes it out of the map; nobody counts for it or waits at it any more.
+cdef void topic_remove(NameMap* topics, RemovedList* removed, Topic* topic) noexcept nogil
+# All topics and the map.
+cdef void topics_close(NameMap* topics) noexcept nogil
 # NULL when the id is outside 0 .. max(read, write) - 1 or memory is out.
 cdef Queue* topic_queue(Topic* topic, QueueStore store, int32_t queue_id) noexcept nogil

@@ -1,8 +1,18 @@
 """Topics as the hot path knows them. See topic_table.pxd."""
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
-from cext.memory.name_map cimport name_map_find, name_map_put, name_map_remove
+from cext.base.check cimport check
+from cext.memory.name_map cimport (
+    NameEntry,
+    name_map_close,
+    name_map_find,
+    name_map_next,
+    name_map_put,
+    name_map_remove,
+)
+from cext.memory.use_count cimport free_removed, removed_list_add
 from cext.wire.system_topics cimport topic_kind
 
 
@@ -44,11 +54,30 @@ cdef Topic* topic_put(NameMap* topics, const uint8_t* name, uint32_t length, int
     return topic
 
 
-cdef Topic* topic_remove(NameMap* topics, const uint8_t* name, uint32_t length) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_remove(topics, name, length)
-    if topic != NULL:
-        topic.removed = True
-    return topic
+cdef void topic_destroy(UseCount* object) noexcept nogil:
+    cdef Topic* topic = <Topic*> object
+    free(topic.queues)
+    free(topic.name)
+    free_removed(topic, sizeof(Topic))
+
+
+cdef void topic_remove(NameMap* topics, RemovedList* removed, Topic* topic) noexcept nogil:
+    check(topic.counters == NULL and topic.pop_waiting == NULL,
+          b"a topic is removed after its counters and pairs", topic.counters != NULL,
+          topic.pop_waiting != NULL)
+    name_map_remove(topics, topic.name, topic.name_length)
+    topic.queue_slots = 0
+    topic.pop_retry_of = NULL
+    removed_list_add(removed, &topic.use, topic_destroy)
+
+
+cdef void topics_close(NameMap* topics) noexcept nogil:
+    cdef NameEntry* entry
+    cdef uint64_t cursor = name_map_next(topics, 0, &entry)
+    while cursor != 0:
+        topic_destroy(<UseCount*> entry.value)
+        cursor = name_map_next(topics, cursor, &entry)
+    name_map_close(topics)
 
 
 cdef Queue* topic_queue(Topic* topic, QueueStore store, int32_t queue_id) noexcept nogil:
