@@ -155,15 +155,18 @@ cdef class QueueStore(QueueTable):
         self._push(job)
         self.writer.wake()
 
-    cdef int delete_topic(self, const char* topic, int32_t topic_length) noexcept nogil:
+    cdef int delete_topic(self, const char* topic, int32_t topic_length,
+                          bint* used) noexcept nogil:
         cdef int64_t i
         cdef Queue* queue
         cdef int deleted = 0
+        used[0] = False
         for i in range(self.queue_top):
             queue = self.queues[i]
             if queue == NULL or queue.topic_length != topic_length:
                 continue
             if memcmp(queue.topic, topic, <size_t> topic_length) == 0:
+                used[0] = used[0] or queue.next_offset > 0 or queue.max_offset > 0
                 self.delete_queue(queue)
                 deleted += 1
         return deleted
@@ -750,7 +753,8 @@ cdef class QueueStore(QueueTable):
 
     def remove_topic(self, bytes topic) -> int:
         """Deletes all queues of a topic; how many there were."""
-        return self.delete_topic(topic, <int32_t> len(topic))
+        cdef bint _used = False
+        return self.delete_topic(topic, <int32_t> len(topic), &_used)
 
     def release_memory(self) -> int:
         """Gives back every chunk whose units are persisted; how many."""

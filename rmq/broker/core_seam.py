@@ -72,9 +72,9 @@ class TopicCalls(Protocol):
     def put_topic(
         self, name: bytes, read_queues: int, write_queues: int, perm: int, order: int
     ) -> None: ...
-    def remove_topic(self, name: bytes) -> int:
+    def remove_topic(self, name: bytes) -> int | None:
         """Queues and their files go, the log stays, held pulls are answered TOPIC_NOT_EXIST; the
-        log offset below which all its messages are."""
+        log offset below which all its messages are, or None when it never had one."""
 
     def topic_stats(self, topic: bytes) -> tuple[int, int, int, int] | None:
         """Since the start: (messages in, bytes in, messages out, bytes out), or None."""

@@ -175,7 +175,7 @@ class FakeCore:
     ) -> None:
         self.topics[name] = (read_queues, write_queues, perm, order)
 
-    def remove_topic(self, name: bytes) -> int:
+    def remove_topic(self, name: bytes) -> int | None:
         self.topics.pop(name, None)
         return self.log_end
 

@@ -55,6 +55,7 @@ cdef struct RemoveTopic:
     Text name
     # results
     int64_t log_end             # all its messages are below
+    bint used                   # it may have messages in the log
 
 
 cdef void forget_topic(PopService s, const Topic* topic) noexcept nogil:
@@ -71,6 +72,7 @@ cdef void remove_topic(PopService s, RemoveTopic* x) noexcept nogil:
     cdef int32_t i
     write_and_dispatch(s.append)        # no dispatch entry may point to a queue that goes away
     x.log_end = s.append.log.marks.appended
+    x.used = False
     topic = <Topic*> name_map_find(&s.tables.topics, x.name.bytes, x.name.length)
     if topic == NULL:
         return
@@ -84,7 +86,7 @@ cdef void remove_topic(PopService s, RemoveTopic* x) noexcept nogil:
         if topic.queues[i] != NULL:
             wake_all(s.pull, topic.queues[i])
             topic.queues[i] = NULL
-    s.append.queues.delete_topic(<const char*> topic.name, topic.name_length)
+    s.append.queues.delete_topic(<const char*> topic.name, topic.name_length, &x.used)
     topic_remove(&s.tables.topics, &s.tables.removed, topic)
 
 
@@ -215,8 +217,10 @@ cdef class TopicCalls(ConnectionCalls):
     def remove_topic(self, bytes name):
         cdef RemoveTopic x
         x.name = borrowed(name)
-        self._call(<CallFn> remove_topic, <void*> self.s.pop, &x)
+!!!        self._call(<CallFn> remove_topic, <void*> self.s.pop, &x)
         return x.log_end
+        self._call(<CallFn> remove_topic, &x)
+        return x.log_end if x.used else None
 
     def topic_stats(self, bytes topic):
         cdef TopicStats x

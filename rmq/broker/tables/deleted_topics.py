@@ -10,7 +10,8 @@ passes over those below the offset that were stored before the time. It asks for
 was cut by a power cut, or is another one altogether, has newer messages at the same offsets.
 
 It is on the disk (metadata_journal.py) after topics.json is without the topic, and before the
-deletion is answered. An entry goes when the log begins behind it. RocketMQ does not know the file.
+deletion is answered. A topic that never had a message gets no entry; an entry goes when the log
+begins behind it. RocketMQ does not know the file.
 """
 
 from collections.abc import Callable, Mapping

@@ -47,14 +47,17 @@ class RegisteredTopics:
 
     def put(self, changes: Mapping[str, TopicConfig | None]) -> dict[str, int]:
         """Takes over new, changed and deleted (None) topics. What the reactor does not take is
-        logged and left to register_refused(). Returns where the log ended as each was deleted."""
+        logged and left to register_refused(). Returns where the log ended as each was deleted that
+        had messages."""
         self.version.advance()
         ends: dict[str, int] = {}
         for name, topic in changes.items():
             self._refused.pop(name, None)
             if topic is None:
                 if self._topics.pop(name, None) is not None:
-                    ends[name] = self._core.remove_topic(name.encode())
+                    end = self._core.remove_topic(name.encode())
+                    if end is not None:
+                        ends[name] = end
                 continue
             try:
                 self._put(topic)
