@@ -24,6 +24,7 @@ cdef enum:
 cdef dict pop_counters(ShardState s):
     return {
         "pops": s.pop.pops.pops,
+        "pop_pairs": s.pop.pops.pairs.live,
         "pop_messages": s.pop.pops.popped,
         "pop_acks": s.pop.pops.acks,
         "pop_changes": s.pop.pops.changes,

@@ -21,7 +21,7 @@ from rmq.format.remoting import Command
 MESSAGES, BYTES = 40, 100_000
 BUFFERS = 8  # jumbo buffers, hence fetches of pulls
 READER_JOBS = 256  # READ_JOBS_MAX of cext/store/disk_reader.pxd
-SUCCESS, SYSTEM_ERROR, SYSTEM_BUSY, RETRY = 0, 1, 2, 20
+SUCCESS, SYSTEM_ERROR, SYSTEM_BUSY, TOPIC_NOT_EXIST, RETRY = 0, 1, 2, 17, 20
 
 
 def body(number: int) -> bytes:
@@ -121,6 +121,25 @@ def test_who_leaves_while_its_read_is_under_way_leaves_nothing_behind(
     all_given_back(worker)
     assert newer.is_silent()
     assert first_of(newer.ask(pull("g", "t", 0))) == body(0)
+
+
+def test_a_topic_that_goes_while_it_is_read_is_kept_until_then(
+    start: Start, faults: Faults, tmp_path: Path
+) -> None:
+    worker = forgotten(start, tmp_path)
+    client = worker.connect()
+    faults.hold("pread", path="commitlog/")
+    ask_many(client, 3)
+    under_way(worker, 3)
+    worker.ask("renew")
+    worker.until(lambda stats: stats["removed_freed"] == 1)  # the other topic
+    assert worker.ask("stats")["removed_waiting"] == 2, "the topic and the group's counter"
+    faults.clear()
+    assert {reply.code for reply in client.replies(3).values()} <= {SUCCESS, TOPIC_NOT_EXIST}
+    all_given_back(worker)
+    worker.until(lambda stats: stats["removed_freed"] == 3)
+    assert client.ask(send("t", b"newer")).fields["queueOffset"] == "0"
+    assert first_of(client.ask(pull("g", "t", 0))) == b"newer"
 
 
 def test_a_disk_that_cannot_be_read_is_told_and_served_when_it_is_well(

@@ -3,7 +3,8 @@
     python -m support.shard_worker DIRECTORY '{"sync_flush": true}'    (PYTHONPATH: root and tests)
 
 It has topics t and u (1 queue each) and group g, prints its port, and answers each line on stdin
-(`stats`, `pools`, `ranges`, `stop`) with one JSON line until stdin ends; then it stops cleanly.
+(`stats`, `pools`, `ranges`, `renew`, `stop`) with one JSON line until stdin ends; then it stops
+cleanly.
 """
 
 import json
@@ -26,6 +27,11 @@ def main() -> None:
                 answer: object = shard.core.stats()
             elif command == "stop":  # with clients connected
                 shard.stop()
+                answer = {}
+            elif command == "renew":  # t is deleted and made again; u is deleted
+                shard.core.remove_topic(b"t")
+                shard.core.remove_topic(b"u")
+                shard.topic("t")
                 answer = {}
             elif command == "pools":
                 answer = shard.core.pools()

@@ -217,9 +217,7 @@ cdef class TopicCalls(ConnectionCalls):
     def remove_topic(self, bytes name):
         cdef RemoveTopic x
         x.name = borrowed(name)
-!!!        self._call(<CallFn> remove_topic, <void*> self.s.pop, &x)
-        return x.log_end
-        self._call(<CallFn> remove_topic, &x)
+        self._call(<CallFn> remove_topic, <void*> self.s.pop, &x)
         return x.log_end if x.used else None
 
     def topic_stats(self, bytes topic):

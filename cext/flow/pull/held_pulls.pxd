@@ -28,7 +28,7 @@ cdef void wake_pops(PullService s, PopPair* pair, int32_t queue_id) noexcept nog
 # The same for all pairs of a topic.
 cdef void wake_topic(PullService s, Topic* topic, int32_t queue_id) noexcept nogil
 cdef void wake_all_pops(PullService s, PopPair* pair) noexcept nogil     # the pair goes away
-cdef void defer(PullService s, PullJob* job) noexcept nogil         # until the connection is drained
+cdef void defer(PullService s, PullJob* job) noexcept nogil  # until the connection is drained
 cdef void make_ready(PullService s, PullJob* job) noexcept nogil    # to the turn's list
 # What was read from the disk for it is not needed any more.
 cdef void drop_fetch(PullService s, PullJob* job) noexcept nogil

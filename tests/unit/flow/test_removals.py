@@ -1,0 +1,190 @@
+"""Goal: a topic or group that is deleted is freed, with all that was kept for it, and not before
+the last pull or pop that still has its address.
+
+Method: a real core, driven by requests and by what the control thread would call; the counts of
+what was removed, and the memory of this process. `make debug` runs the same on AddressSanitizer,
+which ends a use of what was freed. A disk fetch under way: tests/fault/test_disk_fetches.py.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from support.driven_clock import DrivenClock
+from support.live_broker import served
+from support.name_server import in_loop
+from support.popping import POP, REVIVE_LOG, pop, pop_fields
+from support.shard import Client, Shard, bodies, pull, request, send
+from support.waiting import pass_seconds, until, wait_until
+
+from rmq.load.cpu import resident_bytes
+
+NOTIFICATION, DELETE_TOPIC, DELETE_GROUP = 200054, 215, 207
+SUCCESS, NO_TOPIC, NOTHING, NO_GROUP = 0, 17, 19, 26
+HELD_MS = 3_600_000
+
+
+@pytest.fixture
+def shard(clock: DrivenClock, tmp_path: Path) -> Iterator[Shard]:
+    with Shard(tmp_path) as shard:
+        started(shard)
+        shard.topic("t")
+        shard.group("g", "t")
+        yield shard
+
+
+def started(shard: Shard) -> None:
+    """Requests of consumers that pop are taken."""
+    shard.core.set_delay_levels([1000], [0])
+    shard.topic(REVIVE_LOG)
+
+
+def notification(group: str, topic: str, opaque: int, wait_ms: int = 0) -> bytes:
+    """Makes the pair of group and topic."""
+    return request(
+        NOTIFICATION, opaque, consumerGroup=group, topic=topic, queueId=-1, pollTime=wait_ms,
+        bornTime=0,
+    )  # fmt: skip
+
+
+def freed(shard: Shard, count: int) -> None:
+    """So many topics, pairs and counters in all, and no more."""
+    wait_until(lambda: shard.core.stats()["removed_waiting"] == 0)
+    assert shard.core.stats()["removed_freed"] == count
+
+
+def live_through(shard: Shard, client: Client, number: int) -> None:
+    """A topic and a group, each of them new, from the first request to the deletion."""
+    topic, group = f"topic-{number:06}", f"group-{number:06}"
+    shard.topic(topic, 8, 8)
+    shard.group(group, topic)
+    assert client.ask(pull(group, topic, 0, number)).code == NOTHING
+    assert client.ask(notification(group, topic, number)).code == SUCCESS
+    shard.core.remove_topic(topic.encode())
+    shard.core.remove_group(group.encode())
+
+
+@pytest.mark.usefixtures("clock")
+def test_what_topics_and_groups_take_is_given_back(tmp_path: Path) -> None:
+    with Shard(tmp_path) as shard:
+        started(shard)
+        client = shard.connect()
+        before = 0
+        for number in range(5000):
+            live_through(shard, client, number)
+            if number % 250 == 249:
+                freed(shard, 3 * (number + 1))
+            if number == 999:
+                before = resident_bytes(os.getpid())
+        stats = shard.core.stats()
+        assert (stats["topics"], stats["pop_pairs"]) == (1, 0), "the revive log's topic alone"
+        grown = resident_bytes(os.getpid()) - before
+        assert grown < 1 << 20, f"{grown} bytes for 4,000 topics"
+
+
+def test_who_waits_is_answered_and_the_topic_is_made_again_at_once(shard: Shard) -> None:
+    client = shard.connect()
+    client.put(pull("g", "t", 0, 1, HELD_MS), notification("g", "t", 2, HELD_MS))
+    shard.until(lambda stats: stats["pulls_waiting"] == 2)
+    shard.core.remove_topic(b"t")
+    shard.topic("t")
+    assert {reply.code for reply in client.replies(2).values()} == {NO_TOPIC}
+    client.put(pull("g", "t", 0, 3, HELD_MS), notification("g", "t", 4, HELD_MS))
+    shard.until(lambda stats: stats["pulls_waiting"] == 2)
+    freed(shard, 3)
+    assert shard.connect().ask(send("t", b"x")).code == SUCCESS
+    replies = client.replies(2)
+    assert bodies(replies[3]) == [b"x"]
+    assert replies[4].fields["hasMsg"] == "true"
+    assert shard.core.deliveries()[b"g", b"t"][0] == 1, "counted for the new one"
+
+
+def test_a_group_goes_while_its_consumers_wait(shard: Shard) -> None:
+    client = shard.connect()
+    client.put(pull("g", "t", 0, 1, HELD_MS), notification("g", "t", 2, HELD_MS))
+    shard.until(lambda stats: stats["pulls_waiting"] == 2)
+    shard.core.remove_group(b"g")
+    assert client.reply().code == NO_GROUP
+    wait_until(lambda: shard.core.stats()["removed_freed"] == 1)  # the pair
+    assert shard.core.stats()["removed_waiting"] == 1, "the pull uses the counter"
+    shard.group("g", "t")
+    assert shard.connect().ask(send("t", b"x")).code == SUCCESS
+    assert bodies(client.reply()) == [b"x"]
+    freed(shard, 2)
+
+
+def test_who_does_not_take_answers_keeps_what_it_asked_of(shard: Shard) -> None:
+    """A deferred pull goes on when the client reads: its topic is gone, and then freed."""
+    sender = shard.connect()
+    for number in range(20):
+        assert sender.ask(send("t", bytes(50_000), number)).code == SUCCESS
+    deaf = shard.connect(receive_buffer=4096)
+    deaf.put(*(pull("g", "t", 0, opaque) for opaque in range(50)))
+    shard.until(lambda stats: stats["pulls_found"] > 0)
+    wait_until(lambda: shard.core.pools()["pull"][2] > 0)
+    shard.core.remove_topic(b"t")
+    shard.topic("other")
+    shard.core.remove_topic(b"other")
+    wait_until(lambda: shard.core.stats()["removed_freed"] >= 1)
+    assert shard.core.stats()["removed_waiting"] == 2, "topic and counter"
+    shard.topic("t")
+    codes = {reply.code for reply in deaf.replies(50).values()}
+    assert codes <= {SUCCESS, NO_TOPIC, NOTHING} and {SUCCESS, NO_TOPIC} <= codes
+    freed(shard, 3)
+
+
+@in_loop
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("code", [DELETE_TOPIC, DELETE_GROUP])
+async def test_pops_in_flight(tmp_path: Path, code: int) -> None:
+    async with served(tmp_path) as (broker, client):
+        for number in range(5):
+            assert (await client.send("t", b"%d" % number)).code == SUCCESS
+        assert len(await pop(client, "g", "t", invisibleTime=3000)) == 5
+        await pass_seconds(broker.core, 2.2)  # the check point is in memory now
+        waiting = client.post(POP, **pop_fields("g", "t", pollTime=60_000))
+        await until(lambda: broker.core.stats()["pulls_waiting"] == 1)
+        fields, refusal = (
+            ({"topic": "t"}, NO_TOPIC) if code == DELETE_TOPIC else ({"groupName": "g"}, NO_GROUP)
+        )
+        assert (await client.call(code, **fields)).code == SUCCESS
+        assert (await client.reply(waiting)).code == refusal
+        assert (await client.send("t", b"newer")).code == SUCCESS
+        await until(lambda: broker.core.stats()["removed_waiting"] == 0)
+        await pass_seconds(broker.core, 5)
+        assert broker.topics.get("%RETRY%g_t") is None, "nothing came again"
+        assert broker.core.stats()["pop_revived"] == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_random_walk(tmp_path: Path, clock: DrivenClock, seed: int) -> None:
+    """Whatever comes in whatever order; Shard looks in the end whether all is given back."""
+    random = Random(seed)
+    names, groups = ["a", "b", "c"], ["g", "h"]
+    with Shard(tmp_path, pool_bytes=random.choice([0, 1 << 25])) as shard:
+        started(shard)
+        clients = [shard.connect() for _ in range(3)]
+        for opaque in range(1500):
+            topic, group = random.choice(names), random.choice(groups)
+            client = random.choice(clients)
+            step = random.randrange(8)
+            if step == 0:
+                shard.core.remove_topic(topic.encode())
+            elif step == 1:
+                shard.core.remove_group(group.encode())
+            elif step == 2:
+                shard.topic(topic, 2, 2)
+            elif step == 3:
+                shard.group(group, *names)
+            elif step == 4:
+                client.put(send(topic, b"%d" % opaque, opaque, one_way=True, queue=opaque % 2))
+            elif step == 5:
+                client.put(pull(group, topic, 0, opaque, random.choice([0, 400, 60_000])))
+            elif step == 6:
+                client.put(notification(group, topic, opaque, random.choice([0, 400, 60_000])))
+            elif random.randrange(10) == 0:
+                clock.advance(random.choice([0.3, 1.1]))
+        for name in names:
+            shard.core.remove_topic(name.encode())
