@@ -3,6 +3,7 @@
     python bench/topics.py                   10,000 topics of 8 queues, by Admin, one by one
     python bench/topics.py --list 225        the same by requests for 225 topics (18)
     python bench/topics.py --churn 100000    as many topics created and deleted in turn
+    python bench/topics.py --churn 100000 --used     the same, each with a group, a pull and a pop
 
 A broker with its name server is a process of its own. The time of a change is the median of 300
 calls; `begin` is that of the first ones, `end` that of the last. A restart is the time from the
@@ -25,6 +26,7 @@ from statistics import median
 
 from rmq import Admin
 from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.connection import Connection
 from rmq.codes import RequestCode
 from rmq.load.cpu import resident_bytes
 
@@ -103,12 +105,31 @@ def creation(directory: Path, arguments: argparse.Namespace) -> None:
         print(f"restart: {full:.2f} s; without topics {empty:.2f} s")
 
 
+def use(link: Connection, topic: str, group: str) -> None:
+    """Makes the group, pulls and pops once each, and deletes the group."""
+    config = {"groupName": group, "consumeEnable": True}
+    at = {"consumerGroup": group, "topic": topic, "queueId": 0, "maxMsgNums": 32}
+    pull = {**at, "queueOffset": 0, "commitOffset": 0, "sysFlag": 4, "suspendTimeoutMillis": 0,
+            "subscription": "*", "subVersion": 0}  # fmt: skip
+    pop = {**at, "invisibleTime": 60_000, "pollTime": 0, "bornTime": 0, "initMode": 0}
+    for code, fields, body, expected in (
+        (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, json.dumps(config).encode(), 0),
+        (RequestCode.PULL_MESSAGE, pull, b"", 19),
+        (RequestCode.POP_MESSAGE, pop, b"", 210),
+        (RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": group}, b"", 0),
+    ):
+        reply = link.ask(code, fields, body=body)
+        assert reply.code == expected, (code, reply.code, reply.remark)
+
+
 def churn(directory: Path, arguments: argparse.Namespace) -> None:
     """Each topic is deleted before the next one is made; memory is that of the broker process."""
     with (
         broker(directory / "store", arguments.python) as (namesrv, pid, _),
         Admin(namesrv_addr=namesrv) as admin,
+        Cluster(namesrv) as cluster,
     ):
+        link = cluster.connect(cluster.masters()[0].master or "")
         step = max(1, arguments.churn // MEMORY_ROUNDS)
         for number in range(arguments.churn + 1):
             if number % step == 0:
@@ -118,6 +139,8 @@ def churn(directory: Path, arguments: argparse.Namespace) -> None:
                     f"{files} files and directories", flush=True,
                 )  # fmt: skip
             admin.create_topic(f"topic-{number:06}", arguments.queues)
+            if arguments.used:
+                use(link, f"topic-{number:06}", f"group-{number:06}")
             admin.delete_topic(f"topic-{number:06}")
 
 
@@ -127,6 +150,7 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=8)
     parser.add_argument("--list", type=int, default=0, help="topics a request; 0: Admin, one each")
     parser.add_argument("--churn", type=int, default=0, help="create and delete so many in turn")
+    parser.add_argument("--used", action="store_true", help="with --churn: pull and pop from each")
     parser.add_argument(
         "--python",
         type=shlex.split,
