@@ -7,6 +7,7 @@
     chain               an intrusive list
     name_map            byte strings to pointers: the tables of topics and groups
     region              NUMA node and memory lock of a range
+    use_count           objects that are freed when nobody uses them any more
 
 Nothing here allocates once a shard serves, but for name_map, at control rate.
 """
