@@ -21,7 +21,7 @@ TOOLS := $(VENV)/.tools
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 BUILT := build/.built
 LOG := build/build.log
-SOURCES := setup.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
+SOURCES := setup.py tools/pxd_reader.py $(shell find cext -name '*.pyx' -o -name '*.pxd' -o -name '*.h' -o -name '*.c')
 
 .PHONY: help build run test test-repeat test-compat test-slow soak races power-cuts bit-rot bench bench-stages bench-client bench-spark lint docs debug clean
 

@@ -1,0 +1,57 @@
+"""The C of a module does not depend on what was read before it: it is what Cython alone makes."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+from Cython.Compiler.Main import compile_single
+
+from tools.pxd_reader import PxdReader, options
+
+DIRECTIVES = runpy.run_path("setup.py")["DIRECTIVES"]
+MODULES = ["cext/wire/properties.pyx", "cext/flow/append/appender.pyx", "cext/client/sender.pyx"]
+
+
+def name_of(source: str) -> str:
+    return ".".join(Path(source).with_suffix("").parts)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    made = {}
+    for source in MODULES:
+        generated = tmp_path_factory.mktemp("alone") / "module.c"
+        compile_single(source, options(DIRECTIVES, str(generated)), name_of(source))
+        made[source] = generated.read_bytes()
+    return made
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_c_is_what_cython_alone_makes(
+    order: int, alone: dict[str, bytes], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reader = PxdReader(DIRECTIVES)
+    for number, source in enumerate(MODULES[::order]):
+        generated = tmp_path / f"{number}.c"
+        reader.generate(name_of(source), source, generated)
+        assert generated.read_bytes() == alone[source], source
+    assert reader.context is not None
+    assert "warning" not in capfd.readouterr().err
+
+
+def test_another_cython_inside_makes_it_slower_only(
+    alone: dict[str, bytes], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reader = PxdReader(DIRECTIVES)
+    del reader.context.__dict__["pxds"]  # type: ignore[union-attr]
+    reader.generate(name_of(MODULES[0]), MODULES[0], tmp_path / "a.c")
+    assert (tmp_path / "a.c").read_bytes() == alone[MODULES[0]]
+    assert "each .pxd anew" in capfd.readouterr().err
+
+
+def test_a_mistake_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    wrong = tmp_path / "wrong.pyx"
+    wrong.write_text("cdef int f(:\n    pass\n")
+    with pytest.raises(SystemExit, match=r"wrong\.pyx: Cython cannot compile it"):
+        PxdReader(DIRECTIVES).generate("wrong", str(wrong), tmp_path / "wrong.c")
+    assert "wrong.pyx:1:" in capfd.readouterr().err
