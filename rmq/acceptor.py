@@ -41,7 +41,7 @@ class Acceptor:
         self._sockets: list[socket.socket] = []
         self._spare = -1
         self._paused: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._told_at = float("-inf")
+        self._logged_at = float("-inf")
         self.closed_at_once = 0  # connections for which there was no descriptor
 
     async def open(self, host: str, port: int, backlog: int) -> int:
@@ -118,8 +118,8 @@ class Acceptor:
             with contextlib.suppress(OSError):
                 self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         now = time.monotonic()
-        if now - self._told_at >= LINE_S:
-            self._told_at = now
+        if now - self._logged_at >= LINE_S:
+            self._logged_at = now
             self._log.warning(
                 "no connection can be taken: %s; clients are closed (%d so far). Raise the limit "
                 "of open files (ulimit -n)", error.strerror, self.closed_at_once,

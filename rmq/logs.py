@@ -77,10 +77,10 @@ class RateLimit(logging.Filter):
             return False
         self._left[bucket] -= 1
         if self._dropped:
-            self._tell(record)
+            self._append_dropped(record)
         return True
 
-    def _tell(self, record: logging.LogRecord) -> None:
+    def _append_dropped(self, record: logging.LogRecord) -> None:
         """The first line after a gap tells of it."""
         record.msg = f"{record.getMessage()} ({self._dropped} lines before it were not logged)"
         record.args = ()

@@ -186,7 +186,7 @@ class BusClient:
         for first in range(0, len(reply.wanted), SYNC_ITEMS_MAX):
             items = self._owner.items(reply.wanted[first : first + SYNC_ITEMS_MAX])
             await self._checked(Change(items))
-        self._tell_applied()
+        self._report_applied()
 
     async def _checked(self, message: Message) -> Message:
         """A request whose failure means that we are not known there (any more)."""
@@ -223,7 +223,7 @@ class BusClient:
             if message.seq == self.seq + 1:
                 self.seq = message.seq
                 self._owner.take(message.items)
-                self._tell_applied()
+                self._report_applied()
             elif message.seq > self.seq:
                 self._behind.set()
         elif isinstance(message, Pulse) and message.seq > self.seq:
@@ -257,7 +257,7 @@ class BusClient:
 
     # ---- sending
 
-    def _tell_applied(self) -> None:
+    def _report_applied(self) -> None:
         """Applied, once the name servers know too; one notice for many news."""
         if self._applied_goal:
             self._applied_goal = self.seq
@@ -266,11 +266,11 @@ class BusClient:
         self._spawn(self._applied())
 
     async def _applied(self) -> None:
-        told = -1
-        while told < self._applied_goal:
-            told = self._applied_goal
+        reported = -1
+        while reported < self._applied_goal:
+            reported = self._applied_goal
             await self._owner.registered()
-            self._send(b"N", Applied(told))
+            self._send(b"N", Applied(reported))
         self._applied_goal = 0
 
     def _send(self, head: bytes, message: Message) -> bool:

@@ -50,13 +50,13 @@ class BusSocket:
         self.raw.setsockopt(zmq.RCVHWM, QUEUE_FRAMES)
         self._take = take
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._looking = False
+        self._receive_scheduled = False
         self.traffic = Traffic()
 
     def open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self.raw.FD, self._look)
-        self._look_soon()
+        self._loop.add_reader(self.raw.FD, self._receive)
+        self._schedule_receive()
 
     def close(self) -> None:
         if self._loop is not None:
@@ -71,18 +71,18 @@ class BusSocket:
             log.debug("a frame is dropped: %s", error)
             return False
         finally:
-            self._look_soon()
+            self._schedule_receive()
         self.traffic.sent += 1
         self.traffic.bytes_sent += sum(map(len, frames))
         return True
 
-    def _look_soon(self) -> None:
-        if self._loop is not None and not self._looking:
-            self._looking = True
-            self._loop.call_soon(self._look)
+    def _schedule_receive(self) -> None:
+        if self._loop is not None and not self._receive_scheduled:
+            self._receive_scheduled = True
+            self._loop.call_soon(self._receive)
 
-    def _look(self) -> None:
-        self._looking = False
+    def _receive(self) -> None:
+        self._receive_scheduled = False
         for _ in range(FRAMES_A_TURN):
             if self._loop is None:  # closed by what a frame led to
                 return
@@ -96,4 +96,4 @@ class BusSocket:
                 self._take(frames)
             except Exception:
                 log.exception("a frame of the bus could not be handled")
-        self._look_soon()
+        self._schedule_receive()

@@ -7,7 +7,7 @@ not: all of it for a new one; what was made meanwhile for one that was taken off
 Topics named after shard 0 stay out. What is shard 0's own or was deleted there (stamps.py) comes
 with the rest.
 
-Example: give_tables(Path("/store"), "broker-a", Path("/store/shard-2"))
+Example: copy_tables(Path("/store"), "broker-a", Path("/store/shard-2"))
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def has_tables(store: Path) -> bool:
     return any(file.path.exists() or file.backup_path.exists() for file in files)
 
 
-def give_tables(store: Path, name: str, new_store: Path) -> None:
+def copy_tables(store: Path, name: str, new_store: Path) -> None:
     """From shard 0, which is the broker `name` with this store, to the shard with that store. What
     cannot be read or written is logged: the shard then says so itself, or begins without it."""
     for each in (TOPICS, GROUPS):

@@ -15,7 +15,7 @@ by themselves. That something was deleted is told to the supervisor only, so tha
 later does not get it from there.
 
 The others hear of a topic when the name servers know that this shard has it (one that is slow is
-waited for for TOLD_WAIT_S): they register it too, and a route that named only them would send its
+waited for for ROUTE_WAIT_S): they register it too, and a route that named only them would send its
 clients past the message for which it was made.
 
 Topics of the system stay out: each shard makes its own. So do settings of one shard alone
@@ -85,7 +85,7 @@ log = logging.getLogger("rmq.siblings")
 
 JOIN_WAIT_S = 1.0
 SHARE_WAIT_S = 0.25
-TOLD_WAIT_S = 0.08  # for name servers, after a change of another shard: it waits for us meanwhile
+ROUTE_WAIT_S = 0.08  # for name servers, after a change of another shard: it waits for us meanwhile
 ASK_MS = 1000
 PER_SHARD = frozenset({"brokerPermission"})
 # What one shard may be asked on behalf of another's client: reading only, and calls to clients.
@@ -169,7 +169,7 @@ class BusSiblings(seam.Siblings):
     async def shared(self) -> None:
         await super().shared()
         if self._registering is not None:
-            await asyncio.wait({self._registering}, timeout=seam.TOLD_WAIT_S)
+            await asyncio.wait({self._registering}, timeout=seam.ROUTE_WAIT_S)
         if self._link.joined and not self._supervisor_late and self._sending is not None:
             await self._sent()
 
@@ -308,7 +308,7 @@ class BusSiblings(seam.Siblings):
                 broker.settings_changed([item.name])
 
     async def registered(self) -> None:
-        await self._broker.registration.settled(TOLD_WAIT_S)
+        await self._broker.registration.settled(ROUTE_WAIT_S)
 
     async def answer(self, message: Message) -> Message:
         if isinstance(message, Ask):

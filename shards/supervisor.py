@@ -43,7 +43,7 @@ from shards import shard as states
 from shards.bus_files import BusDirectory
 from shards.bus_router import BusRouter
 from shards.commands import answer
-from shards.initial_tables import give_tables, has_tables
+from shards.initial_tables import copy_tables, has_tables
 from shards.machine_file import MachineFile, MachineState
 from shards.messages import (
     BusError,
@@ -61,7 +61,7 @@ log = logging.getLogger("rmq.supervisor")
 SILENT_S = 3.0
 WATCH_S = 0.5
 STALL_S = 1.0  # a sleep that took so much longer: this process was stopped, or starved
-DRAINED_LOOK_S = 5.0
+DRAINED_CHECK_S = 5.0
 STOP_S = 30.0
 READ_ONLY, READ_WRITE = 4, 6
 
@@ -110,7 +110,7 @@ class Supervisor:
                     shard.signal(signal.SIGTERM)
             else:
                 if shard.index >= self._present or not has_tables(shard.place.store):
-                    give_tables(self.store, self.settings.brokerName, shard.place.store)
+                    copy_tables(self.store, self.settings.brokerName, shard.place.store)
                 self._start(shard)
         self._spawn(self._watch())
         while True:
@@ -300,7 +300,7 @@ class Supervisor:
     # ---- by the clock
 
     async def _watch(self) -> None:
-        look_at = 0.0
+        drained_check_at = 0.0
         while True:
             slept_at = time.monotonic()
             await asyncio.sleep(WATCH_S)
@@ -308,12 +308,12 @@ class Supervisor:
                 log.warning("the supervisor itself stood still for a while")
                 self.router.forgive()
             for shard in list(self.shards.values()):
-                self._look_at(shard)
-            if time.monotonic() >= look_at:
-                await self._look_for_drained()
-                look_at = time.monotonic() + DRAINED_LOOK_S
+                self._check_silence(shard)
+            if time.monotonic() >= drained_check_at:
+                await self._check_drained()
+                drained_check_at = time.monotonic() + DRAINED_CHECK_S
 
-    def _look_at(self, shard: Shard) -> None:
+    def _check_silence(self, shard: Shard) -> None:
         silent_s = self.router.silent_s(shard.index)
         if not shard.runs or silent_s is None or shard.serving_at is None:
             return
@@ -328,7 +328,7 @@ class Supervisor:
             shard.state = states.DRAINING if shard.drain else states.SERVING
             log.warning("shard %d is heard again", shard.index)
 
-    async def _look_for_drained(self) -> None:
+    async def _check_drained(self) -> None:
         for shard in list(self.shards.values()):
             if shard.state in (states.DRAINING, states.DRAINED):
                 with contextlib.suppress(BusError):

@@ -20,9 +20,9 @@ class RateLimitedLog:
         self._last: dict[str, list[float]] = {}  # key -> [time of the last line, held back since]
 
     def warning(self, key: str, text: str, *values: object) -> None:
-        self.say(logging.WARNING, key, text, *values)
+        self.log(logging.WARNING, key, text, *values)
 
-    def say(self, level: int, key: str, text: str, *values: object) -> None:
+    def log(self, level: int, key: str, text: str, *values: object) -> None:
         now = clock.monotonic()
         entry = self._last.get(key)
         if entry is not None and now - entry[0] < self._interval_s:

@@ -19,7 +19,7 @@ from typing import Protocol
 from rmq.format.remoting import Command
 
 TOPIC, GROUP = "topic", "group"
-TOLD_WAIT_S = 0.5  # for name servers, so that a route asked for next is right
+ROUTE_WAIT_S = 0.5  # for name servers, so that a route asked for next is right
 Stamp = tuple[int, int]  # (clock in ms that never stands still, shard): the larger one wins
 
 
@@ -52,7 +52,7 @@ class Siblings:
     async def shared(self) -> None:
         """Waits, shortly, until the others and the name servers have what changed here so far."""
         if self._registration is not None:
-            await self._registration.settled(TOLD_WAIT_S)
+            await self._registration.settled(ROUTE_WAIT_S)
 
     def settings_changed(self, changes: dict[str, str]) -> None:
         """Run-time settings were changed by a client of ours."""

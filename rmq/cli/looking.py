@@ -45,8 +45,8 @@ class Watch:
         return [sample for sample in self._last.values() if sample.pools]
 
     def _sample(self, entry: BrokerEntry, address: str) -> Sample:
-        asked = BrokerEntry(entry.name, entry.cluster, {0: address})
-        table = admin.runtime_info(self._cluster, asked, "brief")
+        single = BrokerEntry(entry.name, entry.cluster, {0: address})
+        table = admin.runtime_info(self._cluster, single, "brief")
         text = table.get("rmqSample")
         if text is None:
             now = str(int(time.time() * 1000))

@@ -179,14 +179,14 @@ def _progress(name: str) -> Iterator[Progress]:
     if not console.is_terminal:
         yield no_progress
         return
-    told = 0.0
+    shown_at = 0.0
     with Bars(console=console, transient=True) as bars:
         bar = bars.add_task(name, total=None)
 
         def progress(stage: str, done: int, total: int) -> None:
-            nonlocal told
-            if time.monotonic() - told >= 0.1:
-                told = time.monotonic()
+            nonlocal shown_at
+            if time.monotonic() - shown_at >= 0.1:
+                shown_at = time.monotonic()
                 bars.update(bar, description=f"{name}: {stage}", completed=done, total=total)
 
         yield progress

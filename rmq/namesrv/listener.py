@@ -109,7 +109,7 @@ class Listener:
         self._empty.clear()
         return True
 
-    def asked(self, connection: "Connection") -> None:
+    def first_request(self, connection: "Connection") -> None:
         """Its first request has come."""
         self._silent.pop(connection, None)
 

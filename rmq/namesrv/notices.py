@@ -32,7 +32,7 @@ class Notices:
         self._tasks: set[asyncio.Task[None]] = set()
         self._opaque = 0
 
-    def tell(self, change: SmallestIdChange) -> None:
+    def send(self, change: SmallestIdChange) -> None:
         """Sends the change to all peers in the background."""
         if not self._settings.notifyMinBrokerIdChanged:
             return

@@ -129,8 +129,9 @@ def _list_kv(ns: Requests, request: Command, connection: object) -> Command:
 
 @_handles(RequestCode.REGISTER_BROKER)
 def _register(ns: Requests, request: Command, connection: object) -> Command:
-    said = registration.read(request)
-    accepted = ns.tables.register(said, connection, ns.settings.deleteTopicWithBrokerRegistration)
+    incoming = registration.read(request)
+    forget_unlisted = ns.settings.deleteTopicWithBrokerRegistration
+    accepted = ns.tables.register(incoming, connection, forget_unlisted)
     if accepted is None:
         return request.reply(ResponseCode.SYSTEM_ERROR, "register broker failed")
     fields = {

@@ -101,113 +101,131 @@ class RouteTables:
     # ---- coming
 
     def register(
-        self, said: Registration, connection: object, forget_unlisted_topics: bool = False
+        self, registration: Registration, connection: object, forget_unlisted_topics: bool = False
     ) -> Accepted | None:
         """Takes a registration; None when it is refused.
 
         Refused is a list of exactly one topic from a process not known yet: brokers announce a
         changed topic this way, and taking it for the whole list would hide all their others.
         """
-        broker = self.brokers.get(said.broker_name)
-        known_id = broker is not None and said.broker_id in broker.addresses
-        if not known_id and len(said.topics) == 1:
+        broker = self.brokers.get(registration.broker_name)
+        known_id = broker is not None and registration.broker_id in broker.addresses
+        if not known_id and len(registration.topics) == 1:
             _log.warning(
-                "%s at %s: first registration with one topic", said.broker_name, said.address
+                "%s at %s: first registration with one topic",
+                registration.broker_name,
+                registration.address,
             )
             return None
-        key = (said.cluster, said.address)
-        if broker is not None and self._outranked(broker, said):
+        key = (registration.cluster, registration.address)
+        if broker is not None and self._outranked(broker, registration):
             _log.warning(
                 "%s at %s: id %d is held by %s with newer state, ignored",
-                said.broker_name, said.address, said.broker_id, broker.addresses[said.broker_id],
-            )  # fmt: skip
+                registration.broker_name,
+                registration.address,
+                registration.broker_id,
+                broker.addresses[registration.broker_id],
+            )
             if key in self.live:
                 self._leave(key, "its id is held by another")
             return Accepted()
 
         previous = self.live.get(key)
-        if previous is not None and previous.broker_name != said.broker_name:
+        if previous is not None and previous.broker_name != registration.broker_name:
             self._leave(key, "registers under another name")
-            previous, broker = None, self.brokers.get(said.broker_name)
+            previous, broker = None, self.brokers.get(registration.broker_name)
         first = broker is None or not known_id
         led_by = broker.smallest_id if broker is not None else None
-        broker = self._place(broker, said)
-        if self._describes_topics(broker, said):
-            changed = previous is None or previous.data_version != said.data_version
-            self._take_topics(broker, said, first, changed, forget_unlisted_topics)
-        self._note_alive(key, said, previous, connection)
-        if led_by is not None and said.broker_id < led_by:
-            self._tell_of_newcomer(broker, said.ha_address)
-        return self._master_of(broker) if said.broker_id != MASTER_ID else Accepted()
+        broker = self._place(broker, registration)
+        if self._describes_topics(broker, registration):
+            changed = previous is None or previous.data_version != registration.data_version
+            self._take_topics(broker, registration, first, changed, forget_unlisted_topics)
+        self._note_alive(key, registration, previous, connection)
+        if led_by is not None and registration.broker_id < led_by:
+            self._report_new_leader(broker, registration.ha_address)
+        return self._master_of(broker) if registration.broker_id != MASTER_ID else Accepted()
 
-    def _outranked(self, broker: Broker, said: Registration) -> bool:
+    def _outranked(self, broker: Broker, registration: Registration) -> bool:
         """The id is held by another live address whose state version is higher."""
-        holder = broker.addresses.get(said.broker_id)
-        if holder is None or holder == said.address:
+        holder = broker.addresses.get(registration.broker_id)
+        if holder is None or holder == registration.address:
             return False
-        live = self.live.get((said.cluster, holder))
-        return live is not None and live.data_version.stateVersion > said.data_version.stateVersion
+        live = self.live.get((registration.cluster, holder))
+        return (
+            live is not None
+            and live.data_version.stateVersion > registration.data_version.stateVersion
+        )
 
-    def _place(self, broker: Broker | None, said: Registration) -> Broker:
+    def _place(self, broker: Broker | None, registration: Registration) -> Broker:
         """The broker with this address under this id, and under no other."""
         if broker is None:
-            broker = self.brokers[said.broker_name] = Broker(said.broker_name, said.cluster, {})
-        elif broker.cluster != said.cluster:
+            broker = self.brokers[registration.broker_name] = Broker(
+                registration.broker_name, registration.cluster, {}
+            )
+        elif broker.cluster != registration.cluster:
             self._leave_cluster(broker)
-            broker.cluster = said.cluster
-        self.clusters.setdefault(said.cluster, set()).add(said.broker_name)
-        broker.zone = said.zone
-        broker.enable_acting_master = bool(said.enable_acting_master)
+            broker.cluster = registration.cluster
+        self.clusters.setdefault(registration.cluster, set()).add(registration.broker_name)
+        broker.zone = registration.zone
+        broker.enable_acting_master = bool(registration.enable_acting_master)
         for broker_id, address in list(broker.addresses.items()):
-            if address == said.address and broker_id != said.broker_id:
+            if address == registration.address and broker_id != registration.broker_id:
                 del broker.addresses[broker_id]
-        replaced = broker.addresses.get(said.broker_id)
-        if replaced is not None and replaced != said.address:
-            self.live.pop((said.cluster, replaced), None)
-        broker.addresses[said.broker_id] = said.address
+        replaced = broker.addresses.get(registration.broker_id)
+        if replaced is not None and replaced != registration.address:
+            self.live.pop((registration.cluster, replaced), None)
+        broker.addresses[registration.broker_id] = registration.address
         return broker
 
-    def _describes_topics(self, broker: Broker, said: Registration) -> bool:
-        if said.broker_id == MASTER_ID:
+    def _describes_topics(self, broker: Broker, registration: Registration) -> bool:
+        if registration.broker_id == MASTER_ID:
             return True
-        return said.enable_acting_master is not None and said.broker_id == broker.smallest_id
+        return (
+            registration.enable_acting_master is not None
+            and registration.broker_id == broker.smallest_id
+        )
 
     def _take_topics(
-        self, broker: Broker, said: Registration, first: bool, changed: bool, forget: bool
+        self, broker: Broker, registration: Registration, first: bool, changed: bool, forget: bool
     ) -> None:
-        if forget and not said.queue_maps:
+        if forget and not registration.queue_maps:
             for topic in self.topics.topics_of(broker.name):
-                if topic not in said.topics:
+                if topic not in registration.topics:
                     self.topics.remove_row(topic, broker.name)
-        acting = said.broker_id != MASTER_ID and broker.enable_acting_master
-        for topic, config in said.topics.items():
+        acting = registration.broker_id != MASTER_ID and broker.enable_acting_master
+        for topic, config in registration.topics.items():
             if first or changed or not self.topics.has(topic, broker.name):
                 self.topics.put(topic, _queue_data(broker.name, config, acting))
         if first or changed:
-            for topic, queue_map in said.queue_maps.items():
+            for topic, queue_map in registration.queue_maps.items():
                 self.topics.put_mapping(topic, str(queue_map.get("bname", broker.name)), queue_map)
 
     def _note_alive(
-        self, key: LiveKey, said: Registration, previous: Live | None, connection: object
+        self, key: LiveKey, registration: Registration, previous: Live | None, connection: object
     ) -> None:
-        filter_servers = said.filter_servers
+        filter_servers = registration.filter_servers
         if filter_servers is None:
             filter_servers = previous.filter_servers if previous is not None else []
-        timeout = said.heartbeat_timeout_ms
+        timeout = registration.heartbeat_timeout_ms
         self.live[key] = Live(
-            broker_name=said.broker_name,
-            broker_id=said.broker_id,
-            data_version=said.data_version,
-            ha_address=said.ha_address,
+            broker_name=registration.broker_name,
+            broker_id=registration.broker_id,
+            data_version=registration.data_version,
+            ha_address=registration.ha_address,
             connection=connection,
             timeout_ms=HEARTBEAT_TIMEOUT_MS if timeout is None else timeout,
             last_seen_ms=self._clock(),
             filter_servers=filter_servers,
         )
         if previous is None:
-            _log.info("%s id %d registered at %s", said.broker_name, said.broker_id, said.address)
+            _log.info(
+                "%s id %d registered at %s",
+                registration.broker_name,
+                registration.broker_id,
+                registration.address,
+            )
 
-    def _tell_of_newcomer(self, broker: Broker, ha_address: str) -> None:
+    def _report_new_leader(self, broker: Broker, ha_address: str) -> None:
         leader = broker.smallest_id
         others = [address for i, address in broker.addresses.items() if i != leader]
         address = broker.addresses[leader]

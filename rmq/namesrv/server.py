@@ -46,7 +46,7 @@ class NameServer:
         self.port = 0
         self._requests = Requests(settings, self.tables, self.kv, self.config)
         self._notices = Notices(settings)
-        self.tables.smallest_id_changed = self._notices.tell
+        self.tables.smallest_id_changed = self._notices.send
         self._listener: Listener | None = None
         self._expiry: asyncio.Task[None] | None = None
 

@@ -67,7 +67,7 @@ async def _serve(namesrv: Settings | None, broker: Settings | None) -> None:
             report = _open(core)
             stack.callback(core.stop)
             log.info("store %s: %s", broker.storePathRootDir, report_text(report))
-            _tell_damage(report)
+            _log_damage(report)
         server: NameServer | None = None
         if namesrv is not None:
             from rmq.namesrv.server import NameServer
@@ -153,7 +153,7 @@ def host_of(bind: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _tell_damage(report: dict[str, Any]) -> None:
+def _log_damage(report: dict[str, Any]) -> None:
     from rmq.broker.store.damage_report import log_damage
 
     log_damage(report)

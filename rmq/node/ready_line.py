@@ -26,9 +26,9 @@ import click
 from rmq import __version__
 from rmq.config import Settings
 
-LOOK_S = 0.5  # between two looks at the name servers while none knows us
+POLL_S = 0.5  # between two looks at the name servers while none knows us
 ANSWER_S = 1.0
-FIRST_LOOKS_S = 1.0  # for a name server that answers, but does not know us yet
+FIRST_WAIT_S = 1.0  # for a name server that answers, but does not know us yet
 DEFAULT = "127.0.0.1:9876"
 
 Served = list[tuple[str, str]]  # (broker name, address)
@@ -40,7 +40,7 @@ async def print_ready(
     """Prints the ready line. own: address of the name server in this process, or ""; given_up:
     (broker name, why) of shards that do not serve. A task that prints what follows, if any."""
     if broker is None:
-        _say(f"is ready in {_age():.2f} s: name server {own}. Try: rmq broker{_option(own)}")
+        _print_line(f"is ready in {_age():.2f} s: name server {own}. Try: rmq broker{_option(own)}")
         return None
     what = f"broker {', '.join(f'{name} at {where}' for name, where in served)}"
     what += f", store {broker.storePathRootDir} ({broker.flushDiskType})"
@@ -49,31 +49,31 @@ async def print_ready(
         reasons = "; ".join(f"{name}: {why}" for name, why in given_up)
         ready += f" with {len(served)} of {len(served) + len(given_up)} shards ({reasons})"
     if own:
-        _say(f"{ready}: name server {own}, {what}. {_try_sends(own)}")
+        _print_line(f"{ready}: name server {own}, {what}. {_try_sends(own)}")
         return None
     addresses = [part.strip() for part in broker.namesrvAddr.split(";") if part.strip()]
-    registered, trouble = await _look(addresses, served)
-    until = time.monotonic() + FIRST_LOOKS_S
-    while not registered and "nobody" not in trouble and time.monotonic() < until:
+    registered, problem = await _find_registered(addresses, served)
+    until = time.monotonic() + FIRST_WAIT_S
+    while not registered and "nobody" not in problem and time.monotonic() < until:
         await asyncio.sleep(0.05)
-        registered, trouble = await _look(addresses, served)
+        registered, problem = await _find_registered(addresses, served)
     if registered:
-        _say(f"{ready}: {what}. {_try_sends(broker.namesrvAddr)}")
+        _print_line(f"{ready}: {what}. {_try_sends(broker.namesrvAddr)}")
         return None
     from rmq.broker.registration.registration import RETRY_FIRST_S, RETRY_LAST_S
 
-    _say(
-        f"{ready}, but is not registered: {trouble}; that is tried again every "
+    _print_line(
+        f"{ready}, but is not registered: {problem}; that is tried again every "
         f"{RETRY_FIRST_S:.0f} to {RETRY_LAST_S:.0f} s: {what}. {_try_name_server(addresses)}"
     )
-    return asyncio.get_running_loop().create_task(_tell_registered(broker, served))
+    return asyncio.get_running_loop().create_task(_print_registered(broker, served))
 
 
-async def _tell_registered(broker: Settings, served: Served) -> None:
+async def _print_registered(broker: Settings, served: Served) -> None:
     while True:
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
         addresses = [part.strip() for part in broker.namesrvAddr.split(";") if part.strip()]
-        registered, _ = await _look(addresses, served)
+        registered, _ = await _find_registered(addresses, served)
         if registered:
             names = ", ".join(name for name, _ in served)
             click.echo(f"rmq: registered at {registered}: {names}. {_try_sends(registered)}")
@@ -81,17 +81,17 @@ async def _tell_registered(broker: Settings, served: Served) -> None:
             return
 
 
-async def _look(addresses: list[str], served: Served) -> tuple[str, str]:
+async def _find_registered(addresses: list[str], served: Served) -> tuple[str, str]:
     """(the first name server that knows all that is served, or ""; what is wrong with the rest)"""
     answers = await asyncio.gather(*(_knows(address, served) for address in addresses))
-    troubles = []
+    problems = []
     for address, known in zip(addresses, answers, strict=True):
         if known:
             return address, ""
-        troubles.append(
+        problems.append(
             f"nobody answers at {address}" if known is None else f"{address} does not list it"
         )
-    return "", ", ".join(troubles) or "no name server is given (namesrvAddr)"
+    return "", ", ".join(problems) or "no name server is given (namesrvAddr)"
 
 
 async def _knows(address: str, served: Served) -> bool | None:
@@ -124,7 +124,7 @@ def _addresses(entry: object) -> list[object]:
     return list(addresses.values()) if isinstance(addresses, dict) else []
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     click.echo(f"rmq {__version__} {text}")
     sys.stdout.flush()
 

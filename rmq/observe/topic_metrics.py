@@ -52,7 +52,7 @@ def add_topics(out: Exposition, shards: Shards) -> None:
     for name, (text, place) in _OUT.items():
         out.family(name, "counter", text)
         for sample, labels in shards:
-            _handed(out, name, place, sample, labels)
+            _deliveries(out, name, place, sample, labels)
     _dead_letters(out, shards)
     _ended(out, shards)
     for name, (text, value_of) in _TIMED.items():
@@ -63,7 +63,7 @@ def add_topics(out: Exposition, shards: Shards) -> None:
                     out.value(name, labels | STORAGE | {"topic": topic.name}, value_of(topic))
 
 
-def _handed(out: Exposition, name: str, place: int, sample: Sample, labels: Labels) -> None:
+def _deliveries(out: Exposition, name: str, place: int, sample: Sample, labels: Labels) -> None:
     rest = {t.name: (t.messages_out, t.bytes_out)[place] for t in sample.topics}
     system = {t.name for t in sample.topics if t.is_system}
     for row in sample.deliveries:
@@ -71,7 +71,7 @@ def _handed(out: Exposition, name: str, place: int, sample: Sample, labels: Labe
             value = (row.messages, row.bytes)[place]
             rest[row.topic] -= value
             is_system = row.topic in system or row.group.upper().startswith(SYSTEM_GROUP_PREFIX)
-            out.value(name, labels | _handed_labels(row, is_system), value)
+            out.value(name, labels | _delivery_labels(row, is_system), value)
     groups_of = {row.topic for row in sample.deliveries}
     for topic, value in rest.items():
         # What was handed out between the two looks belongs to a group that the next scrape shows.
@@ -80,7 +80,7 @@ def _handed(out: Exposition, name: str, place: int, sample: Sample, labels: Labe
             out.value(name, labels | own, max(0, value))
 
 
-def _handed_labels(row: DeliverySample, is_system: bool) -> Labels:
+def _delivery_labels(row: DeliverySample, is_system: bool) -> Labels:
     return {"topic": row.topic, "consumer_group": row.group, "is_system": flag(is_system)}
 
 

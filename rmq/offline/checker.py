@@ -110,7 +110,7 @@ class Checker:
         self.segments: dict[int, Segment] = {}
         self.segment_bytes = 0
         self.log_min = self.log_end = self.segments_end = 0
-        self.told = "", -1
+        self.progress_mark = "", -1
         self.damaged: list[Damage] = []
         self.believed_below = 0  # records below it must have their units
         self.queues: dict[tuple[bytes, int], QueueFiles] = {}
@@ -135,10 +135,10 @@ class Checker:
             segment.close()
         return self.report
 
-    def _told(self, stage: str, offset: int) -> None:
+    def _report_progress(self, stage: str, offset: int) -> None:
         """Progress once a MiB."""
-        if (stage, offset >> 20) != self.told:
-            self.told = stage, offset >> 20
+        if (stage, offset >> 20) != self.progress_mark:
+            self.progress_mark = stage, offset >> 20
             end = self.log_end if stage != "commit log" else self.segments_end
             self.progress(stage, offset - self.log_min, max(1, end - self.log_min))
 
@@ -174,7 +174,7 @@ class Checker:
             segment = self.segments[start]
             for found in scan_segment(segment, zeros_end=start == starts[-1]):
                 at = found.offset - start
-                self._told("commit log", found.offset)
+                self._report_progress("commit log", found.offset)
                 if isinstance(found, Record):
                     self.report.count("records")
                     if found.store_ms < previous_ms:
@@ -216,7 +216,7 @@ class Checker:
             if start < self.log_end:
                 last = start + self.segment_bytes >= self.log_end
                 for found in scan_segment(self.segments[start], zeros_end=last):
-                    self._told("records in queues and index", found.offset)
+                    self._report_progress("records in queues and index", found.offset)
                     if isinstance(found, Record):
                         yield found
 

@@ -34,7 +34,7 @@ INT64_MAX = 2**63 - 1
 SECONDS_MAX = 2**31 - 1
 NAME = re.compile(r"\d{17}")
 CHUNK_ENTRIES = 65_536
-TOLD_PER_FILE = 100  # problems; what is more is counted
+PROBLEMS_PER_FILE_MAX = 100  # problems; what is more is counted
 
 
 class Shape(NamedTuple):
@@ -140,7 +140,7 @@ class IndexChecker:
 
     def _problem(self, file: IndexFile, at: int, what: str) -> None:
         file.wrong += 1
-        if file.wrong > TOLD_PER_FILE:
+        if file.wrong > PROBLEMS_PER_FILE_MAX:
             self.report.count("index_problems_not_told")
         elif not self.strict and file.path == self.newest:
             self.report.notes.append(f"{file.path}:{at}: {what} (the next start mends it)")

@@ -70,13 +70,13 @@ class OffsetListener(StreamingQueryListener):
                              for key, last in from_json(latest).items())  # fmt: skip
                 waiting = behind + (waiting or 0)
             if about is not None:
-                self._tell(about, reached)
+                self._commit(about, reached)
         if waiting is not None:
             key = event.progress.name or str(event.progress.id)
             self._names[str(event.progress.id)] = key
             self.lag[key] = waiting
 
-    def _tell(self, about: Mapping[str, str], reached: Mapping[QueueKey, int]) -> None:
+    def _commit(self, about: Mapping[str, str], reached: Mapping[QueueKey, int]) -> None:
         try:
             commit_offsets(Access(about["nameserver"], *self._account), about["group"], reached)
             self.committed += 1

@@ -237,7 +237,7 @@ def percentile(values: list[float], percent: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))] if values else 0.0
 
 
-def told(values: list[float]) -> str:
+def percentiles_text(values: list[float]) -> str:
     shown = [percentile(values, percent) * 1e3 for percent in (50, 99, 100)]
     return "p50 {:.1f}, p99 {:.1f}, most {:.1f} ms".format(*shown)
 
@@ -282,8 +282,8 @@ async def soak(directory: Path, rounds: int, long: bool, tell: Callable[[str], N
     assert "Traceback" not in run.machine.log()
     tell(f"{rounds} rounds, {acked:,} acked, {stored:,} stored, {len(run.topics)} topics made; "
          f"restarts {run.machine.restarts}; {[shard.reason for shard in shards]}")  # fmt: skip
-    tell(f"sends to a shard while the other one stands still: {told(run.sibling_s)} "
-         f"({len(run.sibling_s)}); before faults: {told(run.calm_s)}")  # fmt: skip
+    tell(f"sends to a shard while the other one stands still: {percentiles_text(run.sibling_s)} "
+         f"({len(run.sibling_s)}); before faults: {percentiles_text(run.calm_s)}")  # fmt: skip
     for name, times in sorted(run.up_s.items()):
         tell(f"up again after {name}: {len(times)} times, median {percentile(times, 50):.2f} s, "
              f"most {max(times):.2f} s")  # fmt: skip

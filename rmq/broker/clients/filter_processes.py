@@ -132,7 +132,7 @@ class FunctionFilter:
                     answer.set_exception(FilterDownError(f"message filter {self.name!r} ended"))
             process.writer.close()
             code = await process.handle.wait()
-        quiet.say(
+        quiet.log(
             logging.ERROR, f"ended {self.name}",
             "message filter %r (%s) ended with %d and is started again; why stands above",
             self.name, self.place, code,

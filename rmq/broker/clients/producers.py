@@ -17,10 +17,10 @@ from rmq.broker.clients.connections import Connection
 
 IDS_MAX = 64  # client ids that one connection may call itself; ours
 
-ASKED_MAX = 64  # connections of a group that may be asked about its transactions; ours
+CHECK_TARGETS_MAX = 64  # connections of a group that may be asked about its transactions; ours
 
-Tell = Callable[[bytes, int], None]  # (client id, its connection or 0): ShardCore.put_client
-TellGroup = Callable[[bytes, list[int]], None]  # (group, connections): ShardCore.put_producers
+PutClient = Callable[[bytes, int], None]  # (client id, its connection or 0): ShardCore.put_client
+PutProducers = Callable[[bytes, list[int]], None]  # (group, connections): ShardCore.put_producers
 
 
 @dataclass(slots=True)
@@ -46,10 +46,10 @@ class Client:
 class ProducerTable:
     """Owned by the control thread."""
 
-    def __init__(self, tell: Tell, tell_group: TellGroup) -> None:
-        self._tell = tell
-        self._tell_group = tell_group
-        self._told: dict[str, list[int]] = {}  # what the reactor knows of a group
+    def __init__(self, put_client: PutClient, put_producers: PutProducers) -> None:
+        self._put_client = put_client
+        self._put_producers = put_producers
+        self._published: dict[str, list[int]] = {}  # what the reactor knows of a group
         self._groups: dict[str, dict[int, Client]] = {}
         self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
         self._ids_of: dict[int, dict[str, None]] = {}  # connection -> client ids, oldest first
@@ -65,14 +65,14 @@ class ProducerTable:
         newest = number not in known
         known[number] = client
         if newest:
-            self._tell_of(client.client_id)
+            self._publish_client(client.client_id)
         ids = self._ids_of.setdefault(number, {})
         ids[client.client_id] = None
         if len(ids) > IDS_MAX:
             self._forget_id(next(iter(ids)), number)
         self._groups_of.setdefault(number, set()).add(group)
         if new:
-            self._tell_of_group(group)
+            self._publish_group(group)
         return new
 
     def unregister(self, group: str, connection: Connection) -> None:
@@ -81,7 +81,7 @@ class ProducerTable:
             members.pop(connection.number, None)
             if not members:
                 del self._groups[group]
-            self._tell_of_group(group)
+            self._publish_group(group)
         groups = self._groups_of.get(connection.number, set())
         groups.discard(group)
         if not groups:
@@ -113,19 +113,19 @@ class ProducerTable:
         known = self._by_id.get(client_id)
         return known[next(reversed(known))] if known else None
 
-    def _tell_of(self, client_id: str) -> None:
+    def _publish_client(self, client_id: str) -> None:
         found = self.find(client_id)
         number = found.connection.number if found is not None else 0
-        self._tell(client_id.encode("utf-8", "replace"), max(number, 0))
+        self._put_client(client_id.encode("utf-8", "replace"), max(number, 0))
 
-    def _tell_of_group(self, group: str) -> None:
+    def _publish_group(self, group: str) -> None:
         known = (number for number in self._groups.get(group, ()) if number > 0)
-        numbers = list(islice(known, ASKED_MAX))
-        if numbers != self._told.get(group, []):
-            self._told[group] = numbers
-            self._tell_group(group.encode("utf-8", "replace"), numbers)
+        numbers = list(islice(known, CHECK_TARGETS_MAX))
+        if numbers != self._published.get(group, []):
+            self._published[group] = numbers
+            self._put_producers(group.encode("utf-8", "replace"), numbers)
         if not numbers:
-            self._told.pop(group, None)
+            self._published.pop(group, None)
 
     def _forget_ids(self, number: int) -> None:
         for client_id in list(self._ids_of.get(number, ())):
@@ -136,7 +136,7 @@ class ProducerTable:
         known.pop(number, None)
         if not known:
             self._by_id.pop(client_id, None)
-        self._tell_of(client_id)
+        self._publish_client(client_id)
         ids = self._ids_of.get(number, {})
         ids.pop(client_id, None)
         if not ids:

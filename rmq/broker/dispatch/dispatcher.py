@@ -228,7 +228,7 @@ class Dispatcher(Generic[C]):
             return command.reply(ResponseCode.SYSTEM_ERROR, str(error))
         frames = traceback.extract_tb(error.__traceback__)
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown place"
-        quiet.say(
+        quiet.log(
             logging.ERROR,
             f"failed {command.code} {place}",
             "request %d of %s failed at %s: %r",

@@ -275,7 +275,7 @@ class _Member:
         pause = RETRY_FIRST_S
         while True:
             self._wake.clear()
-            worked = await self._tell()
+            worked = await self._send_changes()
             self.attempted.set()
             self._progress.set()
             self._progress = asyncio.Event()
@@ -287,7 +287,7 @@ class _Member:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, RETRY_LAST_S)
 
-    async def _tell(self) -> bool:
+    async def _send_changes(self) -> bool:
         """Tells what is new, or everything; False when it did not work."""
         owner, news, everything = self._owner, self._news, self._all or not self.complete
         goal, self._news, self._all = owner.changes, set(), False

@@ -34,7 +34,7 @@ log = logging.getLogger("rmq.broker.broker_to_client")
 FORWARD_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0
 VERSION_FORWARD_MIN = 62  # V3_1_8_SNAPSHOT
-VERSION_TOLD_MIN = 28  # V3_0_7_SNAPSHOT
+VERSION_NOTICE_MIN = 28  # V3_0_7_SNAPSHOT
 MEMBERS_MAX = 1000  # asked by one 223
 
 
@@ -167,7 +167,7 @@ async def _status(
 
 
 def refuse_old(client: Client) -> None:
-    if client.version < VERSION_TOLD_MIN:
+    if client.version < VERSION_NOTICE_MIN:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
             f"the client {client.client_id[:300]} of version {client.version} is too old for this",

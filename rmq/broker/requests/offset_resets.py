@@ -40,7 +40,7 @@ from rmq.format.remoting import Command
 
 log = logging.getLogger("rmq.broker.offset_resets")
 
-NOT_GIVEN = -1
+ABSENT = -1
 
 
 class Context(Protocol):
@@ -113,21 +113,21 @@ def _queues(context: Context, topic: TopicConfig, table: dict[int, int]) -> dict
 
 def _wanted(context: Context, command: Command, topic: TopicConfig, time_ms: int) -> dict[int, int]:
     """queue id -> new offset: as asked for one queue, by time for one or all."""
-    queue_id = command.int_field("queueId", NOT_GIVEN)
-    asked = command.int_field("offset", NOT_GIVEN)
+    queue_id = command.int_field("queueId", ABSENT)
+    requested = command.int_field("offset", ABSENT)
     if queue_id >= topic.queues:
         raise Refusal(
             ResponseCode.SYSTEM_ERROR,
             f"queueId {queue_id}: topic {topic.name} has {topic.queues} queues",
         )
-    if queue_id >= 0 and asked != NOT_GIVEN:
+    if queue_id >= 0 and requested != ABSENT:
         minimum, maximum = context.queues.range(topic.name, queue_id)
-        if not minimum <= asked <= maximum + 1:
+        if not minimum <= requested <= maximum + 1:
             raise Refusal(
                 ResponseCode.SYSTEM_ERROR,
-                f"offset {asked} is outside {minimum}..{maximum} of queue {queue_id}",
+                f"offset {requested} is outside {minimum}..{maximum} of queue {queue_id}",
             )
-        return {queue_id: asked}
+        return {queue_id: requested}
     chosen = [queue_id] if queue_id >= 0 else range(topic.read_queues)
     if not chosen:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"topic {topic.name} has no queue to reset")

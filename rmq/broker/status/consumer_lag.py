@@ -60,15 +60,15 @@ def lags(table: CoreTopics, committed: Offsets, pulled: Offsets) -> list[Lag]:
 def _add(lag: Lag, queue_id: int, span: tuple[int, int], committed: int, pulled: int) -> None:
     first, end = span
     low = max(committed, first)
-    handed_out = max(low, min(pulled, end))
+    delivered = max(low, min(pulled, end))
     row = lag.sample
     row.messages += max(0, end - low)
-    row.inflight += max(0, handed_out - low)
-    row.ready += max(0, end - handed_out)
+    row.inflight += max(0, delivered - low)
+    row.ready += max(0, end - delivered)
     if low < end:
         lag.unconsumed.append((row.topic, queue_id, low))
-    if handed_out < end:
-        lag.unpulled.append((row.topic, queue_id, handed_out))
+    if delivered < end:
+        lag.unpulled.append((row.topic, queue_id, delivered))
 
 
 class LagTimes:

@@ -33,7 +33,7 @@ from rmq.observe.sample import Sample, decode
 log = logging.getLogger("rmq.broker.status")
 
 STUCK_S = 5.0
-LOOK_S = 1.0
+POLL_S = 1.0
 
 
 class StatusContext(Protocol):
@@ -147,7 +147,7 @@ class StatusServer:
             turns = self._context.core.stats().get("turns", 0)
             if turns != self._turns:
                 self._turns, self._moved_at = turns, clock.monotonic()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
 
 def _verdict(reason: str | None) -> Answer:

@@ -14,7 +14,7 @@ from rmq.broker.core_seam import LogCalls
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 
-LOOK_S = 0.001  # between two looks at the mark
+POLL_S = 0.001  # between two looks at the mark
 NOT_SYNCED = "stored, but not synced to disk within syncFlushTimeout"
 
 
@@ -28,5 +28,5 @@ async def durable(settings: Settings, core: LogCalls) -> ResponseCode:
     while core.log_range()[2] < end:
         if loop.time() > patience:
             return ResponseCode.FLUSH_DISK_TIMEOUT
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
     return ResponseCode.SUCCESS

@@ -3,7 +3,7 @@
     records, last_ms, last_offset = await broker.index_queries.find(topic, key, ANY_KEY, 32, 0, now)
 
 The indexer's thread finds the records, reads and checks them; no other thread takes part, so that
-an answer waits for two wake-ups and not for six. At most ASKED_MAX questions are with it; further
+an answer waits for two wake-ups and not for six. At most QUERIES_MAX questions are with it; further
 ones wait their turn here.
 """
 
@@ -13,7 +13,7 @@ import itertools
 from rmq.broker.core_seam import IndexCalls
 from rmq.errors import StoreError
 
-ASKED_MAX = 60  # the thread takes 64
+QUERIES_MAX = 60  # the thread takes 64
 BODY_BYTES_MAX = 16_000_000  # of an answer; a frame has 16 MiB
 
 Found = tuple[list[bytes], int, int]
@@ -26,7 +26,7 @@ class IndexQueries:
         self._core = core
         self._numbers = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Found]] = {}
-        self._room = asyncio.Semaphore(ASKED_MAX)
+        self._room = asyncio.Semaphore(QUERIES_MAX)
         self._fd = -1
 
     def start(self) -> None:

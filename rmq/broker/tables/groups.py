@@ -198,7 +198,7 @@ class GroupTable:
             self.version.advance()
             self._saver.save_now()
         for group in self._groups.values():
-            self._tell_core(group)
+            self._put_in_core(group)
         log.info("subscription groups loaded: %d", len(self._groups))
 
     async def saved(self) -> None:
@@ -276,18 +276,18 @@ class GroupTable:
         for name, group in news.items():
             self.stamps.put(name, made[name][1])
             self._groups[name] = group
-            self._tell_core(group)
+            self._put_in_core(group)
         self._changed(*news)
         log.info("groups taken over from other shards: %s", ", ".join(news)[:500])
 
     def put_in_core(self, name: str) -> None:
         """Tells the reactor of a group again, should it not know it."""
-        self._tell_core(self._groups[name])
+        self._put_in_core(self._groups[name])
 
     def _put(self, group: GroupConfig) -> None:
         self._groups[group.name] = group
         self._changed(group.name)
-        self._tell_core(group)
+        self._put_in_core(group)
 
     def _changed(self, *groups: str) -> None:
         self.version.advance()
@@ -326,7 +326,7 @@ class GroupTable:
         self.stamps.put(name, self.siblings.stamp())
         self.siblings.changed(GROUP, name)
 
-    def _tell_core(self, group: GroupConfig) -> None:
+    def _put_in_core(self, group: GroupConfig) -> None:
         name = group.name.encode()
         self._core.put_group(name, int(group.consume_enable), int(group.consume_broadcast_enable))
         levels = retry_levels(group.retry_policy, self._delays_ms)

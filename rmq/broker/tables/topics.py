@@ -253,10 +253,10 @@ class TopicTable:
             self._topics[name] = topic
         self.version.advance()
         self._saver.changed(*news)
-        self._tell(news)
+        self._publish(news)
         log.info("topics taken over from other shards: %s", ", ".join(news)[:500])
 
-    def in_image_of(self, name: str, default_name: str, queues_asked: int) -> TopicConfig:
+    def in_image_of(self, name: str, default_name: str, queues_requested: int) -> TopicConfig:
         """What auto creation would make of a send to `name`; Refusal 17 when it may not."""
         default = self._topics.get(default_name)
         if default_name == names.AUTO_CREATE_TOPIC and not self._settings.autoCreateTopicEnable:
@@ -267,7 +267,7 @@ class TopicTable:
                 f"topic[{name}] does not exist, and it may not be created in the image of "
                 f"{default_name[:300]!r}: create it first",
             )
-        queues = max(0, min(queues_asked, default.write_queues, QUEUES_MAX))
+        queues = max(0, min(queues_requested, default.write_queues, QUEUES_MAX))
         return TopicConfig(
             name,
             queues,
@@ -367,12 +367,12 @@ class TopicTable:
         """What was being written is on the disk."""
         changes, self._saving = self._saving, {}
         if changes:
-            self._tell(changes)
+            self._publish(changes)
         for name in self._to_share & changes.keys():
             self._to_share.discard(name)
             self.siblings.changed(TOPIC, name)
 
-    def _tell(self, changes: Mapping[str, TopicConfig | None]) -> None:
+    def _publish(self, changes: Mapping[str, TopicConfig | None]) -> None:
         """Reactor first, then the name servers."""
         self._deleted.add(self.registered.put(changes))
         self.on_change(() if None in changes.values() else changes)

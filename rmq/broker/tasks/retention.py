@@ -32,7 +32,7 @@ from rmq.config import Settings
 
 log = logging.getLogger("rmq.broker.retention")
 
-LOOK_S = 1.0
+POLL_S = 1.0
 FIRST_CLEAN_S = 60.0
 MANUAL_ROUNDS = 20
 
@@ -51,7 +51,7 @@ class Retention:
     async def run(self) -> None:
         while True:
             self.look()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
     def delete_by_hand(self) -> None:
         """Request 329: the next rounds delete by age, whatever the hour."""

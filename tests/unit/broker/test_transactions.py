@@ -7,7 +7,7 @@ from typing import Any
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
 
-from rmq.broker.clients.producers import ASKED_MAX
+from rmq.broker.clients.producers import CHECK_TARGETS_MAX
 from rmq.format import fastjson
 from rmq.format.message import StoredMessage
 
@@ -104,15 +104,15 @@ async def test_the_reactor_is_told_whom_to_ask_of_each_group(tmp_path: Path) -> 
     """Some connections are enough; when one of them leaves, another takes its place."""
     async with control(tmp_path) as broker:
         core, told = broker.core, broker.core.producers_told
-        clients = [core.client() for _ in range(ASKED_MAX + 2)]
+        clients = [core.client() for _ in range(CHECK_TARGETS_MAX + 2)]
         for client in clients:
             body = {"clientID": f"c@{client.number}", "consumerDataSet": [],
                     "producerDataSet": [{"groupName": "P"}]}  # fmt: skip
             assert (await client.call(34, fastjson.dumps(body))).code == 0
         numbers = [client.number for client in clients]
-        assert told == {b"P": numbers[:ASKED_MAX]}
+        assert told == {b"P": numbers[:CHECK_TARGETS_MAX]}
         core.report(1, numbers[0], b"")
-        await core.until(lambda: told == {b"P": numbers[1 : ASKED_MAX + 1]})
+        await core.until(lambda: told == {b"P": numbers[1 : CHECK_TARGETS_MAX + 1]})
         for number in numbers[1:]:
             core.report(1, number, b"")
         await core.until(lambda: told == {b"P": []})

@@ -23,7 +23,7 @@ from rmq.format.remoting import Command
 from shards import bus_router, siblings
 from shards.bus_files import BusDirectory
 from shards.bus_router import BusRouter
-from shards.initial_tables import give_tables
+from shards.initial_tables import copy_tables
 from shards.messages import (
     Done,
     Item,
@@ -276,7 +276,7 @@ def test_new_shard_begins_with_what_the_first_one_has(tmp_path: Path) -> None:
             await one.topics.update(TopicConfig("own", 2, 2))
             await one.groups.update(GroupConfig("g", retry_times_max=3))
             await one.topics.delete("gone")
-            give_tables(tmp_path / "s0", "b-0", tmp_path / "s2")
+            copy_tables(tmp_path / "s0", "b-0", tmp_path / "s2")
             three = await made.start(2)
             for name, count in (("t", 3), ("own", 2), ("b-2", 1)):
                 assert three.topics.require(name).queues == count
@@ -287,7 +287,7 @@ def test_new_shard_begins_with_what_the_first_one_has(tmp_path: Path) -> None:
             await made.stop(2)  # taken off; what is made meanwhile is given to it as well
             await one.topics.update(TopicConfig("later", 4, 4))
             await one.groups.update(GroupConfig("gg"))
-            give_tables(tmp_path / "s0", "b-0", tmp_path / "s2")
+            copy_tables(tmp_path / "s0", "b-0", tmp_path / "s2")
             three = await made.start(2)
             found = [three.topics.require(name).queues for name in ("own", "t", "later")]
             assert found == [9, 9, 4]
