@@ -60,7 +60,7 @@ from rmq.base.durable_directory import make_directory, sync_directory
 from rmq.errors import ProtocolError, StoreCorruptError
 from rmq.format import fastjson
 
-log = logging.getLogger("rmq.broker.config_files")
+log = logging.getLogger("rmq.base.json_file")
 
 FILE_BYTES_MAX = 1 << 30
 CHECKSUM = "rmqChecksum"

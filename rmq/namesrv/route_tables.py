@@ -31,7 +31,7 @@ from rmq.namesrv.topic_queues import QueueData, TopicQueues
 
 HEARTBEAT_TIMEOUT_MS = 120_000
 
-_log = logging.getLogger("rmq.namesrv.routes")
+_log = logging.getLogger("rmq.namesrv.route_tables")
 
 LiveKey = tuple[str, str]  # cluster, "ip:port"
 

@@ -21,7 +21,7 @@ from rmq.errors import ConfigError
 # Black whatever the black list says, as in Apache's name server.
 _ALWAYS_BLACK = frozenset(("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"))
 
-_log = logging.getLogger("rmq.namesrv.config")
+_log = logging.getLogger("rmq.namesrv.runtime_config")
 
 
 class Forbidden(ConfigError):

@@ -21,7 +21,7 @@ from pathlib import Path
 from rmq.config import Settings
 from rmq.errors import ConfigError
 
-log = logging.getLogger("rmq.descriptors")
+log = logging.getLogger("rmq.system.descriptors")
 
 LEAST = 56  # a broker's own, its files, and some clients
 BROKER_OWN = 26  # event loops, threads and open log files of a broker

@@ -38,7 +38,7 @@ from rmq.filters.functions import (
 from rmq.format.remoting import Command, encode
 from rmq.limits import FUNCTION_FRAME_BYTES_MAX
 
-log = logging.getLogger("rmq.broker.functions")
+log = logging.getLogger("rmq.broker.filter_processes")
 quiet = RateLimitedLog(log)
 
 QUESTIONS_MAX = 256  # of one filter under way; beyond, clients have to come again

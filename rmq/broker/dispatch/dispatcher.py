@@ -43,7 +43,7 @@ from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format.remoting import Command, decode, encode
 
-log = logging.getLogger("rmq.broker.requests")
+log = logging.getLogger("rmq.broker.dispatcher")
 quiet = RateLimitedLog(log)
 
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from rmq.broker.clients.connections import Connection
 from rmq.broker.core_seam import CLOSED, REQUEST, ConnectionCalls
 
-log = logging.getLogger("rmq.broker.turns")
+log = logging.getLogger("rmq.broker.fair_queue")
 
 ANSWERS_MAX = 256 * 1024
 HELD_AT = 64

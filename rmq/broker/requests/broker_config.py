@@ -38,7 +38,7 @@ from rmq.format import fastjson
 KEYS_MAX = 1000
 REMARK_MAX = 500
 
-log = logging.getLogger("rmq.broker.config")
+log = logging.getLogger("rmq.broker.broker_config")
 
 
 class Context(Protocol):

@@ -29,7 +29,7 @@ from rmq.format.fastjson import MessageQueue
 from rmq.format.message import decode_message_id
 from rmq.format.remoting import Command
 
-log = logging.getLogger("rmq.broker.broker_to_client")
+log = logging.getLogger("rmq.broker.consumer_diagnosis")
 
 FORWARD_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0

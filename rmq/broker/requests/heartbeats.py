@@ -43,7 +43,7 @@ from rmq.codes import ResponseCode
 from rmq.errors import ProtocolError
 from rmq.format import fastjson
 
-quiet = RateLimitedLog(logging.getLogger("rmq.broker.heartbeat"))
+quiet = RateLimitedLog(logging.getLogger("rmq.broker.heartbeats"))
 
 GROUPS_MAX = 4096  # of one heartbeat; ours
 

@@ -30,7 +30,7 @@ from rmq.format.remoting import Command
 from rmq.observe.http import Answer, HttpServer
 from rmq.observe.sample import Sample, decode
 
-log = logging.getLogger("rmq.broker.status")
+log = logging.getLogger("rmq.broker.http_server")
 
 STUCK_S = 5.0
 POLL_S = 1.0

@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-log = logging.getLogger("rmq.broker.store")
+log = logging.getLogger("rmq.broker.damage_report")
 
 
 def log_damage(report: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Mapping
 
-log = logging.getLogger("rmq.broker.memory")
+log = logging.getLogger("rmq.broker.memory_report")
 
 
 def log_memory(counters: Mapping[str, int]) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 from rmq.base.json_file import JsonFile
 from rmq.errors import StoreError
 
-log = logging.getLogger("rmq.broker.config_files")
+log = logging.getLogger("rmq.broker.config_saver")
 
 
 class ConfigSaver:

@@ -29,7 +29,7 @@ from rmq.broker.tables.topics import TopicTable
 from rmq.codes import BORNHOST_V6_FLAG, STOREHOSTADDRESS_V6_FLAG
 from rmq.config import Settings
 
-log = logging.getLogger("rmq.broker.delays")
+log = logging.getLogger("rmq.broker.delay_levels")
 
 HOST_FLAGS = BORNHOST_V6_FLAG | STOREHOSTADDRESS_V6_FLAG  # the store sets them itself
 

@@ -20,7 +20,7 @@ from rmq.broker.tables.data_version import DataVersion
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.config import Settings
 
-log = logging.getLogger("rmq.broker.topics")
+log = logging.getLogger("rmq.broker.registered_topics")
 
 
 class RegisteredTopics:

@@ -22,7 +22,7 @@ from rmq.config import Settings
 from rmq.errors import StoreError
 from rmq.names import TIMER_TOPIC, revive_topic
 
-log = logging.getLogger("rmq.broker.pop_journal")
+log = logging.getLogger("rmq.broker.pop_recovery")
 
 
 class CoreCalls(LogCalls, OffsetCalls, QueueCalls, Protocol):

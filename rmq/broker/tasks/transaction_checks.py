@@ -42,7 +42,7 @@ from rmq.format.message import (
     encode_properties,
 )
 
-log = logging.getLogger("rmq.broker.transactions")
+log = logging.getLogger("rmq.broker.transaction_checks")
 
 GROUP = names.TRANSACTION_GROUP
 HALVES_AT_ONCE = 512
