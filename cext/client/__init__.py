@@ -1,14 +1,16 @@
 """The client's half of the wire: an engine thread without the GIL, and what Python sees of it.
 
-locking     mutex and condition variable (declarations)
-state       the structs: slot, mailbox, link, batch, engine; who may touch what
-slots       requests under way: taken, found by their opaque, given back
-link        one connection: buffers, connect, send, receive
-engine      the thread's loop; Engine, the class Python sees of it
-mailbox     answers on their way to a Python thread or an event loop; Mailbox
-reply       Reply: an answer, or a request of the broker, its fields read when asked for
-request     any request as one frame
-message     Message and MessageExt; pulled bytes into messages
-result      SendResult: where a message went
-sender      sends into the engine's buffers, alone or gathered; their callbacks
+    state       the structs: slot, mailbox, link, batch, engine; who may touch what
+    mutex       mutex and condition variable (declarations)
+    slots       requests under way: taken, found by their opaque, given back
+    link        one connection: buffers, connect, send, receive
+    engine      the thread's loop; Engine, the class Python sees of it
+    mailbox     answers on their way to a Python thread or an event loop; Mailbox
+    reply       Reply: an answer, or a request of the broker, its fields read on first use
+    request     any request as one frame
+    message     Message and MessageExt; pulled bytes into messages
+    result      SendResult: where a message went
+    sender      sends into the engine's buffers, alone or gathered; their callbacks
+
+The rest of the client, in Python, is rmq/client.
 """

@@ -1,0 +1,39 @@
+"""Flow: the way of the data through a shard. It alone sees wire, store and net together.
+
+The turn
+
+    turn                one turn of the reactor, and the loop of turns; the steps in their order
+    housekeeping        what is done once a second
+    shard_state         the services of a shard, one for each folder, and what lies between them
+    shard_memory        how much memory a shard needs, and who takes it
+    shard_metrics       a shard's counters as Python values
+
+What comes in
+
+    request_router      from a frame to the handler of its request code: the table
+    connection_events   what the sockets report of a connection
+    postponed_requests  one-way requests that are tried again in the next turns
+    control_inbox       what the control thread has put into the reactor's ring
+
+What Python sees
+
+    shard_core          ShardCore: open, start, stop, and the numbers
+    shard_calls         all calls of the control thread, put together from those of control/
+    replica             a log that is a copy of another core's, and its promotion
+
+Folders, each after those it may use
+
+    context             what every step may need: clocks, options, outcomes, small replies
+    tables              topics, groups, offsets and filters as the reactor sees them
+    append              a message becomes a record: appended, dispatched, acknowledged
+    fetch               reads of the disk, and requests that wait for them
+    send                sends, batches, recalls, what consumers send back
+    pull                pulls answered, held, or given to a disk reader
+    delay               delay levels and timed messages
+    transaction         half messages, their ends, check backs
+    request_reply       replies of consumers, pushed to the producer
+    pop                 pops, their acks, and what comes again
+    control             what the control thread calls, a file for each noun
+
+Which folder may use which is in tools/layers.toml.
+"""

@@ -1,0 +1,11 @@
+"""Testing: protocols, loops and planted mistakes for tests and benchmarks; in no wheel.
+
+    driven_reactor      a reactor without a core, run turn by turn
+    driven_core         a core that is open and not started, run turn by turn
+    line_echo           a protocol: each line is answered with its number
+    toy_transport       a transport that changes bytes on their way, as TLS will
+    stage_loops         one stage of the core over and over, to be counted
+    broken_invariant    each kind of broken invariant, for the test that sees the process end
+
+Each is compiled beside the product and imports it; the product imports none of it.
+"""

@@ -1,0 +1,19 @@
+"""The command line: `rmq`. A command's module is imported when the command is called.
+
+    main                the root: every command, and the module it is in
+    server              standalone, namesrv, broker
+    shards              broker shards, drain, restart, shrink
+    status, top         broker status; top
+    looking             the samples both of these show
+    check               check: the machine
+    store               store check, store dump
+    topic, group, cluster    list, create, describe, delete
+    send, consume       messages in, messages out
+    message, trace      messages found again, and what clients traced of them
+    bench               bench producer, consumer, pop
+    spark               a Spark session, and the list of its options
+    options, addresses  options that commands share; which addresses are served
+    output              tables, JSON, and errors with a way out
+
+A command prints; what it prints comes from rmq/client, rmq/offline, rmq/system and others.
+"""

@@ -1,1 +1,8 @@
-"""Node: what a process needs that serves: its store lock, its start and stop, its ready line."""
+"""Node: what a process needs that serves.
+
+    process             start and stop of a name server, a broker, or both
+    store_lock          keeps two brokers off one store
+    ready_line          the line that says a server is ready
+
+Every command that serves goes through here, a shard's process too.
+"""

@@ -1,18 +1,38 @@
 """rmq as a source and a sink of Spark: `spark.read.format("rmq")` and its three siblings.
 
+What Spark calls
+
+    source      the DataSource class, the batch reader
+    stream      the streaming reader: which offsets a micro-batch reads
+    sink        the writers
+    listener    reports finished batches to the brokers, for lag tools
+
+What a user may say
+
     options     every option: name, type, limits, where it counts
     columns     the columns of the source, as Spark's schema and as fields of cext/arrow
-    offsets     where reading starts and ends: the forms of the options, found at the brokers
-    queues      the view of the brokers: which queues there are, their offsets, how large a row is
-    planning    ranges of queues cut into input partitions
-    pulling     an input partition read from its broker, on an executor
-    batches     finished columns as Arrow record batches
-    store       the same without a broker: the files of a store directory
-    source      the DataSource class, the batch reader
-    stream      the streaming reader
-    sink        the writers
-    session     a ready session for `rmq spark shell`
+    filter_pushdown     Spark's filters as ranges of queues
+    reference   docs/spark.md, written from these tables
 
-pyspark_rmq registers it all: Spark finds that module by its name. Importing this package imports
-nothing, and nothing in it runs on executors but pulling, batches, store and sink.
+From a plan to rows
+
+    queues      the view of the brokers: which queues there are, their offsets, how large a row is
+    offsets     where reading starts and ends: the forms of the options, found at the brokers
+    snapshot    start and end of every queue at one moment
+    input_partitions, read_plan    ranges of queues as tasks; what all tasks of a read share
+    partition_reader    an input partition read from its broker, on an executor
+    batches     finished columns as Arrow record batches
+    store, store_topics     the same without a broker: the files of a store directory
+
+Writing, and the rest
+
+    sender      messages on their way to the brokers
+    transactions, dedupe    batches shown whole and once; repeats taken out
+    offset_commits      offsets of a group, committed for lag tools
+    access, session, jdk    servers and accounts; a ready session; Java
+    error_text  what an error says to Spark's user
+
+The package pyspark-rmq beside it registers it: Spark finds that module by its name. Importing this
+package imports nothing. Only partition_reader, batches, store and sink run on executors, with what
+they use.
 """

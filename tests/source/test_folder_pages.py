@@ -11,7 +11,11 @@ from support.source_tree import ROOT
 
 PAGES = (
     *("cext/base", "cext/memory", "cext/net", "cext/wire", "cext/store"),
-    *("rmq/broker", "rmq/format", "rmq/namesrv", "rmq/observe", "rmq/offline", "rmq/system"),
+    *("cext/client", "cext/load", "cext/arrow", "cext/testing", "cext/flow"),
+    *(f"cext/flow/{folder.parent.name}" for folder in (ROOT / "cext/flow").glob("*/__init__.py")),
+    *("rmq/base", "rmq/node", "rmq/filters", "rmq/broker", "rmq/cli", "shards"),
+    *(f"rmq/broker/{folder.parent.name}" for folder in (ROOT / "rmq/broker").glob("*/__init__.py")),
+    *("rmq/format", "rmq/namesrv", "rmq/observe", "rmq/offline", "rmq/system", "rmq/spark"),
 )
 
 

@@ -1,0 +1,20 @@
+"""Append: from a message to its acknowledgement, at the end of the log.
+
+    appender            the service: log, queues and what waits for them
+    message_append      one message becomes one record
+    append_status       why a message became no record
+    backpressure        sockets are left unread while the next log segment is missing
+    disk_alerts         what is wrong with the disk, for the log and for clients
+    recall_handle       the handle of a timed message in its send's reply
+
+After the turn's records are written
+
+    dispatch            from `dispatched` to `written`: each record gets its queue entry
+    dispatch_hook       who else hears of a dispatched record
+    replay              records that are in no list: dispatched from the log's bytes
+    promise             which mark an answer waits for
+    ack_queue           requests that wait for a mark, in log order
+    acknowledgement     their answers, when the mark has passed
+
+The marks themselves are the log's: cext/store, its log link.
+"""

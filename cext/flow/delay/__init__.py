@@ -1,0 +1,20 @@
+"""Delay: messages that are delivered later.
+
+    delay_service       the service
+
+Delay levels
+
+    delay_level         what the reactor keeps of a level
+    schedule            delivery from SCHEDULE_TOPIC_XXXX, level by level
+
+Timed messages, to the millisecond
+
+    timer               what the reactor keeps of them
+    timer_feed          from their queue into the heaps: when is each due, by which clock
+    timer_turn          what they do in a turn
+    timer_deliver       those that are due: delivered, stored anew, or dropped
+    recall_table        those that were recalled, until they would have been due
+    timer_open          the start and the stop
+
+The heaps and files themselves are in cext/store (its timer files).
+"""

@@ -1,0 +1,21 @@
+"""Pop: consumers that own no queue, their acknowledgements, and what comes again.
+
+    pop_service         the service
+    pop                 from the request (200050) to a job
+    pop_answer          from the job to its reply and its check points
+    pop_table           what is kept of topics and groups that pop; held pops
+    pop_ack             acks (200051, 200151) and changes of the invisible time (200053)
+    pop_merge           acks of one check point in a turn are one record
+    pop_order           pops in order: the batch a consumer holds
+    pop_inflight        how many messages of a group are out
+    pop_journal         where groups go on, read from the check points at a start
+    pop_rewrite         a message of a retry topic, shown as one of its own topic
+
+What comes again
+
+    revive              messages that were not acknowledged in time, to the retry topic
+    revive_log          the topic of check points and acks
+    revive_ring         check points that wait for their time
+
+What is out is in the log, in check points and acks, and in no other file.
+"""

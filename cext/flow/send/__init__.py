@@ -1,0 +1,11 @@
+"""Send: what clients send, from the request to the appended record.
+
+    send_service            the service
+    message_send            sends and batches (10, 310, 320)
+    pending_topic_sends     sends that wait until control has made their topic
+    recall                  a timed message is taken back (370)
+    send_back               what a consumer could not consume (36)
+    dead_letter             what came too often, to %DLQ%group
+
+Delayed messages and half messages are stored under another topic first: transaction/redirect.
+"""

@@ -1,0 +1,12 @@
+"""Tables: topics, groups, offsets and filters as the reactor sees them; control fills them.
+
+    tables              all of them, as one service
+    topic_table         a topic's permissions, kind and queues
+    group_table         consumer groups and their subscriptions; where tags are compared
+    offset_table        (topic, group, queue) -> the next offset to consume
+    progress            a commit of an offset (15)
+    delivery_counters   messages and bytes delivered to each group of each topic
+    sql_filter          one checked SQL92 program, shared by its users
+
+Only the reactor touches them; the control thread changes them by calls.
+"""

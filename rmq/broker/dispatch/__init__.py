@@ -1,1 +1,11 @@
-"""Dispatch: from the core's reports to handlers and back, fairly; what a request is."""
+"""Dispatch: from the core's reports to handlers and back, fairly.
+
+    dispatcher          poll, decode, look up the handler, answer
+    fair_queue          the connections' requests in turn
+    request             what a handler gets and may give back
+    topic_creations     sends that wait until their topic is made
+    body_cache          bodies that are the same for everybody are made once
+    response_times      how long control took to answer
+
+All of it runs on the control thread's loop.
+"""

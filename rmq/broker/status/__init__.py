@@ -1,1 +1,12 @@
-"""Status: runtime info, stats, lag, samples and the HTTP server of metrics."""
+"""Status: a shard's numbers, for requests, metrics and operators.
+
+    sampler             makes the Sample that all others show
+    runtime_info        28, 315, 907
+    consume_stats       202, 208, 303, 317
+    consumer_lag        how far groups are behind
+    counter_history     rates and day totals out of counters
+    put_times           how long sends took, in RocketMQ's words
+    http_server         /metrics, /healthz and /readyz
+
+Everything that shows numbers reads samples.
+"""

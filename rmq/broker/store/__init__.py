@@ -1,1 +1,9 @@
-"""Store: what the control side reads of the log, the queues and the key index."""
+"""Store: what the control side reads of the log, the queues and the key index.
+
+    queue_reader        a queue's entries, from the core or from the files
+    key_index           queries by key
+    durability          waits until what control stored is as safe as flushDiskType says
+    damage_report, memory_report    what a start found, as lines of the log
+
+The log and the queues are written by the reactor alone.
+"""

@@ -1,1 +1,8 @@
-"""Tasks: what runs by time or at the start: retention, transaction checks, pop recovery."""
+"""Tasks: what runs by time or at the start.
+
+    retention           deletes old log files; stops sends while the disk is full
+    transaction_checks  when producers are asked about open transactions, and what is given up
+    pop_recovery        after a kill, the offsets of pops that no file has
+
+Each is a task on the control thread's loop that the broker starts and stops.
+"""
