@@ -112,7 +112,7 @@ def question_cost(server: Ours, count: int) -> float:
 
 
 def change_cost(server: Ours, count: int) -> float:
-    """Microseconds of CPU of one change of a topic, which is written, told and registered."""
+    """Microseconds of CPU of one change of a topic, which is written, shared and registered."""
     meter = CpuMeter(server.pids())
     change_topics(server, count)
     return meter.seconds() / count * 1e6
@@ -168,7 +168,7 @@ def bus_messages(client: CommandClient) -> float:
 
 def shard_faults(bench: Bench) -> list[Outcome]:
     """Shard 1 is killed, then stopped, under load; shard 0's sends are timed from when they were
-    due. The same time without a fault tells what the machine does by itself, and the same time with
+    due. The same time without a fault shows what the machine does by itself, and the same time with
     a process that imports and computes as long as a shard that starts, on the same core, what the
     start of any process does: the caches and the kernel are shared, whatever has a core of its own.
 
@@ -246,7 +246,7 @@ def settle(loop: Producer) -> None:
 def p99_us(bench: Bench, loop: Producer) -> float:
     """Of the sends that were due in this time, unanswered ones included.
 
-    A machine that ran nothing of the loop all this time tells nothing: it gets more of it.
+    A machine that ran nothing of the loop all this time measures nothing: it gets more time.
     """
     loop.reset_stats()
     until = time.monotonic() + START_SECONDS_MAX

@@ -25,7 +25,7 @@ class Outcome:
 
     name: str
     title: str
-    goal: float | None  # None: told, not judged
+    goal: float | None  # None: shown, not judged
     better: str = "<="  # how the value must stand to the goal
     unit: str = "x"
     possible: float | None = None  # a median beyond this cannot be: the rounds met different disks
@@ -40,11 +40,11 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """ok, MISSED, told, NOISE (the measurement contradicts itself) or error."""
+        """ok, MISSED, shown, NOISE (the measurement contradicts itself) or error."""
         if self.error or not self.values:
             return "error"
         if self.goal is None:
-            return "told"
+            return "shown"
         if self.possible is not None and self.median > self.possible:
             return "NOISE"
         good = self.median <= self.goal if self.better == "<=" else self.median >= self.goal
@@ -52,7 +52,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        return self.verdict in ("ok", "told")
+        return self.verdict in ("ok", "shown")
 
     @property
     def wanted(self) -> str:

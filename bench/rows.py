@@ -375,7 +375,7 @@ def query(bench: Bench) -> Outcome:
     """Keys are taken from messages read at random places, so that each has exactly one message.
 
     The note has the same figure of a view by id (33), which asks the same threads but the
-    indexer's for one record: on a busy machine it tells what the machine adds.
+    indexer's for one record: on a busy machine it shows what the machine adds.
     """
     millions = bench.query_messages / 1e6
     title = f"query by key among {millions:g} M messages: p99"

@@ -7,7 +7,7 @@
 
 Prints a table with goal, median, spread and verdict per row; build/bench/results.json keeps every
 round. The exit status is 0 when all rows were measured, whether or not they reached their goals:
-a goal missed is told, not hidden in a failed command (--strict makes it 1).
+a goal missed is shown, not hidden in a failed command (--strict makes it 1).
 """
 
 import json
@@ -30,7 +30,7 @@ from rows import Bench
 from servers import ROOT, build_floor, place_generator
 from waiting_rows import WAITING_ROWS
 
-COLOURS = {"ok": "green", "told": "blue", "MISSED": "red", "NOISE": "yellow", "error": "red"}
+COLOURS = {"ok": "green", "shown": "blue", "MISSED": "red", "NOISE": "yellow", "error": "red"}
 HEADINGS = ("row", "goal", "median", "spread", "verdict", "measured")
 ROWS = {**BROKER_ROWS, **POP_ROWS, **MACHINE_ROWS, **WAITING_ROWS, **FILTER_ROWS}
 RESULTS = ROOT / "build" / "bench" / "results.json"

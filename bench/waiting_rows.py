@@ -75,10 +75,10 @@ def against_plain(bench: Bench, outcome: Outcome, topic: str, shape: SendShape) 
             plain.append(cost(bench, ours, names, SendShape(bench.body_bytes), lambda _: None))
             finish = came_after(ours, targets, messages_held(ours, targets))
             waiting.append(cost(bench, ours, targets, shape, finish))
-    return told(outcome, plain, waiting)
+    return compared(outcome, plain, waiting)
 
 
-def told(outcome: Outcome, plain: list[float], waiting: list[float]) -> Outcome:
+def compared(outcome: Outcome, plain: list[float], waiting: list[float]) -> Outcome:
     outcome.values = [b / a for a, b in zip(plain, waiting, strict=True)]
     outcome.notes.append(f"{middle(waiting):.3g} CPU-s/M, plain {middle(plain):.3g}")
     outcome.details = {"plain": plain, "waiting": waiting}
@@ -161,7 +161,7 @@ def transaction(bench: Bench) -> Outcome:
             first_half = messages_held(ours, [HALF_QUEUE])
             waiting.append(cost(bench, ours, targets, shape, end_all))
             ended = messages_held(ours, targets)
-    return told(outcome, plain, waiting)
+    return compared(outcome, plain, waiting)
 
 
 # ------------------------------------------------------------------- pending timers

@@ -8,7 +8,7 @@
 Beyond the limit lines are dropped; the next line that gets through says how many. So a fault that
 repeats for every message neither fills the disk nor slows the control thread down. The limit is a
 bucket that holds one second's worth; errors have one of their own, so that no flood of other lines
-keeps one from being told, and their own flood is bounded too.
+keeps one out of the log, and their own flood is bounded too.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class JsonFormatter(logging.Formatter):
 
 
 class RateLimit(logging.Filter):
-    """Lets lines_per_second through, and as many errors; the next line tells how many it did not.
-    For a handler.
+    """Lets lines_per_second through, and as many errors; the next line says how many it held
+    back. For a handler.
 
     Used under the handler's caller, by any thread: counts may be off by a line, never by more.
     """
@@ -81,7 +81,7 @@ class RateLimit(logging.Filter):
         return True
 
     def _append_dropped(self, record: logging.LogRecord) -> None:
-        """The first line after a gap tells of it."""
+        """The first line after a gap says how many were dropped."""
         record.msg = f"{record.getMessage()} ({self._dropped} lines before it were not logged)"
         record.args = ()
         self._dropped = 0

@@ -6,7 +6,7 @@
     lost something: Sync, which compares the stamps of all items, both ways
 
 So nothing that is lost stays lost for longer than a second, and the shard never waits for the bus
-to serve its clients: without a supervisor it goes on alone, tries again, and is told everything it
+to serve its clients: without a supervisor it goes on alone, tries again, and gets everything it
 missed when one is back.
 
 What the items mean is known to its owner (siblings.py) alone, through four calls: known(), items(),
@@ -84,7 +84,7 @@ class BusClient:
         self.epoch = 0  # of the supervisor that welcomed us; 0: none
         self.seq = 0  # the last publication taken over
         self.syncs = 0
-        self._behind = asyncio.Event()  # something is to be asked for
+        self._behind = asyncio.Event()  # something was missed: a Sync is due
         self._pulsed = asyncio.Event()
         self._pulse_epoch = 0  # of the last Pulse: news of that supervisor reach us
         self._joined = asyncio.Event()

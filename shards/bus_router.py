@@ -77,7 +77,7 @@ class Peer:
     hello: Hello | HelloCommand
     beat_at: float  # monotonic
     applied: int = 0
-    late: bool = True  # until it has told of its first Applied
+    late: bool = True  # until its first Applied has come
     under_way: int = 0
     pid: int = field(default=0)
 

@@ -5,7 +5,7 @@
     socket.open()                       from here on on_frames(frames) is called for what arrives
     socket.send([b"..", b".."])         False when the peer's queue is full: nothing ever waits
 
-ZeroMQ's descriptor tells of an edge ("something changed"), not of a level, and a send may swallow
+ZeroMQ's descriptor shows an edge ("something changed"), not of a level, and a send may swallow
 the edge of a frame that has arrived. So both the descriptor and each send lead to looking again
 until nothing is left, a bounded number of frames per turn of the loop.
 """

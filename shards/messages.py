@@ -30,7 +30,7 @@ from rmq.limits import BUS_FRAME_BYTES_MAX
 
 PROTOCOL = 1
 
-# Kinds of items that shards tell each other of. The names are theirs within the kind.
+# Kinds of items that shards share. A name is unique within its kind.
 TOPIC, GROUP, SETTING, MEMBERS = "topic", "group", "setting", "members"
 KINDS = frozenset({TOPIC, GROUP, SETTING, MEMBERS})
 
@@ -132,7 +132,7 @@ class Changed(Message, frozen=True):
 
 class Applied(Message, frozen=True):
     """Notice of a shard: everything up to publication seq stands in its tables, and the name
-    servers it is registered at have been told (or do not answer)."""
+    servers it is registered at have it (or do not answer)."""
 
     seq: int
 

@@ -177,7 +177,7 @@ class Shard:
         return reason
 
     def crashed(self, window_s: float) -> int:
-        """It served, and ended without being asked to; how often it did within the window."""
+        """It served, and ended by itself; how often it did within the window."""
         now = time.monotonic()
         self.crashes.append(now)
         while now - self.crashes[0] > window_s:

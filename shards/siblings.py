@@ -11,20 +11,20 @@ settings, and which consumers are connected where.
 
 What a request makes, changes or deletes concerns the shard that it is sent to, as with brokers of
 RocketMQ, and stays there (stamps.py): mqadmin -c and clients send it to every broker of the cluster
-by themselves. That something was deleted is told to the supervisor only, so that a shard that comes
-later does not get it from there.
+by themselves. A deletion goes to the supervisor alone, so that a shard that comes later does not
+get the item from there.
 
-The others hear of a topic when the name servers know that this shard has it (one that is slow is
-waited for for ROUTE_WAIT_S): they register it too, and a route that named only them would send its
-clients past the message for which it was made.
+The others hear of a topic when the name servers know that this shard has it (for a slow one they
+wait ROUTE_WAIT_S): they register it too, and a route that named only them would send its clients
+past the message for which it was made.
 
 Topics of the system stay out: each shard makes its own. So do settings of one shard alone
 (PER_SHARD): draining one must not drain all. Topics of a store from before it had several shards
 carry no stamp; they count as made before any other, and shard 0's before the others'.
 
-The consumers of a group are told when one comes or goes, not with each heartbeat: RocketMQ clients
-are connected to every shard anyway, so a shard needs the others' lists only for the moments in
-between.
+The list of a group's consumers is sent when one comes or goes, not with each heartbeat: RocketMQ
+clients are connected to every shard anyway, so a shard needs the others' lists only for the moments
+in between.
 
 No wait here is longer than SHARE_WAIT_S, and none is for a single shard: a change made here is
 answered even when the supervisor is dead or stopped. It then travels when one is back (Sync).
@@ -88,7 +88,7 @@ SHARE_WAIT_S = 0.25
 ROUTE_WAIT_S = 0.08  # for name servers, after a change of another shard: it waits for us meanwhile
 ASK_MS = 1000
 PER_SHARD = frozenset({"brokerPermission"})
-# What one shard may be asked on behalf of another's client: reading only, and calls to clients.
+# Requests that another shard may pass on for its client: reading only, and calls to clients.
 ASKABLE = frozenset(
     {
         Code.GET_CONSUMER_CONNECTION_LIST,
@@ -127,7 +127,7 @@ class BusSiblings(seam.Siblings):
         self._members: dict[str, Item] = {}  # "group@shard", of all shards
         self._outbox: dict[Key, None] = {}
         self._sending: asyncio.Task[None] | None = None
-        self._unregistered: dict[str, None] = {}  # topics that name servers are being told of
+        self._unregistered: dict[str, None] = {}  # topics that are on their way to the name servers
         self._registering: asyncio.Task[None] | None = None
         self._supervisor_late = False
         self._serving = False
@@ -201,14 +201,14 @@ class BusSiblings(seam.Siblings):
                 Answers,
             )
         except BusError as error:
-            log.warning("the other shards are not asked: %s", error)
+            log.warning("the other shards cannot be asked: %s", error)
             return []
         return [decode(answer.frame) for answer in reply.answers]
 
     # ---- sending changes
 
     async def _register(self) -> None:
-        """Sends topics to the others when the name servers have been told of them."""
+        """Sends topics to the others when the name servers have them."""
         while self._unregistered:
             topics, self._unregistered = self._unregistered, {}
             await super().shared()
@@ -242,7 +242,7 @@ class BusSiblings(seam.Siblings):
                 await self._link.request(Change(items))
                 self._supervisor_late = False
             except BusError as error:
-                log.warning("%d changes are not told yet: %s", len(items), error)
+                log.warning("%d changes have not reached the others yet: %s", len(items), error)
 
     def _list_members(self, name: str) -> None:
         found = self._broker.consumers.get(name.rpartition("@")[0])
@@ -380,7 +380,7 @@ class BusSiblings(seam.Siblings):
         return Stamp(0, -1 - self._index) if name in table else Stamp(-1)
 
     def _items(self, keys: Iterable[Key]) -> list[Item]:
-        """Those that are still to be told: a topic may have become our own meanwhile."""
+        """Those that are still to be shared: a topic may have become our own meanwhile."""
         return [
             Item(kind, name, self._stamp_of((kind, name)), self._value_of(kind, name))
             for kind, name in keys

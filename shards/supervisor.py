@@ -206,7 +206,7 @@ class Supervisor:
         """After a failed or broken run: again, or not any more."""
         shard.reason = reason
         if not self._started and shard.refused:
-            shard.state = states.GIVEN_UP  # told at once, not after ten attempts
+            shard.state = states.GIVEN_UP  # the start fails at once, not after ten attempts
             return
         settings = self.settings
         if shard.failures >= settings.rmqShardFailuresMax:
@@ -289,7 +289,7 @@ class Supervisor:
         if shard.serving_at is not None:
             shard.state = states.DRAINING if on else states.SERVING
         value = READ_ONLY if on else READ_WRITE
-        if self.router.joined(shard.index) is not None:  # else it is told when it says hello
+        if self.router.joined(shard.index) is not None:  # else _on_hello() does it
             await self.router.ask(shard.index, Permission(value, refuse), 5.0)
         self._progressed()
 

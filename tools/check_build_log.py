@@ -2,7 +2,7 @@
 
     tools/check_build_log.py build/build.log
 
-Cython's "performance hint" tells of a nogil function that takes the interpreter's lock again after
+Cython's "performance hint" names a nogil function that takes the interpreter's lock again after
 every call to look for an exception: some 25 ns where 1 is expected, and a wait when another thread
 holds it. It does not fail a compile even with all warnings on, so it is looked for here. The
 generated C of every module named is deleted: otherwise the next build, which compiles only what

@@ -20,7 +20,7 @@ failed one lost, and what it left of a record would stand in front of the next.
 
 A record is appended when the one before it is on the disk. So damage with a whole record behind it
 is damage to what was synced; damage at the end is what a crash left of the last append, or damage
-to the last record, which nobody can tell apart. read() passes over both, and says so.
+to the last record: nobody can see which. read() passes over both, and says so.
 """
 
 import errno

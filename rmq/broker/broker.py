@@ -143,7 +143,7 @@ class Broker:
         self.response_times = ResponseTimes(self.topics.is_system)
         self.dispatcher = Dispatcher(self, HANDLERS)
         self.join(Siblings(self.registration))
-        self._watched: set[str] = set()  # topics that someone asked the rates of
+        self._watched: set[str] = set()  # topics whose rates were requested (315)
         self._watched_groups: set[tuple[str, str]] = set()  # (topic, group)
         self._tasks: list[asyncio.Task[None]] = []
 

@@ -44,7 +44,7 @@ class ConnectionCalls(Protocol):
         """Gives a frame (without its length bytes) to the hot path once more."""
 
     def send_done(self, connection: int) -> None:
-        """A send that was handed over is answered or given back: its client may go on."""
+        """A send that control was given is answered or given back: its client may go on."""
 
     def hold(self, connection: int) -> None:
         """The client is not read until release(): enough of it waits here."""
@@ -116,7 +116,7 @@ class GroupCalls(Protocol):
 
     def remove_subscriptions(self, group: bytes) -> None: ...
     def deliveries(self) -> dict[tuple[bytes, bytes], tuple[int, int]]:
-        """{(group, topic): (messages, bytes)} handed out since the start. Some groups a turn."""
+        """{(group, topic): (messages, bytes)} delivered since the start. Some groups a turn."""
 
 
 class OffsetCalls(Protocol):
@@ -124,18 +124,18 @@ class OffsetCalls(Protocol):
 
     @property
     def offsets_version(self) -> int:
-        """Grows with each change of an offset; read without asking the reactor."""
+        """Grows with each change of an offset; read without a call to the reactor."""
 
     def commit_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None: ...
     def reset_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None:
-        """Moves the offset; the group's next pull of the queue is told to go there (21)."""
+        """Moves the offset; the group's next pull of the queue is answered 21 with it."""
 
     def query_offset(self, group: bytes, topic: bytes, queue_id: int) -> int:
         """-1: there is none."""
 
     def offsets(self, which: int = 0) -> dict[bytes, dict[int, int]]:
         """A copy of all consumer offsets: {b"topic@group": {queue id: offset}}. 1: up to where each
-        queue was pulled; 2: resets that no pull has been told of yet."""
+        queue was pulled; 2: resets that no pull has been answered with yet."""
 
     def pulled(self, group: bytes, topic: bytes) -> dict[int, int]:
         """{queue id: offset up to which the group has pulled it since the start}."""
@@ -149,7 +149,7 @@ class PopCalls(Protocol):
 
     @property
     def pop_orders_version(self) -> int:
-        """Grows with each change of what pops in order hold; read without asking the reactor."""
+        """Grows with each change of what pops in order hold; read without a call to the reactor."""
 
     def pop_orders(self) -> list[tuple[bytes, bytes, int, bytes]]:
         """(topic, group, queue id, block), blocks as they lie."""
@@ -277,15 +277,16 @@ class TransactionCalls(Protocol):
         """(everything below is ended, where to go on, offsets of open half messages)."""
 
     def put_producers(self, group: bytes, connections: list[int]) -> None:
-        """Who is asked about the group's open transactions (some of its connections)."""
+        """The connections to which check backs of the group's transactions may go."""
 
     def check_halves(
         self, after: int, end: int, rules: tuple[int, int, int, int, bool]
     ) -> tuple[int, int, int, int, list[int]]:
-        """Has producers asked about some of the half messages that are open, from `after` on;
-        rules: began_ms, young_ms, times_max, age_max_ms, leave_full (flow/send/check_backs.pxd).
-        (where to go on, how many were asked about, stored anew while nobody could be asked, what
-        hinders it: a Hindrance of check_backs.pxd; offsets for control)."""
+        """Sends check backs (39) for some of the open half messages from `after` on. rules:
+        began_ms, young_ms, times_max, age_max_ms, leave_full (flow/transaction/check_backs.pxd).
+        Returns: where to go on, how many checks were sent, how many half messages were stored anew
+        without a producer to ask, what hinders it (a Hindrance of check_backs.pxd), and the offsets
+        that control is to set aside."""
 
 
 class StatCalls(Protocol):

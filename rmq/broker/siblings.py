@@ -19,7 +19,7 @@ from typing import Protocol
 from rmq.format.remoting import Command
 
 TOPIC, GROUP = "topic", "group"
-ROUTE_WAIT_S = 0.5  # for name servers, so that a route asked for next is right
+ROUTE_WAIT_S = 0.5  # for name servers, so that the next question for a route is answered right
 Stamp = tuple[int, int]  # (clock in ms that never stands still, shard): the larger one wins
 
 
@@ -38,7 +38,7 @@ class Siblings:
         self._registration = registration  # None: no name server hears of this broker
 
     async def start(self) -> None:
-        """Tables are loaded, clients are not told of this broker yet."""
+        """Tables are loaded, clients do not know this broker yet."""
 
     async def stop(self) -> None: ...
 
@@ -47,7 +47,7 @@ class Siblings:
         return None
 
     def changed(self, kind: str, name: str) -> None:
-        """This shard has made the item by itself, or was told to delete it; it has a new stamp."""
+        """This shard has made the item by itself, or deleted it on request; it has a new stamp."""
 
     async def shared(self) -> None:
         """Waits, shortly, until the others and the name servers have what changed here so far."""

@@ -1,9 +1,9 @@
-"""Which addresses a server listens on and tells its clients, and when that needs a consent.
+"""Which addresses a server listens on and gives its clients, and when that needs a consent.
 
 Safe by default: without a word about it everything stays on this machine. rmq has no accounts yet,
 so listening or advertising beyond loopback asks for an explicit --insecure. With it
 
-    --bind 10.0.0.5                   brokerIP1 follows: clients are told 10.0.0.5
+    --bind 10.0.0.5                   brokerIP1 follows: clients are sent to 10.0.0.5
     --bind 0.0.0.0                    brokerIP1 is the address this machine uses towards others
     brokerIP1=10.0.0.5 in the file    bindAddress follows as 0.0.0.0, Apache RocketMQ's default
 
@@ -51,7 +51,7 @@ def settle_addresses(settings: Settings, insecure: bool) -> None:
 
 
 def _reachable(bind: str) -> str:
-    """The address to tell clients when bound to `bind`."""
+    """The address to give clients when bound to `bind`."""
     if bind not in ("0.0.0.0", "::"):
         return bind
     family = socket.AF_INET6 if ":" in bind else socket.AF_INET

@@ -4,7 +4,7 @@
     rmq store dump DIR      its parts at a glance;  dump FILE: what a file holds, row by row
 
 Nothing is written. A check keeps brokers off the store while it reads and refuses one that a broker
-holds (exit code 4), unless it is told to look all the same (--live).
+holds (exit code 4), unless it is to look all the same (--live).
 """
 
 from __future__ import annotations

@@ -170,7 +170,8 @@ class _Reader:
 
 
 def encode_message(message: StoredMessage, version: int | None = None) -> bytes:
-    """The record; version 2 for topics above 127 bytes unless told. ProtocolError on bad sizes.
+    """The record; version 2 for topics above 127 bytes unless `version` is given.
+    ProtocolError on bad sizes.
 
     The IPv6 bits of sys_flag follow from the hosts.
     """

@@ -1,6 +1,6 @@
 """Queue ends: what the files of all queues held at one moment (`queueEnds`, `queueEnds.synced`).
 
-The layout is told in cext/store/queue_ends.pxd; RocketMQ has no such file.
+The layout is described in cext/store/queue_ends.pxd; RocketMQ has no such file.
 """
 
 import struct
@@ -60,5 +60,5 @@ def decode_ends(data: bytes) -> EndsFile:
         queues[topic, queue_id] = QueueEnds(*entry)
         at += ENTRY.size
     if at != end or len(queues) != count:
-        raise ValueError(f"{len(queues)} entries, {count} are told")
+        raise ValueError(f"{len(queues)} entries, the file says {count}")
     return EndsFile(boot_id, log_offset, anchor, queues)

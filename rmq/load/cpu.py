@@ -40,7 +40,7 @@ class CpuMeter:
 
 
 def thread_times(pid: int) -> dict[str, float]:
-    """Thread id -> CPU seconds; empty when the kernel does not tell."""
+    """Thread id -> CPU seconds; empty when the kernel does not show them."""
     times = {}
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -1,4 +1,4 @@
-"""Telling brokers that another process of their name leads now (NOTIFY_MIN_BROKER_ID_CHANGE, 905).
+"""Notices: a broker's processes hear that another of them leads (NOTIFY_MIN_BROKER_ID_CHANGE, 905).
 
 Off unless notifyMinBrokerIdChanged=true. Slaves that may act as master want to hear at once when a
 process with the smallest id comes or goes, not at their next registration. The notice is one
@@ -53,7 +53,7 @@ class Notices:
         )
         for address in change.peers:
             if len(self._tasks) >= NOTICES_UNDER_WAY_MAX:
-                _log.warning("%s not told: too many notices under way", address)
+                _log.warning("%s gets no notice: too many are under way", address)
                 continue
             task = asyncio.ensure_future(_send(address, notice))
             self._tasks.add(task)
@@ -68,7 +68,7 @@ async def _send(address: str, notice: bytes) -> None:
     try:
         await asyncio.wait_for(_write(address, notice), NOTICE_SECONDS_MAX)
     except (OSError, ValueError, OverflowError, asyncio.TimeoutError) as error:
-        _log.warning("%s not told that its leader changed: %s", address, error or "timeout")
+        _log.warning("%s could not be notified of its new leader: %s", address, error or "timeout")
 
 
 async def _write(address: str, notice: bytes) -> None:

@@ -70,11 +70,11 @@ class SmallestIdChange(msgspec.Struct):
     smallest_address: str
     offline_address: str | None  # who led before, when it left
     ha_address: str | None  # where to replicate from, when a new process came
-    peers: list[str]  # whom to tell
+    peers: list[str]  # addresses to notify
 
 
 class Accepted(msgspec.Struct):
-    """What a registering process is told: where its master is. Empty for masters."""
+    """The answer to a registration: where the master of the process is. Empty for masters."""
 
     master_address: str = ""
     ha_address: str = ""

@@ -8,7 +8,7 @@
 Or as a process of its own: run(settings) until SIGTERM or SIGINT. Several name servers may run in
 one process or on one machine; none talks to another: every broker registers at all of them, and a
 client asks any of them. All state but the key-value configuration and changed settings is in memory
-and is told again by the brokers within 30 s of a restart.
+and brokers register anew within 30 s of a restart.
 
 Settings used (names of RocketMQ): bindAddress, listenPort, kvConfigPath, configStorePath ("" keeps
 nothing on disk), configBlackList, orderMessageEnable, returnOrderTopicConfigToBroker,
@@ -99,5 +99,5 @@ async def serve(settings: Settings) -> None:
 
 
 def run(settings: Settings) -> None:
-    """Runs a name server in this process until it is told to stop."""
+    """Runs a name server in this process until SIGTERM or SIGINT."""
     clock.run(serve(settings))

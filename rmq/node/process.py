@@ -39,7 +39,7 @@ log = logging.getLogger("rmq.node")
 
 
 def run_node(namesrv: Settings | None, broker: Settings | None) -> None:
-    """Serves until told to stop; RmqError when it cannot start."""
+    """Serves until SIGTERM or SIGINT; RmqError when it cannot start."""
     first = broker or namesrv
     assert first is not None
     fields = {"broker": broker.brokerName} if broker is not None else {}

@@ -7,9 +7,9 @@
         tried again every 1 to 30 s: broker broker-a at ...
     rmq: registered at 10.0.0.1:9876: broker-a. Try: ...
 
-Whether a broker is registered is asked of the name servers and not of what registers it: that is
-what clients will find, and it is the same for one process and for shards. What only a broker needs
-is imported when there is one.
+The name servers are asked whether a broker is registered, not the code that registers it: what they
+answer is what clients will find, and it is the same for one process and for shards. What only a
+broker needs is imported when there is one.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Apache RocketMQ takes an exclusive POSIX record lock on the first byte of `<store>/lock` and leaves
 the text "lock" in the file; so do we, hence neither can open a store the other holds. The kernel
-drops the lock with the process, however it dies. Who holds it is asked of the kernel (F_GETLK), and
+drops the lock with the process, however it dies. The kernel says who holds it (F_GETLK), and
 what that process is of /proc. Example of the refusal:
 
     store /var/rmq is held by process 4711 (rmq broker --store /var/rmq). Stop it with `kill 4711`
@@ -76,8 +76,8 @@ class StoreReadLock:
 
 
 def _holder(fd: int, wanted: int = fcntl.F_WRLCK) -> str:
-    asked = _FLOCK.pack(wanted, os.SEEK_SET, 0, 1, 0)
-    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    query = _FLOCK.pack(wanted, os.SEEK_SET, 0, 1, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, query))
     if kind == fcntl.F_UNLCK:
         return "a process that has just let go of it; try again"
     if pid <= 0:  # another machine's (network file system) or another container's

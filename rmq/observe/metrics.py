@@ -6,7 +6,7 @@ Every value carries the labels of RocketMQ's own exporter, `cluster`, `node_type
 broker's name), and `shard`: sum by (node_id, ..) looks at a shard, sum by (topic) at the machine.
 RocketMQ's dashboards work with what is here. What differs: there is one queue of requests
 (rocketmq_processor_watermark, processor "control") where RocketMQ has a pool of threads for each
-kind; sizes of messages, open transactions and their time to the end are not told by topic;
+kind; sizes of messages, open transactions and their time to the end are not split by topic;
 one-way requests have no answer and are not in rocketmq_rpc_latency.
 
 Histograms of ours are in seconds as Prometheus wants them, with every fourth of the core's buckets,

@@ -1,4 +1,4 @@
-"""Sample: everything one shard tells an operator at one moment, and its JSON form.
+"""Sample: every number that one shard shows an operator at one moment, and its JSON form.
 
 A shard makes one (rmq/broker/status/sampler.py) for /metrics, for `rmq top` and
 `rmq broker status`, and for whoever adds the shards of a machine up. Counters grow from the start
@@ -100,10 +100,10 @@ class LagSample(msgspec.Struct):
     group: str
     topic: str
     messages: int  # above what is committed
-    inflight: int = 0  # of these handed out already
+    inflight: int = 0  # of these delivered already
     ready: int = 0  # and those that are not
     latency_ms: int = -1  # age of the oldest above what is committed; -1 not known
-    queueing_ms: int = -1  # age of the oldest that was not handed out; -1 not known
+    queueing_ms: int = -1  # age of the oldest that was not delivered; -1 not known
 
 
 class ClientSample(msgspec.Struct):

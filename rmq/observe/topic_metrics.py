@@ -74,7 +74,7 @@ def _deliveries(out: Exposition, name: str, place: int, sample: Sample, labels: 
             out.value(name, labels | _delivery_labels(row, is_system), value)
     groups_of = {row.topic for row in sample.deliveries}
     for topic, value in rest.items():
-        # What was handed out between the two looks belongs to a group that the next scrape shows.
+        # What was delivered between the two samples belongs to a group that the next scrape shows.
         if value > 0 or topic not in groups_of:
             own = {"topic": topic, "consumer_group": "", "is_system": flag(topic in system)}
             out.value(name, labels | own, max(0, value))

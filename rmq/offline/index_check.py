@@ -55,7 +55,7 @@ class IndexFile:
         self.path = path
         self.header = header
         self.shape = shape
-        self.wrong = 0  # problems told
+        self.wrong = 0  # problems found; the first PROBLEMS_PER_FILE_MAX are listed
 
     def place(self, number: int) -> int:
         """Byte of an entry."""
@@ -194,7 +194,7 @@ class IndexChecker:
         for file in self.files:
             before = 0
             for number, entry in enumerate(file.entries(), 1):
-                if before <= entry.offset <= file.header.end_offset:  # else it is told already
+                if before <= entry.offset <= file.header.end_offset:  # else it is listed already
                     before = entry.offset
                     yield file, number, entry
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Told while it works: what is being looked at, how much is done, of how much.
+# Called while it works: (what is being read, how much is done, of how much).
 Progress = Callable[[str, int, int], None]
 
 

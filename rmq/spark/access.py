@@ -71,7 +71,7 @@ class Access:
 
 
 class GuardedConnection(Connection):
-    """A connection that signs what it sends and speaks TLS when told."""
+    """A connection that signs what it sends and speaks TLS when the options say so."""
 
     def __init__(self, address: str, access: Access) -> None:
         super().__init__(address)

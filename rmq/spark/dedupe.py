@@ -5,7 +5,7 @@
 
 The sink gives a row the same unique key whenever it sends it again (rmq.spark.sink): a repeat is a
 row whose uniqueKey was there before. A stream remembers keys for the time of its watermark, on
-storeTimestamp unless told otherwise.
+storeTimestamp by default.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tells the brokers what streaming queries have read, and how far behind they are.
+"""Listener: commits at the brokers what streaming queries have read; shows how far behind they are.
 
     spark.streams.addListener(OffsetListener())
 
@@ -49,7 +49,7 @@ class OffsetListener(StreamingQueryListener):
     ) -> None:
         super().__init__()
         self.lag: dict[str, int] = {}
-        self.committed = 0  # batches told to the brokers
+        self.committed = 0  # batches whose offsets brokers have
         self._account = (access_key, secret_key, security_token, tls, tls_ca_file, tls_verify)
         self._names: dict[str, str] = {}  # id -> what `lag` knows the query by
 
@@ -81,7 +81,7 @@ class OffsetListener(StreamingQueryListener):
             commit_offsets(Access(about["nameserver"], *self._account), about["group"], reached)
             self.committed += 1
         except RmqError as error:
-            log.warning("group %s: offsets not told: %s", about["group"], error)
+            log.warning("group %s: offsets are not committed: %s", about["group"], error)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Offsets told to the brokers for a consumer group, so that lag tools see a query."""
+"""Offset commits: a query's offsets go to the brokers for a consumer group, for lag tools."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     for batch in read_ranges(reader_plan, partition.ranges, partition.addresses): ...
 
 A lost connection, a broker that restarts or has moved: the range goes on behind the last message
-handed out, for pollTimeoutMs. Messages that are gone (expired, or a queue that was cut) are a
+given to Spark, for pollTimeoutMs. Messages that are gone (expired, or a queue that was cut) are a
 DataLossError unless failOnDataLoss=false. A connection that ends its range cleanly is kept for the
 next task of this worker process, which Spark reuses.
 """

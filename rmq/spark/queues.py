@@ -36,7 +36,7 @@ from rmq.spark.options import OptionError, Options
 log = logging.getLogger("rmq.spark")
 SYSTEM_PREFIXES = (names.RETRY_PREFIX, names.DLQ_PREFIX, names.OLD_SYSTEM_TOPIC_PREFIX, "%SYS%")
 PULL_GROUP = names.TOOLS_CONSUMER_GROUP  # every broker has it
-SAMPLE = 16  # messages that tell how large the others are
+SAMPLE = 16  # messages by which the size of the others is estimated
 BROKER_UNKNOWN = ResponseCode.BROKER_NOT_EXIST  # the client knows no address of it
 # Of brokers that start, stop or have too much to do; the last of those without an address.
 AWAY = {ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, BROKER_UNKNOWN}
@@ -260,7 +260,7 @@ class Queues:
         }
         offsets = self.ask_each(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields, _offset_in)
         found |= {key: _clamped(offset, ends[key]) for key, offset in offsets.items()}
-        # Brokers answer the last offset when nothing is that young: the one before tells.
+        # Brokers answer the last offset when nothing is that young: the message there shows it.
         doubtful = {key: ends[key].last - 1 for key in fields if found[key] >= ends[key].last - 1}
         for key, sample in self.samples(doubtful, 1).items():
             if not sample or sample[0][1] >= times[key]:

@@ -67,7 +67,7 @@ Written by `python -m rmq.spark.reference` from the tables of `rmq/spark`. How t
 
 ## Columns read
 
-Spark is told that every column may be null, as it wants to be told by sources in Python. "never"
+Spark's schema says that every column may be null, as Spark wants it of sources in Python. "never"
 means that no row is without it; "damaged" that only a row that stands for a damaged message is
 (`mode=permissive`). Fewer columns are faster: name them in the option `columns`, or give a schema
 with some of them, in any order.
@@ -92,7 +92,7 @@ PROMISES = """
   them.
 - **Brokers may restart**, and name servers. A plan waits for `planTimeoutMs`, a task that reads or
   writes and a running stream for `pollTimeoutMs`, then they fail. Tasks that read go on behind the
-  last row that they handed over.
+  last row that they gave to Spark.
 - **A stream reads each message once**, with a sink that takes a batch once, as Spark's files do:
   the offsets are in the checkpoint. `commitOffsets` tells the brokers, for lag tools only.
 - **The sink sends at least once.** A row that is sent again has the same `uniqueKey`, which is

@@ -6,7 +6,7 @@
 Nothing of it is required: any session finds the source by itself. Set here are the Java, this very
 interpreter for the workers, loopback addresses, Unix sockets between Spark and its Python workers
 (a fifth faster than TCP, and a setting that only counts before the start) and the listener that
-tells brokers the offsets of queries with commitOffsets=true.
+commits the offsets of queries with commitOffsets=true.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ idPrefix), so readers drop repeats by the column uniqueKey (rmq.spark.dedupe.dro
 transactional=true sends half messages, which nobody sees until all tasks of the batch are done and
 the driver ends their transactions; a batch that fails is rolled back. Should the driver die
 meanwhile, a streaming query sends the batch again, and only what was not committed before is now:
-exactly once, on the conditions that rmq.spark.transactions tells.
+exactly once, on the conditions that are named in rmq.spark.transactions.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ class Rows:
 
 
 def _is_small(array: Any) -> bool:
-    """Offsets of 32 bits, which is what Spark gives unless told otherwise."""
+    """Offsets of 32 bits, which is what Spark gives by default."""
     import pyarrow as pa
 
     return bool(pa.types.is_string(array.type) or pa.types.is_binary(array.type))

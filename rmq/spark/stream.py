@@ -12,9 +12,9 @@ are read from their first message. How much a batch takes:
     minOffsetsPerTrigger    no batch before so many wait, or maxTriggerDelay has passed
 
 With commitOffsets=true the group and the name server stand in the offsets too (under the empty
-topic name), from where rmq.spark.listener.OffsetListener tells the brokers what a finished batch
-has read. Spark tells this reader one batch late and never of the last one: its commit() is the
-fallback.
+topic name), from where rmq.spark.listener.OffsetListener commits at the brokers what a finished
+batch has read. Spark calls this reader one batch late and never for the last one: its commit() is
+the fallback.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class RmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             commit_offsets(Access.of(self._options), self._options.group, _read(end))
         except RmqError as error:
-            log.warning("group %s: offsets not told: %s", self._options.group, error)
+            log.warning("group %s: offsets are not committed: %s", self._options.group, error)
 
     def stop(self) -> None:
         if self._view is not None:

@@ -6,7 +6,7 @@
 
 The list is that of RocketMQ's os.sh and of its best practice, less what has no effect on rmq
 (drop_caches, page-cluster), plus what matters to a process pinned to its cores. `good` is None
-where the kernel does not tell. Commands are for root and last until the next boot; `rmq check
+where the kernel does not say. Commands are for root and last until the next boot; `rmq check
 --sysctl` prints the keys for a file under /etc/sysctl.d.
 """
 

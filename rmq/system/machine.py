@@ -65,7 +65,7 @@ class Machine:
         return int(found[1]) if found else None
 
     def nodes(self) -> int:
-        """NUMA nodes that are on line; 1 when the kernel does not tell."""
+        """NUMA nodes that are on line; 1 when the kernel does not say."""
         return max(1, len(parse_list(self.text("/sys/devices/system/node/online") or "0")))
 
     def governors(self) -> set[str]:

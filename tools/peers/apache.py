@@ -29,7 +29,7 @@ LOGBACK = """<configuration>
 """
 
 # Waiting in the send queue for 200 ms is refused by default; on a busy machine that would make
-# one-way messages vanish and tell nothing about the protocol.
+# one-way messages vanish, which says nothing about the protocol.
 BROKER_DEFAULTS = {
     "brokerClusterName": "DefaultCluster",
     "brokerName": "broker-a",

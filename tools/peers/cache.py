@@ -22,7 +22,7 @@ from pathlib import Path
 APACHE_VERSION = "5.5.0"
 HERE = Path(__file__).resolve().parent
 
-# The broker reaches into NIO buffers; Java 17 refuses that unless it is told not to.
+# The broker reaches into NIO buffers; Java 17 refuses that without these options.
 JAVA_OPENS = [
     "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",

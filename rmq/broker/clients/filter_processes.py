@@ -53,7 +53,7 @@ class FilterDownError(RmqError):
 
 @dataclass(slots=True)
 class _Process:
-    """A running filter: its socket and what it has been asked."""
+    """A running filter: its socket and the requests under way."""
 
     handle: asyncio.subprocess.Process
     reader: asyncio.StreamReader

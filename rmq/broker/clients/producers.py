@@ -2,8 +2,8 @@
 
 A producer is here from its first heartbeat (34) until it unregisters (35), its connection closes,
 or it has been silent for channelExpiredTimeout (120 s). Replies of request-reply and transaction
-checks find their producer here; the reactor, which pushes and asks, is told of every change of who
-is found by a client id, and of some connections of each group.
+checks find their producer here. The reactor, which sends both, gets every change of the connection
+that a client id has, and some connections of each group.
 
 Example: a Java producer "p" of client "10.0.0.9@123#456" gives table {"p": {17: Client(..)}}.
 """
@@ -49,7 +49,7 @@ class ProducerTable:
     def __init__(self, put_client: PutClient, put_producers: PutProducers) -> None:
         self._put_client = put_client
         self._put_producers = put_producers
-        self._published: dict[str, list[int]] = {}  # what the reactor knows of a group
+        self._published: dict[str, list[int]] = {}  # group -> the connections that the reactor has
         self._groups: dict[str, dict[int, Client]] = {}
         self._groups_of: dict[int, set[str]] = {}  # connection -> groups it is in
         self._ids_of: dict[int, dict[str, None]] = {}  # connection -> client ids, oldest first

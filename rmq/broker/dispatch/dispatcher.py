@@ -8,7 +8,7 @@
             CLOSED   everyone forgets the connection
 
 After POLL_S the loop is given back, whatever waits still: what goes by the clock, such as the beats
-that tell the supervisor that this shard lives, is late by no more than that and one handler.
+that show the supervisor that this shard lives, is late by no more than that and one handler.
 
 The reactor reads no more of a client whose send is here
 (cext/flow/send/pending_topic_sends.pxd), so each is reported as done, whatever came of it.

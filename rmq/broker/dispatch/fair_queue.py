@@ -14,7 +14,7 @@ One of which HELD_AT requests wait is not read any more (core.hold()) until they
 So what waits here is a few hundred requests of a connection at most; where TAKEN_MAX wait in all,
 the connection with the most of those that do not read their answers is closed.
 
-A connection that is gone is asked for nothing: its requests that expect an answer are dropped, the
+A connection that is gone reads nothing more: its requests that expect an answer are dropped, the
 one-way ones are served, and gone(connection) is what comes last of it.
 
 Example: 60 clients ask for a large table a thousand times each and read nothing, another one sends

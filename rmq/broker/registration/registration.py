@@ -69,8 +69,8 @@ class Registration:
         self.changes = 0  # so far
 
     async def start(self) -> None:
-        """Registers everywhere; waits a moment for the first attempts, so that a client that is
-        told of this broker now finds it, but not for a name server that does not answer."""
+        """Registers everywhere; waits a moment for the first attempts, so that a client that
+        learns of this broker now finds it, but not for a name server that does not answer."""
         self.addresses_changed()
         attempts = [member.attempted.wait() for member in self._members.values()]
         with contextlib.suppress(asyncio.TimeoutError):
@@ -288,7 +288,7 @@ class _Member:
                 pause = min(pause * 2, RETRY_LAST_S)
 
     async def _send_changes(self) -> bool:
-        """Tells what is new, or everything; False when it did not work."""
+        """Registers what is new, or everything; False when it did not work."""
         owner, news, everything = self._owner, self._news, self._all or not self.complete
         goal, self._news, self._all = owner.changes, set(), False
         try:
@@ -322,7 +322,7 @@ class _Member:
         owner.take_reply(reply)
 
     async def _register_single(self, topics: set[str]) -> bool:
-        """Tells these topics one by one; False when the name server knows no such request."""
+        """Registers these topics one by one; False when the name server knows no such request."""
         for command in self._owner.single_commands(sorted(topics)):
             reply = await self._call(command)
             if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:

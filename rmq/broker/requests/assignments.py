@@ -1,7 +1,7 @@
 """Handlers of server-side assignment: 400 query, 401 set mode, 402 all modes.
 
 A 5.x consumer with clientRebalance=false asks one broker which queues are its own. Answered is its
-share of the topic's queues on all brokers (routes.py; this one's as long as no name server tells of
+share of the topic's queues on all brokers (routes.py; this one's as long as no name server knows
 others), by one of two strategies over the sorted queues and client ids:
 
     AVG            neighbours: 5 queues, 2 clients -> 0 1 2 | 3 4

@@ -1,7 +1,7 @@
 """Consumer diagnosis: 307 running info, 309 consume directly (both forwarded), 223 status.
 
     307, 309   to the member of the group with the asked client id, 10 s; its reply comes back as is
-    223        221 to every member (or the asked one), 5 s each, all at once; replies merged
+    223        221 to every member (or the one it names), 5 s each, all at once; replies merged
 
 Example: 307 for a client that is not connected is answered with 1, one that stays silent with 207.
 """
@@ -35,7 +35,7 @@ FORWARD_TIMEOUT_S = 10.0
 STATUS_TIMEOUT_S = 5.0
 VERSION_FORWARD_MIN = 62  # V3_1_8_SNAPSHOT
 VERSION_NOTICE_MIN = 28  # V3_0_7_SNAPSHOT
-MEMBERS_MAX = 1000  # asked by one 223
+MEMBERS_MAX = 1000  # that one 223 may ask
 
 
 class Context(Protocol):

@@ -137,7 +137,7 @@ def _subscriptions(
     context: Context, client: Client, group: str, items: list[Any]
 ) -> list[Subscription]:
     """Those that are legal; the others are logged and left out. A filter that is wrong is logged
-    and kept, so that pulls are told what is wrong with it."""
+    and kept, so that pulls are answered with what is wrong with it."""
     found = []
     for item in items:
         if not isinstance(item, Mapping):

@@ -74,7 +74,7 @@ async def reset_offset(context: Context, request: Request) -> Reply:
 def _by_clients(
     context: Context, topic: TopicConfig, group: str, time_ms: int, force: bool
 ) -> dict[int, int]:
-    """Tells the group's consumers where to go on; what they are told."""
+    """Sends the group's consumers where to go on (220); returns it: queue id -> offset."""
     table = {}
     for queue_id in range(topic.write_queues):
         known = context.offsets.query(group, topic.name, queue_id)
@@ -112,7 +112,7 @@ def _queues(context: Context, topic: TopicConfig, table: dict[int, int]) -> dict
 
 
 def _wanted(context: Context, command: Command, topic: TopicConfig, time_ms: int) -> dict[int, int]:
-    """queue id -> new offset: as asked for one queue, by time for one or all."""
+    """queue id -> new offset: as requested for one queue, by time for one or all."""
     queue_id = command.int_field("queueId", ABSENT)
     requested = command.int_field("offset", ABSENT)
     if queue_id >= topic.queues:

@@ -1,4 +1,4 @@
-"""Pops that the reactor hands over: 200050, -52, -54, -55.
+"""Handlers of pops that the reactor passes on to control: 200050, -52, -54, -55.
 
 That is: a topic or group unknown to it or not to be consumed, or an SQL92 expression it has not
 seen. The checks are RocketMQ's, in its order:
@@ -13,7 +13,7 @@ seen. The checks are RocketMQ's, in its order:
     SQL92, and enablePropertyFilter=false                   1
     a message filter of the broker's owner                  23
 
-When none applies the reactor is told topic, group and expression, and the request goes back; the
+When none applies the reactor gets topic, group and expression, and the request goes back; the
 reactor never hands the same frame over twice. A binary header has no room for these codes
 (docs/protocol.md), so dispatch knows them by their last 16 bits as well.
 

@@ -1,4 +1,4 @@
-"""Handler of pulls that the reactor handed over: 11, 361.
+"""Handler of pulls that the reactor passes on to control: 11, 361.
 
 That is: topic, group or subscription unknown to it, or one of them not allowing the pull. The
 checks are RocketMQ's, in its order:
@@ -22,8 +22,8 @@ checks are RocketMQ's, in its order:
         its SQL92 expression is wrong, or of an unknown type              27
         SQL92, and enablePropertyFilter=false                             1
 
-When none applies the reactor is told topic, group and subscriptions, and the pull goes back; the
-reactor never hands the same frame over twice.
+When none applies the reactor gets topic, group and subscriptions, and the pull goes back to it; it
+never passes the same frame on twice.
 
 Example: a pull before the group's first heartbeat gets 24; the Java client asks again in 3 s.
 """

@@ -1,4 +1,4 @@
-"""Reply messages: 324 and 325, a consumer's answer, are pushed to the producer that asked (326).
+"""Reply messages: 324 and 325, a consumer's answer, go to the producer of the request (326).
 
 The reactor does this by itself (cext/flow/request_reply/reply_push.pxd) and hands over what is not
 ordinary: a producer that is not connected here, a topic that is not known, a request to be refused,
@@ -11,7 +11,7 @@ a batch.
 
 The answer to 324 says whether the push went well: code 0, or 1 with the reason; msgId, queueId and
 queueOffset are those of the stored message ("0" and 0 when it is not stored). On a machine of
-several shards the producer may be connected to another one, which is asked then.
+several shards the producer may be connected to another one, which is asked to push it.
 
 Example: a reply to a client that left meanwhile is stored and answered with 1.
 """

@@ -1,10 +1,9 @@
-"""Handlers of sends that the reactor handed over: 10, 310, 320.
+"""Handlers of sends that the reactor passes on to control: 10, 310, 320.
 
-The reactor hands over what goes to a topic it does not know: its own, or the dead letters of its
+The reactor passes on what goes to a topic it does not know: its own, or the dead letters of its
 group (cext/flow/send/dead_letter.pxd); what goes to a retry topic of a group it does not know; and
 what steps 1 and 2 may refuse. The checks are RocketMQ's, in its order. When none fails the reactor
-is told what it did not know and gets the frame back (core.resubmit); it never hands the same frame
-over twice.
+gets what it did not know, then the frame (core.resubmit); it never passes the same frame on twice.
 
     1   before startAcceptSendRequestTimeStamp                          1
     2   broker not writable and the topic is ordered                    16

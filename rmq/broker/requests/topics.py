@@ -1,8 +1,8 @@
 """Handlers of topics: 17 create or update, 18 many, 21 all, 215 delete, 305 system, 351 one.
 
 Names, permissions and numbers are checked before anything changes: illegal ones get 29 with the
-reason, attributes get 1. The reply to a change is sent when topics.json holds it and the other
-shards and name servers have been told (siblings.py), so that a route asked for next is right.
+reason, attributes get 1. The reply to a change is sent when topics.json holds it and the name
+servers have it (siblings.py), so that the next question for a route is answered right.
 
 Example: 17 with topic "a b" is answered with code 29 and
 "the topic 'a b' holds characters outside ^[%|a-zA-Z0-9_-]+$".

@@ -6,11 +6,11 @@
 Per group and topic, over the queues of this shard (RocketMQ's ConsumerLagCalculator in words):
 
     messages     above what is committed            latency    age of the oldest of them
-    inflight     of these handed out by a pull
+    inflight     of these delivered by a pull
     ready        and those that are not             queueing   age of the oldest of these
 
 A group without a committed offset in a queue is not behind in it: it has not begun there. Until it
-has pulled from a queue since the broker's start, what is committed counts as what was handed out.
+has pulled from a queue since the broker's start, what is committed counts as delivered.
 
 Example: queue 0 holds offsets 0 to 99, "g" committed 90 and pulled at 95: 10 messages, 5 inflight,
 5 ready; the ages are those of offsets 90 and 95.

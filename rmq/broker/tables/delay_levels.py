@@ -1,6 +1,6 @@
 """Delay levels: which there are, and how far each has been delivered.
 
-    messageDelayLevel=1s 5s 10s ..     level 1, 2, 3 ..; told to the reactor, which stores delayed
+    messageDelayLevel=1s 5s 10s ..     level 1, 2, 3 ..; given to the reactor, which stores delayed
                                        messages, waits and delivers (cext/flow/delay/schedule.pxd)
     config/delayOffset.json            {"dataVersion":{..},"offsetTable":{"3":17}}
                                        level -> offset of the first message not delivered

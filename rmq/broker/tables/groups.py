@@ -224,7 +224,7 @@ class GroupTable:
         return group
 
     async def update(self, *groups: GroupConfig) -> None:
-        """Adds or replaces them on this shard alone, as someone asked it to; returns when the file
+        """Adds or replaces them on this shard alone, as a request says; returns when the file
         holds them."""
         for group in groups:
             if self._groups.get(group.name) != group:
@@ -281,7 +281,7 @@ class GroupTable:
         log.info("groups taken over from other shards: %s", ", ".join(news)[:500])
 
     def put_in_core(self, name: str) -> None:
-        """Tells the reactor of a group again, should it not know it."""
+        """Puts a group into the reactor's table again, should it be missing there."""
         self._put_in_core(self._groups[name])
 
     def _put(self, group: GroupConfig) -> None:

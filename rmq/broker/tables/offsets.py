@@ -13,9 +13,9 @@ is found again in the log, from rmqLogOffset on (pop_recovery.py), which is its 
 was copied.
 
 A reset by an operator is answered when the file holds it, and stays in resetOffsetTable until a
-pull of the group has been told of it: Apache forgets that at a restart, and its consumers then go
-on where they were. Java reads the file with or without quotes around the queue ids, and passes over
-resetOffsetTable and rmqLogOffset.
+pull of the group has been answered with it: Apache forgets that at a restart, and its consumers
+then go on where they were. Java reads the file with or without quotes around the queue ids, and
+passes over resetOffsetTable and rmqLogOffset.
 
 Example: the file holds {"offsetTable":{"t@g":{0:7}}} (Apache's spelling). load() gives the reactor
 commit_offset(b"g", b"t", 0, 7).

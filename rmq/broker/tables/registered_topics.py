@@ -2,7 +2,7 @@
 
 The table of topics (topics.py) runs ahead of its file; this one never does. A change comes here
 when the file holds it, goes to the reactor and gives the table a new version, all in one turn of
-the loop. So whoever takes version and table together tells a name server what belongs together: it
+the loop. So whoever takes version and table together sends a name server what belongs together: it
 skips a table whose version it has, and would skip for good a change sent under the version before.
 
     registered.put({"t": TopicConfig("t"), "gone": None})      version 7 -> 8

@@ -210,7 +210,7 @@ class TopicTable:
         return present
 
     async def update(self, *topics: TopicConfig) -> None:
-        """Adds or replaces them on this shard alone, as someone asked it to; those that are the
+        """Adds or replaces them on this shard alone, as a request says; those that are the
         same stay as they are."""
         for topic in topics:
             if self._topics.get(topic.name) != topic:

@@ -49,8 +49,8 @@ HALVES_AT_ONCE = 512
 OPS_AT_ONCE = 1000
 SET_ASIDE_MAX = 65_536  # given up transactions that a late commit finds; the oldest go first
 PASS_S = 60.0  # longest look at the open ones
-PATIENCE_S = 0.5  # for producers that have not read what they were asked, and for the log
-PAUSE_S = 0.002  # before the reactor is asked again
+PATIENCE_S = 0.5  # for producers that have not read their check backs, and for the log
+PAUSE_S = 0.002  # before the next call to the reactor
 # What hinders it, in words of cext/flow/transaction/check_backs.pxd.
 NOT_HINDERED, PRODUCERS_FULL, LOG_FULL, RECORDS_AWAY = range(4)
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
@@ -85,7 +85,7 @@ class Transactions:
     # ---- start
 
     def load(self) -> None:
-        """Tells the reactor which half messages are ended; from here on it takes more."""
+        """Gives the reactor the half messages that are ended; from here on it takes more."""
         core, queues = self._context.core, self._context.queues
         minimum, maximum = queues.range(names.HALF_TOPIC, 0)
         first = self._offset(names.HALF_TOPIC, minimum, maximum)
