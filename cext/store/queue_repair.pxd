@@ -85,7 +85,7 @@ cdef class QueueRepair:
     cdef LogTail scan
     cdef QueueFiles files
     cdef DelayLevels levels
-    cdef SpscRing asked, answered
+    cdef SpscRing requests, results
     cdef NativeThread thread
     cdef int wake_fd                # owned
     cdef int32_t stopping

@@ -76,8 +76,8 @@ cdef class QueueRepair:
         self.levels.count = min(len(delay_levels_ms), <int> DELAY_LEVELS_MAX)
         for i in range(self.levels.count):
             self.levels.milliseconds[i] = delay_levels_ms[i]
-        if (spsc_open(&self.asked, REPAIRS_MAX) != Status.OK
-                or spsc_open(&self.answered, REPAIRS_MAX) != Status.OK):
+        if (spsc_open(&self.requests, REPAIRS_MAX) != Status.OK
+                or spsc_open(&self.results, REPAIRS_MAX) != Status.OK):
             raise MemoryError("no memory for the repair of queue files")
         self.wake_fd = event_open(&error)
         if self.wake_fd < 0:
@@ -90,8 +90,8 @@ cdef class QueueRepair:
             free(self.slots[i].marks)
         if self.wake_fd >= 0:
             close(self.wake_fd)
-        spsc_close(&self.asked)
-        spsc_close(&self.answered)
+        spsc_close(&self.requests)
+        spsc_close(&self.results)
 
     def start(self) -> None:
         cdef int error = 0
@@ -137,7 +137,7 @@ cdef class QueueRepair:
         return found
 
     cdef bint ask(self, Repair* r) noexcept nogil:
-        if not self.thread.running or not spsc_push(&self.asked, r):
+        if not self.thread.running or not spsc_push(&self.requests, r):
             return False
         repair_move(r, REPAIR_LOOKING)
         self.busy += 1
@@ -145,7 +145,7 @@ cdef class QueueRepair:
         return True
 
     cdef Repair* answer(self) noexcept nogil:
-        return <Repair*> spsc_pop(&self.answered)
+        return <Repair*> spsc_pop(&self.results)
 
     cdef void free_slot(self, Repair* r) noexcept nogil:
         free(r.units)
@@ -159,12 +159,12 @@ cdef class QueueRepair:
     cdef void run(self) noexcept nogil:
         cdef Repair* r
         while not load_acquire_i32(&self.stopping):
-            r = <Repair*> spsc_pop(&self.asked)
+            r = <Repair*> spsc_pop(&self.requests)
             if r == NULL:
                 event_wait(self.wake_fd, -1)
                 continue
             self._do(r)
-            spsc_put(&self.answered, r, b"queue repair: as many places as slots")
+            spsc_put(&self.results, r, b"queue repair: as many places as slots")
             log_notify(&self.log.link)
 
     cdef void _do(self, Repair* r) noexcept nogil:

@@ -67,7 +67,7 @@ cdef class QueueStore(QueueTable):
     cdef Mark synced_mark               # newest good sync that the log has caught up with
     cdef int64_t last_run_ms, last_run_log_end, last_sync_ms
     cdef bint sync_open
-    cdef bint sync_asked                # the syncer was told: what is pinned is written
+    cdef bint sync_started              # the syncer was told: what is pinned is written
     cdef bint ends_pinned               # and was written well
     cdef bint want_ends                 # write queueEnds at the next barrier (queue_ends.pxd)
     cdef int64_t ends_log_offset        # log offset of the newest one asked for

@@ -321,7 +321,7 @@ cdef class QueueStore(QueueTable):
         while job != NULL:
             self._complete(job)
             job = self.writer.pop_done()
-        if (self.sync_open and self.sync_asked
+        if (self.sync_open and self.sync_started
                 and load_acquire_i64(&self.writer.sync_done) == self.writer.sync_wanted):
             self._sync_done(log_durable)
 
@@ -351,7 +351,7 @@ cdef class QueueStore(QueueTable):
             self._barrier_done()
         elif job.kind == JOB_PIN_ENDS:
             self.ends_pinned = job.status == Status.OK
-            self.sync_asked = True
+            self.sync_started = True
             self.writer.ask_sync()
         elif job.kind == JOB_ENDS:
             self.want_ends = self.want_ends or job.status != Status.OK
@@ -485,7 +485,7 @@ cdef class QueueStore(QueueTable):
             return
         self.sync_mark = self.persisted_mark
         self.sync_open = True
-        self.sync_asked = False             # first that file: the sync must find all of it
+        self.sync_started = False           # first that file: the sync must find all of it
         self._push(job)
 
     cdef void _send_checkpoint(self) noexcept nogil:

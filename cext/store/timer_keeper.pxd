@@ -89,8 +89,8 @@ cdef struct KeeperState:
     SealMark marks[MARKS_MAX]       # seals that wait for the log
     int64_t mark_count
     int64_t seals_taken
-    TimerKey told                   # bound of the newest chunk
-    int64_t told_seals
+    TimerKey sent_bound             # bound of the newest chunk
+    int64_t sent_seals
     uint64_t doomed[DOOMED_MAX]     # files that no checkpoint will name
     int64_t doomed_count
     bint stale                      # the checkpoint has to be written
@@ -120,7 +120,7 @@ cdef class TimerKeeper:
     cdef TimerChunk* next_chunk(self) noexcept nogil
     cdef void taken(self) noexcept nogil
     # Reactor, once a turn: what the keeper goes by.
-    cdef void tell(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil
+    cdef void set_clock(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil
     cdef void wake(self) noexcept nogil
     # Reactor, after `broken`: forgets all runs; the thread has ended.
     cdef bint is_broken(self) noexcept nogil

@@ -238,10 +238,10 @@ cdef int load_chunk(KeeperState* k, int64_t* due_ms) noexcept nogil:
         return status
     bound = entry.key if status == OK else key_of(TIMER_NEVER, 0)
     due_ms[0] = bound.due_ms
-    if chunk.count == 0 and key_same(&bound, &k.told) and k.told_seals == k.seals_taken:
+    if chunk.count == 0 and key_same(&bound, &k.sent_bound) and k.sent_seals == k.seals_taken:
         return 0
-    chunk.bound = k.told = bound
-    chunk.seals = k.told_seals = k.seals_taken
+    chunk.bound = k.sent_bound = bound
+    chunk.seals = k.sent_seals = k.seals_taken
     k.loaded += chunk.count
     store_release_i64(&k.tail, k.tail + 1)
     return chunk.count == CHUNK_ENTRIES
@@ -560,10 +560,10 @@ cdef class TimerKeeper:
         for i in range(k.table.run_count):
             run_close(&k.table.runs[i])
         k.table.run_count = k.mark_count = k.doomed_count = k.table.covers = 0
-        k.head = k.tail = k.seals_made = k.seals_taken = k.told_seals = 0
+        k.head = k.tail = k.seals_made = k.seals_taken = k.sent_seals = 0
         k.seal.state = SEAL_FREE
         k.broken = k.stale = 0
-        k.told = k.bound = k.forgotten = key_of(TIMER_NEVER, 0)
+        k.sent_bound = k.bound = k.forgotten = key_of(TIMER_NEVER, 0)
 
     def open(self, int64_t log_end, int64_t before_ms, int64_t before_place) -> bool:
         """Goes on from the checkpoint; False when there is none that fits a log of this length:
@@ -727,7 +727,7 @@ cdef class TimerKeeper:
             event_signal(k.event)           # there is more where this came from
         store_release_i64(&k.head, k.head + 1)
 
-    cdef void tell(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil:
+    cdef void set_clock(self, int64_t clock_ms, int64_t delivered_ms) noexcept nogil:
         store_release_i64(&self.state.clock_ms, clock_ms)
         store_release_i64(&self.state.delivered_ms, delivered_ms)
 

@@ -104,7 +104,7 @@ cdef class TimersForTests:
                 out.append((key.due_ms, key.place))
             self.last = key
             timer_heap_pop(&self.heap)
-        self.keeper.tell(clock_ms, self.before()[0])
+        self.keeper.set_clock(clock_ms, self.before()[0])
         return out
 
     def before(self) -> tuple:

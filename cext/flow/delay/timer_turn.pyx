@@ -39,7 +39,7 @@ cdef void timer_clock_set(DelayService s, int64_t by_ms) noexcept nogil:
     s.timers.look_ms = 0
     if s.timers.started:
         set_clocks(s)
-        s.wall_keeper.tell(s.timers.clocks[CLOCK_WALL].now_ms,
+        s.wall_keeper.set_clock(s.timers.clocks[CLOCK_WALL].now_ms,
                            s.timers.position.before[CLOCK_WALL].due_ms)
         s.wall_keeper.wake()
 
@@ -161,8 +161,8 @@ cdef void timer_written(DelayService s) noexcept nogil:
     now.before[CLOCK_STEADY] = undelivered(&x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound)
     for i in range(TIMER_CLOCKS):
         recall_expire(&x.clocks[i].recalled, now.before[i].due_ms)
-    s.wall_keeper.tell(x.clocks[CLOCK_WALL].now_ms, now.before[CLOCK_WALL].due_ms)
-    s.steady_keeper.tell(x.clocks[CLOCK_STEADY].now_ms, now.before[CLOCK_STEADY].due_ms)
+    s.wall_keeper.set_clock(x.clocks[CLOCK_WALL].now_ms, now.before[CLOCK_WALL].due_ms)
+    s.steady_keeper.set_clock(x.clocks[CLOCK_STEADY].now_ms, now.before[CLOCK_STEADY].due_ms)
     if x.done_seen == x.delivered + x.recalled + x.rolled and not x.clock_moved:
         return
     x.done_seen = x.delivered + x.recalled + x.rolled
