@@ -13,5 +13,6 @@
     tally       failures counted by response code
     epoll       readiness with timeouts in nanoseconds
 
-cext/load sees cext/base only. rmq/load builds the templates and prints the results.
+cext/load sees cext/base and the numbers of the protocol in cext/wire. rmq/load builds the templates
+and prints the results.
 """

@@ -94,7 +94,8 @@ PROMISES = """
   writes and a running stream for `pollTimeoutMs`, then they fail. Tasks that read go on behind the
   last row that they gave to Spark.
 - **A stream reads each message once**, with a sink that takes a batch once, as Spark's files do:
-  the offsets are in the checkpoint. `commitOffsets` tells the brokers, for lag tools only.
+  the offsets are in the checkpoint. `commitOffsets` commits them at the
+  brokers too, for lag tools only.
 - **The sink sends at least once.** A row that is sent again has the same `uniqueKey`, which is
   made of the query, the batch, the partition and the row (a batch write: of this write, or of
   `idPrefix`). `rmq.spark.dedupe.drop_repeats(frame)` takes repeats out.

@@ -69,7 +69,7 @@ class ClientParameters:
         None, "put before topics and groups as `namespace%name`, and taken off what is received"
     )
     access_channel: str = parameter("LOCAL", "accepted without effect")
-    language: str = parameter("PYTHON", "accepted; brokers are told PYTHON")
+    language: str = parameter("PYTHON", "accepted; brokers see PYTHON")
     vip_channel_enabled: bool = parameter(
         False, "connect to the brokers' second port (listenPort - 2)"
     )

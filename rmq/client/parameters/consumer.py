@@ -187,7 +187,7 @@ class PullConsumerParameters(SharingParameters):
         True, "poll tells brokers how far earlier polls came; close does so as well"
     )
     auto_commit_interval_millis: int = parameter(5_000, "how often; at least 1000")
-    poll_timeout_millis: int = parameter(5_000, "how long poll waits unless it is told")
+    poll_timeout_millis: int = parameter(5_000, "how long poll waits when it is given no timeout")
     pull_batch_size: int = parameter(
         10, "messages of one pull; for more than 32 rmq's brokers give up to 512 KiB, others still "
         "32 unless they are set otherwise",
@@ -223,7 +223,7 @@ class PullConsumerParameters(SharingParameters):
 class PopConsumerParameters(PoppingParameters):
     """Of PopConsumer."""
 
-    poll_timeout_millis: int = parameter(5_000, "how long poll waits unless it is told")
+    poll_timeout_millis: int = parameter(5_000, "how long poll waits when it is given no timeout")
     consume_from_where: str = parameter(
         "CONSUME_FROM_LAST_OFFSET", "where a group begins that never popped: "
         "CONSUME_FROM_FIRST_OFFSET, or at the end with any other value",
