@@ -2,9 +2,11 @@
 
     <store>/bus/            mode 0700, ours; somebody else's is refused, a wider one is narrowed
         requests            ipc socket, ROUTER of the supervisor
-        news                ipc socket, PUB of the supervisor
+        news                ipc socket, XPUB of the supervisor
         token               mode 0600: who says Hello must know it
-        shard-1.json        mode 0600: what shard 1 was started with
+        shard-1.json        mode 0600: what shard 1 was started with (start_file.py)
+        shard-1.pid         which process it is (shard.py)
+        shard-1.why         why its last start failed
 
 The kernel lets nobody but the owner into the directory; the ROUTER takes connections of processes
 of its own user only (peer credentials); and Hello must carry the token, so that a shard of an

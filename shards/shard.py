@@ -12,7 +12,7 @@ Runs that served for longer and then ended are crashes: each is followed by a st
 rmqShardCrashesMax (15) of them within rmqShardCrashMinutes (10) end the attempts as well. So a
 shard that is killed now and then is back at once, one that cannot live leaves the machine in peace
 after about 20 seconds, and one that dies of what it serves, say of one request that comes again and
-again, after ten minutes at the latest; the reason stands in `rmq broker status`, and the others
+again, after ten minutes at the latest; the reason stands in `rmq broker shards`, and the others
 serve on. A restart on request, by hand or by a new supervisor, begins to count anew.
 
 The process is watched through a pidfd, which works for processes of an earlier supervisor too. Who
