@@ -26,7 +26,7 @@ from pathlib import Path
 
 from rmq.config import Settings
 from rmq.errors import ConfigError
-from rmq.system.topology import Core, Machine
+from rmq.system.topology import Core, Topology
 
 LARGE_CORES = 5  # from here on a core is left to the system
 PORT_STEP = 10
@@ -55,26 +55,26 @@ def shard_store(store: Path, index: int) -> Path:
     return store if index == 0 else store / f"shard-{index}"
 
 
-def auto_count(machine: Machine) -> int:
+def auto_count(topology: Topology) -> int:
     """What `--shards auto` means here."""
-    count = len(machine.cores)
-    if machine.quota_cores is not None:
-        count = min(count, max(1, math.floor(machine.quota_cores)))
+    count = len(topology.cores)
+    if topology.quota_cores is not None:
+        count = min(count, max(1, math.floor(topology.quota_cores)))
     if count >= LARGE_CORES:
         count -= 1
     return min(count, SHARDS_MAX)
 
 
-def parse_shards(text: str, machine: Machine) -> int:
+def parse_shards(text: str, topology: Topology) -> int:
     """The number of shards of "auto" or "4"."""
     if text.strip().lower() == "auto":
-        return auto_count(machine)
+        return auto_count(topology)
     if not text.strip().isdecimal() or not 1 <= int(text) <= SHARDS_MAX:
         raise ConfigError(f"--shards {text}: auto, or a whole number from 1 to {SHARDS_MAX}")
     return int(text)
 
 
-def place(settings: Settings, count: int, machine: Machine, *, bind: bool = True) -> list[Place]:
+def place(settings: Settings, count: int, topology: Topology, *, bind: bool = True) -> list[Place]:
     """The places of shards 0 to count - 1. `bind`: whether cores and nodes are given out."""
     if not 1 <= count <= SHARDS_MAX:
         raise ConfigError(f"{count} shards: from 1 to {SHARDS_MAX}")
@@ -84,8 +84,8 @@ def place(settings: Settings, count: int, machine: Machine, *, bind: bool = True
             f"listenPort={settings.listenPort}: shard {count - 1} would listen on {last}, beyond "
             f"65535; at most {65535 - PORT_STEP * (count - 1)} with {count} shards"
         )
-    cores = _deal(machine, count) if bind else []
-    nodes = _deal_nodes(machine, count) if bind else []
+    cores = _deal(topology, count) if bind else []
+    nodes = _deal_nodes(topology, count) if bind else []
     store = Path(settings.storePathRootDir)
     places = []
     for index in range(count):
@@ -98,16 +98,16 @@ def place(settings: Settings, count: int, machine: Machine, *, bind: bool = True
                 port=settings.listenPort + PORT_STEP * index if settings.listenPort else 0,
                 store=shard_store(store, index),
                 cpus=core.cpus if core is not None else (),
-                node_cpus=machine.cpus_of_node(node) if node >= 0 else (),
+                node_cpus=topology.cpus_of_node(node) if node >= 0 else (),
                 node=node,
             )
         )
     return places
 
 
-def _deal(machine: Machine, count: int) -> list[Core]:
+def _deal(topology: Topology, count: int) -> list[Core]:
     """Cores for the shards, node by node in turn; none when there are not enough."""
-    cores = list(machine.cores)
+    cores = list(topology.cores)
     if count > len(cores):
         return []
     if len(cores) >= LARGE_CORES and count < len(cores):
@@ -123,9 +123,9 @@ def _deal(machine: Machine, count: int) -> list[Core]:
     return dealt
 
 
-def _deal_nodes(machine: Machine, count: int) -> list[int]:
+def _deal_nodes(topology: Topology, count: int) -> list[int]:
     """Nodes for more shards than there are cores; none on a machine of one node."""
-    nodes = machine.nodes()
+    nodes = topology.nodes()
     return [nodes[index % len(nodes)] for index in range(count)] if len(nodes) > 1 else []
 
 

@@ -26,7 +26,7 @@ from rmq.namesrv.server import NameServer
 from rmq.node.process import host_of, on_signal, run_node
 from rmq.node.ready_line import print_ready
 from rmq.system import descriptors
-from rmq.system.topology import read_machine
+from rmq.system.topology import read_topology
 from shards.machine_file import MachineFile
 from shards.placement import Place, parse_shards, place
 from shards.shard import GIVEN_UP
@@ -36,8 +36,8 @@ log = logging.getLogger("rmq.node")
 
 
 def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -> None:
-    machine = read_machine()
-    asked = None if shards is None else parse_shards(shards, machine)
+    topology = read_topology()
+    asked = None if shards is None else parse_shards(shards, topology)
     count = MachineFile(Path(broker.storePathRootDir)).count(asked)
     if count == 1:
         run_node(namesrv, broker)
@@ -45,7 +45,7 @@ def run_shards(namesrv: Settings | None, broker: Settings, shards: str | None) -
     fields = {"broker": broker.brokerName}
     logs.set_up(broker.rmqLogFormat, broker.rmqLogLinesPerSecond, fields)
     descriptors.share(namesrv, None)  # each shard does so for itself
-    places = place(broker, count, machine, bind=broker.rmqPinShards)
+    places = place(broker, count, topology, bind=broker.rmqPinShards)
     clock.run(_serve(namesrv, broker, places))
 
 

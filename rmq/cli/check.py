@@ -36,11 +36,11 @@ def check(
     """
     from rmq.config import load_properties
     from rmq.system.checks import check as look
-    from rmq.system.machine import Machine
+    from rmq.system.kernel_files import KernelFiles
 
     settings = load_properties(config, parse_pairs(pairs, "--set"))
     root = store if store is not None else Path(settings.storePathRootDir).expanduser()
-    findings = look(Machine(), root, settings)
+    findings = look(KernelFiles(), root, settings)
     wrong = [finding for finding in findings if finding.good is False]
     if as_json:
         show_json([asdict(finding) for finding in findings])

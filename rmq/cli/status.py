@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rmq.cli.looking import Watch
+from rmq.cli.broker_watch import BrokerWatch
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
@@ -43,7 +43,7 @@ def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None
         show_shards(store, as_json)
         return
     with Cluster(namesrv) as cluster:
-        watch = Watch(cluster)
+        watch = BrokerWatch(cluster)
         rows = watch.look()
     if pools:
         show_rows(POOL_COLUMNS, [row for each in watch.samples() for row in _pools(each)], as_json)

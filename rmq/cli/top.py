@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmq.cli.looking import Watch
+from rmq.cli.broker_watch import BrokerWatch
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
@@ -66,7 +66,7 @@ def top(namesrv: str, interval: float, once: bool, as_json: bool) -> None:
 
 def _looks(cluster: Cluster, interval: float) -> Iterator[list[Figures]]:
     """Rows, one set an interval; name servers that go away later are waited for."""
-    watch = Watch(cluster)
+    watch = BrokerWatch(cluster)
     watch.look()
     while True:
         time.sleep(interval)

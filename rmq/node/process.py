@@ -118,14 +118,14 @@ def _settle(settings: Settings) -> int:
     if not settings.rmqPinShards or nodes < 2:
         return -1
     from rmq.system import affinity
-    from rmq.system.topology import home_node, read_machine
+    from rmq.system.topology import home_node, read_topology
 
-    machine = read_machine()
-    node = home_node(machine)
+    topology = read_topology()
+    node = home_node(topology)
     if node >= 0:
         for failure in (
             affinity.prefer_node(node),
-            affinity.allow(machine.cpus_of_node(node)),
+            affinity.allow(topology.cpus_of_node(node)),
         ):
             if failure:
                 log.warning("not in its place: %s", failure)

@@ -1,6 +1,6 @@
 """System: the machine a broker runs on.
 
-    machine             what /proc and /sys say
+    kernel_files        what /proc and /sys say
     topology            cores and NUMA nodes
     affinity            threads and memory bound to them
     memory_limit        how much memory this process may use

@@ -1,6 +1,6 @@
 """What `rmq check` looks at: for each thing what it is, what is advised, why, and the command.
 
-    for finding in check(Machine(), Path("/store"), settings): ...
+    for finding in check(KernelFiles(), Path("/store"), settings): ...
         Finding("vm.swappiness", now="60", advised="at most 10", good=False, why="..",
                 command="sysctl -w vm.swappiness=1")
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmq.config import Settings
-from rmq.system.machine import Machine
+from rmq.system.kernel_files import KernelFiles
 
 MIB = 1 << 20
 GOOD_FILE_SYSTEMS = {"ext4", "xfs", "btrfs", "zfs", "ext3", "f2fs"}
@@ -51,11 +51,11 @@ class _Key:
     """A sysctl key with a rule."""
 
     key: str
-    fits: Callable[[int, Machine], bool]
+    fits: Callable[[int, KernelFiles], bool]
     advised: str
     value: int  # what the command sets
     why: str
-    applies: Callable[[Machine], bool] = lambda machine: True
+    applies: Callable[[KernelFiles], bool] = lambda kernel: True
 
 
 KEYS = (
@@ -81,32 +81,32 @@ KEYS = (
          "the same queue, one step earlier"),
     _Key("kernel.numa_balancing", lambda n, m: n == 0, "0 with several nodes", 0,
          "shards are bound to their node; moving pages about only costs faults",
-         applies=lambda machine: machine.nodes() > 1),
+         applies=lambda kernel: kernel.nodes() > 1),
 )  # fmt: skip
 
 
-def check(machine: Machine, store: Path, settings: Settings) -> list[Finding]:
+def check(kernel: KernelFiles, store: Path, settings: Settings) -> list[Finding]:
     """All findings, in the order of the report."""
     return [
-        *_keys(machine),
+        *_keys(kernel),
         *_limits(settings),
-        *_memory(machine),
-        *_processors(machine, settings),
-        *_disk(machine, store, settings),
+        *_memory(kernel),
+        *_processors(kernel, settings),
+        *_disk(kernel, store, settings),
     ]
 
 
-def _least_free_kb(machine: Machine) -> int:
-    total = machine.memory_kb("MemTotal") or 0
+def _least_free_kb(kernel: KernelFiles) -> int:
+    total = kernel.memory_kb("MemTotal") or 0
     return min(65_536, total // 100)
 
 
-def _keys(machine: Machine) -> Iterator[Finding]:
+def _keys(kernel: KernelFiles) -> Iterator[Finding]:
     for row in KEYS:
-        if not row.applies(machine):
+        if not row.applies(kernel):
             continue
-        value = machine.sysctl(row.key)
-        good = None if value is None else row.fits(value, machine)
+        value = kernel.sysctl(row.key)
+        good = None if value is None else row.fits(value, kernel)
         yield Finding(
             row.key, _shown(value), row.advised, good, row.why,
             f"sysctl -w {row.key}={row.value}" if good is False else "",
@@ -135,9 +135,9 @@ def _limits(settings: Settings) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _memory(machine: Machine) -> Iterator[Finding]:
+def _memory(kernel: KernelFiles) -> Iterator[Finding]:
     path = "/sys/kernel/mm/transparent_hugepage/enabled"
-    chosen = machine.choice(path)
+    chosen = kernel.choice(path)
     good = None if chosen is None else chosen in ("madvise", "never")
     yield Finding(
         "transparent huge pages", _shown(chosen), "madvise", good,
@@ -146,8 +146,8 @@ def _memory(machine: Machine) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _processors(machine: Machine, settings: Settings) -> Iterator[Finding]:
-    governors = machine.governors()
+def _processors(kernel: KernelFiles, settings: Settings) -> Iterator[Finding]:
+    governors = kernel.governors()
     if governors:
         good = governors == {"performance"}
         yield Finding(
@@ -156,23 +156,23 @@ def _processors(machine: Machine, settings: Settings) -> Iterator[Finding]:
             "" if good else "echo performance | tee "
             "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
         )  # fmt: skip
-    nodes, pinned = machine.nodes(), settings.rmqPinShards
+    nodes, pinned = kernel.nodes(), settings.rmqPinShards
     yield Finding(
         "NUMA nodes", str(nodes), "one, or rmqPinShards=true", nodes == 1 or pinned,
         "the threads and buffers of each shard are bound to a node, if they may be",
         "" if nodes == 1 or pinned else "--set rmqPinShards=true",
     )  # fmt: skip
     folder = "/sys/devices/system/clocksource/clocksource0"
-    clock = machine.text(f"{folder}/current_clocksource")
+    clock = kernel.text(f"{folder}/current_clocksource")
     good_clock = None if clock is None else clock in QUICK_CLOCKS
-    offered = machine.choices(f"{folder}/available_clocksource")
+    offered = kernel.choices(f"{folder}/available_clocksource")
     better = next((name for name in offered if name in QUICK_CLOCKS), None)
     yield Finding(
         "clock source", _shown(clock), "tsc or the hypervisor's", good_clock,
         "others are read by a system call, once a turn and more",
         f"echo {better} > {folder}/current_clocksource" if good_clock is False and better else "",
     )  # fmt: skip
-    quota = machine.cpu_quota()
+    quota = kernel.cpu_quota()
     yield Finding(
         "processor quota", "none" if quota is None else f"{quota:g} processors", "none",
         quota is None, "who has used up his slice stands still to its end; give whole processors",
@@ -180,8 +180,8 @@ def _processors(machine: Machine, settings: Settings) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _disk(machine: Machine, store: Path, settings: Settings) -> Iterator[Finding]:
-    disk = machine.disk(store)
+def _disk(kernel: KernelFiles, store: Path, settings: Settings) -> Iterator[Finding]:
+    disk = kernel.disk(store)
     known = bool(disk.file_system)
     yield Finding(
         "file system of the store", _shown(disk.file_system or None), "ext4 or xfs",
@@ -191,7 +191,7 @@ def _disk(machine: Machine, store: Path, settings: Settings) -> Iterator[Finding
         else "--store on an ext4 or xfs file system of its own",
     )  # fmt: skip
     if known and disk.device:
-        yield from _device(machine, disk.device)
+        yield from _device(kernel, disk.device)
     good_time = bool(disk.options & {"noatime", "relatime"})
     yield Finding(
         "access times", "noatime" if "noatime" in disk.options else "relatime"
@@ -202,12 +202,12 @@ def _disk(machine: Machine, store: Path, settings: Settings) -> Iterator[Finding
     yield _free_space(store, settings)
 
 
-def _device(machine: Machine, device: str) -> Iterator[Finding]:
+def _device(kernel: KernelFiles, device: str) -> Iterator[Finding]:
     path = f"/sys/block/{device}/queue"
-    scheduler = machine.choice(f"{path}/scheduler")
-    spins = machine.number(f"{path}/rotational") == 1
+    scheduler = kernel.choice(f"{path}/scheduler")
+    spins = kernel.number(f"{path}/rotational") == 1
     fitting = ("mq-deadline", "deadline") if spins else ("none", "noop", "mq-deadline", "deadline")
-    offered = machine.choices(f"{path}/scheduler")
+    offered = kernel.choices(f"{path}/scheduler")
     better = next((name for name in fitting if name in offered), None)
     good = None if scheduler is None else scheduler in fitting
     yield Finding(

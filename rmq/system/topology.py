@@ -11,8 +11,8 @@ What is usable is online, in the process' affinity, and in the cpuset of its cgr
 missing (old kernels, containers that hide /sys) falls back: no topology directory means a processor
 is a core of its own, no node directory means one node.
 
-Example: read_machine() on two cores with two threads each, on one node, is
-Machine((Core(0, (0, 2)), Core(0, (1, 3))), None). Tests give a fake tree as `root`.
+Example: read_topology() on two cores with two threads each, on one node, is
+Topology((Core(0, (0, 2)), Core(0, (1, 3))), None). Tests give a fake tree as `root`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Core:
 
 
 @dataclass(frozen=True)
-class Machine:
+class Topology:
     cores: tuple[Core, ...]  # by node and first processor; at least one
     quota_cores: float | None = None  # processor time the cgroup gets, in cores; None: no limit
 
@@ -57,7 +57,7 @@ def parse_cpu_list(text: str) -> set[int]:
     return found
 
 
-def read_machine(root: Path = Path("/"), affinity: set[int] | None = None) -> Machine:
+def read_topology(root: Path = Path("/"), affinity: set[int] | None = None) -> Topology:
     """What this process may use. `affinity`: in place of the kernel's answer, for tests."""
     allowed = set(os.sched_getaffinity(0)) if affinity is None else set(affinity)
     system = root / "sys/devices/system"
@@ -73,15 +73,15 @@ def read_machine(root: Path = Path("/"), affinity: set[int] | None = None) -> Ma
         threads = _threads(system / f"cpu/cpu{cpu}/topology", cpu)
         cores.setdefault(frozenset(threads), []).append(cpu)
     found = sorted(Core(node_of.get(cpus[0], 0), tuple(cpus)) for cpus in cores.values())
-    return Machine(tuple(found), _quota(groups))
+    return Topology(tuple(found), _quota(groups))
 
 
-def home_node(machine: Machine) -> int:
+def home_node(topology: Topology) -> int:
     """Where a broker of one shard goes: the node with most processors for it; -1: there is one."""
-    nodes = machine.nodes()
+    nodes = topology.nodes()
     if len(nodes) == 1:
         return -1
-    return max(nodes, key=lambda node: (len(machine.cpus_of_node(node)), -node))
+    return max(nodes, key=lambda node: (len(topology.cpus_of_node(node)), -node))
 
 
 def _text(path: Path) -> str | None:

@@ -14,58 +14,58 @@ from support.fake_machine import fake_machine
 from rmq.config import load_properties
 from rmq.errors import ConfigError
 from rmq.system import affinity
-from rmq.system.topology import Machine, home_node, parse_cpu_list, read_machine
+from rmq.system.topology import Topology, home_node, parse_cpu_list, read_topology
 from shards.placement import auto_count, parse_shards, place, shard_values
 
 
-def machine_of(root: Path, **shape: object) -> Machine:
-    return read_machine(root, fake_machine(root, **shape))  # type: ignore[arg-type]
+def machine_of(root: Path, **shape: object) -> Topology:
+    return read_topology(root, fake_machine(root, **shape))  # type: ignore[arg-type]
 
 
-def places(machine: Machine, count: int, **settings: str) -> list[tuple[int, tuple[int, ...]]]:
-    found = place(load_properties(None, settings), count, machine)
+def places(topology: Topology, count: int, **settings: str) -> list[tuple[int, tuple[int, ...]]]:
+    found = place(load_properties(None, settings), count, topology)
     return [(each.node, each.cpus) for each in found]
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 4, 8])
 def test_shards_are_dealt_out_over_the_nodes_in_turn(tmp_path: Path, nodes: int) -> None:
-    machine = machine_of(tmp_path, nodes=nodes, cores=8)
-    assert machine.nodes() == tuple(range(nodes))
-    found = places(machine, nodes * 2)
+    topology = machine_of(tmp_path, nodes=nodes, cores=8)
+    assert topology.nodes() == tuple(range(nodes))
+    found = places(topology, nodes * 2)
     assert [node for node, _ in found] == list(range(nodes)) * 2
     assert len({cpus for _, cpus in found}) == nodes * 2
     assert (0,) not in [cpus for _, cpus in found]  # left to the system
     for node, cpus in found:
-        assert set(cpus) <= set(machine.cpus_of_node(node))
+        assert set(cpus) <= set(topology.cpus_of_node(node))
 
 
 def test_hardware_threads_of_one_core_stay_together(tmp_path: Path) -> None:
-    machine = machine_of(tmp_path, nodes=2, cores=2, threads=2)
-    assert [core.cpus for core in machine.cores] == [(0, 4), (1, 5), (2, 6), (3, 7)]
-    assert auto_count(machine) == 4
-    assert places(machine, 4) == [(0, (0, 4)), (1, (2, 6)), (0, (1, 5)), (1, (3, 7))]
+    topology = machine_of(tmp_path, nodes=2, cores=2, threads=2)
+    assert [core.cpus for core in topology.cores] == [(0, 4), (1, 5), (2, 6), (3, 7)]
+    assert auto_count(topology) == 4
+    assert places(topology, 4) == [(0, (0, 4)), (1, (2, 6)), (0, (1, 5)), (1, (3, 7))]
 
 
 def test_offline_cores_are_not_used(tmp_path: Path) -> None:
-    machine = machine_of(tmp_path, nodes=2, cores=2, offline={1, 2})
-    assert [(core.node, core.cpus) for core in machine.cores] == [(0, (0,)), (1, (3,))]
+    topology = machine_of(tmp_path, nodes=2, cores=2, offline={1, 2})
+    assert [(core.node, core.cpus) for core in topology.cores] == [(0, (0,)), (1, (3,))]
 
 
 def test_half_a_core_that_is_offline_leaves_the_other_half(tmp_path: Path) -> None:
-    machine = machine_of(tmp_path, cores=2, threads=2, offline={2})
-    assert [core.cpus for core in machine.cores] == [(0,), (1, 3)]
+    topology = machine_of(tmp_path, cores=2, threads=2, offline={2})
+    assert [core.cpus for core in topology.cores] == [(0,), (1, 3)]
 
 
 def test_cpuset_of_the_cgroup_limits_the_cores(tmp_path: Path) -> None:
-    machine = machine_of(tmp_path, nodes=2, cores=4, cpuset="2-3,5")
-    assert [(core.node, core.cpus) for core in machine.cores] == [(0, (2,)), (0, (3,)), (1, (5,))]
+    topology = machine_of(tmp_path, nodes=2, cores=4, cpuset="2-3,5")
+    assert [(core.node, core.cpus) for core in topology.cores] == [(0, (2,)), (0, (3,)), (1, (5,))]
 
 
 def test_cpuset_of_an_outer_cgroup_counts_when_the_own_one_says_nothing(tmp_path: Path) -> None:
     cpus = fake_machine(tmp_path, cores=4, cgroup="/outer/inner")
     outer = tmp_path / "sys/fs/cgroup/outer"
     (outer / "cpuset.cpus.effective").write_text("0-1\n")
-    assert len(read_machine(tmp_path, cpus).cores) == 2
+    assert len(read_topology(tmp_path, cpus).cores) == 2
 
 
 def test_old_cgroups_are_read_too(tmp_path: Path) -> None:
@@ -79,20 +79,20 @@ def test_old_cgroups_are_read_too(tmp_path: Path) -> None:
         directory.mkdir(parents=True)
         for file, text in values.items():
             (directory / file).write_text(text)
-    machine = read_machine(tmp_path, cpus)
-    assert len(machine.cores) == 6
-    assert machine.quota_cores == 3.0
+    topology = read_topology(tmp_path, cpus)
+    assert len(topology.cores) == 6
+    assert topology.quota_cores == 3.0
 
 
 def test_affinity_limits_the_cores(tmp_path: Path) -> None:
     fake_machine(tmp_path, cores=4, threads=2)
-    assert [core.cpus for core in read_machine(tmp_path, {1, 5, 2}).cores] == [(1, 5), (2,)]
+    assert [core.cpus for core in read_topology(tmp_path, {1, 5, 2}).cores] == [(1, 5), (2,)]
 
 
 def test_machine_that_hides_its_topology_counts_processors(tmp_path: Path) -> None:
-    machine = read_machine(tmp_path, {0, 1, 2})
-    assert [(core.node, core.cpus) for core in machine.cores] == [(0, (0,)), (0, (1,)), (0, (2,))]
-    assert machine.quota_cores is None
+    topology = read_topology(tmp_path, {0, 1, 2})
+    assert [(core.node, core.cpus) for core in topology.cores] == [(0, (0,)), (0, (1,)), (0, (2,))]
+    assert topology.quota_cores is None
 
 
 @pytest.mark.parametrize(
@@ -116,18 +116,18 @@ def test_auto_is_one_shard_a_physical_core(
 
 
 def test_more_shards_than_cores_are_bound_to_none(tmp_path: Path) -> None:
-    machine = machine_of(tmp_path, cores=2)
-    assert places(machine, 3) == [(-1, ()), (-1, ()), (-1, ())]
+    topology = machine_of(tmp_path, cores=2)
+    assert places(topology, 3) == [(-1, ()), (-1, ()), (-1, ())]
 
 
 @pytest.mark.parametrize("nodes", [2, 4, 8])
 def test_more_shards_than_cores_still_have_a_node_each(tmp_path: Path, nodes: int) -> None:
-    machine = machine_of(tmp_path, nodes=nodes, cores=1, threads=2)
-    found = place(load_properties(None, {}), 2 * nodes + 1, machine)
+    topology = machine_of(tmp_path, nodes=nodes, cores=1, threads=2)
+    found = place(load_properties(None, {}), 2 * nodes + 1, topology)
     assert [each.node for each in found] == [*range(nodes), *range(nodes), 0]
     assert all(each.cpus == () for each in found)
-    assert all(each.node_cpus == machine.cpus_of_node(each.node) for each in found)
-    unbound = place(load_properties(None, {}), 2 * nodes + 1, machine, bind=False)
+    assert all(each.node_cpus == topology.cpus_of_node(each.node) for each in found)
+    unbound = place(load_properties(None, {}), 2 * nodes + 1, topology, bind=False)
     assert {(each.node, each.node_cpus) for each in unbound} == {(-1, ())}
 
 
@@ -190,9 +190,9 @@ def test_malformed_lists_of_processors_are_errors(text: str) -> None:
 
 
 def test_this_machine_has_a_core_we_may_use() -> None:
-    machine = read_machine()
-    assert {cpu for core in machine.cores for cpu in core.cpus} <= os.sched_getaffinity(0)
-    assert machine.cores
+    topology = read_topology()
+    assert {cpu for core in topology.cores for cpu in core.cpus} <= os.sched_getaffinity(0)
+    assert topology.cores
 
 
 def in_a_thread(work: object) -> object:

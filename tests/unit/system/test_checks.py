@@ -11,7 +11,7 @@ from rmq.cli.main import cli
 from rmq.config import load_properties
 from rmq.system import checks
 from rmq.system.checks import Finding, check
-from rmq.system.machine import Machine
+from rmq.system.kernel_files import KernelFiles
 
 FRESH = {
     "vm/max_map_count": 65530, "vm/swappiness": 60, "vm/dirty_background_ratio": 5,
@@ -21,7 +21,7 @@ FRESH = {
 }  # fmt: skip
 
 
-def machine(root: Path, sysctls: dict[str, int], **files: str) -> Machine:
+def machine(root: Path, sysctls: dict[str, int], **files: str) -> KernelFiles:
     files = {
         "proc/meminfo": "MemTotal: 65536000 kB\nSwapTotal: 1024 kB\n",
         "proc/self/mountinfo": f"30 21 8:1 / {root} rw,relatime - ext4 /dev/sda1 rw\n",
@@ -40,10 +40,10 @@ def machine(root: Path, sysctls: dict[str, int], **files: str) -> Machine:
         link.symlink_to(root / "sys/devices/pci/sda")
         (root / "sys/block").mkdir(exist_ok=True)
         (root / "sys/block/sda").symlink_to(root / "sys/devices/pci/sda")
-    return Machine(root)
+    return KernelFiles(root)
 
 
-def look(root: Path, made: Machine) -> dict[str, Finding]:
+def look(root: Path, made: KernelFiles) -> dict[str, Finding]:
     return {each.name: each for each in check(made, root / "store", load_properties())}
 
 
@@ -126,10 +126,10 @@ def test_memory_processors_and_file_system(tmp_path: Path) -> None:
 def test_space_for_the_store_counts_the_size_of_its_files(tmp_path: Path) -> None:
     small = load_properties(overrides={"mappedFileSizeCommitLog": "65536",
                                        "diskMaxUsedSpaceRatio": "100"})  # fmt: skip
-    findings = check(Machine(tmp_path), tmp_path, small)
+    findings = check(KernelFiles(tmp_path), tmp_path, small)
     assert findings[-1].name == "free space for the store" and findings[-1].good
     none = load_properties(overrides={"diskMaxUsedSpaceRatio": "1"})
-    assert check(Machine(tmp_path), tmp_path, none)[-1].good is False
+    assert check(KernelFiles(tmp_path), tmp_path, none)[-1].good is False
 
 
 def test_the_command_on_this_machine(tmp_path: Path) -> None:

@@ -4,33 +4,33 @@ from pathlib import Path
 
 import pytest
 
-from rmq.system.machine import Machine, parse_list, unescape
+from rmq.system.kernel_files import KernelFiles, parse_list, unescape
 
 
-def write(root: Path, files: dict[str, str]) -> Machine:
+def write(root: Path, files: dict[str, str]) -> KernelFiles:
     for name, text in files.items():
         path = root / name.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return Machine(root)
+    return KernelFiles(root)
 
 
 def test_numbers_choices_and_what_is_missing(tmp_path: Path) -> None:
-    machine = write(tmp_path, {
+    kernel = write(tmp_path, {
         "/proc/sys/vm/swappiness": "60\n", "/proc/sys/vm/odd": "a b",
         "/sys/thp": "always [madvise] never\n", "/sys/single": "tsc\n",
         "/proc/meminfo": "MemTotal:       16384 kB\nSwapTotal:          0 kB\n",
     })  # fmt: skip
-    assert machine.sysctl("vm.swappiness") == 60
-    assert machine.sysctl("vm.odd") is None
-    assert machine.sysctl("vm.none") is None
-    assert machine.choice("/sys/thp") == "madvise"
-    assert machine.choices("/sys/thp") == ["always", "madvise", "never"]
-    assert machine.choice("/sys/single") == "tsc"
-    assert machine.choice("/sys/none") is None
-    assert machine.memory_kb("MemTotal") == 16384
-    assert machine.memory_kb("SwapTotal") == 0
-    assert machine.memory_kb("Swap") is None
+    assert kernel.sysctl("vm.swappiness") == 60
+    assert kernel.sysctl("vm.odd") is None
+    assert kernel.sysctl("vm.none") is None
+    assert kernel.choice("/sys/thp") == "madvise"
+    assert kernel.choices("/sys/thp") == ["always", "madvise", "never"]
+    assert kernel.choice("/sys/single") == "tsc"
+    assert kernel.choice("/sys/none") is None
+    assert kernel.memory_kb("MemTotal") == 16384
+    assert kernel.memory_kb("SwapTotal") == 0
+    assert kernel.memory_kb("Swap") is None
 
 
 @pytest.mark.parametrize(
@@ -42,26 +42,26 @@ def test_the_kernels_lists(text: str, numbers: list[int]) -> None:
 
 
 def test_nodes_and_governors(tmp_path: Path) -> None:
-    assert Machine(tmp_path).nodes() == 1
-    assert Machine(tmp_path).governors() == set()
-    machine = write(tmp_path, {
+    assert KernelFiles(tmp_path).nodes() == 1
+    assert KernelFiles(tmp_path).governors() == set()
+    kernel = write(tmp_path, {
         "/sys/devices/system/node/online": "0-3",
         "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
         "/sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance\n",
     })  # fmt: skip
-    assert machine.nodes() == 4
-    assert machine.governors() == {"powersave", "performance"}
+    assert kernel.nodes() == 4
+    assert kernel.governors() == {"powersave", "performance"}
 
 
 def test_the_smallest_quota_of_the_groups_above_counts(tmp_path: Path) -> None:
-    assert Machine(tmp_path).cpu_quota() is None
-    machine = write(tmp_path, {
+    assert KernelFiles(tmp_path).cpu_quota() is None
+    kernel = write(tmp_path, {
         "/proc/self/cgroup": "0::/a/b\n", "/sys/fs/cgroup/a/b/cpu.max": "max 100000",
         "/sys/fs/cgroup/a/cpu.max": "150000 100000",
     })  # fmt: skip
-    assert machine.cpu_quota() == 1.5
+    assert kernel.cpu_quota() == 1.5
     (tmp_path / "sys/fs/cgroup/a/cpu.max").write_text("max 100000")
-    assert machine.cpu_quota() is None
+    assert kernel.cpu_quota() is None
 
 
 def test_the_disk_of_a_directory_is_that_of_the_longest_mount(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_the_disk_of_a_directory_is_that_of_the_longest_mount(tmp_path: Path) ->
         f"30 21 259:2 / {tmp_path} rw,noatime shared:2 - xfs /dev/nvme0n1p2 rw,attr2\n"
         "broken line\n"
     )})  # fmt: skip
-    disk = Machine(tmp_path).disk(store)
+    disk = KernelFiles(tmp_path).disk(store)
     assert (disk.file_system, disk.device, disk.mount_point) == ("xfs", "nvme0n1", str(tmp_path))
     assert "noatime" in disk.options and "attr2" in disk.options
-    other = Machine(tmp_path).disk(Path("/"))
+    other = KernelFiles(tmp_path).disk(Path("/"))
     assert (other.file_system, other.device) == ("overlay", None)
 
 

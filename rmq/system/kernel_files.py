@@ -1,10 +1,10 @@
-"""Machine: what the kernel says of itself under /proc and /sys, read as text.
+"""Kernel files: what the kernel says of the machine under /proc and /sys, read as text.
 
-    machine = Machine()                     or Machine(root) on a copy of the two trees, for tests
-    machine.sysctl("vm.swappiness")         60, None when this kernel has no such key
-    machine.choice("/sys/kernel/mm/transparent_hugepage/enabled")     "madvise", out of
-                                            "always [madvise] never"
-    machine.disk(Path("/store"))            Disk(device="nvme0n1", file_system="ext4", ..)
+    kernel = KernelFiles()              or KernelFiles(root) on a copy of the two trees, for tests
+    kernel.sysctl("vm.swappiness")      60, None when this kernel has no such key
+    kernel.choice("/sys/kernel/mm/transparent_hugepage/enabled")     "madvise", out of
+                                        "always [madvise] never"
+    kernel.disk(Path("/store"))         Disk(device="nvme0n1", file_system="ext4", ..)
 
 Nothing is changed, nothing is run; what may not be read counts as not there.
 """
@@ -27,7 +27,7 @@ class Disk:
     mount_point: str
 
 
-class Machine:
+class KernelFiles:
     """The kernel's trees below `root`."""
 
     def __init__(self, root: Path = Path("/")) -> None:

@@ -1,6 +1,6 @@
 """Looks at every broker that the name servers know; for `rmq top` and `rmq broker status`.
 
-    watch = Watch(cluster)
+    watch = BrokerWatch(cluster)
     watch.look()        [Figures, ..] since the last look, unreachable ones among them
 
 A broker that is not rmq, or an older one, shows what RocketMQ's runtime table holds.
@@ -17,7 +17,7 @@ from rmq.observe.rates import Figures, figures, from_table, unreachable
 from rmq.observe.sample import Sample, decode
 
 
-class Watch:
+class BrokerWatch:
     """Remembers the last sample of every broker."""
 
     def __init__(self, cluster: Cluster) -> None:
