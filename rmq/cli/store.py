@@ -2,9 +2,10 @@
 
     rmq store check DIR     every record, queue unit and index entry; shards of DIR too
     rmq store dump DIR      its parts at a glance;  dump FILE: what a file holds, row by row
+    rmq store dump DIR/consumequeue/T/0 --columns queue.npz         a queue as columns
 
-Nothing is written. A check keeps brokers off the store while it reads and refuses one that a broker
-holds (exit code 4), unless it is to look all the same (--live).
+A store is only read. A check keeps brokers off the store while it reads and refuses one that a
+broker holds (exit code 4), unless it is to look all the same (--live).
 """
 
 from __future__ import annotations
@@ -79,20 +80,39 @@ def check(
 @click.option("--from", "start", default=0, help="First offset shown of a file.")
 @click.option("--count", type=click.IntRange(0), help="Most rows shown.")
 @click.option("--bodies", is_flag=True, help="Show the beginnings of messages' bodies.")
+@click.option("--columns", "out", metavar="OUT", type=click.Path(dir_okay=False, path_type=Path),
+              help="Write a queue's columns to OUT.npz, .csv or .parquet; - prints them.")
 @json_option
 def dump(
-    path: Path, config: Path | None, start: int, count: int | None, bodies: bool, as_json: bool
+    path: Path,
+    config: Path | None,
+    start: int,
+    count: int | None,
+    bodies: bool,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     """Show what a store holds.
 
     Of a directory its parts; of a file (log segment, queue file, index file, checkpoint) what is
     in it, row by row. Reads only, and works beside a running broker.
+
+    With --columns PATH is the directory of a queue. Its columns are offset (in the queue),
+    physical_offset (of the record in the log), size (of the record, bytes), tags_code and
+    store_time (UTC; missing where the log has no record of the message any more):
+
+    \b
+      rmq store dump STORE/consumequeue/TOPIC/0 --columns queue.parquet
+      rmq store dump STORE/consumequeue/TOPIC/0 --columns - --from 1000 --count 20
     """
     from rmq.offline.dump import dump_file, line
     from rmq.offline.overview import overview
 
     settings, shape = _settings(config)
     try:
+        if out is not None:
+            _dump_columns(path, settings, start, count, out, as_json)
+            return
         if path.is_dir():
             parts = list(itertools.islice(overview(path, _log_of(settings, path, path)), count))
             if as_json:
@@ -111,6 +131,38 @@ def dump(
                 click.echo(line(row))
     except (OSError, ValueError) as error:
         raise ConfigError(str(error)) from None
+
+
+def _dump_columns(
+    path: Path, settings: Settings, start: int, count: int | None, out: Path, as_json: bool
+) -> None:
+    """Of the queue's directory `path`, to the file `out` or to standard output."""
+    from rmq.offline.column_files import ending, text_rows, write_columns
+    from rmq.offline.queue_columns import read_columns
+
+    printed = str(out) == "-"
+    if not printed:
+        ending(out)
+    queue = path.absolute()
+    if len(queue.parts) < 4 or queue.parents[1].name != "consumequeue" or not queue.is_dir():
+        raise ConfigError(f"{path}: columns are of a queue, STORE/consumequeue/TOPIC/QUEUE")
+    store = queue.parents[2]
+    root = store.parent if store.name.startswith("shard-") else store
+    log = _log_of(settings, root, store) or store / "commitlog"
+    columns = read_columns(queue, log, start, count)
+    if not printed:
+        write_columns(columns, out)
+        rows = len(columns.offset)
+        if as_json:
+            show_json({"rows": rows, "file": str(out)})
+        else:
+            click.echo(f"{rows} rows to {out}")
+    elif as_json:
+        by_name = zip(*text_rows(columns), strict=True) if len(columns.offset) else [()] * 5
+        show_json(dict(zip(columns._fields, by_name, strict=True)))
+    else:
+        headings = [name.upper() for name in columns._fields]
+        show_rows(headings, list(text_rows(columns)), False)
 
 
 def _settings(config: Path | None) -> tuple[Settings, Shape]:

@@ -2,6 +2,7 @@
 
     checker, index_check    is the store sound? log, queues, checkpoint; key index
     dump                    a file row by row
+    queue_columns           a queue as numpy arrays;  column_files: written as .npz, .csv, .parquet
     overview                a row for each kind of file
     report                  problems by file and byte
 

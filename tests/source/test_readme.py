@@ -143,8 +143,8 @@ def test_java_block_talks_to_the_address_that_is_served() -> None:
     assert program.count("{") == program.count("}")
 
 
-# What runs them: this file, tests/spark (py blocks of README and Spark guide), tests/unit/filters
-# (that of operations). What only shows something is `text`.
+# What runs them: this file; py blocks of README and Spark guide: tests/spark; those of operations:
+# tests/unit/filters and tests/unit/offline. What only shows something is `text`.
 LANGUAGES = {"sh", "python", "java", "py", "text"}
 
 
@@ -155,5 +155,5 @@ def test_every_block_is_of_a_kind_that_a_test_runs(page: Path) -> None:
     assert page.read_text().count("\n```") == 2 * len(kinds)
     if "py" in kinds:
         assert (page.name, kinds.count("py")) in {
-            ("README.md", 1), ("spark-guide.md", 1), ("operations.md", 1),
+            ("README.md", 1), ("spark-guide.md", 1), ("operations.md", 2),
         }  # fmt: skip

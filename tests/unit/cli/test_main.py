@@ -16,7 +16,7 @@ def test_help_lists_every_command_without_importing_one() -> None:
         "import sys; from rmq.cli.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = {'msgspec', 'rich', 'asyncio', 'zmq', 'rmq.config', 'rmq.cli.server'}\n"
+        "heavy = {'msgspec', 'numpy', 'rich', 'asyncio', 'zmq', 'rmq.config', 'rmq.cli.server'}\n"
         "print('loaded:', sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

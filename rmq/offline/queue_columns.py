@@ -1,0 +1,142 @@
+"""Queue columns: a consume queue's files as numpy arrays, an array for each field.
+
+    columns = queue_columns(Path("/var/rmq"), "T", 0)
+    columns.offset              array([0, 1, 2, ..])        offsets in the queue
+    columns.physical_offset     where each message's record is in the log
+    columns.size                bytes of the record
+    columns.tags_code           hash of its tag; in queues of delays the time it is due
+    columns.store_time          datetime64[ms], UTC: when the broker stored it
+
+    columns.size.mean(); numpy.diff(columns.store_time).max()       mean size, longest pause
+
+The first four are in the queue's files (units of 20 bytes, big-endian), the last one in the records
+of the log. store_time is NaT (no time) where the log has no record of the message: retention has
+deleted it, or the files contradict each other, which `rmq store check` names.
+
+Reads only, by mapping the files, and works beside a running broker.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rmq.codes import BORNHOST_V6_FLAG
+from rmq.format.message import MAGIC_V1, MAGIC_V2
+from rmq.format.store_files import BLANK_UNIT, UNIT_BYTES, numbered_files
+
+# One unit, and the head of a record as far as its store time, which is 12 bytes further behind the
+# longer address of a sender with IPv6.
+UNIT_TYPE = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+HEAD_TYPE = np.dtype({
+    "names": ["magic", "queue_offset", "physical_offset", "sys_flag", "store_ms", "store_ms_v6"],
+    "offsets": [4, 20, 28, 36, 56, 68],
+    "formats": [">u4", ">i8", ">i8", ">i4", ">i8", ">i8"],
+    "itemsize": 76,
+})  # fmt: skip
+HEADS_AT_ONCE = 65_536  # 5 MB of heads are gathered at a time
+
+
+class QueueColumns(NamedTuple):
+    """A row for each unit, in the order of the queue; all arrays have the same length."""
+
+    offset: NDArray[np.int64]
+    physical_offset: NDArray[np.int64]
+    size: NDArray[np.int32]
+    tags_code: NDArray[np.int64]
+    store_time: NDArray[np.datetime64]
+
+
+def queue_columns(
+    store: Path,
+    topic: str,
+    queue_id: int,
+    start: int = 0,
+    count: int | None = None,
+    commit_log: Path | None = None,
+) -> QueueColumns:
+    """The queue's rows from offset `start` on, at most `count`.
+
+    `commit_log`: where the log is, if not below the store. NotADirectoryError: no such queue.
+    """
+    directory = store / "consumequeue" / topic / str(queue_id)
+    log = commit_log if commit_log is not None else store / "commitlog"
+    return read_columns(directory, log, start, count)
+
+
+def read_columns(
+    directory: Path, commit_log: Path, start: int = 0, count: int | None = None
+) -> QueueColumns:
+    """Of a queue by its directory."""
+    if not directory.is_dir():
+        raise NotADirectoryError(f"{directory} is no directory: not a queue")
+    offset, units = _units(directory, start, count)
+    physical_offset = units["physical_offset"].astype(np.int64)
+    return QueueColumns(
+        offset,
+        physical_offset,
+        units["size"].astype(np.int32),
+        units["tags_code"].astype(np.int64),
+        _store_times(commit_log, offset, physical_offset),
+    )
+
+
+def _mapped(path: Path, kind: Any) -> NDArray[Any]:
+    """The file's whole items; what is left over at its end is no item."""
+    items = path.stat().st_size // np.dtype(kind).itemsize
+    if not items:
+        return np.empty(0, kind)
+    return np.memmap(path, kind, "r", shape=(items,))
+
+
+def _units(directory: Path, start: int, count: int | None) -> tuple[NDArray[np.int64], Any]:
+    """(offsets, units) without those that are not written yet or fill the front of a file."""
+    offsets = [np.empty(0, np.int64)]
+    parts = [np.empty(0, UNIT_TYPE)]
+    left = count
+    for path in numbered_files(directory)[0]:
+        first = int(path.name) // UNIT_BYTES
+        units = _mapped(path, UNIT_TYPE)
+        if first + len(units) <= start:
+            continue
+        blank = (units["physical_offset"] == BLANK_UNIT[0]) & (units["size"] == BLANK_UNIT[1])
+        wanted = np.flatnonzero((units["size"] != 0) & ~blank)
+        wanted = wanted[wanted >= start - first][:left]
+        offsets.append(wanted + first)
+        parts.append(units[wanted])
+        if left is not None:
+            left -= len(wanted)
+            if left <= 0:
+                break
+    return np.concatenate(offsets), np.concatenate(parts)
+
+
+def _store_times(
+    log: Path, offset: NDArray[np.int64], physical_offset: NDArray[np.int64]
+) -> NDArray[np.datetime64]:
+    times = np.full(len(offset), np.datetime64("NaT", "ms"))
+    segments = [path for path in numbered_files(log)[0] if path.stat().st_size]
+    if not segments:
+        return times
+    starts = np.array([int(path.name) for path in segments], np.int64)
+    place = np.searchsorted(starts, physical_offset, "right") - 1
+    for number in np.unique(place[place >= 0]):
+        data = _mapped(segments[number], np.uint8)
+        rows = np.flatnonzero(place == number)
+        rows = rows[physical_offset[rows] - starts[number] <= len(data) - HEAD_TYPE.itemsize]
+        for first in range(0, len(rows), HEADS_AT_ONCE):
+            some = rows[first : first + HEADS_AT_ONCE]
+            at = physical_offset[some] - starts[number]
+            heads = data[at[:, None] + np.arange(HEAD_TYPE.itemsize)].view(HEAD_TYPE)[:, 0]
+            found = (
+                np.isin(heads["magic"], (MAGIC_V1, MAGIC_V2))
+                & (heads["physical_offset"] == physical_offset[some])
+                & (heads["queue_offset"] == offset[some])
+            )
+            longer = heads["sys_flag"] & BORNHOST_V6_FLAG != 0
+            stored = np.where(longer, heads["store_ms_v6"], heads["store_ms"])[found]
+            times[some[found]] = stored.astype("datetime64[ms]")
+    return times

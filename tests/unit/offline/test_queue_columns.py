@@ -1,0 +1,223 @@
+"""A queue's columns: what the files say, in all places where a unit can be, and how it is written.
+
+Method: stores made byte by byte, and each array compared with the records they were made of.
+"""
+
+import csv
+import json
+import os
+import shlex
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import parquet
+from support.pages import BLOCK, DOCS
+from support.store_image import PER_FILE, Placed, StoreImage
+
+from rmq.cli.main import cli
+from rmq.offline.queue_columns import QueueColumns, queue_columns
+
+UNIT = struct.Struct(">qiq")
+V6 = 0x10  # the sender's address takes 20 bytes
+NAT = np.datetime64("NaT", "ms")
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> StoreImage:
+    """1000 records in 6 queues: 4 files a queue, and several segments."""
+    made = StoreImage(tmp_path / "store")
+    for number in range(1000):
+        topic, queue_id = b"topic-%d" % (number % 2), number // 2 % 3
+        made.add(topic, queue_id, b"%d" % number * (number % 37), tags_code=-(number % 5),
+                 sys_flag=V6 if number % 7 == 0 else 0)  # fmt: skip
+    return made.write_log().write_queues().checkpoint_at(1000, queue_count=6)
+
+
+def records(image: StoreImage, topic: bytes = b"topic-0", queue_id: int = 0) -> list[Placed]:
+    return [each for each in image.records if (each.topic, each.queue_id) == (topic, queue_id)]
+
+
+def rows(columns: QueueColumns) -> list[tuple[int, int, int, int, int]]:
+    times = columns.store_time.astype(np.int64)
+    return list(zip(*(column.tolist() for column in (*columns[:4], times)), strict=True))
+
+
+def expected(placed: list[Placed]) -> list[tuple[int, int, int, int, int]]:
+    return [(r.queue_offset, r.offset, len(r.data), r.tags_code, r.store_ms) for r in placed]
+
+
+def dump(*words: object) -> Result:
+    return CliRunner().invoke(cli, ["store", "dump", *map(str, words)])
+
+
+def queue_file(image: StoreImage, number: int) -> Path:
+    return image.queue_directory / "topic-0/0" / f"{number * PER_FILE * UNIT.size:020d}"
+
+
+def patch(path: Path, index: int, unit: tuple[int, int, int]) -> None:
+    with path.open("r+b") as file:
+        file.seek(index * UNIT.size)
+        file.write(UNIT.pack(*unit))
+
+
+def test_every_unit_of_every_queue_is_a_row(image: StoreImage) -> None:
+    assert len({record.offset // image.segment for record in image.records}) > 3
+    for topic in (b"topic-0", b"topic-1"):
+        for queue_id in range(3):
+            columns = queue_columns(image.root, topic.decode(), queue_id)
+            assert rows(columns) == expected(records(image, topic, queue_id))
+
+
+def test_arrays_are_in_the_machines_byte_order(image: StoreImage) -> None:
+    columns = queue_columns(image.root, "topic-0", 0)
+    assert [column.dtype.str for column in columns] == [
+        np.dtype(kind).str for kind in ("i8", "i8", "i4", "i8", "datetime64[ms]")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "count"), [(0, 0), (0, 7), (PER_FILE, 1), (PER_FILE - 1, 3), (120, None), (10**9, 5)]
+)
+def test_a_part_is_a_slice_of_the_whole(image: StoreImage, start: int, count: int | None) -> None:
+    end = None if count is None else start + count
+    columns = queue_columns(image.root, "topic-0", 0, start, count)
+    assert rows(columns) == expected(records(image)[start:end])
+
+
+def test_what_is_no_unit_is_no_row(image: StoreImage) -> None:
+    """The front that a queue begins behind, zeros, a file that is gone, a torn end."""
+    placed = records(image)
+    for index in range(10):
+        patch(queue_file(image, 0), index, (0, 0x7FFFFFFF, 0))
+    patch(queue_file(image, 0), 20, (0, 0, 0))
+    queue_file(image, 1).unlink()
+    with queue_file(image, 2).open("r+b") as file:
+        file.truncate(5 * UNIT.size + 7)
+    kept = placed[10:20] + placed[21:PER_FILE] + placed[2 * PER_FILE : 2 * PER_FILE + 5]
+    kept += placed[3 * PER_FILE :]
+    assert rows(queue_columns(image.root, "topic-0", 0)) == expected(kept)
+
+
+def test_what_the_log_does_not_have_has_no_store_time(image: StoreImage) -> None:
+    """A segment that retention deleted, and units that lead elsewhere."""
+    placed = records(image)
+    image.segment_path(0).unlink()
+    # inside a record, at the record of another offset, before, behind and at the end of the log
+    astray = [placed[60].offset + 4, placed[61].offset, -1, 1 << 50, image.segment * 2 - 1]
+    first = placed[PER_FILE].offset
+    for index, at in enumerate(astray):
+        patch(queue_file(image, 1), index, (at, 100, 0))
+    columns = queue_columns(image.root, "topic-0", 0)
+    deleted = np.array([record.offset < image.segment for record in placed])
+    deleted[PER_FILE : PER_FILE + len(astray)] = True
+    assert first >= image.segment
+    assert deleted.sum() > len(astray)
+    assert (np.isnat(columns.store_time) == deleted).all()
+
+
+def test_a_queue_without_a_log_has_no_times(image: StoreImage, tmp_path: Path) -> None:
+    columns = queue_columns(image.root, "topic-0", 0, commit_log=tmp_path / "elsewhere")
+    assert len(columns.offset) == len(records(image))
+    assert np.isnat(columns.store_time).all()
+
+
+def test_the_log_may_lie_elsewhere(image: StoreImage, tmp_path: Path) -> None:
+    image.log_directory.rename(tmp_path / "log")
+    config = tmp_path / "broker.conf"
+    config.write_text(f"storePathCommitLog={tmp_path / 'log'}\n")
+    out = tmp_path / "queue.npz"
+    result = dump(image.root / "consumequeue/topic-0/0", "-c", config, "--columns", out)
+    assert result.exit_code == 0, result.output
+    with np.load(out) as found:
+        assert found["store_time"].astype(np.int64).tolist() == [
+            record.store_ms for record in records(image)
+        ]
+
+
+@pytest.fixture
+def queue(image: StoreImage) -> Path:
+    return image.root / "consumequeue/topic-0/0"
+
+
+def test_npz_csv_and_parquet_hold_the_same(image: StoreImage, queue: Path, tmp_path: Path) -> None:
+    image.segment_path(0).unlink()
+    whole = queue_columns(image.root, "topic-0", 0)
+    for form in ("npz", "csv", "parquet"):
+        result = dump(queue, "--columns", tmp_path / f"q.{form}")
+        assert result.output == f"{len(whole.offset)} rows to {tmp_path / f'q.{form}'}\n"
+    with np.load(tmp_path / "q.npz") as found:
+        for name, column in whole._asdict().items():
+            np.testing.assert_array_equal(found[name], column)
+    table = parquet.read_table(tmp_path / "q.parquet")
+    for name, column in whole._asdict().items():
+        np.testing.assert_array_equal(table[name].to_numpy(), column)
+    assert str(table.schema.field("store_time").type) == "timestamp[ms, tz=UTC]"
+    with (tmp_path / "q.csv").open() as file:
+        head, *lines = csv.reader(file)
+    assert tuple(head) == whole._fields
+    assert [int(line[1]) for line in lines] == whole.physical_offset.tolist()
+    times = [np.datetime64(line[4], "ms") if line[4] else NAT for line in lines]
+    np.testing.assert_array_equal(np.array(times), whole.store_time)
+
+
+def test_a_dash_prints_a_table_and_json_columns(image: StoreImage, queue: Path) -> None:
+    first = records(image)[PER_FILE]
+    output = dump(queue, "--columns", "-", "--from", PER_FILE, "--count", 1).output
+    head, line = output.splitlines()
+    assert head.split() == ["OFFSET", "PHYSICAL_OFFSET", "SIZE", "TAGS_CODE", "STORE_TIME"]
+    assert line.split()[:2] == [str(PER_FILE), str(first.offset)]
+    assert line.split()[4].startswith("1970-01-01T00:16:")
+    found = json.loads(dump(queue, "--columns", "-", "--json", "--count", 3).output)
+    assert found["offset"] == [0, 1, 2]
+    assert found["size"] == [len(record.data) for record in records(image)[:3]]
+    none = json.loads(dump(queue, "--columns", "-", "--json", "--from", 10**9).output)
+    assert none == {name: [] for name in found}
+
+
+@pytest.mark.parametrize(
+    ("path", "out", "message"),
+    [
+        ("consumequeue/topic-0/0", "q.xlsx", ".npz, .csv, .parquet"),
+        ("consumequeue/topic-0", "q.csv", "STORE/consumequeue/TOPIC/QUEUE"),
+        ("consumequeue/topic-0/17", "q.csv", "STORE/consumequeue/TOPIC/QUEUE"),
+        ("commitlog", "q.csv", "STORE/consumequeue/TOPIC/QUEUE"),
+        ("consumequeue/topic-0/0", "no/such/q.csv", "No such file or directory"),
+    ],
+)
+def test_a_mistake_is_named(image: StoreImage, path: str, out: str, message: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rmq", "store", "dump", str(image.root / path), "--columns", out],
+        capture_output=True, text=True, cwd=image.root.parent,
+    )  # fmt: skip
+    assert done.returncode == 2, done
+    assert message in done.stderr
+    assert not (image.root.parent / out).exists()
+
+
+def test_the_examples_of_the_operations_page_run(image: StoreImage) -> None:
+    """In a directory whose store has a topic `orders`, as the page takes it."""
+    (image.queue_directory / "topic-0").rename(image.queue_directory / "orders")
+    page = (DOCS / "operations.md").read_text().partition("\n## A queue as columns\n")[2]
+    page = page.partition("\n## ")[0]
+    found = BLOCK.findall(page)
+    commands = [line for kind, text in found if kind == "text" for line in text.splitlines()]
+    assert commands
+    for line in commands:
+        words = shlex.split(line.partition("   ")[0])
+        result = subprocess.run(
+            [sys.executable, "-m", *words], cwd=image.root.parent, capture_output=True, text=True
+        )
+        assert result.returncode == 0, result
+    [code] = [text for kind, text in found if kind == "py"]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=image.root.parent, capture_output=True, text=True,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    placed = records(image)
+    assert done.stdout.splitlines()[0] == f"{len(placed)} messages"
