@@ -29,6 +29,7 @@ from rmq.errors import RmqError
 from rmq.format import remoting
 from rmq.load.cpu import CpuMeter, resident_bytes, tick_seconds
 from rmq.load.frames import Queue, SendShape, send_frames
+from rmq.load.latency import percentile_ns
 from rmq.load.run import measure, open_producer
 from rmq.names import AUTO_CREATE_TOPIC
 from shards.command_client import CommandClient
@@ -254,7 +255,7 @@ def p99_us(bench: Bench, loop: Producer) -> float:
         if time.monotonic() > until:
             raise RuntimeError(f"no send was answered within {START_SECONDS_MAX} s")
         loop.run(int(bench.seconds * 1e6))
-    return float(loop.latency.percentile(99.0)) / 1e3
+    return percentile_ns(loop.latency, 99.0) / 1e3
 
 
 @contextlib.contextmanager

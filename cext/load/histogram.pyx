@@ -1,16 +1,17 @@
 """Log-linear latency histogram (see histogram.pxd for the bucket arithmetic).
 
-What it does not promise: exact percentiles. `percentile` answers the upper end of the bucket that
-holds the wanted rank, never more than the largest recorded value.
+It counts and nothing else: percentiles are taken of `counts` (rmq/load/latency.py).
 
     >>> h = Histogram()
-    >>> h.add(1000); h.percentile(50)
-    1000
+    >>> h.add(1000); numpy.frombuffer(h.counts, numpy.uint64)[506]
+    1
 """
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
 from rmq.errors import not_copied
+
+SUB_BUCKET_BITS = SUB_BITS      # for Python: every power of two is cut into 2 ** 7 buckets
 
 
 cdef extern from *:
@@ -23,15 +24,6 @@ cdef inline uint64_t bucket_of(uint64_t value) noexcept nogil:
         return value
     shift = 63 - __builtin_clzll(value) - SUB_BITS
     return (<uint64_t>shift << SUB_BITS) + (value >> shift)
-
-
-cdef inline uint64_t bucket_last(uint64_t bucket) noexcept nogil:
-    """Largest value that falls into the bucket."""
-    cdef uint64_t shift
-    if bucket < (1 << (SUB_BITS + 1)):
-        return bucket
-    shift = (bucket >> SUB_BITS) - 1
-    return ((bucket - (shift << SUB_BITS) + 1) << shift) - 1
 
 
 cdef class Histogram:
@@ -81,19 +73,10 @@ cdef class Histogram:
         self.total += other.total
         self.sum += other.sum
 
-    def percentile(self, percent):
-        """Duration in ns that `percent` of the recorded ones do not exceed; 0 when empty."""
-        cdef uint64_t wanted, seen = 0, i
-        if not 0.0 <= percent <= 100.0:
-            raise ValueError(f"percent must lie in 0 .. 100, not {percent}")
-        if self.total == 0:
-            return 0
-        wanted = max(1, min(self.total, <uint64_t>(percent / 100.0 * self.total + 0.999999)))
-        for i in range(BUCKETS):
-            seen += self.buckets[i]
-            if seen >= wanted:
-                return min(<int64_t>bucket_last(i), self.largest)
-        return self.largest
+    @property
+    def counts(self):
+        """Of each bucket, as the bytes of uint64s in the machine's order."""
+        return (<const char*>self.buckets)[:sizeof(self.buckets)]
 
     @property
     def count(self):

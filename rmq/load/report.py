@@ -9,6 +9,7 @@ latency us     p50 118.3  p90 140.1  p99 211.7  p99.9 390.2  p99.99 801.5  max 1
 from typing import Any
 
 from rmq.codes import ResponseCode
+from rmq.load.latency import percentiles_ns
 from rmq.load.run import Result
 
 PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
@@ -32,7 +33,8 @@ def code_name(code: int) -> str:
 
 def latency_microseconds(result: Result) -> dict[str, float]:
     """p50 .. p99.99, mean and max in microseconds."""
-    table = {f"p{percent:g}": result.latency.percentile(percent) / 1e3 for percent in PERCENTILES}
+    found = (percentiles_ns(result.latency, PERCENTILES) / 1e3).tolist()
+    table = {f"p{percent:g}": value for percent, value in zip(PERCENTILES, found, strict=True)}
     table["mean"] = result.latency.mean / 1e3
     table["max"] = result.latency.maximum / 1e3
     return table

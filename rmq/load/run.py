@@ -6,7 +6,7 @@ second, for the progress line and for Ctrl-C.
 
     producer = open_producer(frames, ["127.0.0.1:10911"] * 4, window=64)
     result = measure(producer, seconds=3, warmup=0.5, pids=[4711])
-    result.messages_per_second, result.cpu_per_million, result.latency.percentile(99)
+    result.messages_per_second, result.cpu_per_million, percentile_ns(result.latency, 99)
 """
 
 import socket

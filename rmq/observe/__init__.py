@@ -2,7 +2,8 @@
 
     sample              a shard's numbers at one moment
     rates               the difference of two samples: rows of `rmq top`
-    latency             percentiles of bucket counts
+    latency             counts in buckets: their ends, differences, percentiles for a broker
+    percentiles         of such counts, by numpy, for commands
     metrics, topic_metrics, histogram_metrics   /metrics; the parts with a topic, with bounds
     exposition          Prometheus' text
     http                the small HTTP server

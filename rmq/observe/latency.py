@@ -1,11 +1,12 @@
-"""Percentiles out of the latency counts of cext/base/latency.pxd, whose buckets are fixed.
+"""Latency counts of cext/base/latency.pxd: ends of their buckets, percentiles, differences.
 
     edge(5) == 5            the largest number of microseconds that falls into bucket 5
     edge(35) == 1023
     percentile([0, 3, 1], 0.5) == 1
 
 A percentile is its bucket's upper end, so at most 25 % more than the truth and never less. Counts
-only grow: what happened between two looks is since(later, earlier).
+only grow: what happened between two looks is since(later, earlier). A broker reads its own counts
+with this; percentiles.py is the same for commands, by numpy.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 BUCKETS = 100
+SUB_BUCKET_BITS = 2  # every power of two is cut into 4
 
 
 def edge(bucket: int) -> int:

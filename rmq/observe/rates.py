@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rmq.observe.latency import percentile, since
+from rmq.observe.latency import BUCKETS, SUB_BUCKET_BITS, since
+from rmq.observe.percentiles import bucket_ends, percentiles
 from rmq.observe.sample import Sample
 
 MB = 1e6
@@ -134,5 +135,6 @@ def _p99_ms(earlier: Sample, later: Sample, which: str) -> float | None:
     if which not in later.latencies:
         return None
     before = earlier.latencies.get(which, ([], 0))[0]
-    us = percentile(since(later.latencies[which][0], before), 0.99)
-    return None if us is None else us / 1000
+    counts = since(later.latencies[which][0], before)[:BUCKETS]
+    us = percentiles(counts, bucket_ends(SUB_BUCKET_BITS, BUCKETS), [99])
+    return None if us is None else float(us[0]) / 1000

@@ -92,6 +92,7 @@ def test_top_shows_a_row_and_status_says_running(tmp_path: Path) -> None:
         done = rmq("broker", "status", "-n", broker.namesrv)
         assert done.returncode == 0
         assert done.stdout.splitlines()[1].split()[:3] == ["broker-a", broker.address, "running"]
+        assert "numpy" not in Path(f"/proc/{broker.pid}/maps").read_text(), "of commands alone"
 
 
 def test_top_in_a_pipe_goes_on_until_its_reader_has_enough(tmp_path: Path) -> None:
