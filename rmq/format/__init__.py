@@ -1,6 +1,7 @@
 """Format: frames and files in plain Python, the twin of cext/wire and cext/store.
 
     remoting        frames and their headers
+    frame_reader    the frames in a stream of bytes
     message         stored records, and the messages of a pull
     fastjson        JSON as RocketMQ's servers write it
     store_files     segments, queue files, checkpoint

@@ -1,6 +1,5 @@
 """One client of the name server: bytes -> frames -> requests -> replies, in order.
 
-    first 4 bytes of a frame say how many follow; 4 .. 16 MiB - 4 are legal
     a frame that is not legal, or does not decode, closes this connection and harms no other
     a request that writes to disk stops the reading of this connection until it is answered
     a client that does not read its replies is not read either
@@ -18,8 +17,8 @@ from typing import Protocol, cast
 
 from rmq.base import clock
 from rmq.errors import ProtocolError
-from rmq.format.remoting import Command, decode, encode
-from rmq.limits import FRAME_BYTES_MAX
+from rmq.format.frame_reader import FrameReader
+from rmq.format.remoting import Command, encode
 
 _log = logging.getLogger("rmq.namesrv.connection")
 
@@ -43,8 +42,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray()
-        self._needed = 4  # bytes in _buffer before it is worth looking again
+        self._frames = FrameReader()
         self._task: asyncio.Task[None] | None = None  # a request that writes to disk
         self._choked = False  # the client does not read
         self._silent = True  # it has asked for nothing yet
@@ -71,14 +69,14 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._owner.partial_bytes -= len(self._buffer)
-        self._buffer.clear()
+        self._owner.partial_bytes -= self._frames.buffered
+        self._frames.clear()
         self._transport = None
         self._owner.closed(self)
 
     def data_received(self, data: bytes) -> None:
         self.last_active = clock.monotonic()
-        self._buffer += data
+        self._frames.feed(data)
         self._owner.partial_bytes += len(data)
         if self._owner.partial_bytes > self._owner.partial_bytes_max:
             self._refuse(f"all connections together hold {self._owner.partial_bytes} bytes unread")
@@ -99,30 +97,25 @@ class Connection(asyncio.Protocol):
     # ---- frames
 
     def _serve(self) -> None:
-        """Answers every whole frame in the buffer."""
-        while len(self._buffer) >= self._needed and self._task is None and not self._choked:
-            length = int.from_bytes(self._buffer[:4], "big", signed=True)
-            if not 4 <= length <= FRAME_BYTES_MAX - 4:
-                self._refuse(f"a frame of {length} bytes: 4 to {FRAME_BYTES_MAX - 4} are allowed")
-                return
-            self._needed = 4 + length
-            if len(self._buffer) < self._needed:
-                return
-            with memoryview(self._buffer) as view:
-                frame = bytes(view[4 : self._needed])
-            del self._buffer[: self._needed]
-            self._owner.partial_bytes -= self._needed
-            self._needed = 4
+        """Answers every whole frame that is here."""
+        while not self._is_closing() and self._task is None and not self._choked:
+            before = self._frames.buffered
             try:
-                request = decode(frame)
+                request = self._frames.next()
             except ProtocolError as error:
                 self._refuse(str(error))
                 return
+            finally:
+                self._owner.partial_bytes -= before - self._frames.buffered
+            if request is None:
+                return
             self._answer(request)
+
+    def _is_closing(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
 
     def _refuse(self, why: str) -> None:
         _log.warning("%s: connection closed: %s", self.peer, why)
-        self._needed = FRAME_BYTES_MAX * 2  # whatever is in the buffer stays unread
         self.abort()
 
     def _answer(self, request: Command) -> None:
@@ -155,9 +148,9 @@ class Connection(asyncio.Protocol):
             self.last_active = clock.monotonic()
 
     def _pause_reading(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None and not self._is_closing():
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None and not self._is_closing():
             self._transport.resume_reading()

@@ -12,10 +12,11 @@ import itertools
 
 from rmq.base.deadline import within
 from rmq.errors import ProtocolError, RmqError
-from rmq.format.remoting import Command, decode, encode
-from rmq.limits import FRAME_BYTES_MAX
+from rmq.format.frame_reader import FrameReader
+from rmq.format.remoting import Command, encode
 
 CONNECT_S = 3.0
+READ_BYTES = 256 << 10
 
 
 class NamesrvError(RmqError):
@@ -39,6 +40,7 @@ class NamesrvClient:
         self._opaques = itertools.count(1)
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
+        self._frames = FrameReader()
 
     async def call(self, command: Command, timeout_s: float) -> Command:
         try:
@@ -72,11 +74,13 @@ class NamesrvClient:
         writer.write(encode(command))
         await writer.drain()
         while True:
-            length = int.from_bytes(await reader.readexactly(4), "big", signed=True)
-            if not 0 < length <= FRAME_BYTES_MAX:
-                raise ProtocolError(f"a frame of {length} bytes")
-            reply = decode(await reader.readexactly(length))
-            if reply.is_response and reply.opaque == command.opaque:
+            reply = self._frames.next()
+            if reply is None:
+                data = await reader.read(READ_BYTES)
+                if not data:
+                    raise EOFError("it closed the connection")
+                self._frames.feed(data)
+            elif reply.is_response and reply.opaque == command.opaque:
                 return reply
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -86,4 +90,5 @@ class NamesrvClient:
         host, port = parse_address(self.address)
         reader, writer = await within(asyncio.open_connection(host, port, limit=1 << 20), CONNECT_S)
         self._reader, self._writer = reader, writer
+        self._frames.clear()
         return reader, writer

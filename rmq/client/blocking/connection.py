@@ -21,8 +21,8 @@ from typing import Any
 
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import remoting
+from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command
-from rmq.limits import FRAME_BYTES_MAX
 
 CONNECT_TIMEOUT = 3.0
 CALL_TIMEOUT = 5.0
@@ -39,12 +39,12 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 class Connection:
-    """A socket, the bytes read ahead from it, and the next opaque number."""
+    """A socket, the frames read ahead from it, and the next opaque number."""
 
     def __init__(self, address: str, connect_timeout: float = CONNECT_TIMEOUT) -> None:
         self.address = address
         self._opaque = 0
-        self._buffer = bytearray()
+        self._frames = FrameReader()
         try:
             self._socket = socket.create_connection(split_address(address), connect_timeout)
         except OSError as error:
@@ -140,7 +140,11 @@ class Connection:
         """The next answer, in order of arrival; None when none came within `timeout`."""
         deadline = time.monotonic() + timeout
         while True:
-            command = self._take_frame()
+            try:
+                command = self._frames.next()
+            except ProtocolError as error:
+                self.close()
+                raise ProtocolError(f"{self.address}: {error}; not RocketMQ?") from None
             if command is None:
                 if not self._fill(deadline - time.monotonic()):
                     return None
@@ -152,19 +156,6 @@ class Connection:
         return UnreachableError(
             f"{self.address}: no answer to request {int(code)} within {timeout:g} s"
         )
-
-    def _take_frame(self) -> Command | None:
-        if len(self._buffer) < 4:
-            return None
-        length = int.from_bytes(self._buffer[:4], "big")
-        if not 4 <= length <= FRAME_BYTES_MAX:
-            self.close()
-            raise ProtocolError(f"{self.address}: a frame of {length} bytes; not RocketMQ?")
-        if len(self._buffer) < 4 + length:
-            return None
-        frame = bytes(self._buffer[4 : 4 + length])
-        del self._buffer[: 4 + length]
-        return remoting.decode(frame)
 
     def _fill(self, timeout: float) -> bool:
         """Reads what is there; False when nothing came within `timeout`."""
@@ -180,7 +171,7 @@ class Connection:
         if not data:
             self.close()
             raise UnreachableError(f"{self.address}: the peer closed the connection")
-        self._buffer += data
+        self._frames.feed(data)
         return True
 
 
