@@ -7,7 +7,8 @@
 
 Topics and groups live on every master, so changes go to all of them and answers are merged. What is
 asked, and what the answers say, stands in rmq/client/blocking (admin, lookup), which the command
-line uses over blocking sockets; here it travels over the engine, and names are in a namespace.
+line uses over blocking sockets; here it travels over the engine, or over a transport that is given
+(rmq/client/blocking/transport.py), and names are in a namespace.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from cext.client.message import MessageExt, decode_messages, milliseconds
 from cext.client.reply import Reply, reply_of
 from rmq.client.blocking import admin, lookup
-from rmq.client.blocking.cluster import BrokerEntry, Cluster
-from rmq.client.blocking.connection import Connection
+from rmq.client.blocking.cluster import BrokerEntry, ClusterView
 from rmq.client.blocking.tail import ReceivedMessage
+from rmq.client.blocking.transport import Transport
 from rmq.client.connection.instance import ClientInstance, not_open
+from rmq.client.connection.name_servers import NameServerSource
 from rmq.client.connection.namespaces import wrap
 from rmq.client.connection.routes import Route
 from rmq.client.parameters import ClientParameters
@@ -39,46 +41,32 @@ if TYPE_CHECKING:
 LATEST = -1  # as a timestamp: the end of the queue
 
 
-class _EngineConnection(Connection):
-    """A Connection's questions over the engine."""
+class EngineTransport:
+    """Requests over the engine of a client instance; any thread."""
 
-    def __init__(self, instance: ClientInstance, address: str) -> None:
-        self.address = address
+    def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
 
-    def fileno(self) -> int:
-        return 0  # never stale: the engine connects anew by itself
-
-    def close(self) -> None:
-        pass
-
-    def ask(
-        self,
-        code: int,
-        fields: Mapping[str, Any] | None = None,
-        body: bytes = b"",
-        timeout: float | None = None,
-    ) -> Command:
-        timeout_ms = None if timeout is None else int(timeout * 1000)
-        reply = self._instance.ask(self.address, code, fields, body, timeout_ms)
+    def invoke(self, address: str, request: Command, timeout_s: float | None = None) -> Command:
+        timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+        reply = self._instance.ask(
+            address, request.code, request.fields, request.body, timeout_ms
+        )
         return Command(
             code=reply.code, flag=reply.flag, opaque=reply.opaque, version=reply.version,
             remark=reply.remark, fields=reply.fields, body=reply.body,
         )  # fmt: skip
 
 
-class _EngineCluster(Cluster):
-    """A Cluster whose connections are those of a client instance."""
+class _InstanceView(ClusterView):
+    """A view that shares its routes with the producers and consumers of a client instance."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        super().__init__(";".join(instance.name_servers))
+        super().__init__(instance.name_servers, EngineTransport(instance))
         self._instance = instance
 
-    def connect(self, address: str) -> Connection:
-        return _EngineConnection(self._instance, address)
-
-    def broker(self, name: str) -> Connection:
-        return self.connect(self._instance.routes.address_of(name))
+    def address_of(self, name: str) -> str:
+        return self._instance.routes.address_of(name)
 
     def route(self, topic: str) -> Route:
         return self._instance.routes.of(topic, refresh=True)
@@ -88,19 +76,30 @@ class Admin:
     """Asks and changes what brokers and name servers know; any thread."""
 
     def __init__(
-        self, *, parameters: ClientParameters | None = None, **changes: Unpack[ClientKeywords]
+        self,
+        *,
+        parameters: ClientParameters | None = None,
+        transport: Transport | None = None,
+        **changes: Unpack[ClientKeywords],
     ) -> None:
+        """transport: how requests travel, in place of the client's engine. Its owner closes it."""
         self.parameters = (parameters or ClientParameters()).changed(changes)
+        self._transport = transport
         self._instance: ClientInstance | None = None
-        self._cluster: _EngineCluster | None = None
+        self._cluster: ClusterView | None = None
 
     def __reduce__(self) -> NoReturn:
         raise not_copied(self, "start one in each process, from its parameters")
 
     def start(self) -> Admin:
-        if self._instance is None:
+        if self._cluster is not None:
+            return self
+        if self._transport is not None:
+            addresses = NameServerSource(self.parameters).addresses()
+            self._cluster = ClusterView(addresses, self._transport)
+        else:
             self._instance = ClientInstance.acquire(self.parameters)
-            self._cluster = _EngineCluster(self._instance)
+            self._cluster = _InstanceView(self._instance)
         return self
 
     def close(self) -> None:
@@ -121,7 +120,7 @@ class Admin:
         return self._instance
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterView:
         if self._cluster is None:
             raise not_open("Admin", is_closed=False)
         return self._cluster

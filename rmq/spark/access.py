@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from rmq.client.blocking.cluster import Cluster
 from rmq.client.blocking.connection import Connection, split_address
+from rmq.client.blocking.transport import SocketTransport
 from rmq.codes import ResponseCode
 from rmq.errors import RemoteError, UnreachableError
 from rmq.format import remoting
@@ -97,14 +98,12 @@ class GuardedCluster(Cluster):
     """A Cluster whose connections are GuardedConnections."""
 
     def __init__(self, access: Access) -> None:
-        super().__init__(access.nameserver)
-        self._access = access
+        sockets = SocketTransport(lambda address: GuardedConnection(address, access))
+        super().__init__(access.nameserver, sockets)
 
     def connect(self, address: str) -> GuardedConnection:
-        connection = self._connections.get(address)
-        if not isinstance(connection, GuardedConnection) or connection.fileno() < 0:
-            connection = GuardedConnection(address, self._access)
-            self._connections[address] = connection
+        connection = super().connect(address)
+        assert isinstance(connection, GuardedConnection)
         return connection
 
     def if_known(self, question: Callable[[], Answer]) -> Answer | None:
@@ -125,10 +124,3 @@ class GuardedCluster(Cluster):
             if error.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
         return None
-
-    def forget(self, broker_name: str) -> None:
-        """Its address is asked for again at the next use."""
-        address = self._masters.pop(broker_name, None)
-        connection = self._connections.pop(address or "", None)
-        if connection is not None:
-            connection.close()

@@ -1,1 +1,8 @@
-"""The blocking client of the command line, tests and tools: no threads, no compiled modules."""
+"""The blocking client of the command line, tests and tools: no threads, no compiled modules.
+
+    transport           how a question gets to an address: the Protocol, and blocking sockets
+    connection          one socket: requests out, answers back
+    cluster             the view from the name servers, over a transport
+    admin, lookup       what an operator asks of topics, groups, brokers; messages by key or id
+    tail, trace         messages as they come; what became of one
+"""

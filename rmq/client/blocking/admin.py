@@ -1,9 +1,9 @@
 """What an operator asks of a cluster: topics, groups, brokers. One function per question.
 
-Every function takes the Cluster first and returns plain values; names are those on the wire. The
-Cluster says by what the question travels: blocking sockets for the command line, the client's
-engine for Admin (rmq/client/administration.py). A topic or group lives on every master of its
-cluster, so changes go to all of them and answers are merged. Example:
+Every function takes a ClusterView first and returns plain values; names are those on the wire. The
+view's transport says how the question travels: over blocking sockets for the command line, over
+the client's engine for Admin (rmq/client/administration.py). A topic or group lives on every master
+of its cluster, so changes go to all of them and answers are merged. Example:
 
     create_topic(cluster, "orders", queues=8)
     for row in topic_queues(cluster, "orders"): row.queue, row.min_offset, row.max_offset
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rmq.client.blocking.cluster import BrokerEntry, Cluster
+from rmq.client.blocking.cluster import BrokerEntry, ClusterView
 from rmq.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rmq.errors import RemoteError
 from rmq.format import fastjson
@@ -48,7 +48,7 @@ class QueueProgress:
 
 
 def create_topic(
-    cluster: Cluster,
+    cluster: ClusterView,
     topic: str,
     queues: int,
     *,
@@ -72,19 +72,20 @@ def create_topic(
     return masters
 
 
-def delete_topic(cluster: Cluster, topic: str, cluster_name: str | None = None) -> None:
+def delete_topic(cluster: ClusterView, topic: str, cluster_name: str | None = None) -> None:
     """Deletes the topic on every master and then at every name server."""
     for broker in cluster.masters(cluster_name):
         _call(cluster, broker, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
     for address in cluster.name_servers:
-        cluster.connect(address).call(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
+        cluster.call(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic})
 
 
-def topic_queues(cluster: Cluster, topic: str) -> list[QueueRange]:
+def topic_queues(cluster: ClusterView, topic: str) -> list[QueueRange]:
     """The range of every queue of the topic, by broker and queue id."""
     found = []
     for name in sorted({queue.broker_name for queue in cluster.route(topic).readable()}):
-        reply = cluster.broker(name).call(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
+        address = cluster.address_of(name)
+        reply = cluster.call(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
         for queue, row in _queue_table(reply.body).items():
             found.append(
                 QueueRange(
@@ -97,7 +98,7 @@ def topic_queues(cluster: Cluster, topic: str) -> list[QueueRange]:
     return sorted(found, key=lambda each: (each.queue.broker_name, each.queue.queue_id))
 
 
-def system_topics(cluster: Cluster) -> set[str]:
+def system_topics(cluster: ClusterView) -> set[str]:
     """Topics that rmq and RocketMQ keep for themselves, cluster and broker names among them."""
     found: set[str] = set()
     for broker in cluster.masters():
@@ -109,7 +110,7 @@ def system_topics(cluster: Cluster) -> set[str]:
 # ---- groups
 
 
-def create_group(cluster: Cluster, group: str, settings: Mapping[str, Any]) -> None:
+def create_group(cluster: ClusterView, group: str, settings: Mapping[str, Any]) -> None:
     """Creates the consumer group on every master, or changes it; settings by RocketMQ's names."""
     body = fastjson.dumps({
         "groupName": group, "consumeEnable": True, "consumeFromMinEnable": True,
@@ -122,7 +123,7 @@ def create_group(cluster: Cluster, group: str, settings: Mapping[str, Any]) -> N
         _call(cluster, broker, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
 
-def delete_group(cluster: Cluster, group: str, *, clean_offsets: bool) -> None:
+def delete_group(cluster: ClusterView, group: str, *, clean_offsets: bool) -> None:
     """Deletes the group on every master, and with clean_offsets what it has committed."""
     fields = {"groupName": group, "cleanOffset": clean_offsets}
     for broker in cluster.masters():
@@ -130,7 +131,7 @@ def delete_group(cluster: Cluster, group: str, *, clean_offsets: bool) -> None:
 
 
 def set_consume_mode(
-    cluster: Cluster, topic: str, group: str, mode: str, *, pop_share_queue_num: int
+    cluster: ClusterView, topic: str, group: str, mode: str, *, pop_share_queue_num: int
 ) -> None:
     """How push consumers with client_rebalance=False take the topic: PULL or POP."""
     body = fastjson.dumps({
@@ -141,7 +142,7 @@ def set_consume_mode(
         _call(cluster, broker, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
 
 
-def groups(cluster: Cluster) -> dict[str, dict[str, Any]]:
+def groups(cluster: ClusterView) -> dict[str, dict[str, Any]]:
     """Consumer group -> its configuration, over all masters."""
     found: dict[str, dict[str, Any]] = {}
     for broker in cluster.masters():
@@ -151,7 +152,7 @@ def groups(cluster: Cluster) -> dict[str, dict[str, Any]]:
     return found
 
 
-def group_progress(cluster: Cluster, group: str) -> tuple[list[QueueProgress], float]:
+def group_progress(cluster: ClusterView, group: str) -> tuple[list[QueueProgress], float]:
     """(progress per queue, messages consumed per second) over all masters."""
     found: list[QueueProgress] = []
     rate = 0.0
@@ -175,7 +176,7 @@ def group_progress(cluster: Cluster, group: str) -> tuple[list[QueueProgress], f
     return sorted(found, key=lambda each: each.queue), rate
 
 
-def group_members(cluster: Cluster, group: str) -> dict[str, Any] | None:
+def group_members(cluster: ClusterView, group: str) -> dict[str, Any] | None:
     """The group's connections and subscriptions as the brokers tell; None when nobody is online."""
     merged: dict[str, Any] | None = None
     for broker in cluster.masters():
@@ -204,24 +205,24 @@ def group_members(cluster: Cluster, group: str) -> dict[str, Any] | None:
 # ---- offsets
 
 
-def min_offset(cluster: Cluster, queue: MessageQueue) -> int:
+def min_offset(cluster: ClusterView, queue: MessageQueue) -> int:
     """The smallest offset that is still there."""
     return _offset(cluster, RequestCode.GET_MIN_OFFSET, queue)
 
 
-def max_offset(cluster: Cluster, queue: MessageQueue) -> int:
+def max_offset(cluster: ClusterView, queue: MessageQueue) -> int:
     """The offset the next message gets."""
     return _offset(cluster, RequestCode.GET_MAX_OFFSET, queue)
 
 
-def offset_at(cluster: Cluster, queue: MessageQueue, timestamp_ms: int, *, upper: bool) -> int:
+def offset_at(cluster: ClusterView, queue: MessageQueue, timestamp_ms: int, *, upper: bool) -> int:
     """The first message stored at or after a time; upper: the last one at or before it."""
     boundary = "UPPER" if upper else "LOWER"
     more = {"timestamp": timestamp_ms, "boundaryType": boundary}
     return _offset(cluster, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, queue, more)
 
 
-def committed_offset(cluster: Cluster, group: str, queue: MessageQueue) -> int | None:
+def committed_offset(cluster: ClusterView, group: str, queue: MessageQueue) -> int | None:
     """Where the group goes on; None when it never committed."""
     more = {"consumerGroup": group, "setZeroIfNotFound": False}
     try:
@@ -232,23 +233,25 @@ def committed_offset(cluster: Cluster, group: str, queue: MessageQueue) -> int |
         raise
 
 
-def commit_offset(cluster: Cluster, group: str, queue: MessageQueue, offset: int) -> None:
+def commit_offset(cluster: ClusterView, group: str, queue: MessageQueue, offset: int) -> None:
     """Sets where the group goes on. Its members must be offline: they would set it back."""
     fields = {
         "consumerGroup": group, "topic": queue.topic, "queueId": queue.queue_id,
         "commitOffset": offset,
     }  # fmt: skip
-    cluster.broker(queue.broker_name).call(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+    address = cluster.address_of(queue.broker_name)
+    cluster.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
 
 def reset_offset(
-    cluster: Cluster, group: str, topic: str, timestamp_ms: int, *, force: bool
+    cluster: ClusterView, group: str, topic: str, timestamp_ms: int, *, force: bool
 ) -> dict[MessageQueue, int]:
     """Sends the group to a time (-1: the end) in all queues of the topic; where it goes on."""
     found: dict[MessageQueue, int] = {}
     fields = {"group": group, "topic": topic, "timestamp": timestamp_ms, "isForce": force}
     for name in sorted({each.broker_name for each in cluster.route(topic).readable()}):
-        reply = cluster.broker(name).call(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+        address = cluster.address_of(name)
+        reply = cluster.call(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
         table = fastjson.loads_object(reply.body).get("offsetTable") or {}
         found |= {queue: int(offset) for queue, offset in table.items()
                   if isinstance(queue, MessageQueue)}  # fmt: skip
@@ -256,16 +259,17 @@ def reset_offset(
 
 
 def _offset(
-    cluster: Cluster, code: int, queue: MessageQueue, more: Mapping[str, Any] | None = None
+    cluster: ClusterView, code: int, queue: MessageQueue, more: Mapping[str, Any] | None = None
 ) -> int:
     fields = {"topic": queue.topic, "queueId": queue.queue_id, **(more or {})}
-    return int(cluster.broker(queue.broker_name).call(code, fields).int_field("offset"))
+    reply = cluster.call(cluster.address_of(queue.broker_name), code, fields)
+    return int(reply.int_field("offset"))
 
 
 # ---- brokers
 
 
-def runtime_info(cluster: Cluster, broker: BrokerEntry, detail: str = "") -> dict[str, str]:
+def runtime_info(cluster: ClusterView, broker: BrokerEntry, detail: str = "") -> dict[str, str]:
     """The broker's own figures, by RocketMQ's names; of rmq also its sample (true, or brief)."""
     fields = {"rmqDetail": detail} if detail else None
     reply = _call(cluster, broker, RequestCode.GET_BROKER_RUNTIME_INFO, fields)
@@ -274,14 +278,14 @@ def runtime_info(cluster: Cluster, broker: BrokerEntry, detail: str = "") -> dic
 
 
 def _call(
-    cluster: Cluster,
+    cluster: ClusterView,
     broker: BrokerEntry,
     code: int,
     fields: Mapping[str, Any] | None = None,
     body: bytes = b"",
 ) -> Any:
     assert broker.master is not None
-    return cluster.connect(broker.master).call(code, fields, body)
+    return cluster.call(broker.master, code, fields, body)
 
 
 def _queue_table(body: bytes) -> dict[MessageQueue, dict[str, Any]]:

@@ -1,56 +1,68 @@
 """The view from the name servers: which brokers there are and which queues a topic has.
 
-    cluster = Cluster("127.0.0.1:9876;127.0.0.1:9877")
-    route = cluster.route("orders")
-    for queue in route.writable(): ...        MessageQueue(topic, broker_name, queue_id)
-    cluster.broker("broker-a").call(...)      the connection to that broker's master
+    view = ClusterView(["127.0.0.1:9876", "127.0.0.1:9877"], transport)
+    route = view.route("orders")
+    for queue in route.writable(): ...              MessageQueue(topic, broker_name, queue_id)
+    view.call(view.address_of("broker-a"), code)    asks that broker's master
 
-Name servers are asked in the order given until one answers. Connections are kept until `close`;
-a broken one is replaced at the next use. Used by one thread.
+    cluster = Cluster("127.0.0.1:9876;127.0.0.1:9877")      a view over blocking sockets
+    cluster.broker("broker-a").submit(...)                  the connection to that broker's master
+
+Name servers are asked in the order given until one answers. A Cluster keeps its connections until
+`close`; a broken one is replaced at the next use. Used by one thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rmq.client.blocking.connection import Connection
+from rmq.client.blocking.transport import SocketTransport, Transport
 from rmq.client.connection.routes import BrokerEntry, QueueEntry, Route, broker_entry, parse_route
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError, UnreachableError
 from rmq.format import fastjson
-from rmq.format.remoting import Command
+from rmq.format.remoting import Command, field_texts
 
-__all__ = ["BrokerEntry", "Cluster", "QueueEntry", "Route"]
+__all__ = ["BrokerEntry", "Cluster", "ClusterView", "QueueEntry", "Route"]
 
 
-class Cluster:
-    """Name servers by address, brokers by name, one connection to each at most."""
+class ClusterView:
+    """Name servers by address, brokers by name; every question goes over the transport."""
 
-    def __init__(self, namesrv: str) -> None:
-        self.name_servers = [part.strip() for part in namesrv.split(";") if part.strip()]
+    def __init__(self, name_servers: Sequence[str], transport: Transport) -> None:
+        self.name_servers = list(name_servers)
         if not self.name_servers:
             raise ProtocolError("no name server given: host:port, several separated by ';'")
-        self._connections: dict[str, Connection] = {}
+        self._transport = transport
         self._masters: dict[str, str] = {}
 
-    def close(self) -> None:
-        for connection in self._connections.values():
-            connection.close()
-        self._connections.clear()
+    def ask(
+        self,
+        address: str,
+        code: int,
+        fields: Mapping[str, Any] | None = None,
+        body: bytes = b"",
+        timeout_s: float | None = None,
+    ) -> Command:
+        """The answer, whatever its code."""
+        request = Command(code=int(code), fields=field_texts(fields or {}), body=body)
+        return self._transport.invoke(address, request, timeout_s)
 
-    def __enter__(self) -> Cluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def connect(self, address: str) -> Connection:
-        """The kept connection to this address, a new one when it is gone."""
-        connection = self._connections.get(address)
-        if connection is None or connection.fileno() < 0:
-            connection = self._connections[address] = Connection(address)
-        return connection
+    def call(
+        self,
+        address: str,
+        code: int,
+        fields: Mapping[str, Any] | None = None,
+        body: bytes = b"",
+        timeout_s: float | None = None,
+    ) -> Command:
+        """The answer with code SUCCESS; RemoteError for every other code."""
+        reply = self.ask(address, code, fields, body, timeout_s)
+        if reply.code != ResponseCode.SUCCESS:
+            raise RemoteError(reply.code, reply.remark or "no reason given")
+        return reply
 
     def name_server_call(
         self, code: int, fields: Mapping[str, Any] | None = None, body: bytes = b""
@@ -59,7 +71,7 @@ class Cluster:
         failures = []
         for address in self.name_servers:
             try:
-                return self.connect(address).call(code, fields, body)
+                return self.call(address, code, fields, body)
             except UnreachableError as error:
                 failures.append(str(error))
             except RemoteError as error:
@@ -100,8 +112,8 @@ class Cluster:
         reply = self.name_server_call(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         return sorted(set(map(str, fastjson.loads_object(reply.body).get("topicList") or [])))
 
-    def broker(self, name: str) -> Connection:
-        """The connection to the master of this broker name."""
+    def address_of(self, name: str) -> str:
+        """Where the master of this broker name is."""
         if name not in self._masters:
             self.brokers()
         address = self._masters.get(name)
@@ -109,9 +121,46 @@ class Cluster:
             raise RemoteError(
                 ResponseCode.BROKER_NOT_EXIST, f"broker {name} is not registered or has no master"
             )
-        return self.connect(address)
+        return address
+
+    def forget(self, name: str) -> str | None:
+        """The next address_of() asks for it again; what the address was."""
+        return self._masters.pop(name, None)
 
     def _remember(self, brokers: Mapping[str, BrokerEntry]) -> None:
         for entry in brokers.values():
             if entry.master is not None:
                 self._masters[entry.name] = entry.master
+
+
+class Cluster(ClusterView):
+    """A view over blocking sockets, whose connections can be used by themselves."""
+
+    def __init__(self, namesrv: str, sockets: SocketTransport | None = None) -> None:
+        self._sockets = sockets if sockets is not None else SocketTransport()
+        addresses = [part.strip() for part in namesrv.split(";") if part.strip()]
+        super().__init__(addresses, self._sockets)
+
+    def close(self) -> None:
+        self._sockets.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def connect(self, address: str) -> Connection:
+        """The kept connection to this address, a new one when it is gone."""
+        return self._sockets.connect(address)
+
+    def broker(self, name: str) -> Connection:
+        """The connection to the master of this broker name."""
+        return self.connect(self.address_of(name))
+
+    def forget(self, name: str) -> str | None:
+        """Closes the connection, too."""
+        address = super().forget(name)
+        if address is not None:
+            self._sockets.drop(address)
+        return address

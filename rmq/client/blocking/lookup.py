@@ -9,7 +9,7 @@ checked again: a broker may send what only has the same hash (Apache RocketMQ do
 
 from __future__ import annotations
 
-from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.cluster import ClusterView
 from rmq.client.blocking.tail import ReceivedMessage, received
 from rmq.codes import RequestCode, ResponseCode
 from rmq.errors import ProtocolError, RemoteError
@@ -21,7 +21,7 @@ KEY, UNIQUE, TAG = "K", "U", "T"  # RocketMQ's letters for the kinds of keys
 
 
 def by_key(
-    cluster: Cluster,
+    cluster: ClusterView,
     topic: str,
     key: str,
     kind: str = KEY,
@@ -39,8 +39,8 @@ def by_key(
     for name, broker in sorted(cluster.route(topic).brokers.items()):
         if broker.master is None:
             continue
-        reply = cluster.connect(broker.master).ask(
-            RequestCode.QUERY_MESSAGE, fields, timeout=QUERY_TIMEOUT
+        reply = cluster.ask(
+            broker.master, RequestCode.QUERY_MESSAGE, fields, timeout_s=QUERY_TIMEOUT
         )
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             continue
@@ -54,14 +54,14 @@ def by_key(
     return sorted(found, key=lambda message: message.stored.store_timestamp_ms)
 
 
-def by_id(cluster: Cluster, message_id: str) -> ReceivedMessage:
+def by_id(cluster: ClusterView, message_id: str) -> ReceivedMessage:
     """The message with this offset id, from the broker whose address is in the id."""
     host, offset = decode_message_id(message_id)
     address = f"[{host.ip}]:{host.port}" if ":" in host.ip else f"{host.ip}:{host.port}"
     names = [entry.name for entry in cluster.brokers() if address in entry.addresses.values()]
     if not names:
         raise ProtocolError(f"no broker at {address}, which the id {message_id} names")
-    reply = cluster.connect(address).call(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
+    reply = cluster.call(address, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
     for stored in decode_messages(reply.body):
         return received(names[0], stored)
     raise ProtocolError(f"{address} sent an empty answer for {message_id}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rmq.client.blocking.cluster import Cluster
+from rmq.client.blocking.cluster import ClusterView
 from rmq.client.blocking.lookup import by_key
 from rmq.format.trace import TraceRecord, decode
 from rmq.names import TRACE_TOPIC
@@ -34,7 +34,7 @@ class Traced:
 
 
 def traces_of(
-    cluster: Cluster, message_id: str, *, topic: str = TRACE_TOPIC, count: int = 64
+    cluster: ClusterView, message_id: str, *, topic: str = TRACE_TOPIC, count: int = 64
 ) -> list[Traced]:
     """Everything known of the message, in the order in which it happened."""
     found: list[Traced] = []
