@@ -33,6 +33,7 @@ from typing import Any
 
 import zmq
 
+from rmq.base import clock
 from rmq.base.deadline import within
 from shards.bus_files import BusDirectory
 from shards.bus_socket import BusSocket
@@ -137,12 +138,12 @@ class BusRouter:
     def silent_s(self, index: int) -> float | None:
         """Since when the shard has said nothing; None while it has not joined."""
         peer = self._shards.get(index)
-        return time.monotonic() - peer.beat_at if peer is not None else None
+        return clock.monotonic() - peer.beat_at if peer is not None else None
 
     def forgive(self) -> None:
         """It was us who did not listen: what shards said meanwhile is still to be read."""
         for peer in self._peers.values():
-            peer.beat_at = time.monotonic()
+            peer.beat_at = clock.monotonic()
 
     def joined(self, index: int) -> Hello | None:
         peer = self._shards.get(index)
@@ -219,7 +220,7 @@ class BusRouter:
         peer = self._peers.get(identity)
         if peer is None:
             return  # it sees our epoch in the next Pulse and says Hello
-        peer.beat_at = time.monotonic()
+        peer.beat_at = clock.monotonic()
         if isinstance(message, Applied):
             self._applied(peer, message.seq)
         elif isinstance(message, Ready) and isinstance(peer.hello, Hello):
@@ -238,7 +239,7 @@ class BusRouter:
         elif peer.under_way >= REQUESTS_MAX:
             self._send(identity, head, Failed("too many requests under way"))
         else:
-            peer.beat_at = time.monotonic()
+            peer.beat_at = clock.monotonic()
             self._spawn(self._serve(peer, head, message))
 
     async def _serve(self, peer: Peer, head: bytes, message: Message) -> None:
@@ -283,7 +284,7 @@ class BusRouter:
             commands = [p for p in self._peers.values() if isinstance(p.hello, HelloCommand)]
             if len(commands) > REQUESTS_MAX:  # they do not say good-bye
                 self._peers.pop(commands[0].identity)
-        peer = Peer(identity, hello, time.monotonic(), pid=hello.pid)
+        peer = Peer(identity, hello, clock.monotonic(), pid=hello.pid)
         self._peers[identity] = peer
         if isinstance(hello, Hello):
             self._shards[hello.index] = peer
@@ -300,14 +301,14 @@ class BusRouter:
             self.publish(accepted)
         goal = self.seq
         others = {index: peer for index, peer in self._shards.items() if peer is not origin}
-        end = time.monotonic() + CHANGE_WAIT_S
+        end = clock.monotonic() + CHANGE_WAIT_S
         while True:
             missing = [
                 peer
                 for index, peer in others.items()
                 if peer.applied < goal and not peer.late and self._shards.get(index) is peer
             ]
-            left = end - time.monotonic()
+            left = end - clock.monotonic()
             if not missing or left <= 0:
                 break
             progress = self._progress
@@ -360,7 +361,7 @@ class BusRouter:
         while True:
             self._publish(Pulse(self.epoch, self.seq))
             await asyncio.sleep(PULSE_S)
-            self.registry.forget_tombstones(time.time_ns() // 1_000_000)
+            self.registry.forget_tombstones(clock.now_ms())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

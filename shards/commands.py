@@ -15,9 +15,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from typing import Protocol
 
+from rmq.base import clock
 from shards import shard as states
 from shards.bus_router import BusRouter
 from shards.messages import (
@@ -97,8 +97,8 @@ async def _stats(supervisor: Supervisor) -> AllStatsReply:
 async def _restart(supervisor: Supervisor, shard: Shard) -> Done:
     before = shard.pid
     supervisor.restart(shard)
-    end = time.monotonic() + RESTART_S
-    while time.monotonic() < end:
+    end = clock.monotonic() + RESTART_S
+    while clock.monotonic() < end:
         if shard.pid not in (0, before) and shard.serving_at is not None:
             return Done(f"process {shard.pid} serves at {shard.address}")
         if shard.state == states.GIVEN_UP:

@@ -27,13 +27,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from rmq.base import clock
 from rmq.system import affinity
 from shards.bus_files import BusDirectory
 from shards.messages import ShardStatus
@@ -144,7 +144,7 @@ class Shard:
     def _watch(self, pid: int) -> None:
         self.pidfd = os.pidfd_open(pid)
         self.pid = pid
-        self.started_at, self.serving_at = time.monotonic(), None
+        self.started_at, self.serving_at = clock.monotonic(), None
 
     def unwatch(self) -> None:
         if self.pidfd >= 0:
@@ -169,7 +169,7 @@ class Shard:
             reason = why
         else:
             reason = f"ended with code {code}"
-        stable = self.serving_at is not None and time.monotonic() - self.serving_at >= STABLE_S
+        stable = self.serving_at is not None and clock.monotonic() - self.serving_at >= STABLE_S
         self.failures = 0 if stable else self.failures + 1
         self.unwatch()
         self.process = None
@@ -178,7 +178,7 @@ class Shard:
 
     def crashed(self, window_s: float) -> int:
         """It served, and ended by itself; how often it did within the window."""
-        now = time.monotonic()
+        now = clock.monotonic()
         self.crashes.append(now)
         while now - self.crashes[0] > window_s:
             self.crashes.popleft()
@@ -189,7 +189,7 @@ class Shard:
         return PAUSES_S[min(max(self.failures - 1, 0), len(PAUSES_S) - 1)]
 
     def status(self) -> ShardStatus:
-        up = time.monotonic() - self.serving_at if self.serving_at is not None else 0.0
+        up = clock.monotonic() - self.serving_at if self.serving_at is not None else 0.0
         return ShardStatus(
             self.index, self.place.name, self.state, self.pid, self.address,
             str(self.place.store), list(self.place.cpus), self.place.node, self.restarts,

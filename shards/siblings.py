@@ -41,6 +41,7 @@ from typing import Any
 
 import msgspec
 
+from rmq.base import clock
 from rmq.base.deadline import within
 from rmq.broker import siblings as seam
 from rmq.broker.broker import Broker
@@ -155,7 +156,7 @@ class BusSiblings(seam.Siblings):
         await self._link.stop()
 
     def stamp(self) -> seam.Stamp:
-        self._clock = max(time.time_ns() // 1_000_000, self._clock + 1)
+        self._clock = max(clock.now_ms(), self._clock + 1)
         return (self._clock, self._index)
 
     def changed(self, kind: str, name: str) -> None:

@@ -27,7 +27,6 @@ import contextlib
 import hashlib
 import logging
 import signal
-import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ from typing import Any
 import msgspec
 
 from rmq import __version__
+from rmq.base import clock
 from rmq.base.deadline import within
 from rmq.config import Settings
 from rmq.errors import ConfigError, RmqError, StoreLockedError
@@ -72,7 +72,7 @@ class Supervisor:
     def __init__(self, settings: Settings, places: list[Place]) -> None:
         self.settings = settings
         self.store = Path(settings.storePathRootDir)
-        self.started_ms = time.time_ns() // 1_000_000
+        self.started_ms = clock.now_ms()
         self.version = __version__
         self._file = MachineFile(self.store)
         self._lock = _take_lock(self.store)
@@ -143,9 +143,9 @@ class Supervisor:
             shard.signal(signal.SIGTERM)
             if shard.runs:
                 shard.state = states.STOPPING
-        end = time.monotonic() + STOP_S
-        while (running := [s for s in self.shards.values() if s.runs]) and time.monotonic() < end:
-            await self.changed(end - time.monotonic())
+        end = clock.monotonic() + STOP_S
+        while (running := [s for s in self.shards.values() if s.runs]) and clock.monotonic() < end:
+            await self.changed(end - clock.monotonic())
         for shard in running:
             log.error("shard %s does not stop and is killed", shard.place.name)
             shard.signal(signal.SIGKILL)
@@ -245,9 +245,9 @@ class Supervisor:
         """Stops it for good; its store stays where it is."""
         shard.wanted = False
         shard.signal(signal.SIGTERM)
-        end = time.monotonic() + STOP_S
+        end = clock.monotonic() + STOP_S
         while shard.runs:
-            if time.monotonic() > end:
+            if clock.monotonic() > end:
                 shard.signal(signal.SIGKILL)
             await self.changed(1.0)
         del self.shards[shard.index]
@@ -272,7 +272,7 @@ class Supervisor:
         shard = self.shards.get(index)
         if shard is not None and shard.runs and shard.state == states.STARTING:
             shard.state = states.DRAINING if shard.drain else states.SERVING
-            shard.serving_at = time.monotonic()
+            shard.serving_at = clock.monotonic()
             log.info("shard %d (%s) serves at %s", index, shard.place.name, shard.address)
             self._progressed()
 
@@ -302,16 +302,16 @@ class Supervisor:
     async def _watch(self) -> None:
         drained_check_at = 0.0
         while True:
-            slept_at = time.monotonic()
+            slept_at = clock.monotonic()
             await asyncio.sleep(WATCH_S)
-            if time.monotonic() - slept_at > WATCH_S + STALL_S:
+            if clock.monotonic() - slept_at > WATCH_S + STALL_S:
                 log.warning("the supervisor itself stood still for a while")
                 self.router.forgive()
             for shard in list(self.shards.values()):
                 self._check_silence(shard)
-            if time.monotonic() >= drained_check_at:
+            if clock.monotonic() >= drained_check_at:
                 await self._check_drained()
-                drained_check_at = time.monotonic() + DRAINED_CHECK_S
+                drained_check_at = clock.monotonic() + DRAINED_CHECK_S
 
     def _check_silence(self, shard: Shard) -> None:
         silent_s = self.router.silent_s(shard.index)

@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-import time
 from pathlib import Path
 
 from rmq import logs
@@ -72,8 +71,8 @@ async def _serve(namesrv: Settings | None, broker: Settings, places: list[Place]
             serving.result()  # it only ends with an error
         serving.cancel()
         log.info("stopping")
-        began = time.monotonic()
-    log.info("stopped in %.2f s", time.monotonic() - began)
+        began = clock.monotonic()
+    log.info("stopped in %.2f s", clock.monotonic() - began)
 
 
 async def _run(supervisor: Supervisor, own: str, broker: Settings) -> None:

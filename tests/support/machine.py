@@ -29,7 +29,7 @@ from tools.ports import free_port
 
 READY = re.compile(r"name server (?P<namesrv>\S+), broker (?P<shards>.+), store ")
 SMALL = ("--set", "mappedFileSizeCommitLog=16777216")
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class Machine:

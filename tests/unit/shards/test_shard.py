@@ -6,14 +6,15 @@ The processes are `sleep`; real shards are in tests/process.
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import msgspec
 import pytest
+from support.driven_clock import DrivenClock
+from support.waiting import wait_until
 
+from rmq.base import clock as rmq_clock
 from shards import shard as module
 from shards.bus_files import BusDirectory
 from shards.placement import Place
@@ -49,7 +50,7 @@ def run_and_die(shard: Shard, directory: BusDirectory, served_s: float | None) -
     shard.process = subprocess.Popen(["sleep", "60"])
     shard._watch(shard.process.pid)
     if served_s is not None:
-        shard.serving_at = time.monotonic() - served_s
+        shard.serving_at = rmq_clock.monotonic() - served_s
     shard.signal(signal.SIGKILL)
     return shard.ended(directory)
 
@@ -76,12 +77,12 @@ def test_run_that_served_for_a_while_counts_as_no_failure(directory: BusDirector
     assert not shard.runs
 
 
-def test_crashes_are_counted_within_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = [1000.0, 1001.0, 1060.0, 1060.5, 1061.5, 2000.0]
-    clock = iter(times)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    shard = new_shard()
-    assert [shard.crashed(60.0) for _ in times] == [1, 2, 3, 3, 3, 1]
+def test_crashes_are_counted_within_a_window(clock: DrivenClock) -> None:
+    shard, counts = new_shard(), []
+    for pause_s in (0, 1000, 58_000, 1500, 1500, 900_000):
+        clock.advance(pause_s)
+        counts.append(shard.crashed(60_000.0))
+    assert counts == [1, 2, 3, 3, 3, 1]
 
 
 def test_reason_that_a_shard_left_behind_is_told(directory: BusDirectory) -> None:
@@ -127,10 +128,7 @@ def test_pid_files_that_say_nothing_are_not_believed(directory: BusDirectory, te
 
 def test_dead_processes_and_zombies_have_no_start_time() -> None:
     process = subprocess.Popen(["true"])
-    end = time.monotonic() + 5
-    while start_ticks(process.pid) is not None:  # a zombie until it is waited for
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until(lambda: start_ticks(process.pid) is None)  # a zombie until it is waited for
     process.wait()
     assert start_ticks(process.pid) is None
     assert start_ticks(os.getpid()) is not None

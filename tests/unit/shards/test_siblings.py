@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.fake_core import FakeCore
 from support.stored_table import stored
+from support.waiting import until
 
 from rmq.broker.broker import Broker
 from rmq.broker.tables.groups import GroupConfig
@@ -78,13 +79,6 @@ async def shards(store: Path, count: int) -> AsyncIterator[tuple[Shards, list[Br
     async with AsyncExitStack() as stack:
         made = Shards(store, stack)
         yield made, [await made.start(index) for index in range(count)]
-
-
-async def until(condition: object) -> None:
-    end = asyncio.get_running_loop().time() + 30
-    while not condition():  # type: ignore[operator]
-        assert asyncio.get_running_loop().time() < end, "waited in vain"
-        await asyncio.sleep(0.005)
 
 
 def run(work: object) -> None:
