@@ -34,7 +34,7 @@ def crowd(stack: ExitStack, address: str, count: int) -> list[socket.socket]:
     clients = []
     for _ in range(count):
         client = stack.enter_context(socket.socket())
-        client.settimeout(10)
+        client.settimeout(60)
         client.connect((host, int(port)))
         clients.append(client)
     return clients

@@ -116,10 +116,10 @@ def test_a_greedy_connection_is_read_in_portions(tmp_path: Path, faults) -> None
         pushing.start()
         time.sleep(0.5)  # what the kernel takes is in the broker's socket now
         reply = polite.ask(send(TOPIC, b"one", 9))
-        pushing.join(30)
+        pushing.join(60)
         assert reply.code == 0
         assert int(reply.fields["queueOffset"]) < 3 * 262_144 // len(one)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         last = 0
         while last < count and time.monotonic() < end:
             last = int(polite.ask(send(TOPIC, b"end", 10)).fields["queueOffset"])

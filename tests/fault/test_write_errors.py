@@ -55,7 +55,7 @@ class Worker:
 
     def prepared(self, outcome="prepared"):
         """Waits until the preparer has made a segment, or has failed to; the state then."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (state := self("state"))["preparer"][outcome] == 0:
             assert time.monotonic() < deadline, f"no {outcome} of the preparer"
             time.sleep(0.01)
@@ -272,11 +272,11 @@ def test_a_full_disk_refuses_at_the_segments_end_and_service_resumes_by_itself(
     time.sleep(1.1)
     hits = faults.hits(0)
     assert hits <= 2 + (time.monotonic() - began) / 0.5, "a try every 500 ms"
-    wait_until(lambda: faults.hits(0) >= hits + 4, 15)
+    wait_until(lambda: faults.hits(0) >= hits + 4)
     faults.clear()
     began = time.monotonic()
     while worker.append(1)["offsets"][-1] < 0:
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         time.sleep(0.01)
     answer = worker("wait")
     assert answer["durable"] == SEGMENT_BYTES + 1000
@@ -300,7 +300,7 @@ def test_a_failed_sync_of_the_directory_poisons(directory, start, faults):
     # The first two belong to the opening, the third to the segment prepared ahead.
     faults.fail("fsync", errno.EIO, path="/commitlog$", first=3)
     worker = start()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while worker("state")["poison"] is None:
         assert time.monotonic() < deadline, "never poisoned"
         time.sleep(0.01)

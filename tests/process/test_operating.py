@@ -31,7 +31,7 @@ def rmq(*arguments: str) -> subprocess.CompletedProcess[str]:
 def fetch(broker: BrokerProcess, path: str) -> tuple[int, str]:
     found = re.search(r"metrics at (http://\S+)/metrics", broker.log())
     assert found is not None
-    with urllib.request.urlopen(found[1] + path, timeout=10) as answer:
+    with urllib.request.urlopen(found[1] + path, timeout=60) as answer:
         return answer.status, answer.read().decode()
 
 
@@ -143,7 +143,7 @@ def test_any_shard_shows_the_numbers_of_all(tmp_path: Path) -> None:
         urls = re.findall(r"metrics at (http://\S+/metrics)", both.log())
         assert len(set(urls)) == 2
         for url in urls:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 text = answer.read().decode()
             counts = [
                 value(text, "rocketmq_messages_in_total", topic="t", shard=shard) for shard in "01"
@@ -189,7 +189,7 @@ def test_the_units_of_systemd_start_what_their_samples_say(tmp_path: Path) -> No
     finally:
         for process in started:
             process.terminate()
-        codes = [process.wait(20) for process in started]
+        codes = [process.wait(60) for process in started]
         for process in started:
             assert process.stdout is not None
             process.stdout.close()

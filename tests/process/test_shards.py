@@ -40,7 +40,7 @@ def route(broker: Machine, topic: str) -> dict[str, int]:
     return {}
 
 
-async def eventually(condition: object, seconds: float = 10.0) -> None:
+async def eventually(condition: object, seconds: float = 60.0) -> None:
     end = asyncio.get_running_loop().time() + seconds
     while not await condition():  # type: ignore[operator]
         assert asyncio.get_running_loop().time() < end, "waited in vain"

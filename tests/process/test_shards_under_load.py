@@ -47,7 +47,7 @@ async def make_topics(port: int) -> None:
             assert reply.code == 0, reply.remark
 
 
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"

@@ -116,7 +116,7 @@ def test_the_brokers_are_told_what_is_processed(
     fill(broker, topic, {0: numbered(8), 1: numbered(4)})
     frame = stream(spark, broker, topic, group="sparkling", commitOffsets="true")
     run_now(frame, tmp_path)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     with Cluster(broker.namesrv) as cluster:
         while time.monotonic() < deadline:
             rows, _ = group_progress(cluster, "sparkling")

@@ -62,7 +62,7 @@ class Kept:
     def bodies(self) -> list[int]:
         return [int(each.body) for each in self.messages]
 
-    def wait(self, count: int, timeout_s: float = 20) -> list[int]:
+    def wait(self, count: int, timeout_s: float = 60) -> list[int]:
         """The bodies when so many messages have come."""
         wait_until(lambda: len(self.messages) >= count, timeout_s)
         return self.bodies

@@ -44,7 +44,7 @@ def crowd(
     for _ in range(count):
         client = stack.enter_context(socket.socket())
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        client.settimeout(20)
+        client.settimeout(60)
         client.connect(("127.0.0.1", port))
         client.setblocking(False)
         if sent:

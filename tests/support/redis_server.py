@@ -31,7 +31,7 @@ def redis_server(folder: Path) -> Iterator[Any]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         client = redis.Redis(unix_socket_path=str(path))
         try:
-            until = time.monotonic() + 20
+            until = time.monotonic() + 60
             while True:
                 try:
                     client.ping()

@@ -95,8 +95,8 @@ def test_a_stop_waits_for_the_look_under_way_and_there_is_no_other() -> None:
     wait_until(lambda: times._stopped)
     assert not done.wait(0.1)
     leave.set()
-    stopper.join(10)
-    filler.join(10)
+    stopper.join(60)
+    filler.join(60)
     assert done.is_set()
     times.fill(rows, NOW)
     assert queues.asked == [("t", 0, 90)]

@@ -26,7 +26,7 @@ from tools.ports import free_port
 REQUEST_CODE_NOT_SUPPORTED = 3
 
 
-async def route(client: Client, topic: str, present: bool = True, timeout_s: float = 5.0) -> dict:
+async def route(client: Client, topic: str, present: bool = True, timeout_s: float = 60.0) -> dict:
     """The route of a topic, as soon as it is there (or gone)."""
     for _ in range(int(timeout_s / 0.02)):
         reply = await client.call(105, topic=topic)

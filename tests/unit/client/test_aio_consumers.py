@@ -38,7 +38,7 @@ def test_a_poll_hands_out_what_lies_there_and_waits_for_what_comes(broker: Runni
             await asyncio.sleep(0.3)
             assert not waiting.done()
             await asyncio.to_thread(send, address, numbers("aio-poll", 500, 501))
-            assert [each.body for each in await asyncio.wait_for(waiting, 10)] == [b"500"]
+            assert [each.body for each in await asyncio.wait_for(waiting, 60)] == [b"500"]
             ticks.cancel()
             queue = consumer.assignment()[0]
             await consumer.seek_to_begin(queue)
@@ -108,7 +108,7 @@ def test_coroutines_are_called_in_the_loop_many_at_once(broker: RunningBroker) -
         async with aio.PushConsumer("aio-push", listener, namesrv_addr=address,
                                     **changes) as consumer:  # fmt: skip
             await consumer.subscribe("aio-push")
-            await asyncio.wait_for(enough.wait(), 20)
+            await asyncio.wait_for(enough.wait(), 60)
             assert len(consumer.assignment()) == 2
         assert state["threads"] == {threading.get_ident()}
 
@@ -135,7 +135,7 @@ def test_coroutines_in_order_one_at_a_time(broker: RunningBroker) -> None:
         async with aio.PushConsumer("aio-order", listener, namesrv_addr=address,
                                     consume_orderly=True, **PARAMETERS) as consumer:  # fmt: skip
             await consumer.subscribe("aio-order")
-            await asyncio.wait_for(enough.wait(), 20)
+            await asyncio.wait_for(enough.wait(), 60)
 
     asyncio.run(main())
     assert found == list(range(30))

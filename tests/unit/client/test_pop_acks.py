@@ -22,7 +22,7 @@ def popper(broker: RunningBroker, group: str, **changes: Any) -> PopConsumer:
 
 def take(consumer: PopConsumer, count: int) -> list[MessageExt]:
     found: list[MessageExt] = []
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while len(found) < count and time.monotonic() < until:
         found += consumer.poll(1_000)
     assert len(found) == count
@@ -117,7 +117,7 @@ def test_a_refusal_reaches_the_message_it_is_about(broker: RunningBroker) -> Non
         for each in (one, two, three):
             consumer.ack_async(each, end_of(each))
         for _ in range(3):
-            assert done.acquire(timeout=20)
+            assert done.acquire(timeout=60)
         assert (ends[one.body], ends[three.body]) == (None, None)
         assert isinstance(ends[two.body], RemoteError)
 
@@ -149,7 +149,7 @@ def test_in_order_a_queue_has_one_batch_in_hand(broker: RunningBroker) -> None:
         assert two.poll(500) == []  # until all of the batch is dealt with
         one.ack(found[5])
         rest: list[int] = []
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while len(rest) < 14 and time.monotonic() < until:
             for consumer in (two, one):
                 got = consumer.poll(200)

@@ -20,7 +20,7 @@ def popper(broker: RunningBroker, group: str, **changes: Any) -> PopConsumer:
     return PopConsumer(group, namesrv_addr=broker.namesrv_addr, **changes)
 
 
-def gather(consumer: PopConsumer, count: int, timeout_s: float = 20) -> list[MessageExt]:
+def gather(consumer: PopConsumer, count: int, timeout_s: float = 60) -> list[MessageExt]:
     """Polls and acknowledges until so many have come."""
     found: list[MessageExt] = []
     until = time.monotonic() + timeout_s
@@ -46,7 +46,7 @@ def test_many_consumers_share_one_queue(broker: RunningBroker) -> None:
     def read(number: int) -> None:
         with popper(broker, "pop-share", pop_batch_nums=8) as consumer:
             consumer.subscribe("pop-share")
-            until = time.monotonic() + 20
+            until = time.monotonic() + 60
             while len(found) < 300 and time.monotonic() < until:
                 got = consumer.poll(300)
                 consumer.ack(got)

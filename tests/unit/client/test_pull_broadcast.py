@@ -21,7 +21,7 @@ def puller(broker: RunningBroker, group: str, **changes: Any) -> PullConsumer:
 
 def gather(consumer: PullConsumer, count: int) -> list[int]:
     found: list[MessageExt] = []
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while len(found) < count and time.monotonic() < until:
         found += consumer.poll(500)
     return [int(each.body) for each in found]

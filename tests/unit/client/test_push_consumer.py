@@ -582,7 +582,7 @@ def test_a_killed_broker_is_consumed_on(tmp_path: Path) -> None:
             time.sleep(0.5)
             broker.start()
             send(address, numbers("push-kill", 300, 600))
-            wait_until(lambda: set(kept.bodies) == set(range(600)), 40)
+            wait_until(lambda: set(kept.bodies) == set(range(600)))
             wait_until(lambda: sum(len(each.assignment()) for each in consumers) == 3)
         finally:
             for each in consumers:

@@ -115,7 +115,7 @@ def worker(place: str, path: Path) -> Iterator[tuple["subprocess.Popen[str]", so
         pass_fds=(theirs.fileno(),), stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     theirs.close()
-    ours.settimeout(20)
+    ours.settimeout(60)
     try:
         yield process, ours
     finally:
@@ -136,14 +136,14 @@ def test_the_process_answers_until_its_socket_is_closed(module: Path) -> None:
         stream.close()
         channel.shutdown(socket.SHUT_RDWR)
         channel.close()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert process.stderr is not None and "seen 0" in process.stderr.read()
 
 
 def test_a_process_that_cannot_import_its_function_says_why(module: Path) -> None:
     with worker("ownfilters:absent", module) as (process, channel):
         assert channel.recv(1) == b""
-        assert process.wait(20) != 0
+        assert process.wait(60) != 0
         assert process.stderr is not None and "absent" in process.stderr.read()
 
 
@@ -152,4 +152,4 @@ def test_a_function_that_ends_the_process_ends_it(module: Path) -> None:
         question = msgspec.msgpack.encode(Question(1, record(0)))
         channel.sendall(FRAME_LENGTH.pack(len(question)) + question)
         assert channel.recv(1) == b""
-        assert process.wait(20) == 7
+        assert process.wait(60) == 7

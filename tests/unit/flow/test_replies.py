@@ -160,7 +160,7 @@ def test_a_consumer_that_leaves_is_forgotten(shard: Shard) -> None:
 
 def test_a_producer_that_stays_silent_fails_the_reply(clock: DrivenClock, shard: Shard) -> None:
     producer, consumer = asker(shard), shard.connect()
-    consumer.socket.settimeout(30)
+    consumer.socket.settimeout(60)
     consumer.put(request(324, 1, b"answer", **LONG))
     assert producer.reply().code == 326
     clock.advance(9)

@@ -30,7 +30,7 @@ class Slave:
         writer.close()
 
     async def hears(self) -> Command:
-        return await asyncio.wait_for(self.heard.get(), 5)
+        return await asyncio.wait_for(self.heard.get(), 60)
 
 
 @in_loop

@@ -28,7 +28,7 @@ async def served() -> AsyncIterator[HttpServer]:
     try:
         yield server
     finally:
-        await asyncio.wait_for(server.stop(), 20)
+        await asyncio.wait_for(server.stop(), 60)
 
 
 async def raw(server: HttpServer, request: bytes) -> bytes:

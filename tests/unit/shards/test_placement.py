@@ -249,7 +249,7 @@ def test_spreading_leaves_the_reactor_where_it_is() -> None:
     threads = [threading.Thread(target=stay, args=(name,)) for name in names]
     for thread in threads:
         thread.start()
-        assert ready.acquire(timeout=10)
+        assert ready.acquire(timeout=60)
     failure = affinity.spread(everywhere, names[0])
     spreading.set()
     for thread in threads:

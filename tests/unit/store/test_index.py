@@ -239,7 +239,7 @@ def test_files_go_with_the_log(keyed):
     for _ in range(4):
         assert keyed.log.drop_first_segment_for_tests() == 0
     low = keyed.log.watermarks()["min"]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while oldest_end(keyed) < low:
         assert time.monotonic() < deadline
         time.sleep(0.01)

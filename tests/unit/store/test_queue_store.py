@@ -68,7 +68,7 @@ def read_all(store, topic, queue_id, start, stop):
 
 
 def wait_until(store, condition, log_durable=1 << 60):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, store.counters()
         store.run_turn(int(time.time() * 1000), log_durable)
