@@ -7,8 +7,9 @@ Example: NamesrvClient("127.0.0.1:9876").call(Command(code=103, ..), 24.0) -> th
 """
 
 import asyncio
-import contextlib
 import itertools
+from collections.abc import Callable
+from typing import cast
 
 from rmq.base.deadline import within
 from rmq.errors import ProtocolError, RmqError
@@ -16,7 +17,6 @@ from rmq.format.frame_reader import FrameReader
 from rmq.format.remoting import Command, encode
 
 CONNECT_S = 3.0
-READ_BYTES = 256 << 10
 
 
 class NamesrvError(RmqError):
@@ -35,16 +35,24 @@ def parse_address(text: str) -> tuple[str, int]:
 class NamesrvClient:
     """Owned by the control thread's loop; one caller at a time."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, on_lost: Callable[[], None] = lambda: None) -> None:
+        """on_lost: the name server has closed a connection on which no call was under way."""
         self.address = address
+        self._on_lost = on_lost
         self._opaques = itertools.count(1)
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._frames = FrameReader()
+        self._link: _Link | None = None
 
     async def call(self, command: Command, timeout_s: float) -> Command:
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        command.opaque = next(self._opaques) & 0x7FFFFFFF
         try:
-            return await within(self._call(command), timeout_s)
+            answer = (await self._open(timeout_s)).call(command)
+            timer = loop.call_at(deadline_s, _expire, answer)
+            try:
+                return await answer
+            finally:
+                timer.cancel()
         except asyncio.TimeoutError:
             self.close()
             raise NamesrvError(f"{self.address}: no answer in time") from None
@@ -55,40 +63,96 @@ class NamesrvClient:
             self.close()
             raise
 
-    async def closed_by_peer(self) -> None:
-        """Returns when the name server closes the connection (or there is none). No call may be
-        under way meanwhile."""
-        if self._reader is not None:
-            with contextlib.suppress(OSError):
-                await self._reader.read(1)
-            self.close()
+    def close(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            link.close()
+
+    async def _open(self, timeout_s: float) -> "_Link":
+        """The connection, made when there is none."""
+        if self._link is not None and self._link.is_closed:
+            self._lost(self._link)
+        if self._link is None:
+            self._link = await self._connected(timeout_s)
+        return self._link
+
+    async def _connected(self, timeout_s: float) -> "_Link":
+        host, port = parse_address(self.address)
+        connecting = asyncio.get_running_loop().create_connection(
+            lambda: _Link(self._lost), host, port
+        )
+        _, link = await within(connecting, min(CONNECT_S, timeout_s))
+        return link
+
+    def _lost(self, link: "_Link") -> None:
+        if link is self._link:
+            self._link = None
+            self._on_lost()
+
+
+class _Link(asyncio.Protocol):
+    """A connection; call() gives a future, so that an answer costs no task and no further turn of
+    the loop."""
+
+    def __init__(self, on_lost: Callable[["_Link"], None]) -> None:
+        self._on_lost = on_lost
+        self._transport: asyncio.Transport | None = None
+        self._frames = FrameReader()
+        self._answer: asyncio.Future[Command] | None = None
+        self._opaque = 0
+
+    @property
+    def is_closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def call(self, command: Command) -> "asyncio.Future[Command]":
+        """The reply, or the error that closed the connection."""
+        if self._transport is None:
+            raise ConnectionResetError("the name server closed the connection")
+        self._answer = asyncio.get_running_loop().create_future()
+        self._opaque = command.opaque
+        self._transport.write(encode(command))
+        return self._answer
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-        self._reader = self._writer = None
+        self._answer = None
+        if self._transport is not None:
+            self._transport.close()
 
-    async def _call(self, command: Command) -> Command:
-        reader, writer = await self._open()
-        command.opaque = next(self._opaques) & 0x7FFFFFFF
-        writer.write(encode(command))
-        await writer.drain()
-        while True:
-            reply = self._frames.next()
-            if reply is None:
-                data = await reader.read(READ_BYTES)
-                if not data:
-                    raise EOFError("it closed the connection")
-                self._frames.feed(data)
-            elif reply.is_response and reply.opaque == command.opaque:
-                return reply
+    # ---- called by asyncio
 
-    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """The connection, made when there is none."""
-        if self._reader is not None and self._writer is not None and not self._writer.is_closing():
-            return self._reader, self._writer
-        host, port = parse_address(self.address)
-        reader, writer = await within(asyncio.open_connection(host, port, limit=1 << 20), CONNECT_S)
-        self._reader, self._writer = reader, writer
-        self._frames.clear()
-        return reader, writer
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._fail(error or ConnectionResetError("the name server closed the connection"))
+
+    def data_received(self, data: bytes) -> None:
+        self._frames.feed(data)
+        try:
+            while (reply := self._frames.next()) is not None:
+                self._take(reply)
+        except ProtocolError as error:
+            self._fail(error)
+
+    def _take(self, reply: Command) -> None:
+        answer = self._answer
+        if reply.is_response and reply.opaque == self._opaque and answer is not None:
+            self._answer = None
+            if not answer.done():
+                answer.set_result(reply)
+
+    def _fail(self, error: Exception) -> None:
+        answer, self._answer = self._answer, None
+        if self._transport is not None:
+            self._transport.close()
+        if answer is None:
+            self._on_lost(self)
+        elif not answer.done():
+            answer.set_exception(error)
+
+
+def _expire(answer: "asyncio.Future[Command]") -> None:
+    if not answer.done():
+        answer.set_exception(asyncio.TimeoutError())

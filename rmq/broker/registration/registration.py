@@ -67,6 +67,7 @@ class Registration:
         self._addresses = address  # (broker address, HA address), known once the core listens
         self._members: dict[str, _Member] = {}
         self.changes = 0  # so far
+        self._waiting: dict[asyncio.Future[None], int] = {}  # for which change; in this order
 
     async def start(self) -> None:
         """Registers everywhere; waits a moment for the first attempts, so that a client that
@@ -104,15 +105,22 @@ class Registration:
     async def settled(self, timeout_s: float) -> None:
         """Waits until the name servers have all changes so far, or do not answer."""
         goal = self.changes
-        behind = [member for member in self._members.values() if member.is_behind(goal)]
-        if not behind:
+        if not self._behind(goal):
             return
-        tasks = [asyncio.ensure_future(member.reached(goal)) for member in behind]
-        await asyncio.wait(tasks, timeout=timeout_s)
-        for member, task in zip(behind, tasks, strict=True):
-            if not task.done():
-                task.cancel()
-                member.late = timeout_s >= LATE_S
+        loop = asyncio.get_running_loop()
+        reached = loop.create_future()
+        self._waiting[reached] = goal
+        timer = loop.call_later(timeout_s, _end, reached)
+        try:
+            await reached
+        finally:
+            timer.cancel()
+            del self._waiting[reached]
+        for member in self._behind(goal):
+            member.late = timeout_s >= LATE_S
+
+    def _behind(self, goal: int) -> "list[_Member]":
+        return [member for member in self._members.values() if member.is_behind(goal)]
 
     async def stop(self) -> None:
         members, self._members = list(self._members.values()), {}
@@ -127,6 +135,13 @@ class Registration:
         return [address for address, member in self._members.items() if member.complete]
 
     # ---- used by the members
+
+    def progressed(self) -> None:
+        """A name server has been told, or could not be."""
+        for reached, goal in self._waiting.items():
+            if self._behind(goal):
+                break  # and all later changes too
+            _end(reached)
 
     @property
     def period_s(self) -> float:
@@ -177,7 +192,7 @@ class Registration:
             yield Command(
                 code=RequestCode.REGISTER_TOPIC_IN_NAMESRV,
                 fields={"topic": name},
-                body=fastjson.dumps(route),
+                body=msgspec.json.encode(route),
             )
 
     def alone(self, topics: set[str]) -> bool:
@@ -226,12 +241,11 @@ class _Member:
 
     def __init__(self, address: str, owner: Registration) -> None:
         self._owner = owner
-        self._link = NamesrvClient(address)
+        self._link = NamesrvClient(address, self._lost)
         self._news: set[str] = set()
         self._all = True
         self._wake = asyncio.Event()
         self._sent = -1  # the last change that the name server has
-        self._progress = asyncio.Event()  # set and replaced after each attempt
         self.attempted = asyncio.Event()  # the first registration worked or failed
         self.complete = False  # it knows all topics, over the present connection
         self._version: Mapping[str, int] = {}  # of the last table; later changes came one by one
@@ -250,11 +264,6 @@ class _Member:
     def is_behind(self, goal: int) -> bool:
         """Whether it is worth waiting until the name server has that change."""
         return self._sent < goal and not self._failing and not self.late
-
-    async def reached(self, goal: int) -> None:
-        """Returns when the name server has that change, or fails."""
-        while self.is_behind(goal):
-            await self._progress.wait()
 
     def stop(self) -> None:
         self._task.cancel()
@@ -277,8 +286,7 @@ class _Member:
             self._wake.clear()
             worked = await self._send_changes()
             self.attempted.set()
-            self._progress.set()
-            self._progress = asyncio.Event()
+            self._owner.progressed()
             if worked:
                 pause = RETRY_FIRST_S
                 await self._sleep()
@@ -338,15 +346,17 @@ class _Member:
     async def _sleep(self) -> None:
         """Until there is news, the period is over, or the name server closes the connection."""
         loop = asyncio.get_running_loop()
-        woken = loop.create_task(self._wake.wait())
-        lost = loop.create_task(self._link.closed_by_peer())
+        timer = loop.call_later(self._owner.period_s, self._wake.set)
         try:
-            done, _ = await asyncio.wait(
-                {woken, lost}, timeout=self._owner.period_s, return_when=asyncio.FIRST_COMPLETED
-            )
-            if lost in done:
-                self.complete = False
+            await self._wake.wait()
         finally:
-            woken.cancel()
-            lost.cancel()
-            await asyncio.gather(woken, lost, return_exceptions=True)
+            timer.cancel()
+
+    def _lost(self) -> None:
+        self.complete = False
+        self._wake.set()
+
+
+def _end(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
