@@ -118,7 +118,7 @@ class BusClient:
         self._spawn(self._beat())
 
     async def wait_joined(self, timeout_s: float) -> bool:
-        """Waits until everything the machine knows stands in our tables; False: not in time."""
+        """Waits until this shard's tables have all shared items; False: not in time."""
         with contextlib.suppress(asyncio.TimeoutError):
             await within(self._joined.wait(), timeout_s)
         return self._joined.is_set()
@@ -132,7 +132,7 @@ class BusClient:
         self._context.term()
 
     def notice(self, message: Message) -> None:
-        """Said once; whether anybody hears it does not matter to us."""
+        """Sends a message that needs no answer, and does not see whether it arrives."""
         self._send(b"N", message)
 
     async def request(self, message: Message, timeout_s: float = REQUEST_S) -> Message:
@@ -172,7 +172,7 @@ class BusClient:
         self._owner.welcome(welcome.counter)
         self.epoch, self.seq = welcome.epoch, welcome.seq
         if self._pulse_epoch != self.epoch:
-            # Until then news may pass us by; afterwards a gap would show.
+            # Until then news may be missed; afterwards a gap in their numbers shows it.
             self._pulsed.clear()
             with contextlib.suppress(asyncio.TimeoutError):
                 await within(self._pulsed.wait(), REQUEST_S)
@@ -189,7 +189,7 @@ class BusClient:
         self._report_applied()
 
     async def _checked(self, message: Message) -> Message:
-        """A request whose failure means that we are not known there (any more)."""
+        """A request; when it fails, the supervisor does not know this shard (any more)."""
         reply = await self.request(message)
         if isinstance(reply, Failed):
             self.epoch = 0

@@ -73,7 +73,7 @@ class BusDirectory:
         return text
 
     def new_token(self) -> str:
-        import secrets  # of the supervisor alone; it takes a shard's start some milliseconds
+        import secrets  # the supervisor's alone: it costs a start some milliseconds
 
         token = secrets.token_urlsafe(32)
         self.write("token", token)

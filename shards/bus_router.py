@@ -102,7 +102,7 @@ class BusRouter:
         self.registry = Registry()
         self.epoch = time.time_ns() // 1000
         self.seq = 0
-        self.refused = 0  # frames of those who are not known
+        self.refused = 0  # frames of peers without a Hello
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._router = BusSocket(self._context, zmq.ROUTER, self._on_frames)
         self._news = BusSocket(self._context, zmq.XPUB, self._on_subscription)
@@ -136,12 +136,12 @@ class BusRouter:
     # ---- shards
 
     def silent_s(self, index: int) -> float | None:
-        """Since when the shard has said nothing; None while it has not joined."""
+        """Seconds since the shard's last message; None while it has not joined."""
         peer = self._shards.get(index)
         return clock.monotonic() - peer.beat_at if peer is not None else None
 
     def forgive(self) -> None:
-        """It was us who did not listen: what shards said meanwhile is still to be read."""
+        """The supervisor itself stood still: the silence of the shards does not count."""
         for peer in self._peers.values():
             peer.beat_at = clock.monotonic()
 
@@ -282,7 +282,7 @@ class BusRouter:
                 self._peers.pop(before.identity, None)
         else:
             commands = [p for p in self._peers.values() if isinstance(p.hello, HelloCommand)]
-            if len(commands) > REQUESTS_MAX:  # they do not say good-bye
+            if len(commands) > REQUESTS_MAX:  # commands end without a message
                 self._peers.pop(commands[0].identity)
         peer = Peer(identity, hello, clock.monotonic(), pid=hello.pid)
         self._peers[identity] = peer
@@ -353,7 +353,7 @@ class BusRouter:
         self._news.send([self._token, encode(message)])
 
     def _on_subscription(self, frames: list[bytes]) -> None:
-        """Someone listens from now on: it need not wait a second for its first Pulse."""
+        """A new subscriber gets its first Pulse at once, and need not wait a second for it."""
         if frames and frames[0] == b"\x01" + self._token:
             self._publish(Pulse(self.epoch, self.seq))
 

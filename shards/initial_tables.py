@@ -56,7 +56,7 @@ def _leave_out(content: dict[Any, Any], name: str) -> None:
 
 
 def _merged(given: dict[Any, Any], present: dict[Any, Any]) -> dict[Any, Any]:
-    """What is present wins."""
+    """An item that the new shard has stays as it is."""
     merged = {**given, **present}
     for key in TABLES:
         tables = (given.get(key), present.get(key))

@@ -35,7 +35,7 @@ class MachineFile:
         )
 
     def load(self) -> MachineState:
-        """ConfigError when the file says nonsense: guessing would hide messages."""
+        """ConfigError when the file is not as it should be: guessing would hide messages."""
         content = self._file.load()
         if content is None:
             return MachineState()

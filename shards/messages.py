@@ -64,7 +64,7 @@ class Item(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
-    """Which version of an item someone has."""
+    """The version of an item that a shard has."""
 
     kind: str
     name: str
@@ -220,7 +220,7 @@ class Permission(Message, frozen=True):
 
 
 class Unconsumed(Message, frozen=True):
-    """Request to a shard: what would be lost if it went? Answer: UnconsumedReply."""
+    """Request to a shard: what would be out of reach without it? Answer: UnconsumedReply."""
 
 
 class UnconsumedReply(Message, frozen=True):

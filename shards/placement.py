@@ -28,7 +28,7 @@ from rmq.config import Settings
 from rmq.errors import ConfigError
 from rmq.system.topology import Core, Topology
 
-LARGE_CORES = 5  # from here on a core is left to the system
+LARGE_CORES = 5  # with so many cores one is left to the system
 PORT_STEP = 10
 SHARDS_MAX = 256
 _PORTS = ("haListenPort", "metricsPromExporterPort")  # each shard its own, when given

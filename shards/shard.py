@@ -75,7 +75,7 @@ class Shard:
     started_at: float = 0.0  # monotonic
     serving_at: float | None = None
     drain: bool = False
-    outdated: bool = False  # adopted, and started with other settings than we want
+    outdated: bool = False  # adopted, and started with other settings than the present ones
     refused: bool = False  # the last run ended because its settings cannot be used
     wanted: bool = True  # False: it is not to be started again when it ends
 
@@ -132,7 +132,7 @@ class Shard:
         return True
 
     def keeps_port(self, directory: BusDirectory, port: int) -> None:
-        """With port 0 the first one it got stays its own."""
+        """With port 0 the shard keeps the first port that it got."""
         if self.values["listenPort"] == "0" and port:
             self.values["listenPort"] = str(port)
             ticks = start_ticks(self.pid) or 0
@@ -152,7 +152,7 @@ class Shard:
         self.pid, self.pidfd = 0, -1
 
     def signal(self, number: int) -> None:
-        """Through the pidfd: it can hit nobody else."""
+        """Through the pidfd, which cannot reach another process."""
         if self.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, number)
@@ -185,7 +185,7 @@ class Shard:
         return len(self.crashes)
 
     def pause_s(self) -> float:
-        """Before the next start, after this many failed runs."""
+        """Seconds to wait before the next start, by the failed runs so far."""
         return PAUSES_S[min(max(self.failures - 1, 0), len(PAUSES_S) - 1)]
 
     def status(self) -> ShardStatus:
@@ -207,7 +207,7 @@ def start_ticks(pid: int) -> int | None:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, such that the child finds the same modules as we did, wherever it is started."""
+    """This process's environment, so that the child finds the same modules anywhere."""
     here = str(Path(__file__).resolve().parent.parent)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if here not in paths:

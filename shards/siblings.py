@@ -132,7 +132,7 @@ class BusSiblings(seam.Siblings):
         self._registering: asyncio.Task[None] | None = None
         self._supervisor_late = False
         self._serving = False
-        self._refusing = False  # sends, while it is looked whether this shard may go
+        self._refusing = False  # sends, while it is checked whether this shard may go
 
     # ---- what the broker calls
 
@@ -226,7 +226,7 @@ class BusSiblings(seam.Siblings):
             return
         done, _ = await asyncio.wait({sending}, timeout=SHARE_WAIT_S)
         if not done:
-            self._supervisor_late = True  # until it answers again, nobody waits for it
+            self._supervisor_late = True  # until it answers again no change waits for it
 
     async def _send(self) -> None:
         """One Change after the other until nothing is left; what fails is healed by a Sync."""
@@ -299,7 +299,7 @@ class BusSiblings(seam.Siblings):
         if item.kind == MEMBERS:
             group, _, index = item.name.rpartition("@")
             if index == str(self._index) and broker.consumers.get(group) is not None:
-                self.changed(MEMBERS, item.name)  # we were taken for dead: say it anew
+                self.changed(MEMBERS, item.name)  # this shard was taken for gone: sent anew
             self._members[item.name] = item
         elif item.name in broker.settings and item.name not in PER_SHARD:
             self._settings[item.name] = item
@@ -355,7 +355,7 @@ class BusSiblings(seam.Siblings):
     # ---- items of all kinds
 
     def _keys(self) -> Iterable[Key]:
-        """What is shared, and what was deleted here."""
+        """Keys of all shared items, and of those deleted here."""
         topics, groups = self._broker.topics, self._broker.groups
         for name in dict.fromkeys([*topics.all(), *topics.stamps]):
             if not topics.is_system(name) and not topics.stamps.is_own(name):
@@ -368,8 +368,8 @@ class BusSiblings(seam.Siblings):
         yield from ((MEMBERS, name) for name in self._members)
 
     def _stamp_of(self, key: Key) -> Stamp:
-        """What we have of it; smaller than any real one when we have it without a stamp, smaller
-        still when we do not have it."""
+        """The stamp of the item here; smaller than any real one when it has none, smaller still
+        when there is no such item."""
         kind, name = key
         if kind in (SETTING, MEMBERS):
             item = self._item(kind, name)

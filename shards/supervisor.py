@@ -60,7 +60,7 @@ log = logging.getLogger("rmq.supervisor")
 
 SILENT_S = 3.0
 WATCH_S = 0.5
-STALL_S = 1.0  # a sleep that took so much longer: this process was stopped, or starved
+STALL_S = 1.0  # when a sleep takes so much longer, this process was stopped or starved
 DRAINED_CHECK_S = 5.0
 STOP_S = 30.0
 READ_ONLY, READ_WRITE = 4, 6
@@ -78,7 +78,7 @@ class Supervisor:
         self._lock = _take_lock(self.store)
         self._directory = BusDirectory(self.store, make=True)
         before = self._file.load()
-        self._present = before.shards  # those from this number on are new, or come back
+        self._present = before.shards  # shards from this number on are new, or come back
         self.shards: dict[int, Shard] = {}
         for place in places:
             shard = Shard(place, shard_values(settings, place), "")
@@ -203,7 +203,7 @@ class Supervisor:
         self._progressed()
 
     def _later(self, shard: Shard, reason: str) -> None:
-        """After a failed or broken run: again, or not any more."""
+        """After a failed run or a crash: a new start after a pause, or the end of the attempts."""
         shard.reason = reason
         if not self._started and shard.refused:
             shard.state = states.GIVEN_UP  # the start fails at once, not after ten attempts
@@ -283,7 +283,7 @@ class Supervisor:
             log.warning("shard %d: its permission is not set: %s", shard.index, error)
 
     async def drain(self, shard: Shard, on: bool, refuse: bool = False) -> None:
-        """Its permission to write goes or comes back; it is kept over restarts."""
+        """Takes the shard's permission to write, or gives it back; holds over restarts."""
         shard.drain = on
         self.save()
         if shard.serving_at is not None:
@@ -337,7 +337,7 @@ class Supervisor:
                     shard.reason = f"{sum(left.values())} messages are unconsumed" if left else ""
 
     def _refuse_strangers(self) -> None:
-        """Somebody serves a store of ours who is no shard of an earlier supervisor: by name."""
+        """Ends the start when another process serves a shard's store; the error names it."""
         try:
             for shard in self.shards.values():
                 if not shard.runs and shard.place.store.is_dir():
@@ -360,7 +360,7 @@ class Supervisor:
 
 
 def _take_lock(store: Path) -> StoreLock:
-    """The one of the supervisor; shard 0 holds the store's own."""
+    """The supervisor's lock, in STORE/bus; shard 0 holds the store's own."""
     directory = store / "bus"
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:

@@ -68,7 +68,7 @@ log = logging.getLogger("rmq.broker")
 
 HOUSEKEEPING_S = 10.0
 DRAIN_S = 0.5
-# Settings that the core follows while it runs -> the core's name of each.
+# Settings that the core takes at run time -> the core's own name of each.
 CORE_OPTIONS = {
     "brokerFastFailureEnable": "fast_failure",
     "brokerPermission": "broker_permission",
@@ -226,19 +226,19 @@ class Broker:
         ):
             try:
                 await save()
-            except Exception as error:  # the others must be saved all the same
+            except Exception as error:  # the other tables are saved nevertheless
                 log.error("%s are not saved: %r", name, error)
 
     # ---- events
 
     def connection_closed(self, connection: Connection) -> None:
-        """Everyone who knows the connection forgets it."""
+        """Takes the connection out of every table."""
         self.broker_to_client.connection_closed(connection)
         self.producers.connection_closed(connection)
         self.consumers.connection_closed(connection)
 
     def settings_changed(self, changes: Iterable[str]) -> None:
-        """Run-time settings were changed: those who do not look by themselves hear of it here."""
+        """Run-time settings were changed: passes them to the parts that keep copies."""
         keys = set(changes)
         self.settings_version.advance()
         for key in sorted(keys & CORE_OPTIONS.keys()):

@@ -26,15 +26,15 @@ from rmq.system.memory_limit import memory_bytes
 log = logging.getLogger("rmq.broker.core_options")
 
 UNIT_BYTES = 20
-RING_MARGIN_BYTES = 64  # what the log keeps free; else the ring would be taken twice as large
+RING_MARGIN_BYTES = 64  # what the log keeps free; without it the ring would be twice as large
 QUEUE_CHUNKS = 262_144  # 1 KiB each: tails of consume queues, at most 256 MiB
-PULLS_MAX = 65_536  # pulls held or under way,
-PULL_SHARE_BYTES = 16_384  # and one for so many bytes of a small memory: each takes up to 3 KiB
+PULLS_MAX = 65_536  # pulls held or under way, at most
+PULL_SHARE_BYTES = 16_384  # a small machine: one for so many bytes of memory; one takes 3 KiB
 REPLY_BYTES = 16_384  # REPLY_BYTES of cext/net/connection.pxd
 DISK_READERS = 2
 MIB = 1 << 20
-# What has come of large requests that are not complete: of all clients, least and most. Half of the
-# least is enough for the largest frame and another one that begins.
+# Bytes received of large requests that are not complete, over all clients: the limit's own limits.
+# Half of the lower one is enough for the largest frame and another one that begins.
 HALF_FRAME_BYTES = (40 * MIB, 512 * MIB)
 
 
@@ -219,7 +219,7 @@ def _packed(address: str) -> bytes:
 
 
 def _extra_properties(settings: Settings) -> bytes:
-    """What a single send's properties get besides (docs/protocol.md), in stored form."""
+    """Properties that the broker adds to each send (docs/protocol.md), in stored form."""
     pairs = {
         "MSG_REGION": settings.regionId,
         "TRACE_ON": "true" if settings.traceOn else "false",

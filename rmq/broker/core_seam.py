@@ -47,7 +47,7 @@ class ConnectionCalls(Protocol):
         """A send that control was given is answered or given back: its client may go on."""
 
     def hold(self, connection: int) -> None:
-        """The client is not read until release(): enough of it waits here."""
+        """The client's socket is not read until release(): enough of its requests wait here."""
 
     def release(self, connection: int) -> None:
         """After hold(): it is read again."""
@@ -59,7 +59,7 @@ class ConnectionCalls(Protocol):
         """Closes after what is queued for it has been sent."""
 
     def put_client(self, client_id: bytes, connection: int) -> None:
-        """Replies to this client go to the connection; 0: it has none."""
+        """The connection of a client id, for replies pushed to it; 0: it has none."""
 
 
 class TopicCalls(Protocol):
@@ -91,7 +91,7 @@ class GroupCalls(Protocol):
 
     def put_group(self, name: bytes, consume_enable: int, broadcast_enable: int) -> None: ...
     def put_retries(self, group: bytes, queues: int, times_max: int, levels: bytes) -> None:
-        """How the group's messages come again: a delay level a retry; none: 3, 4, 5 .."""
+        """The group's retries: the delay level of each; empty: 3, 4, 5 .."""
 
     def lock_group(self, group: bytes, ms: int) -> None:
         """Clients of the group hold locks of queues for so long; 0: none does."""
@@ -344,7 +344,7 @@ class ReplicaCalls(Protocol):
 
     def set_replicated(self, offset: int) -> None:
         """Every follower that counts has the log up to here. ProtocolError when it is more than
-        there is of it: what a follower says is not believed."""
+        there is of it: what a follower reports is checked."""
 
     def append_raw(self, offset: int, data: bytes) -> int:
         """Bytes of another log that belong at `offset`, the end of this one; the new end. Whole

@@ -146,7 +146,7 @@ class ConsumerTable:
             self.unregister(name, connection)
 
     def expire(self, silent_ms: int) -> list[Client]:
-        """Takes off who was silent for longer; returns them."""
+        """Takes off the members that were silent for longer; returns them."""
         limit = now_ms() - silent_ms
         gone = []
         for name, group in list(self._groups.items()):
@@ -156,7 +156,7 @@ class ConsumerTable:
         return gone
 
     def push_again(self, name: str, anew: bool = False) -> None:
-        """The reactor lacks some of the group's subscriptions, or (anew) should lose some."""
+        """Gives the reactor the group's subscriptions again; anew: and takes away all others."""
         group = self._groups.get(name)
         if group is not None:
             self._push(group, anew)
@@ -202,7 +202,7 @@ class ConsumerTable:
         return changed or bool(dropped), added or bool(dropped)
 
     def _push(self, group: ConsumerGroup, anew: bool = False) -> None:
-        """Gives the reactor the group's whole set; anew: what it has beside that goes."""
+        """Gives the reactor the group's whole set; anew: all others of the group are taken away."""
         name = group.name.encode()
         if anew:
             self._core.remove_subscriptions(name)

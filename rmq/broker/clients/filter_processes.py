@@ -41,7 +41,7 @@ from rmq.limits import FUNCTION_FRAME_BYTES_MAX
 log = logging.getLogger("rmq.broker.filter_processes")
 quiet = RateLimitedLog(log)
 
-QUESTIONS_MAX = 256  # of one filter under way; beyond, clients have to come again
+QUESTIONS_MAX = 256  # of one filter under way; beyond it clients are refused and try again
 PAUSES_S = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
 HEALTHY_S = 10.0  # a process that lived so long is started again at once
 _PULL = struct.Struct("=iiiiqqqq")
@@ -74,7 +74,7 @@ class FunctionFilter:
         self._numbers = 0
 
     async def ask(self, records: bytes) -> Answer:
-        """The verdicts; FilterDownError when there are none to be had."""
+        """The verdicts; FilterDownError when the process cannot answer."""
         process = self._process
         if process is None:
             raise FilterDownError(f"message filter {self.name!r} is being started again")
@@ -212,7 +212,7 @@ class FilterProcesses:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def pull(self, connection: int, payload: bytes) -> None:
-        """The reactor hands over a pull whose records a filter has to see."""
+        """A pull from the reactor whose records a filter has to judge."""
         opaque, kind, number, queue_id, following, least, most, length = _PULL.unpack_from(payload)
         at = _PULL.size + length
         topic = payload[_PULL.size : at].decode("utf-8", "replace")
@@ -256,7 +256,7 @@ class FilterProcesses:
 
 
 def wanted(records: bytes, verdicts: bytes) -> bytes:
-    """The records that are not unwanted; ProtocolError when the verdicts are not one a record."""
+    """The records that pass, or whose function raised; ProtocolError unless each has a verdict."""
     found, at = [], 0
     for verdict in verdicts:
         size = int.from_bytes(records[at : at + 4], "big")

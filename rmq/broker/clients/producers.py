@@ -15,7 +15,7 @@ from itertools import islice
 from rmq.base.clock import now_ms
 from rmq.broker.clients.connections import Connection
 
-IDS_MAX = 64  # client ids that one connection may call itself; ours
+IDS_MAX = 64  # client ids of one connection; a limit of ours
 
 CHECK_TARGETS_MAX = 64  # connections of a group that may be asked about its transactions; ours
 
@@ -93,7 +93,7 @@ class ProducerTable:
             self.unregister(group, connection)
 
     def expire(self, silent_ms: int) -> list[Client]:
-        """Takes off who was silent for longer; returns them."""
+        """Takes off the clients that were silent for longer; returns them."""
         limit = now_ms() - silent_ms
         gone = []
         for group, members in list(self._groups.items()):

@@ -71,7 +71,7 @@ def tags_of(expression: str) -> list[str]:
 
 
 def tag_codes(expression: str) -> list[int] | None:
-    """The tags' codes, each once; None = everything; ValueError when there is nothing between."""
+    """The tags' codes, each once; None = everything; ValueError for an empty tag."""
     if expression.strip() in ("", "*"):
         return None
     tags = tags_of(expression)

@@ -77,12 +77,12 @@ class Dispatcher(Generic[C]):
         self._handlers = handlers
         self._waiting: set[asyncio.Task[None]] = set()
         self._queue = FairQueue(context.core, _expects_answer)
-        self._comes_again = False  # poll() is to be called by the loop
+        self._comes_again = False  # a call of poll() is scheduled on the loop
         self._stopped = False
         self._times = context.response_times
 
     def poll(self) -> None:
-        """Takes what the core has to report, and serves for POLL_S; then the loop comes again."""
+        """Takes the core's reports and serves requests for POLL_S; the rest follows on the loop."""
         began = clock.monotonic()
         queue = self._queue
         if not queue.is_full or not queue.any_open:
@@ -261,7 +261,7 @@ def _expects_answer(frame: bytes) -> bool:
 
 
 def _discard(result: Awaitable[Reply]) -> None:
-    """Says to a coroutine or future that nobody awaits it."""
+    """Closes a coroutine or future that nobody will await."""
     for name in ("close", "cancel"):
         method = getattr(result, name, None)
         if method is not None:

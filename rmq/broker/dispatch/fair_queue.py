@@ -41,7 +41,7 @@ Item = tuple[int, bytes]
 
 
 class ConnectionQueue:
-    """What waits of one connection."""
+    """The requests of one connection that wait."""
 
     __slots__ = (
         "answer_bytes", "connection", "drains", "gone", "held", "in_turn", "items", "waiting",
@@ -55,7 +55,7 @@ class ConnectionQueue:
         self.held = False  # the reactor does not read the client
         self.in_turn = False
         self.waiting = 0  # its requests under way
-        self.gone = False  # closed: what its requests under way bring stops nothing any more
+        self.gone = False  # closed: the answers of its requests under way no longer count
 
     @property
     def is_open(self) -> bool:
@@ -94,7 +94,7 @@ class FairQueue:
         self._join(line)
 
     def gone(self, connection: Connection) -> None:
-        """What expects an answer is dropped; CLOSED comes after the rest."""
+        """Requests that expect an answer are dropped; CLOSED comes after the rest."""
         line = self._line(connection)
         kept = [
             item for item in line.items if item[0] == REQUEST and not self._expects_answer(item[1])
@@ -128,7 +128,7 @@ class FairQueue:
     def answered(self, connection: Connection, size: int) -> None:
         line = self._lines.get(connection.number)
         if line is None or line.gone:
-            return  # nothing more of it waits: the reactor reads no more than the client does
+            return  # no request of it waits here: the reactor's limit of unread answers holds
         line.answer_bytes += size
         if line.answer_bytes > ANSWERS_MAX and not line.drains:
             self._hold(line)

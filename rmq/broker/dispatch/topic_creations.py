@@ -32,7 +32,7 @@ class TopicCreations:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_made(self, topic: str) -> bool:
-        """Whether topics.json has it, too: after a failed write it has not, which is waited for."""
+        """Whether topics.json has it, too. Not so after a failed write, which is tried again."""
         topics = self._topics
         return topic in topics and topic not in self._waiting and topics.is_registered(topic)
 

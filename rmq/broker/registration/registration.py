@@ -51,7 +51,7 @@ READ_WRITE = PERM_READ | PERM_WRITE
 RETRY_FIRST_S, RETRY_LAST_S = 1.0, 30.0
 UNREGISTER_S = 0.5
 FIRST_ATTEMPT_S = 0.3
-LATE_S = 0.5  # who has not answered after this is not waited for any more
+LATE_S = 0.5  # a name server that has not answered by then is not waited for any more
 SINGLES_MAX = 64  # more changed topics than this are cheaper in the whole table,
 SINGLES_SHARE = 32  # unless the table has so many times as many
 
@@ -196,7 +196,7 @@ class Registration:
             )
 
     def alone(self, topics: set[str]) -> bool:
-        """Whether so many topics go out one by one."""
+        """Whether these topics are few enough to be sent one by one."""
         limit = max(SINGLES_MAX, len(self._topics.registered) // SINGLES_SHARE)
         return self._settings.enableSingleTopicRegister and 0 < len(topics) <= limit
 
@@ -249,7 +249,7 @@ class _Member:
         self.attempted = asyncio.Event()  # the first registration worked or failed
         self.complete = False  # it knows all topics, over the present connection
         self._version: Mapping[str, int] = {}  # of the last table; later changes came one by one
-        self.late = False  # it was waited for in vain
+        self.late = False  # it did not answer within LATE_S
         self._singles = True  # it takes topics one by one, as far as we know
         self._failing = False
         self._task = asyncio.get_running_loop().create_task(self._run())

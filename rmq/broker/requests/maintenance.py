@@ -28,7 +28,7 @@ def refuse_filter_server(context: Context, request: Request) -> Reply:
 
 
 def nothing_to_clean(context: Context, request: Request) -> Reply:
-    """306 and 316: files of queues go together with the log they point into, by themselves."""
+    """306 and 316: queue files are deleted with the log they point into, without a request."""
     return request.command.reply()
 
 

@@ -63,7 +63,7 @@ def _online(group: ConsumerGroup) -> dict[str, Any]:
 
 
 async def _of_siblings(context: Context, request: Request) -> list[dict[str, Any]]:
-    """The bodies with which the other shards answer the same request; those that cannot, none."""
+    """The other shards' answers to the same request: their bodies, without those that failed."""
     if request.of_sibling:
         return []
     bodies = []
@@ -74,7 +74,7 @@ async def _of_siblings(context: Context, request: Request) -> list[dict[str, Any
 
 
 def _connections(bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each client once, as the first body that knows it has it."""
+    """Each client once, as the first of the bodies has it."""
     found: dict[str, dict[str, Any]] = {}
     for body in bodies:
         for each in list_member(body, "connectionSet"):

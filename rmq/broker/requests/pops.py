@@ -84,7 +84,7 @@ def pop(context: Context, request: Request) -> Reply:
 
 
 def again(context: Context, request: Request) -> Reply:
-    """What came before topics and offsets were loaded, which they are now."""
+    """Pops that came before topics and offsets were loaded, and can be served now."""
     context.core.resubmit(request.connection.number, request.frame)
     return None
 

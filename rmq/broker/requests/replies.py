@@ -103,7 +103,7 @@ async def send_reply(context: Context, request: Request) -> Reply:
 
 
 async def _push(context: Context, request: Request, header: SendHeader) -> str | None:
-    """Why the producer did not get the reply; None: it has it."""
+    """Pushes the reply; why the producer did not get it, or None."""
     properties = header.found()
     client_id = properties.get("REPLY_TO_CLIENT")
     if not client_id:
@@ -149,8 +149,8 @@ def _copy(command: Command) -> Command:
 def _store(
     context: Context, request: Request, header: SendHeader, topic: TopicConfig, queue_id: int
 ) -> dict[str, Any]:
-    """Where the reply is stored; nothing when the log does not take it: it was pushed or not
-    regardless of that."""
+    """Stores the reply; where it is, or nothing when the log does not take it: it is pushed all
+    the same."""
     command = request.command
     number = {
         name: command.int_field(spelling(command, name), 0, *_I32) for name in ("flag", "sysFlag")

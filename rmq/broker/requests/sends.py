@@ -196,7 +196,7 @@ def check_broker(context: LimitsContext, header: SendHeader) -> None:
 
 
 def check_sizes(context: LimitsContext, command: Command, header: SendHeader) -> None:
-    """Step 9, and that nothing is asked that this broker does not know."""
+    """Step 9, and that the send has no flags that this broker does not know."""
     unknown_flags = command.int_field(spelling(command, "sysFlag"), 0, *_I32) & ~SYS_FLAGS_KNOWN
     if unknown_flags:
         raise Refusal(

@@ -77,7 +77,7 @@ async def resume_check(context: Context, request: Request) -> Reply:
 
 
 def _moved(request: Request, physical_offset: int, queue_offset: int) -> Request:
-    """The same end of the half message's new copy."""
+    """The same end (37), for the copy to which the half message has moved."""
     command = request.command
     command.fields = {
         **command.fields,

@@ -33,7 +33,7 @@ Place = tuple[str, int, int]  # topic, queue id, offset of a queue
 
 @dataclass
 class Lag:
-    """A row, and the messages whose age it wants to know."""
+    """A row, and the messages by which its ages are found."""
 
     sample: LagSample
     unconsumed: list[Place] = field(default_factory=list)
@@ -81,14 +81,14 @@ class LagTimes:
         self._stopped = False
 
     def stop(self) -> None:
-        """Nobody reads a queue for this any more, from here on; waits for the look under way. The
-        core may end then: it would leave a thread that asks it waiting for ever."""
+        """No queue is read for this from here on; waits for the round under way. Then the core may
+        end: a thread that still calls it would wait for ever."""
         self._stopped = True
         with self._one:
             pass
 
     def fill(self, rows: list[Lag], now_ms: int) -> None:
-        """Sets latency_ms and queueing_ms: 0 where nothing waits, -1 where it did not come to."""
+        """Sets latency_ms and queueing_ms: 0 where nothing waits, -1 where time ran out."""
         with self._one:
             self._fill(rows, now_ms)
 

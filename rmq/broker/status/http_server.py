@@ -125,7 +125,7 @@ class StatusServer:
         return _verdict(self.illness() or self.hindrance())
 
     def illness(self) -> str | None:
-        """Why this process is beyond help; None while it is well."""
+        """Why this process should be restarted (/healthz); None while it is well."""
         if self._context.core.stats().get("poisoned"):
             return "the log is poisoned by a failed write or sync"
         silent = clock.monotonic() - self._moved_at
@@ -134,7 +134,7 @@ class StatusServer:
         return None
 
     def hindrance(self) -> str | None:
-        """Why clients are not to come now; None while they are."""
+        """Why clients should not be sent here now (/readyz); None when they may."""
         if not self._context.core.stats().get("writable", 1):
             return "the disk is too full for writes"
         registration = self._context.registration

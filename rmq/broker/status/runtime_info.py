@@ -42,7 +42,7 @@ from rmq.config import Settings
 from rmq.format import fastjson
 from rmq.observe.sample import encode
 
-# What this module calls a counter -> the core's name of it.
+# This module's name of a counter -> the core's.
 COUNTERS = {
     "puts": "messages_in",
     "put_bytes": "bytes_in",
@@ -84,7 +84,7 @@ class Context(Protocol):
 
 
 def get_runtime_info(context: Context, request: Request) -> "Reply | Awaitable[Reply]":
-    """The table of a moment is the same for all who ask within it."""
+    """The table is made once for all requests of the same moment."""
     detail = request.command.fields.get("rmqDetail")
     if detail == "brief":
         sample = encode(context.sampler.take(brief=True)).decode()
@@ -148,7 +148,7 @@ def get_ha_status(context: Context, request: Request) -> Reply:
 
 
 def _counter(context: Context, name: str, key: str) -> str | None:
-    """What samples call the counter of this name and key; None when nothing is counted there."""
+    """The samples' name of the counter for this name and key; None when there is none."""
     whole = {"BROKER_PUT_NUMS": "puts", "BROKER_GET_NUMS": "gets"}.get(name)
     if whole is not None and key == context.settings.brokerClusterName:
         return COUNTERS[whole]
@@ -264,7 +264,7 @@ def _pools() -> dict[str, str]:
 
 
 def _later(context: Context) -> dict[str, str]:
-    """What waits for its time: timed messages, and how far each delay level has been delivered."""
+    """Timed messages that wait, and how far each delay level has been delivered."""
     counters, samples = context.core.stats(), context.samples
     table = {
         "timerReadBehind": str(counters.get("timers_late_ms", 0) // 1000),  # seconds

@@ -83,7 +83,7 @@ class Sampler:
         self._oldest = (-1, -1)  # (start of the log, store time of what is there)
 
     def stop(self) -> None:
-        """No thread of it asks the core for anything any more."""
+        """From here on none of its threads calls the core."""
         self._times.stop()
 
     async def take_all(self) -> Sample:

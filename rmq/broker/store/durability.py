@@ -14,7 +14,7 @@ from rmq.broker.core_seam import LogCalls
 from rmq.codes import ResponseCode
 from rmq.config import Settings
 
-POLL_S = 0.001  # between two looks at the mark
+POLL_S = 0.001  # between two reads of the mark
 NOT_SYNCED = "stored, but not synced to disk within syncFlushTimeout"
 
 

@@ -35,7 +35,7 @@ class IndexQueries:
             asyncio.get_running_loop().add_reader(self._fd, self._answers)
 
     def stop(self) -> None:
-        """Whoever still waits gets an error."""
+        """Queries that still wait are cancelled."""
         if self._fd >= 0:
             asyncio.get_running_loop().remove_reader(self._fd)
         for future in self._waiting.values():
@@ -65,7 +65,7 @@ class IndexQueries:
         for number, failure, records, last_ms, last_offset in self._core.index_answers():
             future = self._waiting.get(number)
             if future is None or future.done():
-                continue  # its asker is gone
+                continue  # its request was cancelled
             if failure:
                 future.set_exception(StoreError(failure))
             else:

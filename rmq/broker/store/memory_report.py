@@ -8,7 +8,7 @@ log = logging.getLogger("rmq.broker.memory_report")
 
 
 def log_memory(counters: Mapping[str, int]) -> None:
-    """From ShardCore.stats(). What could not be had costs speed under pressure and nothing else."""
+    """From ShardCore.stats(). Memory that is not locked, or not local, costs speed and no more."""
     if counters.get("memory_node_error"):
         log.warning(
             "buffers come from any NUMA node, not from the shard's own: %s",

@@ -123,7 +123,7 @@ def fault(attribute: Attribute, key: str, value: str) -> str:
 
 
 def faults(known: Mapping[str, Attribute], attributes: Mapping[str, str]) -> list[str]:
-    """What of a stored table (Apache's, or an older rmq's) has no effect here."""
+    """The attributes of a stored table (Apache's, or an older rmq's) that have no effect here."""
     return [
         why
         for key, value in attributes.items()

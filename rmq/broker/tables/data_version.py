@@ -38,7 +38,7 @@ class DataVersion:
 
     @property
     def key(self) -> tuple[int, int, int]:
-        """For comparing."""
+        """What two versions are compared by."""
         return self.counter, self.timestamp_ms, self.state_version
 
     @classmethod

@@ -265,7 +265,7 @@ class GroupTable:
         await self._saver.saved()
 
     def take(self, made: Mapping[str, tuple[GroupConfig, Stamp]]) -> None:
-        """Other shards have made these groups by themselves, as topics.py takes topics over."""
+        """Takes over groups that other shards have made by themselves (as in topics.py)."""
         news = {
             name: group
             for name, (group, stamp) in made.items()

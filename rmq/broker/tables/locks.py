@@ -101,7 +101,7 @@ class LockTable:
         self.put_in_core(group)
 
     def held_by_anyone(self, group: str) -> bool:
-        """Whether the group has an unexpired lock: its consumers are orderly."""
+        """Whether a lock of the group has not expired, so that its consumers are orderly."""
         now = clock.monotonic()
         return any(now - taken <= LOCK_S for _, taken in self._locks.get(group, {}).values())
 

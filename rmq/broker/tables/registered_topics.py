@@ -79,17 +79,17 @@ class RegisteredTopics:
         return True
 
     def register_again(self, *names: str) -> None:
-        """Gives topics to the reactor again, should it not know them."""
+        """Gives topics to the reactor again, should it have lost them."""
         for name in names:
             self._put(self._topics[name])
 
     def permission_changed(self) -> None:
-        """brokerPermission is another one: everybody sees all topics anew."""
+        """brokerPermission has changed: reactor and name servers get all topics anew."""
         self.version.advance()
         self.register_again(*self._topics)
 
     def _put(self, topic: TopicConfig) -> None:
-        """The permission is masked: the reactor hands pulls of what may not be read to control."""
+        """The permission is masked (brokerPermission): pulls of unreadable topics go to control."""
         self._core.put_topic(
             topic.name.encode(),
             topic.read_queues,

@@ -39,7 +39,7 @@ class Stamps:
         return self._by_name.get(name)
 
     def put(self, name: str, stamp: Stamp | None) -> None:
-        """Made or deleted, here or on another shard."""
+        """Notes that the item was made or deleted, here or on another shard."""
         self._own.discard(name)
         if stamp is not None:
             self._by_name[name] = stamp
@@ -48,12 +48,12 @@ class Stamps:
         return name in self._own
 
     def make_own(self, name: str, stamp: Stamp | None) -> None:
-        """Made or changed by a request to this shard."""
+        """Notes that a request to this shard has made or changed the item."""
         if stamp is not None:
             self._own.add(name)
 
     def admits(self, name: str, stamp: Stamp) -> bool:
-        """Whether something made then was not deleted here since."""
+        """Whether an item made at that time was not deleted here since."""
         deleted = self._by_name.get(name)
         return deleted is None or stamp > deleted
 

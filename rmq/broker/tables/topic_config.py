@@ -20,7 +20,7 @@ from rmq.errors import ProtocolError
 
 PERM_MAX = PERM_READ | PERM_WRITE | PERM_INHERIT
 
-QUEUES_MAX = 65535  # of one topic; ours, so that no request makes us walk 2^31 queues
+QUEUES_MAX = 65535  # of one topic; a limit of ours, so that no request walks 2^31 queues
 
 FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 

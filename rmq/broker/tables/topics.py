@@ -76,7 +76,7 @@ class TopicTable:
         self._topics: dict[str, TopicConfig] = {}
         self._changes: set[str] = set()  # in no write yet
         self._saving: dict[str, TopicConfig | None] = {}  # changes that are being written
-        self._created: set[str] = set()  # made here by themselves, not known everywhere yet
+        self._created: set[str] = set()  # made by this shard itself, and not known everywhere yet
         self._to_share: set[str] = set()  # the other shards hear of them when they are saved
         self._system = set(names.SYSTEM_TOPICS)
         self.registered = RegisteredTopics(settings, core)
@@ -304,13 +304,13 @@ class TopicTable:
             log.info("ordered by the name server: %s", ", ".join(sorted(changed))[:500])
 
     def permission_changed(self) -> None:
-        """brokerPermission is another one: reactor and name servers see all topics anew."""
+        """brokerPermission has changed: reactor and name servers get all topics anew."""
         self.version.advance()
         self.registered.permission_changed()
         self.on_change(())
 
     def put_in_core(self, name: str) -> None:
-        """Gives a topic to the reactor again, should it not know it. Refusal 17: not saved yet."""
+        """Gives a topic to the reactor again, should it be missing. Refusal 17: not saved yet."""
         if name not in self.registered:
             raise Refusal(
                 ResponseCode.TOPIC_NOT_EXIST,

@@ -59,7 +59,7 @@ class Retention:
         self._next_clean = clock.monotonic()
 
     def look(self) -> None:
-        """One look at the disk, and a round of deletion when it is due."""
+        """One check of the disk, and a round of deletion when it is due."""
         ratio = max(disk_ratio(directory) for directory in self._directories)
         warning = _clamp(self._settings.diskSpaceWarningLevelRatio, 35, 90)
         forcible = _clamp(self._settings.diskSpaceCleanForciblyRatio, 30, 85)

@@ -47,11 +47,11 @@ log = logging.getLogger("rmq.broker.transaction_checks")
 GROUP = names.TRANSACTION_GROUP
 HALVES_AT_ONCE = 512
 OPS_AT_ONCE = 1000
-SET_ASIDE_MAX = 65_536  # given up transactions that a late commit finds; the oldest go first
-PASS_S = 60.0  # longest look at the open ones
+SET_ASIDE_MAX = 65_536  # transactions given up that a late commit still finds; the oldest go first
+PASS_S = 60.0  # the longest pass over the open ones
 PATIENCE_S = 0.5  # for producers that have not read their check backs, and for the log
 PAUSE_S = 0.002  # before the next call to the reactor
-# What hinders it, in words of cext/flow/transaction/check_backs.pxd.
+# What hinders a pass, by the numbers of cext/flow/transaction/check_backs.pxd.
 NOT_HINDERED, PRODUCERS_FULL, LOG_FULL, RECORDS_AWAY = range(4)
 CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
@@ -79,7 +79,7 @@ class Transactions:
 
     def __init__(self, context: ChecksContext) -> None:
         self._context = context
-        self._op_offset = 0  # op messages below it speak of nothing that may be open
+        self._op_offset = 0  # op messages below it end only what is closed anyway
         self._aside: dict[str, None] = {}  # unique keys of what was given up, oldest first
 
     # ---- start
@@ -103,8 +103,8 @@ class Transactions:
                      " or more" if len(halves) == HALVES_AT_ONCE else "", first)  # fmt: skip
 
     def _load_aside(self) -> None:
-        """Remembers what TRANS_CHECK_MAX_TIME_TOPIC ends with; what was committed late may be
-        committed once more."""
+        """Remembers the newest messages of TRANS_CHECK_MAX_TIME_TOPIC: a transaction that was
+        committed late may be committed once more."""
         queues = self._context.queues
         view = queues.view(names.TRANS_CHECK_MAX_TIME_TOPIC, 0)
         if view is None:
@@ -124,7 +124,7 @@ class Transactions:
         self._context.core.set_option("transactions_set_aside", len(self._aside))
 
     def revive(self, message: StoredMessage) -> tuple[int, int] | None:
-        """Stores a half message that was given up anew; its place, None for any other."""
+        """Stores a half message anew that was given up; its new place. None for any other."""
         key = message.properties.get("UNIQ_KEY", "")
         if key not in self._aside:
             return None
