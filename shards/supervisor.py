@@ -176,7 +176,7 @@ class Supervisor:
             shard.start(self._directory, self._token)
         except OSError as error:
             shard.failures += 1
-            self._later(shard, f"cannot be started: {error.strerror or error}")
+            self._retry_or_give_up(shard, f"cannot be started: {error.strerror or error}")
             return
         log.info("shard %d (%s): process %d", shard.index, shard.place.name, shard.pid)
         self._listen(shard)
@@ -199,10 +199,10 @@ class Supervisor:
             self._start(shard)
         else:
             log.error("shard %d: process %d: %s", shard.index, pid, reason)
-            self._later(shard, reason)
+            self._retry_or_give_up(shard, reason)
         self._progressed()
 
-    def _later(self, shard: Shard, reason: str) -> None:
+    def _retry_or_give_up(self, shard: Shard, reason: str) -> None:
         """After a failed run or a crash: a new start after a pause, or the end of the attempts."""
         shard.reason = reason
         if not self._started and shard.refused:

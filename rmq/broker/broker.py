@@ -177,16 +177,16 @@ class Broker:
         loop = asyncio.get_running_loop()
         loop.add_reader(self.core.control_fd, self._readable)
         self._tasks = [
-            loop.create_task(self._by_the_clock("consumer offsets", self._offsets_interval,
+            loop.create_task(self._repeat("consumer offsets", self._offsets_interval,
                                                 self.offsets.save)),
-            loop.create_task(self._by_the_clock("pops in order", self._offsets_interval,
+            loop.create_task(self._repeat("pops in order", self._offsets_interval,
                                                 self.pop_orders.save)),
-            loop.create_task(self._by_the_clock("housekeeping", lambda: HOUSEKEEPING_S,
+            loop.create_task(self._repeat("housekeeping", lambda: HOUSEKEEPING_S,
                                                 self._housekeeping)),
-            loop.create_task(self._by_the_clock("samples", lambda: SAMPLE_S, self._sample)),
-            loop.create_task(self._by_the_clock("delay offsets", lambda: HOUSEKEEPING_S,
+            loop.create_task(self._repeat("samples", lambda: SAMPLE_S, self._sample)),
+            loop.create_task(self._repeat("delay offsets", lambda: HOUSEKEEPING_S,
                                                 self.delays.save)),
-            loop.create_task(self._by_the_clock("transaction checks", self._check_interval,
+            loop.create_task(self._repeat("transaction checks", self._check_interval,
                                                 self.transactions.check)),
             loop.create_task(self.retention.run()),
         ]  # fmt: skip
@@ -281,7 +281,7 @@ class Broker:
     def _check_interval(self) -> float:
         return float(self.settings.transactionCheckInterval) / 1000
 
-    async def _by_the_clock(
+    async def _repeat(
         self, name: str, interval: Callable[[], float], work: Callable[[], Awaitable[Any]]
     ) -> None:
         """Runs `work` again and again; one that fails is logged and tried again next time."""

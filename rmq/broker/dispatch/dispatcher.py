@@ -77,7 +77,7 @@ class Dispatcher(Generic[C]):
         self._handlers = handlers
         self._waiting: set[asyncio.Task[None]] = set()
         self._queue = FairQueue(context.core, _expects_answer)
-        self._comes_again = False  # a call of poll() is scheduled on the loop
+        self._poll_scheduled = False  # a call of poll() is scheduled on the loop
         self._stopped = False
         self._times = context.response_times
 
@@ -97,12 +97,12 @@ class Dispatcher(Generic[C]):
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._queue.any_open and not self._comes_again and not self._stopped:
-            self._comes_again = True
+        if self._queue.any_open and not self._poll_scheduled and not self._stopped:
+            self._poll_scheduled = True
             asyncio.get_running_loop().call_soon(self._again)
 
     def _again(self) -> None:
-        self._comes_again = False
+        self._poll_scheduled = False
         if not self._stopped:
             self.poll()
 

@@ -11,8 +11,8 @@ Connections take turns, one request each. A connection is left out of it
 - while so many of its requests are under way that wait for something (WAITING_MAX).
 
 One of which HELD_AT requests wait is not read any more (core.hold()) until they have been served.
-So what waits here is a few hundred requests of a connection at most; where TAKEN_MAX wait in all,
-the connection with the most of those that do not read their answers is closed.
+So what waits here is a few hundred requests of a connection at most; where WAITING_ALL_MAX wait in
+all, the connection with the most of those that do not read their answers is closed.
 
 A connection that is gone reads nothing more: its requests that expect an answer are dropped, the
 one-way ones are served, and gone(connection) is what comes last of it.
@@ -34,8 +34,8 @@ log = logging.getLogger("rmq.broker.fair_queue")
 ANSWERS_MAX = 256 * 1024
 HELD_AT = 64
 WAITING_MAX = 128
-TAKEN_MAX = 16_384
-TAKEN_BYTES_MAX = 32 << 20
+WAITING_ALL_MAX = 16_384
+WAITING_BYTES_MAX = 32 << 20
 
 Item = tuple[int, bytes]
 
@@ -71,12 +71,12 @@ class FairQueue:
         self._expects_answer = expects_answer
         self._lines: dict[int, ConnectionQueue] = {}
         self._turn: deque[ConnectionQueue] = deque()
-        self._taken = 0
-        self._taken_bytes = 0
+        self._waiting_count = 0
+        self._waiting_bytes = 0
 
     def __len__(self) -> int:
         """Requests that wait here."""
-        return self._taken
+        return self._waiting_count
 
     @property
     def any_open(self) -> bool:
@@ -84,7 +84,7 @@ class FairQueue:
 
     @property
     def is_full(self) -> bool:
-        return self._taken >= TAKEN_MAX or self._taken_bytes >= TAKEN_BYTES_MAX
+        return self._waiting_count >= WAITING_ALL_MAX or self._waiting_bytes >= WAITING_BYTES_MAX
 
     def add(self, connection: Connection, kind: int, payload: bytes) -> None:
         line = self._line(connection)
@@ -99,8 +99,8 @@ class FairQueue:
         kept = [
             item for item in line.items if item[0] == REQUEST and not self._expects_answer(item[1])
         ]
-        self._taken -= len(line.items)
-        self._taken_bytes -= sum(len(item[1]) for item in line.items)
+        self._waiting_count -= len(line.items)
+        self._waiting_bytes -= sum(len(item[1]) for item in line.items)
         line.items.clear()
         line.gone = True
         line.drains = line.held = False
@@ -118,8 +118,8 @@ class FairQueue:
             if not line.is_open:
                 continue
             kind, payload = line.items.popleft()
-            self._taken -= 1
-            self._taken_bytes -= len(payload)
+            self._waiting_count -= 1
+            self._waiting_bytes -= len(payload)
             self._join(line)
             self._rest(line)
             return line.connection, kind, payload
@@ -162,8 +162,8 @@ class FairQueue:
         if not deaf:
             return None
         line = max(deaf, key=lambda each: sum(len(item[1]) + 100 for item in each.items))
-        self._taken -= len(line.items)
-        self._taken_bytes -= sum(len(item[1]) for item in line.items)
+        self._waiting_count -= len(line.items)
+        self._waiting_bytes -= sum(len(item[1]) for item in line.items)
         line.items.clear()
         return line.connection.number
 
@@ -177,8 +177,8 @@ class FairQueue:
 
     def _put(self, line: ConnectionQueue, kind: int, payload: bytes) -> None:
         line.items.append((kind, payload))
-        self._taken += 1
-        self._taken_bytes += len(payload)
+        self._waiting_count += 1
+        self._waiting_bytes += len(payload)
 
     def _join(self, line: ConnectionQueue) -> None:
         if not line.in_turn and line.is_open:

@@ -165,7 +165,7 @@ def test_a_large_answer_behind_the_close_does_not_keep_the_connection() -> None:
 async def test_when_too_much_waits_the_deaf_client_with_most_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fair_queue, "TAKEN_MAX", 100)
+    monkeypatch.setattr(fair_queue, "WAITING_ALL_MAX", 100)
     async with control(tmp_path) as broker:
         broker.dispatcher = Dispatcher(broker, {1: large, 2: small})
         core = broker.core
