@@ -107,7 +107,7 @@ class Acceptor:
             self._on_socket(accepted)
 
     def _out(self, listening: socket.socket, error: OSError) -> None:
-        """No descriptor is left: who waits hears it by the spare one, then nobody for a while."""
+        """No descriptor is left: closes those that wait by the spare one, then pauses."""
         if self._spare >= 0:
             os.close(self._spare)
             self._spare = -1

@@ -85,7 +85,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def follow(loop: asyncio.AbstractEventLoop) -> None:
-    """Has the running loop go by this clock: what a move makes due is done within 2 ms."""
+    """Makes the running loop follow this clock: what a move makes due runs within 2 ms."""
     loop.time = monotonic  # type: ignore[method-assign]
 
     def look() -> None:  # so that the loop never sleeps for longer

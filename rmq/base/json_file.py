@@ -188,7 +188,7 @@ def _read_object(path: Path, tables: tuple[str, ...]) -> tuple[dict[Any, Any], b
     if size > FILE_BYTES_MAX:
         raise ProtocolError(f"{size} bytes: more than {FILE_BYTES_MAX}")
     data = path.read_bytes()
-    if len(data.translate(None, CONTROLS)) != len(data):  # a tenth of the search's time
+    if len(data.translate(None, CONTROLS)) != len(data):  # takes a tenth of the search's time
         alien = CONTROL.search(data)
         assert alien is not None
         raise ProtocolError(f"byte {alien.start()} is {alien[0][0]:#04x}, which no JSON has")

@@ -1,4 +1,4 @@
-"""Looks at every broker that the name servers know; for `rmq top` and `rmq broker status`.
+"""Broker watch: samples of every broker at the name servers, for `rmq top` and `rmq broker status`.
 
     watch = BrokerWatch(cluster)
     watch.look()        [Figures, ..] since the last look, unreachable ones among them

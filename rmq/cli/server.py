@@ -81,7 +81,7 @@ def standalone(store: Path | None, namesrv_port: int, namesrv: str | None, **opt
 
 
 class _BrokerGroup(click.Group):
-    """`rmq broker` runs a broker; its subcommands ask those that run, and are imported then."""
+    """`rmq broker` runs a broker; its subcommands speak to running ones; imported when called."""
 
     _MODULES = {  # noqa: RUF012
         "status": ("rmq.cli.status", "Show the brokers and how they are."),

@@ -28,7 +28,7 @@ from rmq.errors import ConfigError
 from rmq.format.message import StoredMessage
 
 FRAME_LENGTH = struct.Struct("=I")
-WANTED, UNWANTED, RAISED = 1, 0, 2  # verdicts; a message whose function raised is given out
+WANTED, UNWANTED, RAISED = 1, 0, 2  # verdicts; a message whose function raised is delivered
 _NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 

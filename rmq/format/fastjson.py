@@ -11,7 +11,7 @@ queue becomes a MessageQueue, another object key the tuple of its sorted items, 
 names. It raises ProtocolError and nothing else: nothing is nested so deeply, has so many digits or
 refers so often to itself that reading it ends in a RecursionError or takes longer than its length
 allows. dumps() writes what both Java and Go read: compact, members sorted by name, None left out,
-MessageQueue keys as objects, integer keys without quotes unless asked otherwise.
+MessageQueue keys as objects, integer keys without quotes by default.
 
 Example: dumps({MessageQueue("t", "b", 0): 12}) ==
     b'{{"brokerName":"b","queueId":0,"topic":"t"}:12}'

@@ -134,7 +134,7 @@ def decode_message(
 def decode_messages(
     data: bytes | bytearray | memoryview, check_crc: bool = True
 ) -> Iterator[StoredMessage]:
-    """All records of a pull reply, one after another; ProtocolError where they make no sense."""
+    """All records of a pull reply, one after another; ProtocolError where they are malformed."""
     at = 0
     while at < len(data):
         message, at = decode_message(data, at, check_crc)

@@ -45,7 +45,7 @@ class Connection(asyncio.Protocol):
         self._frames = FrameReader()
         self._task: asyncio.Task[None] | None = None  # a request that writes to disk
         self._choked = False  # the client does not read
-        self._silent = True  # it has asked for nothing yet
+        self._silent = True  # no request has come yet
         self.peer = "?"
         self.last_active = clock.monotonic()
 
@@ -120,7 +120,7 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, request: Command) -> None:
         if request.is_response:
-            return  # we ask nobody anything; a late or mistaken answer is no harm
+            return  # a name server sends no requests, so the answer is to nothing
         if self._silent:
             self._silent = False
             self._owner.first_request(self)

@@ -1,4 +1,4 @@
-"""The name server's clockwork: silent brokers and idle connections are removed in the background.
+"""Expiry: silent brokers and idle connections are removed in the background.
 
 Every `scanNotActiveBrokerInterval` (5 s) the route tables drop brokers that have been silent longer
 than they said they would be, and close the connections those registered on; idle connections of

@@ -6,7 +6,7 @@ is the file's whole content, the one Apache's name server reads and writes. mqad
 ordered topics (namespace ORDER_TOPIC_CONFIG: which broker has how many queues of the topic).
 
 Each change is on disk before it is answered; when writing fails the change is taken back and the
-asker gets the error. The file may hold it nevertheless (the rename was done, its sync failed), so
+request gets the error. The file may hold it nevertheless (the rename was done, its sync failed), so
 the next change writes even when it changes nothing. Without a path a restart forgets all.
 
 Changes are made one after another (the caller awaits them); reads see the last finished change.

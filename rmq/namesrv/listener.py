@@ -4,7 +4,7 @@
     sweep()     closes connections on which nothing has moved for `idle_seconds`
     stop()      stops accepting, lets written replies leave, then cuts what is left
 
-Limits: `connections_max`. For one more the oldest of those that have asked for nothing since they
+Limits: `connections_max`. For one more the oldest of those that have sent no request since they
 came, SILENT_S ago at least, is closed; where there is none the new one is, with one log line a
 second at most. Out of descriptors: rmq/acceptor.py.
 
@@ -54,7 +54,7 @@ class Listener:
         self.partial_bytes_max = PARTIAL_BYTES_MAX
         self._closed = closed
         self._connections: set[Connection] = set()
-        self._silent: dict[Connection, float] = {}  # asked for nothing yet: when they came
+        self._silent: dict[Connection, float] = {}  # connection without a request -> when it came
         self._taking: set[asyncio.Task[None]] = set()
         self._connections_max = connections_max
         self._idle_seconds = idle_seconds
@@ -110,7 +110,7 @@ class Listener:
         return True
 
     def first_request(self, connection: "Connection") -> None:
-        """Its first request has come."""
+        """The connection's first request has come."""
         self._silent.pop(connection, None)
 
     def _displace(self, now: float) -> None:

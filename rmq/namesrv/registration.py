@@ -1,4 +1,4 @@
-"""What a broker says of itself when it registers: header and body of REGISTER_BROKER (103).
+"""Registration of a broker: header and body of REGISTER_BROKER (103).
 
 The body is JSON
     {"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":{..},
@@ -86,7 +86,7 @@ class Registration(msgspec.Struct, kw_only=True):
     data_version: DataVersion
     topics: dict[str, TopicConfig]
     queue_maps: dict[str, dict[str, Any]]
-    filter_servers: list[str] | None  # None: not said, keep what is known
+    filter_servers: list[str] | None  # None: not in the request, the known ones stay
 
 
 def read(command: Command) -> Registration:

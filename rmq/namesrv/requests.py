@@ -5,11 +5,11 @@ to disk are coroutines. Trouble has two ways out: ProtocolError and ConfigError 
 with their text (which names the field or key), everything else is our fault and is logged.
 
     100 101 102 219     key-value configuration
-    103 104 322 904     brokers coming, staying, going
+    103 104 322 904     brokers: registration, heartbeats, ends
     105                 route of a topic: the one request every client repeats every 30 s
     106 901             brokers by cluster, processes of one broker name
     206 224 304 311-313 lists of topics
-    205 327 216 217     changing the tables by hand
+    205 327 216 217     changes by operators
     318 319             settings
 
 Example: {"code":105,"extFields":{"topic":"T"}} is answered with TopicRouteData, or with code 17 and
@@ -124,7 +124,7 @@ def _list_kv(ns: Requests, request: Command, connection: object) -> Command:
     return request.reply(body=route_json.key_values(table))
 
 
-# ---- brokers coming, staying, going
+# ---- brokers: registration, heartbeats, ends
 
 
 @_handles(RequestCode.REGISTER_BROKER)
@@ -163,7 +163,7 @@ def _heartbeat(ns: Requests, request: Command, connection: object) -> Command:
 
 @_handles(RequestCode.QUERY_DATA_VERSION)
 def _query_data_version(ns: Requests, request: Command, connection: object) -> Command:
-    """Whether the broker has to register again; asking is a sign of life."""
+    """Whether the broker has to register again; the question counts as a sign of life."""
     cluster, address = request.require("clusterName"), request.require("brokerAddr")
     asked = registration.read_data_version(request.body)
     known = ns.tables.data_version(cluster, address)
@@ -254,7 +254,7 @@ def _unit_subscribed_plain(ns: Requests, request: Command, connection: object) -
     return _listed(ns, request, ns.tables.topics.unit_subscribed_plain_topics())
 
 
-# ---- changing the tables by hand
+# ---- changes by operators
 
 
 @_handles(RequestCode.WIPE_WRITE_PERM_OF_BROKER)

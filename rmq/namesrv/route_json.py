@@ -122,7 +122,7 @@ def member_group(tables: RouteTables, cluster: str, broker_name: str) -> bytes:
 
 
 def topic_list(topics: list[str], broker_address: str | None = None) -> bytes:
-    """TopicList; with the address of some broker where the asker needs one to go on."""
+    """TopicList; with the address of some broker where the client needs one to go on."""
     members: dict[str, Any] = {"topicList": topics}
     if broker_address is not None:
         members = {"brokerAddr": broker_address, **members}

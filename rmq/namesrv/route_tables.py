@@ -51,7 +51,7 @@ class Broker(msgspec.Struct):
 
 
 class Live(msgspec.Struct):
-    """One broker process that gave a sign of life."""
+    """One broker process that registered or sent a heartbeat in time."""
 
     broker_name: str
     broker_id: int
@@ -64,7 +64,7 @@ class Live(msgspec.Struct):
 
 
 class SmallestIdChange(msgspec.Struct):
-    """The process that leads a broker name is another one now; its peers may want to know."""
+    """Another process leads a broker name now; its peers may have to be notified."""
 
     smallest_id: int
     smallest_address: str
@@ -98,7 +98,7 @@ class RouteTables:
         # Called for each change of the leading process; see notices.py.
         self.smallest_id_changed: Callable[[SmallestIdChange], None] = _ignore
 
-    # ---- coming
+    # ---- registration
 
     def register(
         self, registration: Registration, connection: object, forget_unlisted_topics: bool = False
@@ -239,7 +239,7 @@ class RouteTables:
             return Accepted()
         return Accepted(address, live.ha_address)
 
-    # ---- staying
+    # ---- signs of life
 
     def touch(self, cluster: str, address: str) -> None:
         """A sign of life other than a registration."""
@@ -248,27 +248,27 @@ class RouteTables:
             live.last_seen_ms = self._clock()
 
     def data_version(self, cluster: str, address: str) -> DataVersion | None:
-        """What the process said last of its topics; None when it is not known."""
+        """The version of the topics that the process registered last; None when it is unknown."""
         live = self.live.get((cluster, address))
         return live.data_version if live is not None else None
 
-    # ---- going
+    # ---- ends
 
     def unregister(self, cluster: str, address: str, broker_name: str) -> None:
-        """A process says goodbye."""
+        """A process unregisters."""
         key = (cluster, address)
         live = self.live.get(key)
         if live is not None and live.broker_name == broker_name:
             self._leave(key, "unregistered")
 
     def connection_closed(self, connection: object) -> None:
-        """Everything that registered on this connection last is gone with it."""
+        """Takes off every process that registered on this connection last."""
         gone = [key for key, live in self.live.items() if live.connection is connection]
         for key in gone:
             self._leave(key, "its connection closed")
 
     def expire(self) -> list[object]:
-        """Removes the silent; returns the connections they registered on, to be closed."""
+        """Takes off silent processes; returns the connections they registered on, to be closed."""
         now = self._clock()
         silent = [
             (key, live)
@@ -312,7 +312,7 @@ class RouteTables:
             if not names:
                 del self.clusters[broker.cluster]
 
-    # ---- by hand
+    # ---- changes by operators
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
         found: set[str] = set()

@@ -18,7 +18,7 @@ from rmq.base import atomic_file
 from rmq.config import Settings
 from rmq.errors import ConfigError
 
-# Black whatever the black list says, as in Apache's name server.
+# On the black list in any case, as in Apache's name server.
 _ALWAYS_BLACK = frozenset(("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"))
 
 _log = logging.getLogger("rmq.namesrv.runtime_config")

@@ -51,7 +51,7 @@ class NameServer:
         self._expiry: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Loads and listens; ConfigError when a file or the address is no good."""
+        """Loads and listens; ConfigError when a file or the address cannot be used."""
         self.config.load()
         self.kv.load()
         listener = Listener(

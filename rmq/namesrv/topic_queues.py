@@ -1,4 +1,4 @@
-"""Which broker holds how many queues of which topic, as the brokers said when they registered.
+"""Which broker holds how many queues of which topic, as the brokers registered it.
 
     topic -> broker name -> QueueData {perm, readQueueNums, writeQueueNums, topicSysFlag}
 

@@ -26,7 +26,7 @@ import click
 from rmq import __version__
 from rmq.config import Settings
 
-POLL_S = 0.5  # between two looks at the name servers while none knows us
+POLL_S = 0.5  # between two questions to the name servers while none lists the broker
 ANSWER_S = 1.0
 FIRST_WAIT_S = 1.0  # for a name server that answers, but does not know us yet
 DEFAULT = "127.0.0.1:9876"

@@ -45,7 +45,7 @@ Handler = Callable[[], Awaitable[Answer]]
 
 
 class BadRequestError(Exception):
-    """What came is no request that is served here; the connection is closed after the answer."""
+    """The request is malformed or not served here; the connection is closed after the answer."""
 
 
 class HttpServer:

@@ -37,7 +37,7 @@ def percentile(counts: Sequence[int], share: float) -> int | None:
 
 
 def since(later: Sequence[int], earlier: Sequence[int]) -> list[int]:
-    """The events between two looks; all of the later one when the counting began anew."""
+    """The events between two samples; all of the later one when counting began anew."""
     grown = [new - old for new, old in zip(later, earlier, strict=False)]
     if len(later) != len(earlier) or any(count < 0 for count in grown):
         return list(later)

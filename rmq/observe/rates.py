@@ -96,7 +96,7 @@ def unreachable(broker: str, address: str) -> Figures:
 
 
 def from_table(broker: str, address: str, table: Mapping[str, str]) -> Sample:
-    """A sample of a broker that gives none, as far as its runtime table goes."""
+    """A sample made from the runtime table of a broker that gives no samples."""
     names = {
         "messages_in": "msgPutTotalTodayNow",
         "messages_out": "msgGetTotalTodayNow",

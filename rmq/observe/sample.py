@@ -68,7 +68,7 @@ SPECIAL_KINDS = ("fifo", "delay", "transaction")  # in the order of the core's M
 
 
 class DeliverySample(msgspec.Struct):
-    """What a group was given of a topic since the start."""
+    """What was delivered of a topic to a group since the start."""
 
     group: str
     topic: str
