@@ -1,4 +1,4 @@
-"""The client for asyncio: the same engine, its ends told in the event loop.
+"""The client for asyncio: the same engine, its callbacks in the event loop.
 
     from rmq.aio import Producer
 

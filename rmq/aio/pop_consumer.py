@@ -7,7 +7,7 @@
             await consumer.ack(message)
 
 Acks of coroutines that run at the same time share requests. What came is handed out at once; the
-thread that is told of new messages, or of the end of acks, wakes the loop. What asks brokers and
+thread that gets new messages, or the end of acks, wakes the loop. What asks brokers and
 waits (subscribe, change_invisible_time, ..) runs in a thread of the executor.
 """
 

@@ -1,6 +1,6 @@
 """Producers of rmq.aio.
 
-`send` is the engine's asynchronous send whose end is told in the loop; what may block (looking up
+`send` is the engine's asynchronous send whose end comes in the loop; what may block (looking up
 the route of a topic for the first time, starting, closing, local transactions) runs in a thread of
 the loop's executor. Back-pressure does not block the loop: it is waited for in steps.
 """
@@ -34,7 +34,7 @@ WAIT_S = 0.002  # between two looks at whether there is room again
 
 
 class _LoopProducer(ThreadedProducer):
-    """A producer whose ends are told in an event loop."""
+    """A producer whose sends end in an event loop."""
 
     loop_mailbox: Mailbox | None = None
 

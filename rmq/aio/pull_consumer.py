@@ -5,7 +5,7 @@
         for message in await consumer.poll(1_000): ...
         async for message in consumer: ...
 
-Messages that were pulled ahead are handed out at once; the thread that is told of new ones wakes
+Messages that were pulled ahead are returned at once; the thread that gets new ones wakes
 the loop. What asks brokers (subscribe, seek, commit, ..) runs in a thread of the executor.
 """
 

@@ -80,7 +80,7 @@ class PushConsumer(LoopConsumer[ThreadedPushConsumer]):
         await threaded(self._client.resume)
 
     async def commit(self) -> None:
-        """Tells the store now how far the queues are; it is told every 5 s by itself."""
+        """Commits now how far the queues are; it happens every 5 s by itself."""
         await threaded(self._client.commit, wait=True)
 
 

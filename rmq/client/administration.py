@@ -217,7 +217,7 @@ class Admin:
         self, group: str, topic: str, timestamp: Any = LATEST, *, force: bool = True
     ) -> dict[MessageQueue, int]:
         """Sends the group to a time in all queues of the topic (LATEST: skips what has gathered);
-        where it goes on. Consumers that are online are told."""
+        where it goes on. Consumers that are online go there."""
         when = milliseconds(timestamp)
         return admin.reset_offset(
             self.cluster, self._name(group), self._name(topic), when, force=force

@@ -2,7 +2,7 @@
 
     tracer = Tracer(instance, parameters); tracer.sent(...)     # returns at once
 
-Records gather for up to trace_msg_batch_num of them or half a second; their texts are told in
+Records gather for up to trace_msg_batch_num of them or half a second; their texts are described in
 rmq/format/trace.py. A trace that cannot be sent is dropped: it never holds up a message.
 """
 

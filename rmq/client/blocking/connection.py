@@ -5,7 +5,7 @@
 
 `call` waits for its answer and raises RemoteError when the code is not SUCCESS. `submit` and
 `receive` are the two halves for callers with several requests under way: answers come in any order
-and are told apart by their opaque number. `ask_all` is that for many requests of one kind. Requests
+and are matched by their opaque number. `ask_all` is that for many requests of one kind. Requests
 that the peer sends us (a broker's notices to consumers) are dropped: nobody here registers as a
 consumer.
 

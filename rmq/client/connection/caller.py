@@ -110,7 +110,7 @@ class Caller:
         done: Done,
         mailbox: Mailbox | None = None,
     ) -> None:
-        """done(reply, error) is told in a callback thread, or where `mailbox` is delivered."""
+        """done(reply, error) is called in a callback thread, or where `mailbox` is delivered."""
         frame = self.frame(address, code, fields, body)
         hook = self.parameters.rpc_hook
         told = done if hook is None else _hooked(hook, address, int(code), fields, done)

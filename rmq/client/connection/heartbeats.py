@@ -1,8 +1,8 @@
-"""Heartbeats: which producers and consumers a client has, and brokers that are told of them.
+"""Heartbeats: a client's producers and consumers, announced to its brokers.
 
     heartbeats.add_consumer(group, consumer)       # consumer.heartbeat_data() -> ConsumerData
     heartbeats.send(wait_ms=3_000)                 # to the brokers of all topics in use
-    heartbeats.remove_consumer(group)              # brokers are told that it left
+    heartbeats.remove_consumer(group)              # brokers hear that it left
 
 A broker that was not known yet hears of us soon after its route was read, one whose connection was
 lost a second later; all of them every heartbeat_broker_interval (instance.py).

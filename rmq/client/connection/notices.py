@@ -3,7 +3,7 @@
     notices.handle(40, function)                   # function(request, address) for each of them
     notices.answer(address, request, body=b"...")  # nothing is sent when no answer is wanted
 
-They are told in the thread `rmq-notices`. What nobody handles is refused.
+Handlers are called in the thread `rmq-notices`. What none handles is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""RouteTable: where topics and brokers are, as name servers told last.
+"""RouteTable: where topics and brokers are, by the newest answers of name servers.
 
 table.of("orders")                       # Route; asked for once, then read again by refresh()
 table.address_of("broker-a")             # "10.0.0.7:10911", the master's

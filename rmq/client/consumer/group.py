@@ -29,7 +29,7 @@ log = logging.getLogger("rmq.client")
 
 T = TypeVar("T")
 HALF_AN_HOUR_MS = 1_800_000
-RETURN_S = 5.0  # members ask a lost broker every second, and tell it of themselves then
+RETURN_S = 5.0  # members try a lost broker every second, and send it a heartbeat then
 
 
 class FromWhere(Protocol):
@@ -74,10 +74,10 @@ def members_of(
 class Members:
     """Who belongs to a group, as one consumer knows it; one call at a time.
 
-    A broker that was restarted knows only those that have told it anew, and the first one to do so
-    would take the queues of all others, and read again what they have read. So for a while after a
-    broker came back, members it does not know any more count as there; then is_certain is False,
-    and the caller looks again soon.
+    A broker that was restarted knows only those whose heartbeat has come since, and the first one
+    of them would take the queues of all others, and read again what they have read. So for a while
+    after a broker came back, members it does not know any more count as there; then is_certain is
+    False, and the caller looks again soon.
     """
 
     def __init__(self, instance: ClientInstance, group: str) -> None:

@@ -154,7 +154,7 @@ class Member(Generic[P]):
     # ---- what brokers ask (rmq/client/connection/broker_calls.py)
 
     def heartbeat_data(self) -> dict[str, Any]:
-        """What brokers are told of this consumer."""
+        """The part of a heartbeat that describes this consumer."""
         return {
             "groupName": self.group, "consumeType": self.consume_type,
             "messageModel": getattr(self.parameters, "message_model", CLUSTERING),

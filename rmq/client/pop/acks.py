@@ -27,7 +27,7 @@ from rmq.errors import RemoteError, RmqError
 from rmq.format import fastjson
 
 MOST = 512  # acks of one request
-BITS_MAX = 1_024  # distance from the first message of a pop that is told as a bit
+BITS_MAX = 1_024  # distance from the first message of a pop that a bit can name
 PASSING = (ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE)
 
 Told = Callable[[Exception | None], object]
@@ -93,7 +93,7 @@ class Acks:
                 _tell(part, error)
 
     def _rows(self, part: list[Waiting]) -> list[dict[str, Any]]:
-        """The acks of a batch; nothing when one cannot be told so."""
+        """The acks of a batch; nothing when one of them has no bit."""
         bits: dict[CheckPoint, int] = {}
         for handle, _ in part:
             at = handle.check_point

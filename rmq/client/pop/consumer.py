@@ -267,7 +267,7 @@ class PopConsumer(Member[PopConsumerParameters]):
         messages: MessageExt | Iterable[MessageExt],
         callback: Callable[[Exception | None], object] | None = None,
     ) -> None:
-        """They are dealt with; brokers are told soon, as many acks in a request as have gathered.
+        """They are dealt with; their acks go soon, as many in a request as have gathered.
         callback(error) comes once for all of them, in a callback thread; None: all are known.
         Without one a refusal is logged."""
         several = [messages] if isinstance(messages, MessageExt) else list(messages)

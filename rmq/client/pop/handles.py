@@ -1,4 +1,4 @@
-"""Handles of popped messages: what a broker has to be told to find a message that is in hand.
+"""Handles of popped messages: by which a broker finds a message that it has given out.
 
     handles_of(reply, messages, "broker-a")      # one for each message, in their order
     handle.text == "12 1700000000000 60000 3 0 broker-a 2 14"

@@ -2,7 +2,7 @@
 
     attempts = Attempts(producer, targets, hooked)
     attempts.submit(target, message, callback, timeout_ms, done_before)
-    attempts.ended(...)            # True: it goes on elsewhere; False: the callback is to be told
+    attempts.ended(...)            # True: it goes on elsewhere; False: the callback is due
 
 A send that a broker could not take, or that got no answer because its connection broke, is tried
 again; one that got no answer in time is not. A queue that the user chose is kept: NO_MORE attempts
@@ -91,7 +91,7 @@ class Attempts:
         late: bool,
         ms: float,
     ) -> None:
-        """The same for messages of one request; their callbacks are told, or they go on."""
+        """The same for messages of one request; their callbacks are called, or they go on."""
         producer = self._producer
         if attempts < NO_MORE:
             self._targets.note(target, ms, error)

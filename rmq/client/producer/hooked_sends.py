@@ -56,7 +56,7 @@ class HookedSends:
         attempts: int,
         mailbox: Mailbox | None = None,
     ) -> None:
-        """As Sender.submit_to; told in `mailbox`."""
+        """As Sender.submit_to; the end comes by `mailbox`."""
         producer = self._producer
         until, began = monotonic_ms() + timeout_ms, monotonic_ms()
         fields = self.fields(target, message, sys_flag)

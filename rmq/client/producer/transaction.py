@@ -65,7 +65,7 @@ class TransactionListener(Protocol):
         """Runs the transaction that the message is about."""
 
     def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
-        """Tells what became of it; called again later when it returns UNKNOWN."""
+        """Returns how the transaction ended; called again later when it returns UNKNOWN."""
 
 
 @dataclass(frozen=True)

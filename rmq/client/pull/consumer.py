@@ -9,7 +9,7 @@
     consumer.seek(queue, 42); consumer.seek_to_time(queue, timestamp); consumer.pause(queues)
 
 Each message is delivered at least once: what poll returned counts as dealt with when poll is called
-again; with auto_commit brokers are told so every auto_commit_interval_millis, by poll, and by
+again; with auto_commit offsets are committed every auto_commit_interval_millis, by poll, and by
 close. A block that ends by an exception does not commit what the last poll returned. Offsets beyond
 a queue's ends are moved to its ends by the broker.
 """

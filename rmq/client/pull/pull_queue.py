@@ -1,7 +1,7 @@
 """PullQueue: one queue a pull consumer reads; what was pulled ahead and how far the user is.
 
     committed <= done <= position <= pull_offset
-        committed     what the broker was told last
+        committed     the offset that the broker got last
         done          position when poll was called last: what the user surely has dealt with
         position      the next message poll returns
         pull_offset   the next message that is pulled; None: not known yet where to begin

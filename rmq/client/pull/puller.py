@@ -4,7 +4,7 @@
     puller.take(timeout_ms, 1000)        # [MessageExt, ..], queues in turn, each in order
 
 A queue has one pull under way at a time, held by the broker while there is nothing new (long
-polling); the thread that is told of its end sends the next one, until as much lies here as
+polling); the thread that gets its answer sends the next one, until as much lies here as
 pull_threshold_for_queue and its kin allow; then `take` goes on with it. A pull that fails is sent
 again after pull_time_delay_mills_when_exception. Requests are sent without the lock.
 """
@@ -58,7 +58,7 @@ class Puller:
         self._given = parameters
         self.start_offsets = StartOffsets(instance, group, parameters, store)
         self.news = threading.Condition(threading.RLock())
-        self.waker: Callable[[], object] = lambda: None  # told when take may have something
+        self.waker: Callable[[], object] = lambda: None  # called when take may have something
         self.closed = False
         self._listed: deque[PullQueue] = deque()  # queues with messages
         self._full: set[PullQueue] = set()

@@ -98,7 +98,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         super().__init__(parameters or PushConsumerParameters(), consumer_group, given)
         self.stats = ConsumeStats()
         self.is_closing = self.is_suspended = False
-        self._commits = threading.RLock()  # what is read first is told first
+        self._commits = threading.RLock()  # offsets are committed in the order of reading them
         self._timers: list[Timer] = []
         self._tracer: ConsumeTracer | None = None
         for topic, tags in (self.parameters.subscription or {}).items():
@@ -232,7 +232,7 @@ class PushConsumer(Member[PushConsumerParameters]):
         with self._commits:
             for queue in self.process_queues() if queues is None else queues:
                 progress = queue.progress
-                # the last time also what was told before: that may have been lost on its way
+                # the last time also offsets that were sent before: they may have been lost
                 is_news = progress != queue.committed or (wait and progress > queue.first)
                 if progress >= 0 and is_news and not queue.released:
                     queue.committed = progress

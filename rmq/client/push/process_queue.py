@@ -10,7 +10,7 @@ is one batch at a time: `take` moves messages to `taken`, `commit` forgets them,
 them back.
 
 States: in use; `dropped`: no new call begins (another member has the queue, or it begins anew
-elsewhere); `released`: progress is told to the broker for the last time, what ends later does not
+elsewhere); `released`: progress is committed for the last time, what ends later does not
 count. A queue that begins elsewhere is another ProcessQueue with the same consume_lock.
 """
 
@@ -57,7 +57,7 @@ class ProcessQueue:
         self.count = 0
         self.size = 0
         self.running = 0  # calls of the listener
-        self.first = self.committed = -1  # where it began; what the store was told last
+        self.first = self.committed = -1  # where it began; the offset that was committed last
         self.pulled_ms = self.consumed_ms = int(time.time() * 1000)
         self._batches: deque[Batch] = deque()  # concurrent
         self.consume_lock = threading.Lock()  # in order: one call at a time

@@ -3,7 +3,7 @@
     pulls = PushPulls(consumer); pulls.put(queue); pulls.go_on(queue)
 
 A queue has one pull under way at a time, held by the broker while there is nothing new. The thread
-that is told of its end gives the messages to the consumer and sends the next pull at once, until
+that gets its answer gives the messages to the consumer and sends the next pull at once, until
 more lies here than the thresholds allow; then the end of a listener's call goes on with it. Pulls
 carry the group's progress, so that brokers mostly know it before it is committed.
 """
