@@ -1,4 +1,4 @@
-"""The rows about several shards on one machine, and about the store pool.
+"""Machine rows: several shards on one machine, and the store pool.
 
 Two shards share one core here when the machine has two: what is compared is CPU per message, which
 does not ask how many cores there are. Latencies of a sibling are measured with a shard on each core

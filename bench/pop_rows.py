@@ -1,4 +1,4 @@
-"""The row of consumers that pop (RocketMQ 5) and acknowledge, beside those that pull.
+"""Pop rows: consumers that pop (RocketMQ 5) and acknowledge, beside those that pull.
 
 Both read the same 160,000 messages of 8 queues over and over, on 8 connections with one open
 request each: pulls of 32, and pops of 32 with a batch ack for each. The messages stay invisible for

@@ -1,4 +1,4 @@
-"""Interleaved rounds and what is said about them: median and spread of ratios.
+"""Rounds: interleaved measurements and what they say: median and spread of ratios.
 
 Two programs measured one after the other meet two different machines when neighbours come and go.
 So each round measures both, in alternating order (AB BA AB ...), mostly in slices of a tenth of a

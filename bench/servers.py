@@ -1,4 +1,4 @@
-"""The servers under measurement: our broker and the bare C floor, as processes on loopback.
+"""Servers: those under measurement, our broker and the bare C floor, as processes on loopback.
 
 Each is started in a directory of its own with free ports, answers a probe before it is given
 out, and is stopped by its pid. Placement: the load generator stays on the first CPU this process

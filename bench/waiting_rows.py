@@ -1,4 +1,4 @@
-"""Rows of messages that wait: delay levels, timed messages, transactions, and 50 M pending timers.
+"""Waiting rows: delay levels, timed messages, transactions, and 50 M pending timers.
 
 A message that waits is stored twice: where it waits and, when it is due or committed, in its topic.
 So the server's CPU is counted until the last one is there, and divided by the messages; a plain

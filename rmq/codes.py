@@ -1,4 +1,4 @@
-"""Codes of the remoting protocol: request codes, response codes, flag bits, permissions.
+"""Codes: request codes, response codes, flag bits and permissions of the remoting protocol.
 
 Every frame carries one `code`: in a request the operation asked for, in a response (flag bit 0 set)
 the outcome. Numbers are those of Apache RocketMQ 5.5; where 4.9 gives a number another meaning the

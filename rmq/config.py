@@ -1,4 +1,4 @@
-"""Settings of a broker or a name server, by RocketMQ's own key names, typed.
+"""Config: settings of a broker or a name server, by RocketMQ's own key names, typed.
 
     settings = load_properties("broker.conf", {"flushDiskType": "sync"})
     settings.flushDiskType          "SYNC_FLUSH"

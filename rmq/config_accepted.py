@@ -1,4 +1,4 @@
-"""RocketMQ's settings that rmq accepts and does not act on, with Apache RocketMQ 5.5.0's defaults.
+"""Config accepted: settings without effect here, with Apache RocketMQ 5.5.0's defaults.
 
 A property file written for Apache RocketMQ must load unchanged, so every key it knows is known
 here. These have no counterpart in rmq: pools of threads that do not exist, maps of files that are

@@ -1,4 +1,4 @@
-"""The exception tree of rmq. Leaf module: it imports nothing of ours.
+"""Errors: the exception tree of rmq. Leaf module: it imports nothing of ours.
 
 RmqError
 |-- ConfigError          a setting is unknown, malformed or out of range

@@ -1,4 +1,4 @@
-r"""java.util.Properties text, read and written: the form of broker.conf and of update requests.
+r"""Java properties: read and written, the form of broker.conf and of update requests.
 
     # comment, ! comment            blank lines and leading blanks do not count
     key=value   key:value   key value

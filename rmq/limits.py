@@ -1,4 +1,4 @@
-"""Limits of the protocol and of stored data: lengths that client, broker and file agree on.
+"""Limits: of the protocol and of stored data: lengths that client, broker and file agree on.
 
 One name a limit. Where two numbers look like the same limit, they are not, and say here why. What
 is bounded for our own sake stands where it is used. cext/wire/limits.pxd is the same for compiled

@@ -1,4 +1,4 @@
-"""Where log lines go: standard error, as text for people or as JSON for machines, with a limit.
+"""Logs: lines to standard error, as text for people or as JSON for machines, with a limit.
 
     set_up("json", lines_per_second=200, {"broker": "broker-a"})
 

@@ -1,4 +1,4 @@
-"""Names from the wire: what a topic or a group may be called, and the names that are taken.
+"""Names: what a topic or a group may be called, and the names that are taken.
 
 A topic is 1-127 characters of A-Z a-z 0-9 % | - _, 255 when it starts with %RETRY% or %DLQ%, and
 %RETRY% topics may hold a plus (those of pops, version 2). A group is 1-120 of the same. So no legal

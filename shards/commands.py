@@ -1,4 +1,4 @@
-"""Commands that a supervisor answers over the bus: status, numbers, drain, restart, shrink.
+"""Commands: answered by a supervisor over the bus: status, numbers, drain, restart, shrink.
 
     Status            what each shard is doing, and why it is not serving
     AllStats          Stats of all shards, each within STATS_S; who is silent is named

@@ -1,4 +1,4 @@
-"""Shard, as its supervisor has it: the process, its state, and what was tried so far.
+"""Shard: as its supervisor has it: the process, its state, and what was tried so far.
 
     starting -> serving <-> silent          the process runs
     serving -> draining -> drained          it takes no sends; nothing unconsumed is left

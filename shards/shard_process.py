@@ -1,4 +1,4 @@
-"""The process of one shard: python -m shards.shard_process STORE INDEX NAME (NAME for `ps` alone).
+"""Shard process: python -m shards.shard_process STORE INDEX NAME (NAME for `ps` alone).
 
 What it is to be stands in STORE/bus/shard-INDEX.json, written by the supervisor (start_file.py):
 its settings, the secret of the bus, and where it runs (placement.py).

@@ -1,4 +1,4 @@
-"""Fails when the log of a build holds something to mend: a gcc warning or a Cython hint.
+"""Build log check: fails at what a build's log holds to mend: a gcc warning, a Cython hint.
 
     tools/check_build_log.py build/build.log
 

@@ -1,4 +1,4 @@
-"""Copies the sources of this tree into another directory, for a build with other flags.
+"""Mirror tree: this tree's sources in another directory, for a build with other flags.
 
     tools/mirror_tree.py . build/asan
 

@@ -1,4 +1,4 @@
-"""Ports for servers on loopback that are started again, beside others that do the same.
+"""Ports: of servers on loopback that are started again, beside others that do the same.
 
     port = free_port()                           # no other process that asks here gets it
     first = free_port(above=10, step=10)         # it, and the one ten over it

@@ -1,4 +1,4 @@
-"""The test suite again and again, every other time beside a load: a table of what became of it.
+"""Suite rounds: the tests again and again, every other time beside a load, and a table of them.
 
     python tools/suite_rounds.py 20 -- .venv/bin/python -m pytest -n 4 ...
 

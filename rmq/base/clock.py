@@ -1,4 +1,4 @@
-"""The clocks of Python's side: the same as the compiled core's, and tests can drive both.
+"""Clock: wall and monotonic time, the same as the compiled core's, and tests can drive both.
 
     began = clock.monotonic()
     clock.run(serve(settings))          # asyncio.run, with a loop that goes by this clock

@@ -1,4 +1,4 @@
-"""Builds the compiled half of a shard from the settings.
+"""Core options: from the settings to the compiled half of a shard.
 
 `make_core(settings)` translates RocketMQ's keys into the plain numbers that ShardCore takes.
 Buffers are sums whose terms name their users (see `_buffers`); all are address space until

@@ -1,4 +1,4 @@
-"""Names from the wire, checked: what is no legal name of a topic or group is refused.
+"""Name checks: what is no legal name of a topic or group is refused.
 
 Nothing from the wire is used as a name before it went through here. The rules are those of
 rmq/names.py.

@@ -1,4 +1,4 @@
-"""Which addresses a server listens on and gives its clients, and when that needs a consent.
+"""Addresses: which a server listens on and gives its clients, and when that needs a consent.
 
 Safe by default: without a word about it everything stays on this machine. rmq has no accounts yet,
 so listening or advertising beyond loopback asks for an explicit --insecure. With it

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options: those that several commands share."""
 
 from __future__ import annotations
 

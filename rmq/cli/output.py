@@ -1,4 +1,4 @@
-"""How the commands print: a table for people, JSON for programs, errors with a way out.
+"""Output: a table for people, JSON for programs, errors with a way out.
 
 A table is drawn by rich when standard output is a terminal and rich is there; otherwise the same
 rows come as columns padded with blanks, one line a row, so that `awk` and `grep` work. With

@@ -1,4 +1,4 @@
-"""Message filters of the broker's owner: functions written in Python, named in its settings.
+"""Functions: message filters of the broker's owner, written in Python, named in its settings.
 
     rmqMessageFilters=vip=shopfilters:is_vip;eu=shopfilters:in_europe
     rmqMessageFilterPath=/etc/rmq/filters

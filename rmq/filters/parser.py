@@ -1,4 +1,4 @@
-"""Reads an SQL92 filter expression: RocketMQ's whole grammar, and its rules of comparison.
+"""Parser: of SQL92 filter expressions: RocketMQ's whole grammar, and its rules of comparison.
 
     selector    and-term (OR and-term)*
     and-term    equality (AND equality)*

@@ -1,4 +1,4 @@
-"""Makes of an expression's tree the program that the broker's compiled half runs per message.
+"""Program: made of an expression's tree, and run per message by the broker's compiled half.
 
     header          magic "SQL1", u16 each: instructions, names, constants, stack depth; 4 zeros
     instructions    8 bytes each: operation u8, flag u8, operand u16, second operand u32

@@ -1,4 +1,4 @@
-"""An SQL92 filter expression, compiled: what the broker's compiled half runs, and which function.
+"""SQL92: a filter expression, compiled: the program, and which function decides too.
 
     compile_expression("a > 5")                            Filter(program, function="")
     compile_expression("$filter = 'vip' AND a > 5")        the program of a > 5, function "vip"

@@ -1,4 +1,4 @@
-"""The words of an SQL92 filter expression, as RocketMQ's grammar cuts them.
+"""Tokens: the words of an SQL92 filter expression, as RocketMQ's grammar cuts them.
 
     cut("price > 5 and kind = 'it''s'")
         name price, sign >, whole 5, word AND, name kind, sign =, text it's

@@ -1,4 +1,4 @@
-"""The tree of an SQL92 filter expression, and which nodes RocketMQ lets stand where.
+"""Tree: of an SQL92 filter expression, and which nodes RocketMQ lets stand where.
 
     price > 5 AND kind IN ('a', 'b')
         Both(And, Compare(">", Property("price"), Constant(5, INT)), In(Property("kind"), ..))

@@ -1,4 +1,4 @@
-"""The process in which one message filter runs: `python -m rmq.filters.worker FD PLACE [PATH]`.
+"""Worker: the process of one message filter: `python -m rmq.filters.worker FD PLACE [PATH]`.
 
 Reads questions from the socket FD and answers each, until the broker closes it. The function is
 imported from PLACE (module:function), looked for in the directory PATH first. What the function

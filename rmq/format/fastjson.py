@@ -1,4 +1,4 @@
-"""JSON as fastjson writes and reads it, which is not quite JSON.
+"""fastjson: JSON as Java's fastjson writes and reads it, which is not quite JSON.
 
 RocketMQ's bodies and config files come from Java's fastjson. Beside plain JSON they hold
     {0:"10.0.0.1:10911"}                                  integer keys without quotes

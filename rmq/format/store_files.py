@@ -1,4 +1,4 @@
-"""Store files read by plain Python: segments of the commit log, queue files, the checkpoint.
+"""Store files: read by plain Python: segments of the commit log, queue files, the checkpoint.
 
     commitlog/<20 digits: first offset>             records and, at the end, a BLANK
     consumequeue/<topic>/<queueId>/<20 digits>      units: log offset i64, size i32, tags code i64

@@ -1,4 +1,4 @@
-"""Which offset of a queue belongs to a time: the search behind SEARCH_OFFSET_BY_TIMESTAMP.
+"""Time search: which offset of a queue belongs to a time, behind SEARCH_OFFSET_BY_TIMESTAMP.
 
 Store times do not decrease along a queue, so a binary search reads about log2(messages) records.
 

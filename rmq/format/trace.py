@@ -1,4 +1,4 @@
-"""What clients with tracing on write about their messages, and how to read it back.
+"""Trace: what clients with tracing on write about their messages, and how to read it back.
 
 Such clients send batches of records to RMQ_SYS_TRACE_TOPIC (or a topic of their choice); message
 ids and keys are the KEYS of these messages, so a query by key finds all that is known of one. A

@@ -1,4 +1,4 @@
-"""Control calls before a measured run: which queues, where, from which offset.
+"""Control: calls before a measured run: which queues, where, from which offset.
 
 Works against any RocketMQ name server and broker. A benchmark topic that does not exist is created
 on every master, then waited for at the name server.

@@ -1,4 +1,4 @@
-"""CPU seconds of processes, read from /proc.
+"""CPU: seconds of processes, read from /proc.
 
 The kernel keeps the run time of each thread in nanoseconds in /proc/PID/task/TID/schedstat; their
 sum is taken when no thread ended in between, because an ended one takes its time with it.

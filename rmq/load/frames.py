@@ -1,5 +1,4 @@
-"""Frame templates of sends, batches and pulls, spelled exactly as the Java client 5.5 spells them,
-and of pops.
+"""Frames: templates of sends, batches, pulls and pops, spelled as the Java client 5.5 does.
 
 A JSON header is one object with its members in alphabetical order; the fields of a send are the
 single letters a..n of V2 (c = TBW102, i = the property string with its control characters escaped

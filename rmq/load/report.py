@@ -1,4 +1,4 @@
-"""Results of a run as a page of text and as JSON.
+"""Report: results of a run as a page of text and as JSON.
 
 acked          2,345,678 messages in 5.00 s: 469,135 msg/s, 316.2 MB/s
 failures       2 (SYSTEM_BUSY): 17

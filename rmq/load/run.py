@@ -1,4 +1,4 @@
-"""One measured run: connect, warm up, count, drain.
+"""Run: one measured run: connect, warm up, count, drain.
 
 The counts and the CPU readings are taken at the same two moments, both while the load is on:
 start-up, warm-up and drain belong to neither. Python comes back from the loop five times a

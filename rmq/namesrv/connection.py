@@ -1,4 +1,4 @@
-"""One client of the name server: bytes -> frames -> requests -> replies, in order.
+"""Connection: one client of the name server: bytes -> frames -> requests -> replies, in order.
 
     a frame that is not legal, or does not decode, closes this connection and harms no other
     a request that writes to disk stops the reading of this connection until it is answered

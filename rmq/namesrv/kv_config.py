@@ -1,4 +1,4 @@
-"""Key-value configuration kept by the name server: namespace -> key -> value, all text, on disk.
+"""KV config: kept by the name server: namespace -> key -> value, all text, on disk.
 
     {"configTable":{"ORDER_TOPIC_CONFIG":{"TopicA":"broker-a:4;broker-b:4"}}}
 

@@ -1,4 +1,4 @@
-"""The listening socket of the name server and the set of its connections.
+"""Listener: the listening socket of the name server and the set of its connections.
 
     open()      binds; ConfigError names the address when it cannot
     sweep()     closes connections on which nothing has moved for `idle_seconds`

@@ -1,4 +1,4 @@
-"""What the name server does for each request code: one table, one small function per code.
+"""Requests: what the name server does for each code: one table, one small function per code.
 
 A handler takes the request and the connection it came on and returns the reply; those that write
 to disk are coroutines. Trouble has two ways out: ProtocolError and ConfigError become SYSTEM_ERROR

@@ -1,4 +1,4 @@
-"""The JSON of the name server's answers, byte for byte as Java's and Go's clients read it.
+"""Route JSON: the name server's answers, byte for byte as Java's and Go's clients read them.
 
 Route of a topic (105), without blanks, because Go cuts brokerAddrs at "," and ":" by hand:
     {"brokerDatas":[{"brokerAddrs":{0:"10.0.0.1:10911"},"brokerName":"broker-a","cluster":"C",

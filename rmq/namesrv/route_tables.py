@@ -1,4 +1,4 @@
-"""Which brokers live, at which addresses, in which clusters; and the rules of coming and going.
+"""Route tables: which brokers live, at which addresses, in which clusters, and for how long.
 
     brokers    broker name -> Broker {cluster, addresses: broker id -> "ip:port", ...}
     live       (cluster, "ip:port") -> Live {last sign of life, timeout, data version, connection}

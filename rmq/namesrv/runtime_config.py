@@ -1,4 +1,4 @@
-"""The name server's settings as mqadmin sees them: listed (319) and changed at run time (318).
+"""Runtime config: the name server's settings, listed (319) and changed at run time (318).
 
 A change is a text of properties, "enableTopicList=false\n". Keys on the black list (configBlackList
 and the paths, which no request may choose) are refused with NO_PERMISSION; keys unknown, not

@@ -1,4 +1,4 @@
-"""The name server: where clients learn which broker holds which topic.
+"""Server: the name server, where clients learn which broker holds which topic.
 
     server = NameServer(load_properties("namesrv.conf", namesrv=True))
     await server.start()        # loads its files and listens; server.port is the port

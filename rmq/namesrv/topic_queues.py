@@ -1,4 +1,4 @@
-"""Which broker holds how many queues of which topic, as the brokers registered it.
+"""Topic queues: which broker holds how many queues of which topic, as it registered them.
 
     topic -> broker name -> QueueData {perm, readQueueNums, writeQueueNums, topicSysFlag}
 

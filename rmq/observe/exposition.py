@@ -1,4 +1,4 @@
-"""The text that Prometheus reads (exposition format 0.0.4), written line by line.
+"""Exposition: the text that Prometheus reads (format 0.0.4), written line by line.
 
     out = Exposition()
     out.family("rocketmq_topic_number", "gauge", "Topics.")

@@ -1,4 +1,4 @@
-"""The histograms of /metrics whose bounds and units are RocketMQ's.
+"""Histogram metrics: those of /metrics whose bounds and units are RocketMQ's.
 
 rocketmq_rpc_latency                       ms, from the turn that brought a request to its answer
 rocketmq_topic_create_execution_time       ms, of requests that make or change topics

@@ -1,4 +1,4 @@
-"""A small HTTP server for what an operator's machines ask: /metrics, /healthz, /readyz.
+"""HTTP: a small server for what an operator's machines ask: /metrics, /healthz, /readyz.
 
     server = HttpServer("127.0.0.1", 5557, {"/healthz": health})    # async () -> Answer
     await server.start(); server.port; await server.stop()

@@ -1,4 +1,4 @@
-"""Latency counts of cext/base/latency.pxd: ends of their buckets, percentiles, differences.
+"""Latency: the counts of cext/base/latency.pxd: ends of their buckets, percentiles, differences.
 
     edge(5) == 5            the largest number of microseconds that falls into bucket 5
     edge(35) == 1023

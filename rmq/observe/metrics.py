@@ -1,4 +1,4 @@
-"""Samples of the shards as Prometheus metrics: RocketMQ 5's names where one exists, else `rmq_`.
+"""Metrics: samples as Prometheus sees them: RocketMQ 5's names where one exists, else `rmq_`.
 
     render([sample of shard 0, sample of shard 1]) -> text of /metrics
 

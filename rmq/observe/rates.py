@@ -1,4 +1,4 @@
-"""What happened between two samples of a shard: the rows of `rmq top` and `rmq broker status`.
+"""Rates: between two samples of a shard: the rows of `rmq top` and `rmq broker status`.
 
     row = figures(earlier, later)
     row.in_rate, row.out_mb, row.cpu, row.append_p99_ms      None: not known

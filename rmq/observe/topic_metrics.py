@@ -1,4 +1,4 @@
-"""The part of /metrics that has a topic: messages in and out, transactions, timed messages.
+"""Topic metrics: messages in and out, transactions, timed messages of each topic.
 
 Messages in carry RocketMQ's message_type (normal, fifo, delay, transaction). A delayed, timed or
 half message counts where it is stored first and again where it is delivered, as there. Messages out

@@ -1,4 +1,4 @@
-"""Checks a store directory offline and names every damage by file and byte offset.
+"""Checker: reads a store directory offline and names every damage by file and byte offset.
 
     check_store("/var/rmq").problems        `rmq store check` prints them; tests end with it
 

@@ -1,4 +1,4 @@
-"""What a store file holds, row by row: a log segment, a queue file, an index file, the checkpoint.
+"""Dump: a store file row by row: a log segment, a queue file, an index file, the checkpoint.
 
     for row in dump_file(Path(".../commitlog/00000000000000000000")): print(line(row))
 

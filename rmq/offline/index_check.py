@@ -1,4 +1,4 @@
-"""The check of the key index: each file by itself, then its entries against the log's records.
+"""Index check: each file of the key index by itself, then its entries against the records.
 
     index = IndexChecker(root / "index", DEFAULT_SHAPE, report)
     index.open(log_min, log_end, strict)    headers, chains and slots of all files

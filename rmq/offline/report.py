@@ -1,4 +1,4 @@
-"""What the offline check of a store found: problems by file and byte, notes, counts."""
+"""Report: what the offline check of a store found: problems by file and byte, notes, counts."""
 
 from __future__ import annotations
 

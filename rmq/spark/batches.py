@@ -1,4 +1,4 @@
-"""Finished columns as Arrow record batches, and packed bodies unpacked: what runs on executors.
+"""Batches: finished columns as Arrow record batches, and packed bodies unpacked, on executors.
 
 maker = BatchMaker(arrow_schema, columns)
 yield maker.batch()

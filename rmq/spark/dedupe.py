@@ -1,4 +1,4 @@
-"""Exactly once for readers of what a sink may have sent twice.
+"""Dedupe: exactly once for readers of what a sink may have sent twice.
 
     once = drop_repeats(spark.read.format("rmq")...load())
     once = drop_repeats(stream, watermark="10 minutes")

@@ -1,4 +1,4 @@
-"""Errors as their readers want them: what is wrong and what to do, without thirty lines before it.
+"""Error text: what is wrong and what to do, without thirty lines before it.
 
     @brief_errors()                     over a method that Spark calls
     return brief_errors_of(rows)        when it gives an iterator

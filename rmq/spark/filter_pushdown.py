@@ -1,4 +1,4 @@
-"""Spark's filters as limits of the plan: pushdown=true.
+"""Filter pushdown: Spark's filters as limits of the plan: pushdown=true.
 
 Spark applies every filter again, so a limit may let through too much and never too little. Used are
 comparisons with constants on topic, brokerName, queueId, queueOffset, storeTimestamp and tags (and

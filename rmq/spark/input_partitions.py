@@ -1,4 +1,4 @@
-"""Ranges of queues cut into input partitions.
+"""Input partitions: ranges of queues, cut for Spark's tasks.
 
     one partition a queue; empty ranges none
     minPartitions             larger ranges are cut, in proportion to their messages

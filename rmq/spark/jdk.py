@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: 17 or later, found where it usually is.
+"""JDK: the Java that Spark runs on: 17 or later, found where it usually is.
 
     JAVA_HOME, then java on the PATH, then /usr/lib/jvm/*
 

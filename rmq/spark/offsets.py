@@ -1,4 +1,4 @@
-"""Where reading starts and ends: the forms in which options say so.
+"""Offsets: where reading starts and ends: the forms in which options say so.
 
     earliest | latest | group                                     every queue
     {"orders":{"broker-a":{"0":23,"1":-2}}}                       per queue; -2 earliest, -1 latest

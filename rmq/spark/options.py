@@ -1,4 +1,4 @@
-"""The options of the source and the sink: names, types, defaults, limits.
+"""Options: of the source and the sink: names, types, defaults, limits.
 
 Names are those of Spark's Kafka source where one exists, so that a job moves by changing format()
 and its addresses. Spark hands names over in lower case; here they have their written form. Two

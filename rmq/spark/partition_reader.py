@@ -1,4 +1,4 @@
-"""One input partition read from its brokers, on an executor.
+"""Partition reader: one input partition read from its brokers, on an executor.
 
     for batch in read_ranges(reader_plan, partition.ranges, partition.addresses): ...
 

@@ -1,4 +1,4 @@
-"""What the brokers know of the queues to be read: which there are, their ends, offsets by time.
+"""Queues: what the brokers know of those to be read: which there are, ends, offsets by time.
 
     view = Queues(options)
     view.find() -> {QueueKey: Ends(first, last)}

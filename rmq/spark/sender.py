@@ -1,4 +1,4 @@
-"""Messages on their way from an executor to the brokers: batched, several sends under way.
+"""Sender: messages on their way from an executor to the brokers, several batches under way.
 
     sender = Sender(options, access)
     sender.add(topic, shard, properties, body)        goes out when the queue's batch is full

@@ -1,4 +1,4 @@
-"""A Spark session that has what rmq needs, for the shell, examples and tests.
+"""Session: a Spark session that has what rmq needs, for the shell, examples and tests.
 
     spark = build_session("mine")
     spark.read.format("rmq")...

@@ -1,4 +1,4 @@
-"""write and writeStream: rows become messages.
+"""Sink: write and writeStream: rows become messages.
 
     df.write.format("rmq").mode("append").option("nameserver", ...).option("topic", "orders").save()
 

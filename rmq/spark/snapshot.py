@@ -1,4 +1,4 @@
-"""Which messages a batch read is about: start and end of every queue, at one moment."""
+"""Snapshot: which messages a batch read is about: start and end of every queue, at one moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data source that Spark knows as "rmq": the class, and reading a batch.
+"""Source: the data source that Spark knows as "rmq": the class, and reading a batch.
 
     spark.read.format("rmq").option("nameserver", "127.0.0.1:9876").option("topic", "orders").load()
 

@@ -1,4 +1,4 @@
-"""The files of a store read without a broker: path=STORE_DIR.
+"""Store: the files of a broker's store, read without the broker: path=STORE_DIR.
 
     spark.read.format("rmq").option("path", "/backup/store").load()
 

@@ -1,4 +1,4 @@
-"""The topics of a store without a broker: is there anything of those that are asked for?
+"""Store topics: whether a store without a broker has the topics that a read names.
 
     check_topics({"orders"}, [Path("/backup/store")], ranges)       OptionError: it is not there
 

@@ -1,4 +1,4 @@
-"""readStream: what a micro-batch reads, decided on the driver.
+"""Stream: readStream: what a micro-batch reads, decided on the driver.
 
     spark.readStream.format("rmq").option("nameserver", ...).option("topic", "orders").load()
 

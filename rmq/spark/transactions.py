@@ -1,4 +1,4 @@
-"""The transactions of a batch, ended by its driver: each row is committed once, or rolled back.
+"""Transactions: of a batch, ended by its driver: each row is committed once, or rolled back.
 
     halves.add(queue, reply)                     on executors: what the broker answered to a row
     end_all(access, options, [halves, ..], Outcome.COMMIT, again=True)

@@ -1,4 +1,4 @@
-"""What `rmq check` looks at: for each thing what it is, what is advised, why, and the command.
+"""Checks: of `rmq check`: for each thing what it is, what is advised, why, and the command.
 
     for finding in check(KernelFiles(), Path("/store"), settings): ...
         Finding("vm.swappiness", now="60", advised="at most 10", good=False, why="..",

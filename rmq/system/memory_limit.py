@@ -1,4 +1,4 @@
-"""How much memory this process may use: the machine's, or less where a control group says so.
+"""Memory limit: of this process: the machine's, or less where a control group says so.
 
     memory_bytes()      268435456 in a container of 256 MiB
 

@@ -1,4 +1,4 @@
-"""The connections of clients, as the reactor reports them: number -> address and what is known.
+"""Connections: the clients', as the reactor reports them: number -> address and what is known.
 
 The reactor opens and closes them; here is only the list. A connection number is never used twice.
 Example: (OPENED, 17, b"10.0.0.9:50312") adds 17; the first request on it adds language and version;

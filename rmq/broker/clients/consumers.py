@@ -1,4 +1,4 @@
-"""Which consumers are connected: group -> connections, subscriptions and how it consumes.
+"""Consumers: those connected, group -> connections, subscriptions and how it consumes.
 
     heartbeat   -> register(): membership, subscriptions (also pushed to the reactor)
     unregister, connection closed, 120 s of silence -> the member goes

@@ -1,4 +1,4 @@
-"""Which producers are connected: group -> connections, and client id -> connection.
+"""Producers: those connected, group -> connections, and client id -> connection.
 
 A producer is here from its first heartbeat (34) until it unregisters (35), its connection closes,
 or it has been silent for channelExpiredTimeout (120 s). Replies of request-reply and transaction

@@ -1,4 +1,4 @@
-"""One group's subscription of one topic, as heartbeats and pulls state it.
+"""Subscription: of one topic by one group, as heartbeats and pulls state it.
 
     {"topic":"t","subString":"a || b","tagsSet":["a","b"],"codeSet":[97,98],
      "subVersion":1763726400000,"expressionType":"TAG","classFilterMode":false}

@@ -1,4 +1,4 @@
-"""From the core's reports to handlers and back: poll, decode, look up, answer.
+"""Dispatcher: from the core's reports to handlers and back: poll, decode, look up, answer.
 
     core.control_fd readable -> core.poll() -> OPENED   note the connection
                                                EVENT    log

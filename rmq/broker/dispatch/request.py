@@ -1,4 +1,4 @@
-"""What a handler gets and what it may give back.
+"""Request: what a handler gets, and what it may give back.
 
     def handler(context, request) -> Reply | Awaitable[Reply]
 

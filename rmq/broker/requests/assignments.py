@@ -1,4 +1,4 @@
-"""Handlers of server-side assignment: 400 query, 401 set mode, 402 all modes.
+"""Assignments: handlers of 400 query, 401 set mode, 402 all modes.
 
 A 5.x consumer with clientRebalance=false asks one broker which queues are its own. Answered is its
 share of the topic's queues on all brokers (routes.py; this one's as long as no name server knows

@@ -1,4 +1,4 @@
-"""Handlers of the broker's own settings: 26 shows them, 25 changes those that may change.
+"""Broker config: 26 shows the broker's settings, 25 changes those that may change.
 
 Both bodies are java.util.Properties text. 25 takes what a property file may have, all of it or
 nothing:

@@ -1,4 +1,4 @@
-"""Handlers of subscription groups: 200 update, 225 many, 201 all, 352 one, 207 delete, 353 forbid.
+"""Groups: handlers of 200 update, 225 many, 201 all, 352 one, 207 delete, 353 forbid.
 
 Example: 353 with group g, topic t, readable=false makes pulls of t by g end with code 16 until it
 is called again with readable=true; the reply repeats {"group":"g","readable":false,"topic":"t"}.

@@ -1,4 +1,4 @@
-"""Handlers of client membership: heartbeat 34, unregister 35, member list 38, config check 46.
+"""Heartbeats: handlers of heartbeat 34, unregister 35, member list 38, config check 46.
 
     34 body  {"clientID":"10.0.0.9@123#456","producerDataSet":[{"groupName":"p"}],
               "consumerDataSet":[{"groupName":"g","consumeType":"CONSUME_PASSIVELY",

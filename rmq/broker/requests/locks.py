@@ -1,4 +1,4 @@
-"""Handlers of queue locks of orderly consumers: 41 lock, 42 unlock.
+"""Locks: handlers of queue locks of orderly consumers: 41 lock, 42 unlock.
 
     body      {"clientId":"c","consumerGroup":"g","mqSet":[MQ,..]}
     41 reply  {"lockOKMQSet":[MQ,..]}     those of the request that this client holds now

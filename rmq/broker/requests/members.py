@@ -1,4 +1,4 @@
-"""Handlers that show who is connected: 203, 204, 300, 328, 343, 345.
+"""Members: handlers that show who is connected: 203, 204, 300, 328, 343, 345.
 
 Example: 203 for group "g" with one Java consumer answers
 

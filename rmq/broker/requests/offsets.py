@@ -1,4 +1,4 @@
-"""Handlers of consumer offsets: 14 query, 15 update, 43 all, 308 correction, 314 clone.
+"""Offsets: handlers of 14 query, 15 update, 43 all, 308 correction, 314 clone.
 
 A group without an offset on a queue (14): the answer is 0 when the queue still starts at 0 and its
 message 0 is still in memory, whatever the consumer's CONSUME_FROM setting, so a young topic is read

@@ -1,4 +1,4 @@
-"""Handlers of pops that the reactor passes on to control: 200050, -52, -54, -55.
+"""Pops: handlers of those that the reactor passes on to control: 200050, -52, -54, -55.
 
 That is: a topic or group unknown to it or not to be consumed, or an SQL92 expression it has not
 seen. The checks are RocketMQ's, in its order:

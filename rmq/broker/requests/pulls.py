@@ -1,4 +1,4 @@
-"""Handler of pulls that the reactor passes on to control: 11, 361.
+"""Pulls: the handler of those that the reactor passes on to control: 11, 361.
 
 That is: topic, group or subscription unknown to it, or one of them not allowing the pull. The
 checks are RocketMQ's, in its order:

@@ -1,4 +1,4 @@
-"""Handlers that read queues and messages: 12, 29, 30, 31, 32, 33, 321.
+"""Queries: handlers that read queues and messages: 12, 29, 30, 31, 32, 33, 321.
 
 Example: SEARCH_OFFSET_BY_TIMESTAMP (29) with topic t, queueId 0, timestamp 20 is answered with the
 field offset: the first message stored at or after ms 20. A queue that holds nothing answers 0.

@@ -1,4 +1,4 @@
-"""Handlers of sends that the reactor passes on to control: 10, 310, 320.
+"""Sends: handlers of those that the reactor passes on to control: 10, 310, 320.
 
 The reactor passes on what goes to a topic it does not know: its own, or the dead letters of its
 group (cext/flow/send/dead_letter.pxd); what goes to a retry topic of a group it does not know; and

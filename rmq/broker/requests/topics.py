@@ -1,4 +1,4 @@
-"""Handlers of topics: 17 create or update, 18 many, 21 all, 215 delete, 305 system, 351 one.
+"""Topics: handlers of 17 create or update, 18 many, 21 all, 215 delete, 305 system, 351 one.
 
 Names, permissions and numbers are checked before anything changes: illegal ones get 29 with the
 reason, attributes get 1. The reply to a change is sent when topics.json holds it and the name

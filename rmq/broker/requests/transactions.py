@@ -1,4 +1,4 @@
-"""Handlers of transactions: 37 end that the reactor could not do, 323 check again.
+"""Transactions: handlers of 37 end that the reactor could not do, 323 check again.
 
 Example: 37 commits a half message whose topic was deleted meanwhile: the topic is made anew, and
 the frame goes back to the reactor.

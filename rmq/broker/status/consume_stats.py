@@ -1,4 +1,4 @@
-"""Handlers that compare queues with offsets: 202 topic, 208 group, 303 time span, 317 broker.
+"""Consume stats: queues against offsets: 202 topic, 208 group, 303 time span, 317 broker.
 
     208 body  {"consumeTps":0.0,"offsetTable":{{"brokerName":"b","queueId":0,"topic":"t"}:
                  {"brokerOffset":17,"consumerOffset":12,"lastTimestamp":1763726400000,

@@ -1,4 +1,4 @@
-"""How far consumer groups are behind: messages from the tables, ages from the records.
+"""Consumer lag: messages behind, from the tables, and their ages, from the records.
 
     rows = lags(core.topic_table(), core.offsets(), core.offsets(1))
     times.fill(rows)          in a thread: reads records, which may have to come from the disk

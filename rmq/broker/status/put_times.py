@@ -1,4 +1,4 @@
-"""How long sends took, in the words of the runtime table (28).
+"""Put times: how long sends took, in the words of the runtime table (28).
 
 Out of the reactor's counts, from the read that brought a message to its write: buckets of
 microseconds, of which each goes by its upper end, so a time is never shown too short.

@@ -1,4 +1,4 @@
-"""Attributes of topics and groups: which there are, and which values rmq serves.
+"""Attributes: of topics and groups, which there are and which values rmq serves.
 
 They arrive as changes, "+message.type=FIFO,-cleanup.policy" (17) or {"+message.type":"FIFO"} (18,
 200): + adds or changes, - removes. What RocketMQ 5.5.0 knows and rmq does not do is refused with

@@ -1,4 +1,4 @@
-"""Queue locks of orderly consumers: who may consume a queue of a group right now.
+"""Locks: queue locks of orderly consumers, who may consume a queue of a group right now.
 
 A lock lasts 60 s after it was taken or renewed; clients renew every 20 s. One that is held by
 another client and not expired is left out of the reply.

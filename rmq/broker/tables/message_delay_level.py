@@ -1,4 +1,4 @@
-"""Delay levels: how long a message of each level waits, as messageDelayLevel says it.
+"""Message delay level: how long a message of each level waits, as messageDelayLevel says it.
 
     "1s 5s 10s 30s 1m .."        level 1 first; s, m, h or d; at most 18
 

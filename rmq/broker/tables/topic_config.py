@@ -1,4 +1,4 @@
-"""One topic's configuration and its JSON form.
+"""Topic config: one topic's configuration and its JSON form.
 
     {"attributes":{},"order":false,"perm":6,"readQueueNums":4,"topicFilterType":"SINGLE_TAG",
      "topicName":"t","topicSysFlag":0,"writeQueueNums":4}
