@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rmq.cli.broker_watch import BrokerWatch
+from rmq.cli.broker_samples import BrokerSamples
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
@@ -43,10 +43,10 @@ def status(namesrv: str, pools: bool, store: Path | None, as_json: bool) -> None
         show_shards(store, as_json)
         return
     with Cluster(namesrv) as cluster:
-        watch = BrokerWatch(cluster)
-        rows = watch.look()
+        samples = BrokerSamples(cluster)
+        rows = samples.poll()
     if pools:
-        show_rows(POOL_COLUMNS, [row for each in watch.samples() for row in _pools(each)], as_json)
+        show_rows(POOL_COLUMNS, [row for each in samples.newest() for row in _pools(each)], as_json)
     elif as_json:
         show_json([row.as_dict() for row in rows])
     else:

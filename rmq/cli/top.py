@@ -4,7 +4,7 @@
 
 On a terminal the table stands and changes (rich), and what matters least is left out where the
 terminal is narrow; in a pipe each interval prints one; --json prints one line an interval. The
-first figures come after one interval: rates need two looks.
+first figures come after one interval: rates need two samples.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmq.cli.broker_watch import BrokerWatch
+from rmq.cli.broker_samples import BrokerSamples
 from rmq.cli.options import json_option, namesrv_option
 from rmq.cli.output import show_json, show_rows
 from rmq.client.blocking.cluster import Cluster
@@ -37,7 +37,7 @@ GAP = 3  # what the frame takes for each column
 @click.command()
 @namesrv_option
 @click.option("--interval", type=click.FloatRange(0.2, 3600), default=1.0, show_default=True,
-              help="Seconds between two looks.")  # fmt: skip
+              help="Seconds between two samples.")  # fmt: skip
 @click.option("--once", is_flag=True, help="Print one table, of one interval, and end.")
 @json_option
 def top(namesrv: str, interval: float, once: bool, as_json: bool) -> None:
@@ -48,11 +48,11 @@ def top(namesrv: str, interval: float, once: bool, as_json: bool) -> None:
     syncs stayed below. Ctrl-C ends it.
     """
     with Cluster(namesrv) as cluster:
-        looks = _looks(cluster, interval)
+        polls = _polls(cluster, interval)
         try:
-            if not once and not as_json and sys.stdout.isatty() and _live(looks, interval):
+            if not once and not as_json and sys.stdout.isatty() and _live(polls, interval):
                 return
-            for rows in looks:
+            for rows in polls:
                 if as_json:
                     show_json([row.as_dict() for row in rows])
                 else:
@@ -64,28 +64,28 @@ def top(namesrv: str, interval: float, once: bool, as_json: bool) -> None:
             return
 
 
-def _looks(cluster: Cluster, interval: float) -> Iterator[list[Figures]]:
+def _polls(cluster: Cluster, interval: float) -> Iterator[list[Figures]]:
     """Rows, one set an interval; name servers that go away later are waited for."""
-    watch = BrokerWatch(cluster)
-    watch.look()
+    samples = BrokerSamples(cluster)
+    samples.poll()
     while True:
         time.sleep(interval)
         try:
-            yield watch.look()
+            yield samples.poll()
         except UnreachableError as error:
             click.echo(f"rmq top: {error}", err=True)
 
 
-def _live(looks: Iterator[list[Figures]], interval: float) -> bool:
+def _live(polls: Iterator[list[Figures]], interval: float) -> bool:
     """Draws in place until interrupted; False when rich is not installed."""
     try:
         from rich.live import Live
         from rich.text import Text
     except ImportError:
         return False
-    waiting = Text(f"looking for {interval:g} s ...")
+    waiting = Text(f"sampling for {interval:g} s ...")
     with Live(waiting, auto_refresh=False, screen=True, vertical_overflow="crop") as live:
-        for rows in looks:
+        for rows in polls:
             live.update(_drawn(rows, live.console.width), refresh=True)
     return True
 

@@ -1,7 +1,7 @@
-"""Broker watch: samples of every broker at the name servers, for `rmq top` and `rmq broker status`.
+"""Broker samples: of every broker at the name servers, for `rmq top` and `rmq broker status`.
 
-    watch = BrokerWatch(cluster)
-    watch.look()        [Figures, ..] since the last look, unreachable ones among them
+    samples = BrokerSamples(cluster)
+    samples.poll()        [Figures, ..] since the last poll, unreachable ones among them
 
 A broker that is not rmq, or an older one, shows what RocketMQ's runtime table holds.
 """
@@ -17,14 +17,14 @@ from rmq.observe.rates import Figures, figures, from_table, unreachable
 from rmq.observe.sample import Sample, decode
 
 
-class BrokerWatch:
+class BrokerSamples:
     """Remembers the last sample of every broker."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._last: dict[str, Sample] = {}
 
-    def look(self) -> list[Figures]:
+    def poll(self) -> list[Figures]:
         """One row per address, in the order of the names."""
         rows = []
         seen: dict[str, Sample] = {}
@@ -40,8 +40,8 @@ class BrokerWatch:
         self._last = seen
         return rows
 
-    def samples(self) -> list[Sample]:
-        """What the brokers of the last look that are rmq's said."""
+    def newest(self) -> list[Sample]:
+        """The samples of the last poll; brokers that are not rmq's give none."""
         return [sample for sample in self._last.values() if sample.pools]
 
     def _sample(self, entry: BrokerEntry, address: str) -> Sample:
