@@ -1,20 +1,24 @@
 """Flow control on a disk that stands still, and who is served first after it. A real process behind
-the fault shim: a write of the log sleeps, and meanwhile clients go on asking.
+the fault shim: a write of the log is held, clients go on asking, and time passes by the clock that
+the test drives.
 """
 
 import re
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
 from support.broker_process import READY, command
-from support.shard import Client, send
+from support.driven_clock import DrivenClock, process_clock
+from support.shard import TIMEOUT_S, Client, request, send
+from support.waiting import wait_until
 
 LOG = "commitlog/"
 TOPIC = "TBW102"
+MAX_OFFSET = 30
 REFUSAL = re.compile(
     r"\[(\w+)\]broker busy, start flow control for a while, period in queue: (\d+)ms, "
     r"size of queue: (\d+)"
@@ -22,11 +26,12 @@ REFUSAL = re.compile(
 
 
 @contextmanager
-def broker(directory: Path, faults, *options: str) -> Iterator[int]:
+def broker(directory: Path, faults, clock, *options: str) -> Iterator[int]:
     with (directory / "broker.txt").open("a") as log:
         process = subprocess.Popen(
             command(directory / "store", "--set", "mappedFileSizeCommitLog=16777216", *options),
-            stdout=subprocess.PIPE, stderr=log, text=True, env=faults.environment(),
+            stdout=subprocess.PIPE, stderr=log, text=True,
+            env={**clock.environment, **faults.environment()},
         )  # fmt: skip
     try:
         line = process.stdout.readline()
@@ -39,26 +44,40 @@ def broker(directory: Path, faults, *options: str) -> Iterator[int]:
         process.stdout.close()
 
 
-def standing_still(faults, port: int, ms: int) -> Client:
-    """A client whose send the broker is writing, for so long."""
+@pytest.fixture
+def clock(tmp_path: Path) -> Iterator[DrivenClock]:
+    """Of the brokers."""
+    with process_clock(tmp_path) as clock:
+        yield clock
+
+
+def standing_still(faults, port: int) -> Client:
+    """A client whose send the broker is writing, until it goes on."""
     client = Client(port)
     assert client.ask(send(TOPIC, b"first")).code == 0
     faults.clear()
-    faults.sleep("pwrite", ms * 1000, path=LOG, count=1)
+    faults.hold("pwrite", path=LOG)
     client.put(send(TOPIC, b"slow", 7))
-    while faults.seen(0) == 0:
-        time.sleep(0.005)
+    wait_until(lambda: faults.seen(0) > 0)
     return client
 
 
+def goes_on(faults, clock: DrivenClock, ms: int) -> None:
+    """The write has taken so long, and ends."""
+    clock.advance(ms / 1000)
+    faults.clear()
+
+
 def test_what_waited_longer_than_200_ms_is_refused_and_the_rest_is_not(
-    tmp_path: Path, faults
+    tmp_path: Path, faults, clock: DrivenClock
 ) -> None:
-    with broker(tmp_path, faults) as port:
+    with broker(tmp_path, faults, clock) as port:
         other = Client(port)
         assert other.ask(send(TOPIC, b"warm")).code == 0
-        client = standing_still(faults, port, 400)
-        reply = other.ask(send(TOPIC, b"late", 8))
+        client = standing_still(faults, port)
+        other.put(send(TOPIC, b"late", 8))
+        goes_on(faults, clock, 400)
+        reply = other.reply()
         assert (reply.code, reply.opaque) == (2, 8)
         found = REFUSAL.fullmatch(reply.remark or "")
         assert found is not None, reply.remark
@@ -69,59 +88,69 @@ def test_what_waited_longer_than_200_ms_is_refused_and_the_rest_is_not(
         assert (client.reply().code, other.ask(send(TOPIC, b"again")).code) == (0, 0)
 
 
-def test_what_comes_after_a_slow_write_is_not_refused_for_it(tmp_path: Path, faults) -> None:
-    with broker(tmp_path, faults) as port:
+def test_what_comes_after_a_slow_write_is_not_refused_for_it(tmp_path: Path, faults, clock) -> None:
+    with broker(tmp_path, faults, clock) as port:
         for number in range(5):
-            client = standing_still(faults, port, 400)
+            client = standing_still(faults, port)
+            goes_on(faults, clock, 400)
             assert client.reply().code == 0
-            time.sleep(0.05)  # the broker has seen that nobody waits
+            # Answered a turn later: what comes from here on has not waited for the write.
+            assert client.ask(request(MAX_OFFSET, topic=TOPIC, queueId=0)).code == 0
             assert client.ask(send(TOPIC, b"after")).code == 0, number
 
 
-def test_a_page_cache_that_is_busy_for_a_second_is_named(tmp_path: Path, faults) -> None:
-    with broker(tmp_path, faults) as port:
+def test_a_page_cache_that_is_busy_for_a_second_is_named(tmp_path: Path, faults, clock) -> None:
+    with broker(tmp_path, faults, clock) as port:
         other = Client(port)
         assert other.ask(send(TOPIC, b"warm")).code == 0
-        standing_still(faults, port, 1200)
-        reply = other.ask(send(TOPIC, b"late", 8))
+        standing_still(faults, port)
+        other.put(send(TOPIC, b"late", 8))
+        goes_on(faults, clock, 1200)
+        reply = other.reply()
         found = REFUSAL.fullmatch(reply.remark or "")
         assert found is not None, reply.remark
         assert (reply.code, found[1]) == (2, "PCBUSY_CLEAN_QUEUE")
         assert other.ask(send(TOPIC, b"again")).code == 0
 
 
-def test_the_limits_are_settings_and_may_be_switched_off(tmp_path: Path, faults) -> None:
+def test_the_limits_are_settings_and_may_be_switched_off(tmp_path: Path, faults, clock) -> None:
     patient = ("--set", "waitTimeMillsInSendQueue=3000")
     off = ("--set", "brokerFastFailureEnable=false")
     for number, options in enumerate((patient, off)):
         (tmp_path / str(number)).mkdir()
         faults.clear()
-        with broker(tmp_path / str(number), faults, *options) as port:
+        with broker(tmp_path / str(number), faults, clock, *options) as port:
             other = Client(port)
             assert other.ask(send(TOPIC, b"warm")).code == 0
-            standing_still(faults, port, 400)
-            assert other.ask(send(TOPIC, b"late", 8)).code == 0
+            standing_still(faults, port)
+            other.put(send(TOPIC, b"late", 8))
+            goes_on(faults, clock, 400)
+            assert other.reply().code == 0
 
 
-def test_a_greedy_connection_is_read_in_portions(tmp_path: Path, faults) -> None:
+def test_a_greedy_connection_is_read_in_portions(tmp_path: Path, faults, clock) -> None:
     """While the broker stands still one client sends megabytes, then another one message: that is
     stored behind what the greedy one gets into one turn or two, not behind all of it."""
-    with broker(tmp_path, faults, "--set", "brokerFastFailureEnable=false") as port:
+    with broker(tmp_path, faults, clock, "--set", "brokerFastFailureEnable=false") as port:
         greedy, polite = Client(port), Client(port)
         assert polite.ask(send(TOPIC, b"warm")).code == 0
         one = send(TOPIC, b"x" * 100, 1, one_way=True)
         count = 3_000_000 // len(one)
-        standing_still(faults, port, 5000)
-        pushing = threading.Thread(target=greedy.put, args=(one * count,))
+        standing_still(faults, port)
+        rest = memoryview(one * count)
+        greedy.socket.setblocking(False)
+        with suppress(BlockingIOError):  # what the kernel takes is in the broker's socket then
+            while rest:
+                rest = rest[greedy.socket.send(rest) :]
+        greedy.socket.settimeout(TIMEOUT_S)
+        polite.put(send(TOPIC, b"one", 9))
+        pushing = threading.Thread(target=greedy.put, args=(bytes(rest),))
         pushing.start()
-        time.sleep(0.5)  # what the kernel takes is in the broker's socket now
-        reply = polite.ask(send(TOPIC, b"one", 9))
+        goes_on(faults, clock, 5000)
+        reply = polite.reply()
         pushing.join(60)
         assert reply.code == 0
         assert int(reply.fields["queueOffset"]) < 3 * 262_144 // len(one)
-        end = time.monotonic() + 60
-        last = 0
-        while last < count and time.monotonic() < end:
-            last = int(polite.ask(send(TOPIC, b"end", 10)).fields["queueOffset"])
-            time.sleep(0.05)
-        assert last >= count, f"{last} of {count} stored"
+        wait_until(
+            lambda: int(polite.ask(send(TOPIC, b"end", 10)).fields["queueOffset"]) >= count
+        )

@@ -196,10 +196,10 @@ def test_half_closed_sockets_are_answered_or_closed_and_leave_nothing(tmp_path: 
                 if number % 2:
                     client.sendall(pull_frame(0)[: number % 50])
                 client.shutdown(socket.SHUT_WR)
-                client.settimeout(10)
+                client.settimeout(60)
                 assert client.recv(1) == b"", "the end of what a client says ends its connection"
         others_are_served(broker)
-        end = time.monotonic() + 5
+        end = time.monotonic() + 60
         while sockets(broker) > before:
             assert time.monotonic() < end, "connections of gone clients stay open"
             time.sleep(0.05)
@@ -216,9 +216,9 @@ def connections_up_to_the_limit(directory: Path, limit: int) -> None:
             others_are_served(broker)  # the last one
             crowd = [stack.enter_context(connect(broker)) for _ in range(20)]
             # Which of them has the place of the client before depends on who is looked at first.
-            assert closed_by_broker(crowd, 10) >= len(crowd) - 1
+            assert closed_by_broker(crowd, 60) >= len(crowd) - 1
             assert resident(broker) - before < HELD_BYTES_MAX + limit * 4096
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while True:  # they have all gone: there is room again
             try:
                 others_are_served(broker)

@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.shard import (
     CLOSED,
     EVENT,
     MIB,
     OPENED,
     REQUEST,
+    TIMEOUT_S,
     Shard,
     bodies,
     pull,
@@ -54,7 +56,8 @@ def test_a_large_frame_may_come_in_pieces_with_others_around_it(shard: Shard) ->
     stream = send("t", b"a", 1) + send("t", body, 2) + send("t", b"b", 3) + send("t", body, 4)
     for start in range(0, len(stream), 300_001):
         client.put(stream[start : start + 300_001])
-        time.sleep(0.001)
+        taken = min(start + 300_001, len(stream))
+        shard.until(lambda counters, taken=taken: counters["received_bytes"] >= taken)
     assert sorted(client.replies(4)) == [1, 2, 3, 4]
     for offset, expected in enumerate((b"a", body, b"b", body)):
         found = client.ask(pull("g", "t", offset, maxMsgNums=1))
@@ -80,7 +83,9 @@ def test_without_a_buffer_a_large_frame_is_refused_and_the_connection_goes_on(
         assert client.ask(large).code == 0  # the buffer is back
 
 
-def test_large_request_that_does_not_get_on_gives_its_buffer_to_others(tmp_path: Path) -> None:
+def test_large_request_that_does_not_get_on_gives_its_buffer_to_others(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
     with Shard(tmp_path, jumbo_buffers=2) as shard:
         shard.topic("t")
         stuck, quick, client = shard.connect(), shard.connect(), shard.connect()
@@ -93,7 +98,7 @@ def test_large_request_that_does_not_get_on_gives_its_buffer_to_others(tmp_path:
             assert reply.code == 2
             assert time.monotonic() < end
             stuck.put(b"\0")  # it trickles on
-            time.sleep(0.1)
+            clock.advance(0.1)
         assert shard.core.stats()["connections_closed_slow"] == 1
         with pytest.raises((EOFError, ConnectionError)):
             stuck.reply()
@@ -101,7 +106,9 @@ def test_large_request_that_does_not_get_on_gives_its_buffer_to_others(tmp_path:
         assert quick.reply().code == 0
 
 
-def test_of_two_large_requests_the_one_that_does_not_get_on_is_closed(tmp_path: Path) -> None:
+def test_of_two_large_requests_the_one_that_does_not_get_on_is_closed(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
     """Not a client that has had its buffer for longer, for one request after the other."""
     with Shard(tmp_path, jumbo_buffers=2) as shard:
         shard.topic("t")
@@ -111,14 +118,14 @@ def test_of_two_large_requests_the_one_that_does_not_get_on_is_closed(tmp_path: 
         shard.until(lambda counters: counters["received_bytes"] >= 40_000)
         stuck.put(large[:40_000])
         for _ in range(10):
-            time.sleep(0.3)
+            clock.advance(0.3)
             steady.put(large[40_000:] + large[:40_000])
             assert steady.reply().code == 0
         end = time.monotonic() + 60
         while (reply := client.ask(large)).code != 0:
             assert reply.code == 2
             assert time.monotonic() < end
-            time.sleep(0.1)
+            clock.advance(0.1)
         with pytest.raises((EOFError, ConnectionError)):
             stuck.reply()
         steady.put(large[40_000:])
@@ -146,7 +153,9 @@ def test_a_client_that_does_not_read_is_not_read_and_harms_nobody(tmp_path: Path
             assert bodies(reply)[:8] == [bytes([each]) * 100_000 for each in range(8)]
 
 
-def test_idle_connections_are_closed_and_busy_ones_are_not(tmp_path: Path) -> None:
+def test_idle_connections_are_closed_and_busy_ones_are_not(
+    clock: DrivenClock, tmp_path: Path
+) -> None:
     with Shard(tmp_path, idle_ms=5000) as shard:
         shard.topic("t")
         idle, busy = shard.connect(), shard.connect()
@@ -154,7 +163,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(tmp_path: Path) -> No
         end = time.monotonic() + 60
         while time.monotonic() < end and shard.core.stats()["connections_closed_idle"] == 0:
             assert busy.reply().code == 0
-            time.sleep(0.05)
+            clock.advance(0.1)
             busy.put(send("t", b"x", 1))
         assert idle.is_closed()
         assert busy.reply().code == 0
@@ -181,7 +190,7 @@ def test_without_descriptors_clients_wait_and_the_reactor_does_not_spin(shard: S
     client = shard.connect()
     assert client.ask(send("t")).code == 0
     with socket.socket() as waiting:  # its own descriptor is taken before the limit falls
-        waiting.settimeout(5)
+        waiting.settimeout(TIMEOUT_S)
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
             waiting.connect(("127.0.0.1", shard.core.port))
