@@ -4,14 +4,17 @@
 
 Each round's output and JUnit file are in --folder, with the table of the rounds so far in
 table.txt: a run that is interrupted has lost nothing. Even rounds have the load beside them: a busy
-process for each processor, one that fills memory, and one that writes and syncs files. The exit
-code is 0 when every test of every round passed.
+process for each processor, one that fills memory, and one that writes and syncs files. All of them
+work in bursts that begin and end at random, and rest so long that together they take half of the
+processors: a round beside them lasts up to twice as long. The exit code is 0 when every test of
+every round passed.
 """
 
 import contextlib
 import ctypes
 import mmap
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -28,7 +31,10 @@ import click
 
 MIB = 1 << 20
 EATEN_BYTES = 512 * MIB
+STEP_BYTES = 16 * MIB
 WRITTEN_BYTES = 128 * MIB
+BURST_S = 2.0  # at most
+TAKEN = 0.5  # of the machine, by all processes of the load together
 PR_SET_PDEATHSIG = 1
 HEADINGS = ("round", "load", "exit", "passed", "failed", "skipped", "seconds", "cpu")
 
@@ -89,40 +95,57 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def use_processor(_: str) -> None:
-    die_with_parent()
+Steps = Callable[[Path], Iterator[None]]
+
+
+def use_processor(_: Path) -> Iterator[None]:
     while True:
         sum(range(100_000))
+        yield
 
 
-def fill_memory(_: str) -> None:
-    die_with_parent()
+def fill_memory(_: Path) -> Iterator[None]:
     while True:
         with mmap.mmap(-1, EATEN_BYTES) as memory:
             for at in range(0, EATEN_BYTES, mmap.PAGESIZE):
                 memory[at] = 1
+                if at % STEP_BYTES == 0:
+                    yield
 
 
-def write_files(folder: str) -> None:
-    die_with_parent()
+def write_files(folder: Path) -> Iterator[None]:
     piece = os.urandom(MIB)
     while True:
         with tempfile.TemporaryFile(dir=folder) as file:
             for _ in range(WRITTEN_BYTES // MIB):
                 file.write(piece)
+                yield
             file.flush()
             os.fsync(file.fileno())
+
+
+def burden(steps: Steps, folder: Path, share: float) -> None:
+    """A process of the load: works for this share of the time."""
+    die_with_parent()
+    work = steps(folder)
+    while True:
+        length, began = random.uniform(0, BURST_S), time.monotonic()
+        while time.monotonic() - began < length:
+            next(work)
+        time.sleep((time.monotonic() - began) * (1 / share - 1))
 
 
 @contextlib.contextmanager
 def load(folder: Path) -> Iterator[None]:
     """The machine is busy for the time of the block."""
-    tasks: list[Callable[[str], None]] = [use_processor] * (os.cpu_count() or 1)
+    processors = os.cpu_count() or 1
+    tasks: list[Steps] = [*[use_processor] * processors, fill_memory, write_files]
+    share = TAKEN * processors / len(tasks)
     spawn: Any = get_context("spawn")
     processes: list[Process] = []
     try:
-        for task in (*tasks, fill_memory, write_files):
-            processes.append(spawn.Process(target=task, args=(str(folder),)))
+        for task in tasks:
+            processes.append(spawn.Process(target=burden, args=(task, folder, share)))
             processes[-1].start()
         yield
         assert all(each.is_alive() for each in processes), "the load has ended before the tests"
