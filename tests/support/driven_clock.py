@@ -9,7 +9,7 @@
     with process_clock(tmp_path) as clock:                      # of broker processes
         with broker_process(tmp_path, environment=clock.environment): ...
 
-All clocks of cext/base/clock.pxd and rmq/clock.py go by it, and the loop of a test that runs
+All clocks of cext/base/clock.pxd and rmq/base/clock.py go by it, and the loop of a test that runs
 `in_loop`. What sleeps sees a move within some milliseconds: states are waited for as ever.
 """
 

@@ -1,19 +1,23 @@
 """Who is served next: connections in turn, none that does not read its answers, none that is gone.
 
 Method: a real Broker on the stand-in core of support/fake_core.py, whose clients read nothing when
-told so. Not shown here: real sockets (tests/unit/flow/test_held_clients.py) and processes
+told so. Not shown here: real sockets (tests/unit/flow/test_control_link.py) and processes
 (tests/fault/test_deaf_clients.py).
 """
 
 import asyncio
-import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.driven_clock import DrivenClock
 from support.fake_core import FakeClient, FakeCore, control
 from support.name_server import in_loop
 
 from rmq.broker import core_seam
+from rmq.broker.broker import Broker
 from rmq.broker.clients.connections import Connection
 from rmq.broker.dispatch import dispatcher, fair_queue
 from rmq.broker.dispatch.dispatcher import Dispatcher
@@ -34,10 +38,17 @@ def answers(client: FakeClient) -> int:
     return sum(number == client.number for number, _ in client.core.sent)
 
 
+@asynccontextmanager
+async def serving(directory: Path, handlers: dict[int, Any]) -> AsyncIterator[Broker]:
+    """A broker with these handlers, by request code, and no others."""
+    async with control(directory) as broker:
+        broker.dispatcher = Dispatcher(broker, handlers)
+        yield broker
+
+
 @in_loop
 async def test_requests_are_served_by_turns_and_in_order(tmp_path: Path) -> None:
-    async with control(tmp_path) as broker:
-        broker.dispatcher = Dispatcher(broker, {1: small})
+    async with serving(tmp_path, {1: small}) as broker:
         greedy, modest = broker.core.client(), broker.core.client()
         many = [greedy.put(1) for _ in range(500)]
         last = modest.put(1)
@@ -50,14 +61,13 @@ async def test_requests_are_served_by_turns_and_in_order(tmp_path: Path) -> None
 
 @in_loop
 async def test_the_loop_is_given_back_however_much_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clock: DrivenClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(broker: object, request: Request) -> Reply:
-        time.sleep(0.002)
+        clock.advance(0.002)
         return request.command.reply()
 
-    async with control(tmp_path) as broker:
-        broker.dispatcher = Dispatcher(broker, {1: slow})
+    async with serving(tmp_path, {1: slow}) as broker:
         clients = [broker.core.client() for _ in range(60)]
         for client in clients:
             for _ in range(10):
@@ -79,8 +89,7 @@ async def test_the_loop_is_given_back_however_much_waits(
 
 @in_loop
 async def test_who_does_not_read_his_answers_is_asked_for_no_more(tmp_path: Path) -> None:
-    async with control(tmp_path) as broker:
-        broker.dispatcher = Dispatcher(broker, {1: large, 2: small})
+    async with serving(tmp_path, {1: large, 2: small}) as broker:
         core = broker.core
         core.drains = False
         deaf, good = core.client(), core.client()
@@ -110,8 +119,7 @@ async def test_of_who_is_gone_only_one_way_requests_are_served(tmp_path: Path) -
         assert not request.connection.closed
         return request.command.reply(body=bytes(ANSWER))
 
-    async with control(tmp_path) as broker:
-        broker.dispatcher = Dispatcher(broker, {1: noted})
+    async with serving(tmp_path, {1: noted}) as broker:
         core = broker.core
         core.drains = False
         client = core.client()
@@ -136,8 +144,7 @@ async def test_who_closes_with_one_way_requests_under_way_is_forgotten(tmp_path:
         await release.wait()
         return request.command.reply()
 
-    async with control(tmp_path) as broker:
-        broker.dispatcher = Dispatcher(broker, {1: waits})
+    async with serving(tmp_path, {1: waits}) as broker:
         client = broker.core.client()
         for _ in range(3):
             client.put(1, one_way=True)
@@ -166,8 +173,7 @@ async def test_when_too_much_waits_the_deaf_client_with_most_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fair_queue, "WAITING_ALL_MAX", 100)
-    async with control(tmp_path) as broker:
-        broker.dispatcher = Dispatcher(broker, {1: large, 2: small})
+    async with serving(tmp_path, {1: large, 2: small}) as broker:
         core = broker.core
         core.drains = False
         modest, greedy, good = core.client(), core.client(), core.client()
@@ -194,8 +200,7 @@ async def test_requests_under_way_of_one_connection_are_bounded(tmp_path: Path) 
         await release.wait()
         return request.command.reply()
 
-    async with control(tmp_path) as broker:
-        broker.dispatcher = Dispatcher(broker, {1: waits, 2: small})
+    async with serving(tmp_path, {1: waits, 2: small}) as broker:
         greedy, good = broker.core.client(), broker.core.client()
         for _ in range(fair_queue.WAITING_MAX + 50):
             greedy.put(1)

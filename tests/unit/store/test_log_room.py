@@ -3,7 +3,7 @@ its file without blocks, and a full disk is known before anything is taken.
 
 Method: sparse segments of 256 MiB on a real file system; the preparer's steps are run by the test.
 Blocks are counted by the file system (st_blocks). Cannot prove: that the preparer is quick enough
-beside a reactor (tests/fault/test_log_room.py), file systems that cannot allocate.
+beside a reactor (tests/fault/test_busy_disk.py), file systems that cannot allocate.
 """
 
 import os
