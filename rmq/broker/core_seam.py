@@ -283,7 +283,8 @@ class TransactionCalls(Protocol):
         self, after: int, end: int, rules: tuple[int, int, int, int, bool]
     ) -> tuple[int, int, int, int, list[int]]:
         """Sends check backs (39) for some of the open half messages from `after` on. rules:
-        began_ms, young_ms, times_max, age_max_ms, leave_full (cext/flow/transaction/check_backs.pxd).
+        began_ms, young_ms, times_max, age_max_ms, leave_full
+        (cext/flow/transaction/check_backs.pxd).
         Returns: where to go on, how many checks were sent, how many half messages were stored anew
         without a producer to ask, what hinders it (a Hindrance of check_backs.pxd), and the offsets
         that control is to set aside."""

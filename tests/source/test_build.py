@@ -94,6 +94,8 @@ def small_tree(tmp_path: Path) -> Path:
         "cext/high.pyx": "from cext.low cimport seven\n\ndef value() -> int:\n    return seven()\n",
     }  # fmt: skip
     shutil.copy(ROOT / "setup.py", tmp_path)
+    (tmp_path / "tools").mkdir()
+    shutil.copy(ROOT / "tools/pxd_reader.py", tmp_path / "tools")
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -123,6 +125,10 @@ def test_progress_names_each_module_that_is_compiled_and_no_other(small_tree: Pa
     (small_tree / "cext/low.pxd").write_text("# moved\ncdef int seven() noexcept nogil\n")
     code, progress, log = build(small_tree)
     assert (code, len(progress)) == (0, 2), f"both use what has changed\n{log}"
+    (small_tree / "cext/c/seven.h").write_text("#define SEVEN 8\n")
+    code, progress, log = build(small_tree)
+    assert code == 0, log
+    assert [line.split("] ")[1] for line in progress] == ["cext/low"], f"it includes it\n{log}"
 
 
 @pytest.mark.parametrize(
