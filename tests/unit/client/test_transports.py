@@ -75,7 +75,8 @@ class Scene:
 
     def open(self, stack: ExitStack) -> dict[str, Answers]:
         """Both, listening; the tables by address."""
-        self.broker_address = stack.enter_context(ScriptedPeer(self.brokers)).address  # type: ignore[arg-type]
+        broker_peer = ScriptedPeer(self.brokers)  # type: ignore[arg-type]
+        self.broker_address = stack.enter_context(broker_peer).address
         broker = {"brokerName": "b", "cluster": "c", "brokerAddrs": {"0": self.broker_address}}
         queues = [{"brokerName": "b", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}]
         table = {"brokerAddrTable": {"b": broker}, "clusterAddrTable": {"c": ["b"]}}
@@ -85,7 +86,8 @@ class Scene:
                 fastjson.dumps({"brokerDatas": [broker], "queueDatas": queues})
             ),
         }
-        self.address = stack.enter_context(ScriptedPeer(self.name_servers)).address  # type: ignore[arg-type]
+        namesrv_peer = ScriptedPeer(self.name_servers)  # type: ignore[arg-type]
+        self.address = stack.enter_context(namesrv_peer).address
         return {self.address: self.name_servers, self.broker_address: self.brokers}
 
     def _answer(self, body: bytes, **fields: str) -> Callable[[Command], Command]:
