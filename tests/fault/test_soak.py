@@ -110,7 +110,7 @@ class Soak:
         stopped = self.machine.signal(name, STOP)
         began = time.monotonic()
         while self.machine.pid(name) == stopped:
-            assert time.monotonic() - began < SILENT_S + 10, "nobody replaces it"
+            assert time.monotonic() - began < SILENT_S + 60, "nobody replaces it"
             await asyncio.sleep(0.05)
         self._note_siblings(index, began)
 
@@ -294,7 +294,7 @@ def test_a_round_of_each_fault_loses_nothing_and_needs_no_help(tmp_path: Path) -
     run = asyncio.run(soak(tmp_path, 11, long=False, tell=print))
     assert len(run.up_s) == 11  # a round of each
     assert len(run.topics) >= 3
-    assert percentile(run.sibling_s, 50) < 0.1
+    assert percentile(run.sibling_s, 50) < percentile(run.calm_s, 50) + 0.1
     assert len(run.sibling_s) >= SIBLING_SENDS
 
 
@@ -303,4 +303,4 @@ def test_a_round_of_each_fault_loses_nothing_and_needs_no_help(tmp_path: Path) -
 def test_many_rounds_of_kills_and_stops_lose_nothing_and_need_no_help(tmp_path: Path) -> None:
     rounds = int(os.environ.get("RMQ_SOAK_ROUNDS", "500"))
     run = asyncio.run(soak(tmp_path, rounds, long=True, tell=lambda text: print(text, flush=True)))
-    assert percentile(run.sibling_s, 50) < 0.1
+    assert percentile(run.sibling_s, 50) < percentile(run.calm_s, 50) + 0.1

@@ -130,7 +130,7 @@ def test_a_request_gets_its_reply_and_silence_ends_in_time(broker: RunningBroker
         began = time.monotonic()
         with pytest.raises(RequestTimeoutError, match="no reply within"):
             producer.request(Message("rpc", b"again?"), 300)
-        assert 0.25 < time.monotonic() - began < 5
+        assert 0.25 < time.monotonic() - began < 30
 
 
 def test_traces_tell_of_each_send(broker: RunningBroker) -> None:

@@ -183,12 +183,12 @@ def test_the_broker_limits_how_long_a_pull_is_held(tmp_path: Path) -> None:
         shard.group("g", "t")
         began = time.monotonic()
         assert shard.connect().ask(pull("g", "t", 0, 1, 2**62)).code == 19
-        assert 0.19 < time.monotonic() - began < 5
+        assert 0.19 < time.monotonic() - began < 30
         shard.core.set_option("long_polling", 0)
         shard.core.set_option("short_polling_ms", 60)
         began = time.monotonic()
-        assert shard.connect().ask(pull("g", "t", 0, 1, 9000)).code == 19
-        assert 0.05 < time.monotonic() - began < 5
+        assert shard.connect().ask(pull("g", "t", 0, 1, 60_000)).code == 19
+        assert 0.05 < time.monotonic() - began < 30
 
 
 def test_held_pulls_of_a_removed_topic_are_answered(shard: Shard) -> None:
