@@ -37,6 +37,7 @@ from rmq.base import atomic_file
 from rmq.errors import ProtocolError
 
 METADATA_NAME = "rmqMetadata.journal"  # in config/, of topics and groups
+OFFSETS_NAME = "rmqOffsets.journal"  # beside it, of consumer offsets
 MAGIC = 0x524D514A  # RMQJ
 VERSION = 1
 HEAD = struct.Struct(">IIQI")

@@ -137,6 +137,16 @@ class OffsetCalls(Protocol):
         """A copy of all consumer offsets: {b"topic@group": {queue id: offset}}. 1: up to where each
         queue was pulled; 2: resets that no pull has been answered with yet."""
 
+    def offset_entries(self) -> bytes:
+        """All consumer offsets and the resets that no pull has been told of, of one moment, in the
+        form of rmq/broker/tables/offset_entries.py."""
+
+    def take_changed_offsets(self) -> bytes:
+        """The entries that have changed or were removed since the last call, each in full."""
+
+    def put_offsets(self, entries: bytes) -> None:
+        """commit_offset() and reset_offset() of whole entries."""
+
     def pulled(self, group: bytes, topic: bytes) -> dict[int, int]:
         """{queue id: offset up to which the group has pulled it since the start}."""
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from support.broker_client import BrokerClient
 from support.broker_process import BrokerProcess, broker_process
+from support.stored_table import stored_offsets
 from support.waiting import until
 
 from rmq.format.message import StoredMessage, decode_messages
@@ -200,7 +201,7 @@ def test_a_flipped_bit_in_a_queue_entry_never_gives_another_message(tmp_path: Pa
     assert check_store(tmp_path / "store").problems == []
 
 
-async def make_tables(client: BrokerClient, offsets: Path) -> None:
+async def make_tables(client: BrokerClient, store: Path) -> None:
     """Two generations of each table, so that each file has a .bak that is whole."""
     topic = {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0}
     for name in ("first", "second"):
@@ -212,20 +213,21 @@ async def make_tables(client: BrokerClient, offsets: Path) -> None:
         place = {"consumerGroup": "g-first", "topic": "first", "queueId": 0}
         offset = {"first": 1000, "second": 2000}[name]
         assert (await client.call(UPDATE_OFFSET, commitOffset=offset, **place)).code == 0
+        wanted = {"0": offset}
         await until(
-            lambda offset=offset: offsets.exists() and b"%d" % offset in offsets.read_bytes(), 60
+            lambda wanted=wanted: stored_offsets(store).get("first@g-first") == wanted, 60
         )
 
 
 def test_a_flipped_bit_in_a_config_file_gives_way_to_the_content_before(tmp_path: Path) -> None:
     config = tmp_path / "store" / "config"
     with broker_process(tmp_path, SETTINGS) as broker:
-        with_client(broker, lambda client: make_tables(client, config / "consumerOffset.json"))
+        with_client(broker, lambda client: make_tables(client, tmp_path / "store"))
         broker.process.kill()
     for name, text in (
         ("topics.json", rb'"TBW102"'),  # what was made since is in the journal
         ("subscriptionGroup.json", rb'"TOOLS_CONSUMER"'),
-        ("consumerOffset.json", rb"2000"),
+        ("consumerOffset.json", rb'"offsetTable"'),  # likewise
     ):
         content = (config / name).read_bytes()
         where = content.index(text)
@@ -235,7 +237,7 @@ def test_a_flipped_bit_in_a_config_file_gives_way_to_the_content_before(tmp_path
         async def known(client: BrokerClient) -> None:
             found = await client.call(QUERY_OFFSET, consumerGroup="g-first", topic="first",
                                       queueId=0)  # fmt: skip
-            assert found.fields["offset"] == "1000"
+            assert found.fields["offset"] == "2000"
             for topic in ("first", "second"):
                 assert (await client.send(topic, b"x", 4)).code == 0
 

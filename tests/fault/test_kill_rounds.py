@@ -54,7 +54,7 @@ ENDINGS: list[tuple[str, str, Plan | None]] = [
     ("before a log write", "sync",
      lambda f, r: f.kill("pwrite", path="/commitlog/", first=r.randrange(10, 60))),
     ("while offsets are saved", "async",
-     lambda f, r: f.kill("fsync", path="config/consumerOffset.json", first=1)),
+     lambda f, r: f.kill("fsync", path="config/rmqOffsets.journal", first=1)),
     ("killed", "sync", None),
 ]  # fmt: skip
 

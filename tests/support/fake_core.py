@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rmq.broker.broker import Broker
+from rmq.broker.tables.offset_entries import Offsets, decoded, encoded
 from rmq.config import load_properties
 from rmq.errors import StoreError
 from rmq.format.message import (
@@ -63,6 +64,7 @@ class FakeCore:
         self.offset_table: dict[bytes, dict[int, int]] = {}
         self.pulled_table: dict[bytes, dict[int, int]] = {}
         self.offsets_version = 0
+        self.changed_offsets: set[bytes] = set()
         self.orders: dict[tuple[bytes, bytes, int], bytes] = {}
         self.pop_orders_version = 0
         self.records: dict[int, bytes] = {}
@@ -215,11 +217,11 @@ class FakeCore:
     def reset_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None:
         self.resets.append((group, topic, queue_id, offset))
         self.offset_table.setdefault(topic + b"@" + group, {})[queue_id] = offset
-        self.offsets_version += 1
+        self._offsets_changed(topic + b"@" + group)
 
     def commit_offset(self, group: bytes, topic: bytes, queue_id: int, offset: int) -> None:
         self.offset_table.setdefault(topic + b"@" + group, {})[queue_id] = offset
-        self.offsets_version += 1
+        self._offsets_changed(topic + b"@" + group)
 
     def query_offset(self, group: bytes, topic: bytes, queue_id: int) -> int:
         return self.offset_table.get(topic + b"@" + group, {}).get(queue_id, -1)
@@ -252,7 +254,30 @@ class FakeCore:
             of_topic, _, of_group = key.partition(b"@")
             if group in (None, of_group) and topic in (None, of_topic):
                 del self.offset_table[key]
+                self._offsets_changed(key)
+
+    def _offsets_changed(self, pair: bytes) -> None:
         self.offsets_version += 1
+        self.changed_offsets.add(pair)
+
+    def _entry(self, pair: bytes) -> bytes:
+        committed, resets = self.offset_table.get(pair), self.offsets(2).get(pair, {})
+        return encoded(pair, committed and Offsets(committed, resets))
+
+    def offset_entries(self) -> bytes:
+        return b"".join(map(self._entry, self.offset_table))
+
+    def take_changed_offsets(self) -> bytes:
+        changed, self.changed_offsets = self.changed_offsets, set()
+        return b"".join(map(self._entry, sorted(changed)))
+
+    def put_offsets(self, entries: bytes) -> None:
+        for pair, offsets in decoded(entries):
+            topic, _, group = pair.partition(b"@")
+            for queue_id, offset in (offsets.committed if offsets else {}).items():
+                is_reset = offsets is not None and queue_id in offsets.resets
+                put = self.reset_offset if is_reset else self.commit_offset
+                put(group, topic, queue_id, offset)
 
     def queue_range(self, topic: bytes, queue_id: int) -> tuple[int, int] | None:
         entries = self.queues.get((topic, queue_id))

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy, memset
 
-from cext.base.status cimport OK, raise_status
+from cext.base.status cimport MALFORMED, OK, raise_status
 from cext.flow.context.call_block cimport Block, block_free, block_numbers, block_take
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
@@ -16,11 +16,17 @@ from cext.flow.tables.offset_table cimport (
     offset_commit,
     offset_query,
     offset_reset,
+    offsets_name,
     offsets_remove,
+    offsets_take_changed,
 )
 from cext.memory.name_map cimport NameEntry, name_map_next
 from cext.store.consume_queue cimport Queue
 from cext.wire.text cimport Text
+
+cdef enum:
+    ENTRY_FIXED_BYTES = 8
+    CHANGED_PER_CALL = 4096     # entries
 
 cdef enum Which:                # the offsets that offsets() copies
     COMMITTED = 0
@@ -144,6 +150,127 @@ cdef dict read_offsets(const Block* block):
     return out
 
 
+# ---------------------------------------------------------------- offset entries
+#
+# u32 name bytes, u32 slots, name, an i64 (-1: none) and then a u8 (1: a reset) for each slot;
+# native byte order. An entry that was removed has no slots.
+
+cdef inline uint64_t entry_bytes(const GroupOffsets* entry) noexcept nogil:
+    return ENTRY_FIXED_BYTES + entry.name_bytes + 9 * <uint64_t> entry.slots
+
+
+cdef uint8_t* copy_entry(uint8_t* at, const GroupOffsets* entry) noexcept nogil:
+    memcpy(at, &entry.name_bytes, 4)
+    memcpy(at + 4, &entry.slots, 4)
+    memcpy(at + ENTRY_FIXED_BYTES, offsets_name(entry), entry.name_bytes)
+    at += ENTRY_FIXED_BYTES + entry.name_bytes
+    if entry.slots > 0:
+        memcpy(at, entry.offsets, 8 * <uint64_t> entry.slots)
+        memcpy(at + 8 * <uint64_t> entry.slots, entry.resets, entry.slots)
+    return at + 9 * <uint64_t> entry.slots
+
+
+cdef struct CopyEntries:
+    uint64_t count              # take_changed: how many to take; result: how many there were
+    # results
+    int status
+    Block block
+
+
+cdef void copy_entries(PullService s, CopyEntries* x) noexcept nogil:
+    """All of them, of one moment."""
+    cdef NameEntry* entry
+    cdef uint64_t bytes = 0, cursor = name_map_next(&s.tables.offsets.names, 0, &entry)
+    cdef uint8_t* at
+    while cursor != 0:
+        bytes += entry_bytes(<GroupOffsets*> entry.value)
+        cursor = name_map_next(&s.tables.offsets.names, cursor, &entry)
+    x.status = block_take(&x.block, bytes)
+    if x.status != OK:
+        return
+    at = x.block.bytes
+    cursor = name_map_next(&s.tables.offsets.names, 0, &entry)
+    while cursor != 0:
+        at = copy_entry(at, <GroupOffsets*> entry.value)
+        cursor = name_map_next(&s.tables.offsets.names, cursor, &entry)
+
+
+cdef void take_changed(PullService s, CopyEntries* x) noexcept nogil:
+    cdef const GroupOffsets* entry = s.tables.offsets.changed_first
+    cdef uint64_t bytes = 0, count = 0
+    cdef uint8_t* at
+    while entry != NULL and count < x.count:
+        bytes += entry_bytes(entry)
+        entry = entry.newer
+        count += 1
+    x.count = count
+    x.status = block_take(&x.block, bytes)
+    if x.status != OK:
+        return
+    at = x.block.bytes
+    while count > 0:
+        at = copy_entry(at, s.tables.offsets.changed_first)
+        offsets_take_changed(&s.tables.offsets)
+        count -= 1
+
+
+cdef bytes read_entries(CopyEntries* x):
+    raise_status(x.status, "copy of the offsets")
+    found = (<char*> x.block.bytes)[:x.block.length]
+    block_free(&x.block)
+    return found
+
+
+cdef struct PutEntries:
+    Text entries
+    # results
+    int status
+
+
+cdef int put_entry(PullService s, const uint8_t* name, uint32_t bytes, uint32_t slots,
+                   const uint8_t* values) noexcept nogil:
+    """The offsets of one pair; OK, or why they are not taken."""
+    cdef const uint8_t* separator = <const uint8_t*> memchr(name, c'@', bytes)
+    cdef const uint8_t* resets = values + 8 * <uint64_t> slots
+    cdef uint32_t before, i
+    cdef int64_t offset
+    cdef int status = OK
+    if separator == NULL:
+        return MALFORMED
+    before = <uint32_t> (separator - name)
+    for i in range(slots):
+        memcpy(&offset, values + 8 * <uint64_t> i, 8)
+        if offset < 0:
+            continue
+        if resets[i]:
+            status = offset_reset(&s.tables.offsets, name, before, separator + 1,
+                                  bytes - before - 1, <int32_t> i, offset)
+        else:
+            status = offset_commit(&s.tables.offsets, name, before, separator + 1,
+                                   bytes - before - 1, <int32_t> i, offset)
+        if status != OK:
+            return status
+    return OK
+
+
+cdef void put_entries(PullService s, PutEntries* x) noexcept nogil:
+    cdef const uint8_t* at = x.entries.bytes
+    cdef const uint8_t* end = at + x.entries.length
+    cdef uint32_t bytes, slots
+    x.status = OK
+    while at < end and x.status == OK:
+        x.status = MALFORMED
+        if end - at < ENTRY_FIXED_BYTES:
+            return
+        memcpy(&bytes, at, 4)
+        memcpy(&slots, at + 4, 4)
+        at += ENTRY_FIXED_BYTES
+        if <uint64_t> (end - at) < bytes + 9 * <uint64_t> slots:
+            return
+        x.status = put_entry(s, at, bytes, slots, at + bytes)
+        at += bytes + 9 * <uint64_t> slots
+
+
 # ---------------------------------------------------------------- pulled
 
 cdef struct CopyPulled:
@@ -209,6 +336,29 @@ cdef class OffsetCalls(GroupCalls):
         out = read_offsets(&x.block)
         block_free(&x.block)
         return out
+
+    def offset_entries(self):
+        cdef CopyEntries x
+        self._call(<CallFn> copy_entries, <void*> self.s.pull, &x)
+        return read_entries(&x)
+
+    def take_changed_offsets(self):
+        cdef CopyEntries x
+        cdef uint64_t left = self.s.tables.offsets.changed_count
+        blocks = []
+        x.count = 1
+        while left > 0 and x.count > 0:
+            x.count = min(left, <uint64_t> CHANGED_PER_CALL)
+            self._call(<CallFn> take_changed, <void*> self.s.pull, &x)
+            blocks.append(read_entries(&x))
+            left -= x.count
+        return b"".join(blocks)
+
+    def put_offsets(self, bytes entries):
+        cdef PutEntries x
+        x.entries = borrowed(entries)
+        self._call(<CallFn> put_entries, <void*> self.s.pull, &x)
+        raise_status(x.status, "offset entries")
 
     def pulled(self, bytes group, bytes topic):
         cdef CopyPulled x

@@ -1,8 +1,10 @@
 """Consumer offsets: (topic, group, queue) -> next offset to consume.
 
 Pulls commit here on the hot path (sysFlag bit 0), and so do commits (15); the control thread
-answers 14 from here and writes consumerOffset.json from a copy every 5 s. The name is RocketMQ's:
-"topic@group".
+answers 14 from here, and every 5 s writes what has changed to its journal. The name is RocketMQ's:
+"topic@group". Entries that have changed since the control thread took them are in a list, so that
+what it writes costs as much as the changes, however many entries there are; one that was removed
+stays in the list, without offsets, until it is taken.
 
 A reset by an operator moves the offset and marks it: until the group's next pull of that queue has
 been told to go there (offset_take_reset), what its consumers commit does not count. The mark is in
@@ -16,13 +18,20 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.memory.name_map cimport NameMap
 
 cdef struct GroupOffsets:
-    int32_t slots
+    int32_t slots           # 0: nothing was committed, or the entry was removed
     int64_t* offsets        # owned; -1: unknown
     uint8_t* resets         # owned; 1: the next pull is told to go to offsets[i]
+    uint32_t name_bytes     # of the name, which stands behind this struct
+    bint is_changed         # in the table's list
+    GroupOffsets* older     # neighbours in the list
+    GroupOffsets* newer
 
 cdef struct OffsetTable:
     NameMap names
     uint64_t version        # grows with each change: the writer of the file compares it
+    GroupOffsets* changed_first     # the list, the first change first
+    GroupOffsets* changed_last
+    uint64_t changed_count
     int64_t reset_count     # marks set and not taken yet, all groups
 
 cdef int offset_table_open(OffsetTable* table) noexcept nogil
@@ -41,6 +50,11 @@ cdef int64_t offset_take_reset(OffsetTable* table, const uint8_t* topic, uint32_
 cdef int64_t offset_query(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                           const uint8_t* group, uint32_t group_length,
                           int32_t queue_id) noexcept nogil
+cdef inline const uint8_t* offsets_name(const GroupOffsets* entry) noexcept nogil:
+    return <const uint8_t*> &entry[1]
+
+# The first entry leaves the list of changed ones; not when it is empty. A removed one is freed.
+cdef void offsets_take_changed(OffsetTable* table) noexcept nogil
 # Forgets all entries of a group, of a topic, or of the pair; a length of 0 means any.
 cdef void offsets_remove(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                          const uint8_t* group, uint32_t group_length) noexcept nogil

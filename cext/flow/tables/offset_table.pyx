@@ -1,6 +1,6 @@
 """Consumer offsets. See offset_table.pxd."""
 from libc.stdlib cimport free, realloc
-from libc.string cimport memchr, memcmp
+from libc.string cimport memchr, memcmp, memcpy
 
 from cext.base.status cimport OK, POOL_EMPTY, TOO_LARGE
 from cext.memory.name_map cimport (
@@ -24,6 +24,8 @@ cdef enum:
 cdef int offset_table_open(OffsetTable* table) noexcept nogil:
     table.version = 0
     table.reset_count = 0
+    table.changed_first = table.changed_last = NULL
+    table.changed_count = 0
     return name_map_open(&table.names)
 
 
@@ -36,11 +38,52 @@ cdef void free_offsets(GroupOffsets* entry) noexcept nogil:
 
 cdef void offset_table_close(OffsetTable* table) noexcept nogil:
     cdef NameEntry* entry
-    cdef uint64_t cursor = name_map_next(&table.names, 0, &entry)
+    cdef uint64_t cursor
+    while table.changed_first != NULL:
+        offsets_take_changed(table)
+    cursor = name_map_next(&table.names, 0, &entry)
     while cursor != 0:
         free_offsets(<GroupOffsets*> entry.value)
         cursor = name_map_next(&table.names, cursor, &entry)
     name_map_close(&table.names)
+
+
+cdef void leave_changed(OffsetTable* table, GroupOffsets* entry) noexcept nogil:
+    if entry.older != NULL:
+        entry.older.newer = entry.newer
+    else:
+        table.changed_first = entry.newer
+    if entry.newer != NULL:
+        entry.newer.older = entry.older
+    else:
+        table.changed_last = entry.older
+    entry.older = entry.newer = NULL
+    entry.is_changed = False
+    table.changed_count -= 1
+
+
+cdef void join_changed(OffsetTable* table, GroupOffsets* entry) noexcept nogil:
+    entry.older = table.changed_last
+    if entry.older != NULL:
+        entry.older.newer = entry
+    else:
+        table.changed_first = entry
+    table.changed_last = entry
+    entry.is_changed = True
+    table.changed_count += 1
+
+
+cdef inline void changed(OffsetTable* table, GroupOffsets* entry) noexcept nogil:
+    table.version += 1
+    if not entry.is_changed:
+        join_changed(table, entry)
+
+
+cdef void offsets_take_changed(OffsetTable* table) noexcept nogil:
+    cdef GroupOffsets* entry = table.changed_first
+    leave_changed(table, entry)
+    if entry.slots == 0:
+        free_offsets(entry)
 
 
 cdef int grow(GroupOffsets* entry, int32_t queue_id) noexcept nogil:
@@ -76,9 +119,13 @@ cdef int entry_of(OffsetTable* table, const uint8_t* topic, uint32_t topic_lengt
         return TOO_LARGE
     if table.names.live >= ENTRIES_MAX and name_map_find(&table.names, name, length) == NULL:
         return POOL_EMPTY
-    entry = <GroupOffsets*> name_map_obtain(&table.names, name, length, sizeof(GroupOffsets))
+    entry = <GroupOffsets*> name_map_obtain(&table.names, name, length,
+                                            sizeof(GroupOffsets) + <uint64_t> length)
     if entry == NULL:
         return POOL_EMPTY
+    if entry.name_bytes == 0:
+        memcpy(&entry[1], name, length)
+        entry.name_bytes = length
     out[0] = entry
     return OK if queue_id < entry.slots else grow(entry, queue_id)
 
@@ -93,7 +140,7 @@ cdef int offset_commit(OffsetTable* table, const uint8_t* topic, uint32_t topic_
     status = entry_of(table, topic, topic_length, group, group_length, queue_id, &entry)
     if status == OK and entry.offsets[queue_id] != offset and not entry.resets[queue_id]:
         entry.offsets[queue_id] = offset
-        table.version += 1
+        changed(table, entry)
     return status
 
 
@@ -109,7 +156,7 @@ cdef int offset_reset(OffsetTable* table, const uint8_t* topic, uint32_t topic_l
         table.reset_count += not entry.resets[queue_id]
         entry.resets[queue_id] = 1
         entry.offsets[queue_id] = offset
-        table.version += 1
+        changed(table, entry)
     return status
 
 
@@ -126,7 +173,7 @@ cdef int64_t offset_take_reset(OffsetTable* table, const uint8_t* topic, uint32_
         return -1
     entry.resets[queue_id] = 0
     table.reset_count -= 1
-    table.version += 1
+    changed(table, entry)
     return entry.offsets[queue_id]
 
 
@@ -150,6 +197,20 @@ cdef void forget_resets(OffsetTable* table, const GroupOffsets* entry) noexcept 
         table.reset_count -= entry.resets[i]
 
 
+cdef void forget(OffsetTable* table, GroupOffsets* entry) noexcept nogil:
+    """An entry that left the map; it ends the list of changed ones, behind an earlier one of its
+    name and before a later one."""
+    forget_resets(table, entry)
+    free(entry.offsets)
+    free(entry.resets)
+    entry.offsets = NULL
+    entry.resets = NULL
+    entry.slots = 0
+    if entry.is_changed:
+        leave_changed(table, entry)
+    changed(table, entry)
+
+
 cdef void offsets_remove(OffsetTable* table, const uint8_t* topic, uint32_t topic_length,
                          const uint8_t* group, uint32_t group_length) noexcept nogil:
     cdef NameEntry* entry
@@ -164,7 +225,5 @@ cdef void offsets_remove(OffsetTable* table, const uint8_t* topic, uint32_t topi
              or (before == topic_length and memcmp(entry.name, topic, before) == 0))
                 and (group_length == 0
                      or (after == group_length and memcmp(at + 1, group, after) == 0))):
-            forget_resets(table, <GroupOffsets*> entry.value)
-            free_offsets(<GroupOffsets*> name_map_remove(&table.names, entry.name, entry.length))
-            table.version += 1
+            forget(table, <GroupOffsets*> name_map_remove(&table.names, entry.name, entry.length))
         cursor = name_map_next(&table.names, cursor, &entry)

@@ -76,9 +76,9 @@ class DeletedTopics:
         ends = dict(self._ends)
         return lambda: {MEMBER: {name: list(entry) for name, entry in ends.items()}}
 
-    def _part(self, changed: set[str]) -> Change:
+    def _part(self, changed: set[str]) -> Callable[[], Change]:
         ends = {name: self._ends.get(name) for name in changed}
-        return part_of(
+        return lambda: part_of(
             self._file.path.name,
             {MEMBER: {name: entry and list(entry) for name, entry in ends.items()}},
         )

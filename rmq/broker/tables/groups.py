@@ -309,17 +309,23 @@ class GroupTable:
 
         return make
 
-    def _part(self, changed: set[str]) -> Change:
+    def _part(self, changed: set[str]) -> Callable[[], Change]:
         """What the journal is to hold of these groups."""
         groups = {name: self._groups.get(name) for name in changed}
-        members: dict[str, dict[str, Any]] = {
-            "subscriptionGroupTable": {
-                name: group and group.members() for name, group in groups.items()
-            },
-            "forbiddenTable": {name: self._forbidden.get(name) for name in changed},
-            **self.stamps.members_of(changed),
-        }
-        return part_of(self._file.path.name, members, dataVersion=self.version.members())
+        version, stamps = self.version.members(), self.stamps.members_of(changed)
+        bits = {name: self._forbidden.get(name) for name in changed}
+        forbidden = {name: each and dict(each) for name, each in bits.items()}
+
+        def make() -> Change:
+            table = {name: group and group.members() for name, group in groups.items()}
+            members: dict[str, dict[str, Any]] = {
+                "subscriptionGroupTable": table,
+                "forbiddenTable": forbidden,
+                **stamps,
+            }
+            return part_of(self._file.path.name, members, dataVersion=version)
+
+        return make
 
     def _stamp(self, name: str) -> None:
         """The other shards are to hear that it was made or deleted here."""

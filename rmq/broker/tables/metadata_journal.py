@@ -1,6 +1,7 @@
 """Metadata journal: changes of tables on the disk at the cost of the change, not of the table.
 
     config/rmqMetadata.journal          what changed since the tables' JSON files were written
+    config/rmqOffsets.journal           the same, of consumerOffset.json alone (offsets.py)
     config/topics.json                  {..,"rmqJournal":{"identity":"5f0c..","sequence":6}}
 
 A table calls changed(names) after a change. A task then appends one record of all changes so far
@@ -82,11 +83,11 @@ class Change(msgspec.Struct, omit_defaults=True):
 
 
 class MetadataJournal:
-    """The journal of all tables of a broker. Owned by the control thread's loop; only the writes
+    """The journal of some tables of a broker. Owned by the control thread's loop; only the writes
     themselves run elsewhere."""
 
-    def __init__(self, config_directory: Path) -> None:
-        self._file = JournalFile(config_directory / METADATA_NAME)
+    def __init__(self, config_directory: Path, name: str = METADATA_NAME) -> None:
+        self._file = JournalFile(config_directory / name)
         self._tables: list[JournaledTable] = []
         self._read: JournalContent | None = None
         self._identity = ""
@@ -98,6 +99,7 @@ class MetadataJournal:
         self._cut_wanted = False
         self._changed_s = 0.0  # when the last change came
         self._oldest_s = 0.0  # when the first one came that the JSON files have not
+        self._trouble = ""  # why nothing could be written the last time; it is said once
         self._task: asyncio.Task[None] | None = None
 
     # ---- start and stop
@@ -148,13 +150,12 @@ class MetadataJournal:
     def tidy(self) -> None:
         """To be called now and then: writes what an earlier failure left behind, and the JSON
         files when nothing has changed for a while."""
-        if any(table.behind for table in self._tables):
-            self.start()
-        elif any(table.journaled for table in self._tables):
+        if any(table.journaled for table in self._tables):
             now = clock.monotonic()
             if now - self._changed_s >= QUIET_S or now - self._oldest_s >= AGE_MAX_S:
                 self._cut_wanted = True
-                self.start()
+        if self._cut_wanted or any(table.behind for table in self._tables):
+            self.start()
 
     async def stop(self) -> None:
         """All tables are whole in their JSON files, and the journal is empty."""
@@ -200,7 +201,9 @@ class MetadataJournal:
                 if self._must_be_whole():
                     await self._save_whole()
         except Exception as error:
-            log.error("%s", error)
+            if str(error) != self._trouble:
+                log.error("%s", error)
+            self._trouble = str(error)
             self._appendable = self._cut_wanted = False
             for table in self._tables:
                 table.failed(error)
@@ -219,15 +222,20 @@ class MetadataJournal:
         if not any(table.journaled for table in self._tables):
             self._oldest_s = clock.monotonic()
         self._sequence += 1
-        record = msgspec.json.encode([table.part(table.begin()) for table in behind])
+        parts = [table.part(table.begin()) for table in behind]
         try:
-            self._bytes += await asyncio.to_thread(self._file.append, self._sequence, record)
+            self._bytes += await asyncio.to_thread(self._append_record, parts)
         except OSError as error:
             log.error("%s cannot be written: %s", self._file.path, error)
             return False
+        self._trouble = ""
         for table in behind:
             table.written(is_whole=False)
         return True
+
+    def _append_record(self, parts: list[Callable[[], Change]]) -> int:
+        record = msgspec.json.encode([make() for make in parts])
+        return self._file.append(self._sequence, record)
 
     async def _save_whole(self) -> None:
         """The tables that have changed since both copies of their JSON were written, and an empty
@@ -240,7 +248,7 @@ class MetadataJournal:
             table.begin()
         contents = [(table.file, table.whole()) for table in due]
         await asyncio.to_thread(self._save_all, contents, self._mark())
-        self._appendable = True
+        self._appendable, self._trouble = True, ""
         for table in due:
             table.is_settled = True
             table.written(is_whole=True)
@@ -317,13 +325,15 @@ class JournaledTable:
         file: JsonFile,
         *,
         whole: Callable[[], Callable[[], dict[str, Any]]],
-        part: Callable[[set[str]], Change],
+        part: Callable[[set[str]], Callable[[], Change]],
         on_begin: Callable[[], None] = lambda: None,
         on_written: Callable[[], None] = lambda: None,
     ) -> None:
         """whole: called on the loop; what it returns makes the content of the JSON file in another
-        thread, as it was at the call. part: the record of these names. on_begin: a write begins,
-        of all changes so far; on_written: it is on the disk; called before those who wait."""
+        thread, as it was at the call. part: the same for the record of these names. Both may wait
+        there for what has to be on the disk first, and raise when it cannot be. on_begin: a write
+        begins, of all changes so far; on_written: it is on the disk; called before those who
+        wait."""
         self.file = file
         self.whole = whole
         self.part = part
@@ -369,8 +379,9 @@ class JournaledTable:
         while self._written < goal:
             self._journal.start()
             await self._progress.wait()
-            if self._error is not None and self._written < goal:
-                raise StoreError(str(self._error)) from None
+            error = self._error
+            if error is not None and self._written < goal:
+                raise (type(error) if isinstance(error, StoreError) else StoreError)(str(error))
 
     async def stop(self) -> None:
         """saved(), and both copies of the JSON file hold it."""
@@ -463,7 +474,7 @@ def _changes_of(journal: JournalContent, table: str) -> list[tuple[int, Change]]
             changes = msgspec.json.decode(payload, type=list[Change])
         except msgspec.DecodeError as error:
             raise StoreError(
-                f"record {sequence} of {METADATA_NAME} holds no changes: {error}"
+                f"record {sequence} of the journal of {table} holds no changes: {error}"
             ) from None
         found += [(sequence, change) for change in changes if change.table == table]
     return found

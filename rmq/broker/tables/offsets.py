@@ -1,18 +1,22 @@
-"""Consumer offsets: kept by the reactor (pulls commit them), written to their file from here.
+"""Consumer offsets: kept by the reactor (pulls commit them), brought to the disk from here.
 
     config/consumerOffset.json
         {"dataVersion":{..},"offsetTable":{"topic@group":{"0":123,"1":5}},
          "resetOffsetTable":{"topic@group":{"1":5}},"rmqLogOffset":4711}
+    config/rmqOffsets.journal     what changed since, a record an interval (metadata_journal.py)
 
-Every flushConsumerOffsetInterval ms (5,000) the reactor's table is written when its version is not
-that of the last write, or the log has grown by 256 MiB. A crash therefore repeats at most that much
-consumption; no acked message is lost by it. The log is synced before the file is written, whatever
-the flush mode: offsets that a power cut leaves behind without the check point of a pop, or without
-the op message of a transaction, would pass over messages for good. What was popped and not pulled
-is found again in the log, from rmqLogOffset on (pop_recovery.py), which is its end when the table
-was copied.
+Every flushConsumerOffsetInterval ms (5,000) the entries of the reactor's table that have changed
+are a record of the journal, synced; so is the log's offset when it has grown by 256 MiB. A crash
+therefore repeats at most that much consumption; no acked message is lost by it. The log is synced
+before anything is written, whatever the flush mode: offsets that a power cut leaves behind without
+the check point of a pop, or without the op message of a transaction, would pass over messages for
+good. What was popped and not pulled is found again in the log, from rmqLogOffset on
+(pop_recovery.py), which was its end when the entries were copied.
 
-A reset by an operator is answered when the file holds it, and stays in resetOffsetTable until a
+The journal is not that of the topics: their changes would wait for syncs of the log, and a log that
+takes no more must not keep topics from their file.
+
+A reset by an operator is answered when the journal holds it, and stays in resetOffsetTable until a
 pull of the group has been answered with it: Apache forgets that at a restart, and its consumers
 then go on where they were. Java reads the file with or without quotes around the queue ids, and
 passes over resetOffsetTable and rmqLogOffset.
@@ -21,22 +25,25 @@ Example: the file holds {"offsetTable":{"t@g":{0:7}}} (Apache's spelling). load(
 commit_offset(b"g", b"t", 0, 7).
 """
 
-import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
+from rmq.base.journal_file import OFFSETS_NAME
 from rmq.base.json_file import JsonFile
 from rmq.broker.core_seam import DelayCalls, LogCalls, OffsetCalls
 from rmq.broker.tables.data_version import DataVersion
+from rmq.broker.tables.metadata_journal import Change, JournaledTable, MetadataJournal, part_of
+from rmq.broker.tables.offset_entries import Offsets, decoded, encoded
 from rmq.broker.tables.topic_config import QUEUES_MAX
 from rmq.names import group_fault, topic_fault
 
 log = logging.getLogger("rmq.broker.offsets")
 
 OFFSET_MAX = 2**63 - 1
-MARK_BYTES_MAX = 256 << 20  # of the log behind the file's mark, in which pops are looked for
+MARK_BYTES_MAX = 256 << 20  # of the log behind the mark, in which pops are looked for
+PUT_BYTES = 1 << 20  # about so many go to the reactor at a time
 
 
 class CoreCalls(DelayCalls, LogCalls, OffsetCalls, Protocol):
@@ -54,35 +61,54 @@ class OffsetTable:
             lost="all groups begin where their clients' consumeFromWhere says, and may be set by "
             "`mqadmin resetOffsetByTime`; what was popped and not acknowledged comes again",
         )
-        self._written = -1  # version of the reactor's table that the file holds
-        self._writing = asyncio.Lock()
-        self.mark: int | None = None  # the file's rmqLogOffset
+        self._journal = MetadataJournal(config_directory, OFFSETS_NAME)
+        self._saver = JournaledTable(
+            self._journal,
+            self._file,
+            whole=self._whole,
+            part=self._part,
+            on_begin=self._begun,
+            on_written=self._written,
+        )
+        self._begun_version = -1  # of the reactor's table, in the last write that began
+        self._begun_mark = 0
+        self._reset: set[str] = set()  # pairs whose resets were written last
+        self.mark: int | None = None  # the rmqLogOffset that is on the disk
         self.version = DataVersion()
 
     # ---- start and stop
 
     def load(self) -> None:
-        """Gives the reactor what the file holds."""
-        content = self._file.load() or {}
+        """Gives the reactor what file and journal hold; before anyone is served."""
+        content = self._saver.load() or {}
+        self._journal.renew()
         self.version = DataVersion.of(content.get("dataVersion"))
         table = content.get("offsetTable") or {}
-        resets = content.get("resetOffsetTable") or {}
-        for key, offsets in table.items():
-            self._load_one(str(key), offsets, self._core.commit_offset)
-        for key, offsets in resets.items() if isinstance(resets, dict) else ():
-            self._load_one(str(key), offsets, self._core.reset_offset)
+        resets = content.get("resetOffsetTable")
+        resets = resets if isinstance(resets, dict) else {}
+        block = bytearray()
+        for key in map(str, table.keys() | resets.keys()):
+            topic, separator, group = key.partition("@")
+            if not separator or topic_fault(topic) or group_fault(group):
+                log.error("%s: entry %.300r is skipped: not topic@group", self._file.path, key)
+                continue
+            reset = self._checked(key, resets.get(key))
+            if reset:
+                self._reset.add(key)
+            block += encoded(key.encode(), Offsets(self._checked(key, table.get(key)), reset))
+            if len(block) >= PUT_BYTES:
+                self._core.put_offsets(bytes(block))
+                block.clear()
+        self._core.put_offsets(bytes(block))
+        self._core.take_changed_offsets()
         mark = content.get("rmqLogOffset")
         self.mark = mark if isinstance(mark, int) and 0 <= mark <= OFFSET_MAX else None
-        self._written = self._core.offsets_version
+        self._begun_version = self._core.offsets_version
         log.info("consumer offsets loaded: %d topic@group", len(table))
 
-    def _load_one(
-        self, key: str, offsets: Any, take: Callable[[bytes, bytes, int, int], None]
-    ) -> None:
-        topic, separator, group = key.partition("@")
-        if not separator or topic_fault(topic) or group_fault(group):
-            log.error("%s: entry %.300r is skipped: not topic@group", self._file.path, key)
-            return
+    def _checked(self, key: str, offsets: Any) -> dict[int, int]:
+        """The offsets by queue that a pair has in the file; what is none is left out."""
+        found = {}
         for queue, offset in offsets.items() if isinstance(offsets, dict) else ():
             try:
                 queue_id, value = int(queue), int(offset)
@@ -94,35 +120,88 @@ class OffsetTable:
                     self._file.path, key, queue, offset,
                 )  # fmt: skip
                 continue
-            take(group.encode(), topic.encode(), queue_id, value)
+            found[queue_id] = value
+        return found
 
     async def save(self, behind_max: int = MARK_BYTES_MAX) -> bool:
-        """Writes the offsets when they changed since the last write, or so many bytes of the log
-        are behind the file's mark; True when it wrote."""
-        async with self._writing:
-            version = self._core.offsets_version  # before the copy: what comes between is newer
-            mark = self._core.log_range()[1]
-            if version != self._written:
-                self.version.advance()
-            elif self.mark is not None and 0 <= mark - self.mark < behind_max:
-                return False
-            content = {**self.members(), "rmqLogOffset": mark}
-            end = self._core.delay_offsets()[1]  # of all that is in the log when the copy is made
-            await asyncio.to_thread(self._write, content, end)
-            self._written = version
-            self.mark = mark
-            return True
+        """Returns when all offsets of now are on the disk; whether there was anything to write:
+        an offset has changed, or so many bytes of the log are behind the mark."""
+        self._journal.tidy()
+        is_due = self._is_due(behind_max)
+        if is_due:
+            self._saver.changed()
+        await self._saver.saved()
+        return is_due
 
-    def _write(self, content: dict[str, Any], log_end: int) -> None:
-        """On a thread of its own: what the offsets were moved for has to be on the disk first."""
-        self._core.sync_log(log_end)
-        self._file.save(content)
+    def _is_due(self, behind_max: int) -> bool:
+        if self._saver.behind or self._core.offsets_version != self._begun_version:
+            return True
+        return self.mark is None or not 0 <= self._core.log_range()[1] - self.mark < behind_max
 
     async def stop(self) -> bool:
         """The last write: no pop comes any more, so the next start reads nothing of the log."""
-        wrote = await self.save(behind_max=1)
-        await asyncio.to_thread(self._file.settle)
-        return wrote
+        is_due = self._is_due(behind_max=1)
+        if is_due:
+            self._saver.changed()
+        await self._saver.stop()
+        return is_due
+
+    # ---- used by the journal
+
+    def _begun(self) -> None:
+        """The entries are copied next, so what comes between is newer than version and mark."""
+        if self._core.offsets_version != self._begun_version:
+            self.version.advance()
+        self._begun_version = self._core.offsets_version
+        self._begun_mark = self._core.log_range()[1]
+
+    def _written(self) -> None:
+        self.mark = self._begun_mark
+
+    def _whole(self) -> Callable[[], dict[str, Any]]:
+        self._core.take_changed_offsets()  # those of before the copy
+        entries = self._core.offset_entries()
+        head, synced = self._head(), self._synced_log()
+
+        def make() -> dict[str, Any]:
+            synced()
+            table, resets = _members(decoded(entries))
+            self._reset = set(resets)
+            found = {**head, "offsetTable": table}
+            return {**found, "resetOffsetTable": resets} if resets else found
+
+        return make
+
+    def _part(self, names: set[str]) -> Callable[[], Change]:
+        entries = self._core.take_changed_offsets()
+        head, synced = self._head(), self._synced_log()
+
+        def make() -> Change:
+            synced()
+            changed = dict(decoded(entries))
+            table, resets = _members(changed.items())
+            gone = {key.decode() for key, offsets in changed.items() if offsets is None}
+            over = {key for key in gone | table.keys() if key in self._reset} - resets.keys()
+            self._reset = (self._reset - over) | resets.keys()
+            return part_of(
+                self._file.path.name,
+                {
+                    "offsetTable": {**table, **dict.fromkeys(gone)},
+                    "resetOffsetTable": {**resets, **dict.fromkeys(over)},
+                },
+                **head,
+            )
+
+        return make
+
+    def _head(self) -> dict[str, Any]:
+        return {"dataVersion": self.version.members(), "rmqLogOffset": self._begun_mark}
+
+    def _synced_log(self) -> Callable[[], None]:
+        """To be called in the writing thread, with the entries copied: what their offsets were
+        moved for has to be on the disk first."""
+        end = self._core.delay_offsets()[1]  # of all that is in the log now
+        return lambda: self._core.sync_log(end)
 
     # ---- reading
 
@@ -193,3 +272,16 @@ class OffsetTable:
 
     def remove_topic(self, topic: str) -> None:
         self._core.remove_offsets(None, topic.encode())
+
+
+def _members(
+    entries: Iterable[tuple[bytes, Offsets | None]],
+) -> tuple[dict[str, dict[int, int]], dict[str, dict[int, int]]]:
+    """offsetTable and resetOffsetTable of these entries."""
+    table, resets = {}, {}
+    for key, offsets in entries:
+        if offsets is not None:
+            table[key.decode()] = offsets.committed
+            if offsets.resets:
+                resets[key.decode()] = offsets.resets
+    return table, resets

@@ -351,12 +351,17 @@ class TopicTable:
 
         return make
 
-    def _part(self, changed: set[str]) -> Change:
+    def _part(self, changed: set[str]) -> Callable[[], Change]:
         """What the journal is to hold of these topics."""
         topics = {name: self._topics.get(name) for name in changed}
-        table = {name: topic and topic.members() for name, topic in topics.items()}
-        members = {"topicConfigTable": table, **self.stamps.members_of(changed)}
-        return part_of(self._file.path.name, members, dataVersion=self.version.members())
+        version, stamps = self.version.members(), self.stamps.members_of(changed)
+
+        def make() -> Change:
+            table = {name: topic and topic.members() for name, topic in topics.items()}
+            members = {"topicConfigTable": table, **stamps}
+            return part_of(self._file.path.name, members, dataVersion=version)
+
+        return make
 
     def _begun(self) -> None:
         """A write of all changes so far begins."""

@@ -1,4 +1,4 @@
-"""Pop recovery: after a kill, the offsets of pops that are not in consumerOffset.json.
+"""Pop recovery: after a kill, the offsets of pops that the files of the offsets have not.
 
 The file names the log's end as of its writing (rmqLogOffset). What was popped since stands in the
 log as check points (cext/flow/pop/pop_journal.pxd), which are timed messages: unless one was stored

@@ -1,21 +1,19 @@
 """Consumer offsets: their file, queries and updates."""
 
 import json
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 from support.fake_core import FakeCore, control
 from support.name_server import in_loop
+from support.stored_table import OFFSETS, stored, stored_offsets
 
+from rmq.base.journal_file import OFFSETS_NAME
+from rmq.broker.tables import metadata_journal
 from rmq.broker.tables.topic_config import TopicConfig
 from rmq.errors import StorePoisonedError
-
-
-def saved(directory: Path) -> dict[str, dict[str, int]]:
-    content = json.loads((directory / "config" / "consumerOffset.json").read_bytes())
-    table: dict[str, dict[str, int]] = content["offsetTable"]
-    return table
 
 
 @in_loop
@@ -32,7 +30,7 @@ async def test_updates_are_stored_saved_and_loaded(tmp_path: Path) -> None:
         reply = await client.call(14, consumerGroup="g", topic="t", queueId=1)
         assert reply.fields["offset"] == "5"
         assert await broker.offsets.save()
-        assert saved(tmp_path) == {"t@g": {"1": 5}}
+        assert stored_offsets(tmp_path) == {"t@g": {"1": 5}}
         assert not await broker.offsets.save()  # nothing has changed since
     async with control(tmp_path) as again:
         assert again.offsets.query("g", "t", 1) == 5
@@ -51,12 +49,113 @@ async def test_a_reset_is_in_the_file_when_it_is_answered_until_a_pull_took_it(
             222, topic="t", group="g", timestamp=0, isForce=True, queueId=0, offset=0
         )
         assert reply.code == 0
-        assert json.loads(file.read_bytes())["resetOffsetTable"] == {"t@g": {"0": 0}}
+        assert stored(tmp_path, OFFSETS)["resetOffsetTable"] == {"t@g": {"0": 0}}
     async with control(tmp_path) as again:
         assert again.core.resets == [(b"g", b"t", 0, 0)]
         again.core.resets.clear()
-        again.core.offsets_version += 1
+        again.offsets.commit("g", "t", 0, 1)
+        assert await again.offsets.save()
+        assert stored(tmp_path, OFFSETS)["resetOffsetTable"] == {}
     assert "resetOffsetTable" not in json.loads(file.read_bytes())
+
+
+@in_loop
+async def test_an_interval_writes_what_changed_however_many_there_are(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "consumerOffset.json"
+    journal = tmp_path / "config" / OFFSETS_NAME
+    async with control(tmp_path) as broker:
+        for number in range(20_000):
+            broker.offsets.commit(f"g{number}", "t", 0, 1)
+        assert await broker.offsets.save()
+        whole, before = file.read_bytes(), journal.stat().st_size
+        broker.offsets.commit("g5", "t", 3, 8)
+        broker.offsets.commit("new", "t", 0, 2)
+        assert await broker.offsets.save()
+        assert journal.stat().st_size - before < 400
+        assert file.read_bytes() == whole
+        assert stored_offsets(tmp_path)["t@g5"] == {"0": 1, "3": 8}
+        assert len(stored_offsets(tmp_path)) == 20_001
+    assert json.loads(file.read_bytes())["offsetTable"]["t@g5"] == {"0": 1, "3": 8}
+
+
+@in_loop
+async def test_offsets_that_always_change_are_in_the_json_file_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For Apache's broker, should this one be killed."""
+    file = tmp_path / "config" / "consumerOffset.json"
+    async with control(tmp_path) as broker:
+        for offset in range(3):
+            broker.offsets.commit("g", "t", 0, offset)
+            assert await broker.offsets.save()
+        assert json.loads(file.read_bytes())["offsetTable"] != {"t@g": {"0": 2}}
+        monkeypatch.setattr(metadata_journal, "AGE_MAX_S", 0.0)
+        broker.offsets.commit("g", "t", 0, 3)
+        assert await broker.offsets.save()
+        assert json.loads(file.read_bytes())["offsetTable"] == {"t@g": {"0": 3}}
+
+
+@in_loop
+async def test_a_kill_takes_back_nothing_that_was_written(tmp_path: Path) -> None:
+    """Changed, removed, removed and made anew, reset; then killed, and killed again."""
+    async with control(tmp_path / "a") as broker:
+        for group in ("changed", "removed", "anew", "reset"):
+            broker.offsets.commit(group, "t", 0, 5)
+        assert await broker.offsets.save()
+        broker.offsets.commit("changed", "t", 1, 6)
+        broker.offsets.remove_group("removed")
+        broker.offsets.remove_group("anew")
+        broker.offsets.commit("anew", "t", 2, 7)
+        await broker.offsets.reset("reset", "t", {0: 1})
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+    wanted = {b"t@changed": {0: 5, 1: 6}, b"t@anew": {2: 7}, b"t@reset": {0: 1}}
+    async with control(tmp_path / "b") as broker:
+        assert broker.core.offset_table == wanted
+        assert broker.core.resets == [(b"reset", b"t", 0, 1)]
+        broker.offsets.remove_topic("t")
+        assert await broker.offsets.save()
+        shutil.copytree(tmp_path / "b", tmp_path / "c")
+    async with control(tmp_path / "c") as broker:
+        assert broker.core.offset_table == {}
+        assert broker.core.resets == []
+
+
+@in_loop
+async def test_damage_in_the_middle_of_the_journal_costs_the_changes_in_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with control(tmp_path / "a") as broker:
+        for offset in range(1, 5):
+            broker.offsets.commit("g", "t", 0, offset)
+            broker.offsets.commit(f"g{offset}", "t", 0, 1)
+            assert await broker.offsets.save()
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+    journal = tmp_path / "b" / "config" / OFFSETS_NAME
+    data = bytearray(journal.read_bytes())
+    data[data.index(b"t@g3")] ^= 1
+    journal.write_bytes(data)
+    async with control(tmp_path / "b") as broker:
+        wanted = {b"t@g": {0: 4}, b"t@g1": {0: 1}, b"t@g2": {0: 1}, b"t@g4": {0: 1}}
+        assert broker.core.offset_table == wanted
+        assert f"{journal} is damaged" in caplog.text
+        assert journal.with_name(OFFSETS_NAME + ".damaged").exists()
+    assert stored_offsets(tmp_path / "b").keys() == {"t@g", "t@g1", "t@g2", "t@g4"}
+
+
+@in_loop
+async def test_topics_are_saved_while_the_log_takes_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with control(tmp_path) as broker:
+
+        def poisoned(_: int) -> None:
+            raise StorePoisonedError("no sync")
+
+        monkeypatch.setattr(broker.core, "sync_log", poisoned)
+        broker.offsets.commit("g", "t", 0, 4)
+        with pytest.raises(StorePoisonedError):
+            await broker.offsets.save()
+        await broker.topics.create(TopicConfig("t", 4, 4))
 
 
 @in_loop
@@ -68,7 +167,7 @@ async def test_copied_offsets_are_in_the_file_when_it_is_answered(tmp_path: Path
             314, srcGroup="g", destGroup="h", topic="t", offline=True
         )
         assert reply.code == 0
-        assert saved(tmp_path) == {"t@g": {"0": 3}, "t@h": {"0": 3}}
+        assert stored_offsets(tmp_path) == {"t@g": {"0": 3}, "t@h": {"0": 3}}
 
 
 @in_loop
@@ -89,10 +188,10 @@ async def test_the_log_is_on_the_disk_before_offsets_are(
         broker.offsets.commit("g", "t", 0, 4)
         with pytest.raises(StorePoisonedError):
             await broker.offsets.save()
-        assert saved(tmp_path) == {"t@g": {"0": 3}}
+        assert stored_offsets(tmp_path) == {"t@g": {"0": 3}}
         monkeypatch.undo()
         assert await broker.offsets.save()
-        assert saved(tmp_path) == {"t@g": {"0": 4}}
+        assert stored_offsets(tmp_path) == {"t@g": {"0": 4}}
 
 
 @in_loop
@@ -109,7 +208,7 @@ async def test_a_mark_behind_the_end_of_the_log_is_set_anew_at_the_start(tmp_pat
 async def test_offsets_are_saved_at_stop(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         broker.offsets.commit("g", "t", 0, 3)
-    assert saved(tmp_path) == {"t@g": {"0": 3}}
+    assert stored_offsets(tmp_path) == {"t@g": {"0": 3}}
 
 
 @in_loop
@@ -120,7 +219,7 @@ async def test_a_stop_leaves_nothing_in_the_log_where_pops_are_looked_for(tmp_pa
         assert await broker.offsets.save()
         broker.core.log_end = 4711
         assert not await broker.offsets.save()  # the next start would read so little
-        assert json.loads(file.read_bytes())["rmqLogOffset"] == 0
+        assert stored(tmp_path, OFFSETS)["rmqLogOffset"] == 0
     assert json.loads(file.read_bytes())["rmqLogOffset"] == 4711
 
 
@@ -131,7 +230,7 @@ async def test_offsets_are_saved_by_the_clock(tmp_path: Path) -> None:
         for offset in range(1, 6):
             broker.offsets.commit("g", "t", 0, offset)
             wanted = {"t@g": {"0": offset}}
-            await broker.core.until(lambda wanted=wanted: saved(tmp_path) == wanted)
+            await broker.core.until(lambda wanted=wanted: stored_offsets(tmp_path) == wanted)
         assert time.monotonic() - began < 15  # by default it would take 20 s and more
 
 

@@ -8,6 +8,7 @@ from support.broker_client import BrokerClient
 from support.live_broker import live_broker, records, served
 from support.name_server import in_loop
 from support.popping import ACK, POP, Popped, ack, ack_fields, change, pop, pop_all, pop_fields
+from support.stored_table import stored_offsets
 from support.waiting import pass_seconds, until
 
 from rmq.broker.broker import Broker
@@ -117,7 +118,10 @@ async def test_who_leaves_before_the_answer_disturbs_nobody(tmp_path: Path) -> N
 async def forget(broker: Broker) -> None:
     """The broker's offsets are those of its file again, as after a kill."""
     broker.core.remove_offsets(None, None)
-    broker.offsets.load()
+    for key, queues in stored_offsets(Path(broker.settings.storePathRootDir)).items():
+        topic, _, group = key.partition("@")
+        for queue, offset in queues.items():
+            broker.offsets.commit(group, topic, int(queue), offset)
 
 
 @in_loop
