@@ -5,6 +5,7 @@
     mirror_ring         a ring mapped twice: the log's tail
     spsc_ring           pointers from one thread to another, without a lock
     chain               an intrusive list
+    list_ends           a list has both of its ends or none, in debug builds
     name_map            byte strings to pointers: the tables of topics and groups
     region              NUMA node and memory lock of a range
     use_count           objects that are freed when nobody uses them any more

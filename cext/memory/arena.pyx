@@ -1,6 +1,8 @@
 """A bump allocator over one mapping. See arena.pxd."""
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from cext.base.check cimport check
 from cext.base.status cimport Status
 from cext.memory.region cimport region_lock, region_prefer_node
 
@@ -53,6 +55,8 @@ cdef int arena_lock(Arena* arena, uint64_t size) noexcept nogil:
 
 cdef void* arena_take(Arena* arena, uint64_t size, uint64_t align) noexcept nogil:
     cdef uint64_t start
+    check(arena.used <= arena.size, b"an arena: no more is taken than it has",
+          <int64_t> arena.used, <int64_t> arena.size)
     if align == 0 or align & (align - 1) != 0 or arena.sealed:
         arena.refusals += 1
         return NULL

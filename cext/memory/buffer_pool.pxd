@@ -6,8 +6,11 @@ An empty pool returns NULL and counts a refusal; the caller answers SYSTEM_BUSY 
 
 One thread uses a pool (the reactor, which notes itself with buffer_pool_own). A buffer that is not
 of the pool, or one release more than there were takes, ends the process; a debug build also finds
-a buffer that is released twice. Example: 4096 buffers of 16 KiB reserve 64 MiB; after a burst that
-held 10 of them at once, 160 KiB are resident and `high_water` is 10.
+a buffer that is released twice. What is in use and what is free are all that was ever taken: they
+are counted when the free ones are gone through anyway, and in debug builds now and then.
+
+Example: 4096 buffers of 16 KiB reserve 64 MiB; after a burst that held 10 of them at once, 160 KiB
+are resident and `high_water` is 10.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 

@@ -2,7 +2,7 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from cext.base.check cimport DEBUG_BUILD, check
+from cext.base.check cimport DEBUG_BUILD, check, debug_check
 from cext.base.status cimport IO_ERROR, OK
 from cext.base.thread_owner cimport thread_check, thread_clear, thread_note
 from cext.memory.arena cimport SharedArena, arena_room, arena_take_pages
@@ -29,6 +29,7 @@ cdef enum:
     LINK_BYTES = 8
     PAGE = 4096
     RELEASED_LOOKS = 64
+    RELEASES_PER_COUNT = 4096       # in debug builds
 
 
 cdef inline uint64_t whole_lines(uint64_t bytes) noexcept nogil:
@@ -54,6 +55,8 @@ cdef int buffer_pool_open(BufferPool* pool, Arena* arena, uint64_t buffer_bytes,
 
 
 cdef void buffer_pool_close(BufferPool* pool) noexcept nogil:
+    if DEBUG_BUILD:
+        count_free(pool)
     if pool.base != NULL:
         ASAN_UNPOISON_MEMORY_REGION(pool.base, pool.region_bytes)
     memset(pool, 0, sizeof(BufferPool))
@@ -82,10 +85,30 @@ cdef bint is_free(const BufferPool* pool, const void* buffer) noexcept nogil:
     return False
 
 
+cdef inline void check_sum(const BufferPool* pool, uint64_t free_count) noexcept nogil:
+    check(free_count + pool.in_use == pool.fresh,
+          b"a buffer pool: what is free and what is in use are all", <int64_t> free_count,
+          pool.in_use)
+
+
+cdef void count_free(const BufferPool* pool) noexcept nogil:
+    cdef void* buffer = pool.free_head
+    cdef uint64_t free_count = 0
+    while buffer != NULL and free_count <= pool.fresh:      # more: it has become a circle
+        free_count += 1
+        buffer = (<void**> buffer)[0]
+    check_sum(pool, free_count)
+
+
 cdef void* buffer_pool_take(BufferPool* pool) noexcept nogil:
     cdef void* buffer = pool.free_head
     thread_check(&pool.owner, b"a buffer pool: a buffer is taken by the pool's thread")
+    debug_check(pool.in_use <= pool.fresh and pool.fresh <= pool.count,
+                b"a buffer pool: no more buffers are in use than there are", pool.in_use,
+                pool.fresh)
     if buffer != NULL:
+        debug_check(is_of_pool(pool, buffer), b"a buffer pool: a free buffer is one of its own",
+                    <uint8_t*> buffer - pool.base, <int64_t> pool.buffer_bytes)
         pool.free_head = (<void**> buffer)[0]
     elif pool.fresh < pool.count:
         buffer = pool.base + pool.fresh * pool.buffer_bytes
@@ -120,17 +143,22 @@ cdef void buffer_pool_release_head(BufferPool* pool, void* buffer) noexcept nogi
     pool.free_head = buffer
     pool.in_use -= 1
     pool.releases += 1
+    if DEBUG_BUILD and pool.releases % RELEASES_PER_COUNT == 0:
+        count_free(pool)
     ASAN_POISON_MEMORY_REGION(<uint8_t*> buffer + LINK_BYTES, pool.buffer_bytes - LINK_BYTES)
 
 
 cdef void buffer_pool_trim(BufferPool* pool, uint32_t warm) noexcept nogil:
     cdef uint8_t* buffer = <uint8_t*> pool.free_head
+    cdef uint64_t free_count = 0
     while buffer != NULL:
+        free_count += 1
         if warm > 0:
             warm -= 1
         else:
             madvise(buffer + PAGE, pool.buffer_bytes - PAGE, MADV_DONTNEED)
         buffer = (<uint8_t**> buffer)[0]
+    check_sum(pool, free_count)
 
 
 def exercise(uint64_t buffer_bytes, uint32_t count, takes):

@@ -9,7 +9,7 @@ the last one is NULL. So both ends are at hand, and a thousand empty lists cost 
 
 Example: joined a, b, c; left b: first is a, a.next c, c.next NULL, a.previous c.
 
-One thread; no allocation.
+One thread; no allocation. Debug builds look whether both ends fit together.
 """
 
 from cext.base.check cimport debug_check
@@ -19,7 +19,12 @@ cdef struct ChainEntry:
     ChainEntry* previous        # of the first one: the last one
     void* owner                 # what the entry lies in
 
+cdef inline bint chain_ends_fit(ChainEntry* first) noexcept nogil:
+    return first == NULL or (first.previous != NULL and first.previous.next == NULL)
+
 cdef inline void chain_join(ChainEntry** first, ChainEntry* entry, void* owner) noexcept nogil:
+    debug_check(chain_ends_fit(first[0]), b"a chain: its last entry has none behind it",
+                first[0] == NULL, entry == first[0])
     entry.owner = owner
     entry.next = NULL
     if first[0] == NULL:
@@ -41,3 +46,5 @@ cdef inline void chain_leave(ChainEntry** first, ChainEntry* entry) noexcept nog
         entry.next.previous = entry.previous
     elif first[0] != NULL:
         first[0].previous = entry.previous
+    debug_check(chain_ends_fit(first[0]), b"a chain: its last entry has none behind it",
+                first[0] == NULL, entry.next == NULL)

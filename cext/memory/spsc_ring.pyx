@@ -3,7 +3,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from cext.base.atomics cimport load_acquire_u64, store_release_u64
-from cext.base.check cimport check
+from cext.base.check cimport check, debug_check
 from cext.base.thread_owner cimport thread_check, thread_clear, thread_note
 from cext.memory.arena cimport arena_room, arena_take_pages
 
@@ -62,8 +62,13 @@ cdef void spsc_close(SpscRing* ring) noexcept nogil:
 cdef bint spsc_push(SpscRing* ring, void* item) noexcept nogil:
     cdef uint64_t tail = ring.tail
     thread_check(&ring.pusher, b"a ring: its one pushing thread pushes")
+    debug_check(item != NULL, b"a ring: what is pushed is something", tail, ring.mask + 1)
+    debug_check(tail - ring.head_seen <= ring.mask + 1,
+                b"a ring: no more waits than it has slots", tail, ring.head_seen)
     if tail - ring.head_seen > ring.mask:
         ring.head_seen = load_acquire_u64(&ring.head)
+        check(tail - ring.head_seen <= ring.mask + 1,
+              b"a ring: no more is popped than was pushed", tail, ring.head_seen)
         if tail - ring.head_seen > ring.mask:
             return False
     ring.slots[tail & ring.mask] = item
