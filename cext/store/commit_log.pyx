@@ -22,17 +22,19 @@ from cext.base.atomics cimport (
     fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32,
     store_release_i64)
 from cext.base.byteorder cimport load_u32
-from cext.base.check cimport check
+from cext.base.check cimport check, debug_check
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport Status, raise_status
 from cext.base.sysio cimport (
     close_file, event_open, event_signal, read_at, sync_data, write_at, write_zeros)
+from cext.base.thread_owner cimport thread_check
 from cext.base.watermark cimport watermark_move
 from cext.memory.mirror_ring cimport mirror_ring_at, mirror_ring_close, mirror_ring_open
 from cext.memory.region cimport region_lock, region_prefer_node
 from cext.store.log_link cimport (
     DROPS_MAX, HANDLES_MAX, LOG_PATH_MAX, OPERATION_WRITE, log_is_poisoned, log_offer, log_poison,
-    log_push_commit, log_push_drop, log_push_handle, log_wake_flusher)
+    log_push_commit, log_push_drop, log_push_handle, log_wake_flusher, log_want_room,
+    log_want_segment)
 from cext.store.record cimport (
     RECORD_BYTES_LIMIT, RECORD_BYTES_MIN, TERMINATOR_BYTES, RecordView, record_parse,
     record_write_blank)
@@ -67,6 +69,7 @@ cdef enum:
     ROOM_WHOLE_PART = 8             # of a segment: with so much in it, all of it is asked for
 
 cdef const char* WRITTEN_BACK = b"the log: `written` never moves back"
+cdef const char* APPENDED_BACK = b"the log: `appended` never moves back"
 
 OPERATIONS = {1: "pwrite", 2: "fdatasync", 3: "fsync of the directory"}
 SEGMENT_NAME = re.compile(r"\d{20}")
@@ -179,8 +182,9 @@ cdef class CommitLog:
         low = self.marks.written if self.marks.written < self.pinned_low else self.pinned_low
         low += <int64_t>self.ring.size
         if self.marks.appended + max_bytes + TERMINATOR_BYTES > self.link.claimed:
-            store_release_i64(&self.link.claimed, self.marks.appended + max_bytes
-                              + TERMINATOR_BYTES + <int64_t>self.ring.size // CLAIM_PART)
+            watermark_move(&self.link.claimed, self.marks.appended + max_bytes
+                           + TERMINATOR_BYTES + <int64_t>self.ring.size // CLAIM_PART,
+                           b"the log: what the ring is claimed for never moves back")
             fence()             # the claim is seen before any byte that is written there
         low = min(low, min(min(self.room_end, self.ask_at), self.link.claimed))
         self.limit = low - TERMINATOR_BYTES
@@ -194,6 +198,13 @@ cdef class CommitLog:
     cdef void commit(self, uint32_t bytes) noexcept nogil:
         check(<int64_t>bytes <= self.reserved, b"the log: more bytes than were reserved", bytes,
               self.reserved)
+        thread_check(&self.link.reactor, b"the log: it is appended to by the reactor")
+        debug_check(self.marks.appended + bytes + TERMINATOR_BYTES <= self.room_end,
+                    b"the log: a record ends before its file's room does",
+                    self.marks.appended + bytes, self.room_end)
+        debug_check(self.marks.appended + bytes + TERMINATOR_BYTES <= self.link.claimed,
+                    b"the log: a record ends before what the ring is claimed for does",
+                    self.marks.appended + bytes, self.link.claimed)
         self.reserved -= bytes
         self.marks.appended += bytes
 
@@ -214,6 +225,8 @@ cdef class CommitLog:
             # Of the segment before it says nothing of this one.
             self.room_end = min(self.active_end,
                                 max(self.room_end, load_acquire_i64(&self.link.room)))
+        check(self.room_end <= self.active_end, b"the log: a file's room ends where it does",
+              self.room_end, self.active_end)
         if end > self.ask_at:
             self.ask_for_room(min(end, self.active_end))
 
@@ -222,11 +235,11 @@ cdef class CommitLog:
         cdef int64_t ahead = SEGMENT_ROOM_BYTES + ROOM_GROWTH * used
         if used >= self.segment_bytes // ROOM_WHOLE_PART or end + ahead >= self.active_end:
             self.ask_at = INT64_MAX
-            store_release_i64(&self.link.wanted_room, self.active_end)
-            store_release_i64(&self.link.wanted_start, self.active_end)
+            log_want_room(&self.link, self.active_end)
+            log_want_segment(&self.link, self.active_end)
         else:
             self.ask_at = end + ahead // 2
-            store_release_i64(&self.link.wanted_room, end + ahead)
+            log_want_room(&self.link, end + ahead)
         event_signal(self.link.preparer_event)
 
     cdef int next_segment(self) noexcept nogil:
@@ -248,6 +261,9 @@ cdef class CommitLog:
         cdef int status = self.next_segment()       # before anything is changed
         if status != Status.OK:
             return status
+        check(self.active_start <= self.marks.appended <= end - TERMINATOR_BYTES,
+              b"the log: its end lies in the active file, before its last 8 bytes",
+              self.marks.appended, end)
         record_write_blank(mirror_ring_at(&self.ring, <uint64_t>self.marks.appended),
                            <uint32_t>(end - self.marks.appended))
         self.marks.appended += TERMINATOR_BYTES
@@ -259,7 +275,7 @@ cdef class CommitLog:
             status = self.write_range(self.marks.appended, end, 0)
             if status != Status.OK:
                 return status
-        self.marks.appended = end
+        watermark_move(&self.marks.appended, end, APPENDED_BACK)
         status = self.activate(end, self.link.ready_fd, end + self.segment_bytes)
         check(status == Status.OK, b"the log: room to hand a file over was there before", status,
               end)
@@ -286,14 +302,16 @@ cdef class CommitLog:
         self.ask_at = min(self.marks.appended + ROOM_FIRST_ASK_BYTES, room)
         if room == self.active_end:
             self.ask_at = INT64_MAX
-            store_release_i64(&self.link.wanted_room, 0)
-            store_release_i64(&self.link.wanted_start, self.active_end)
+            log_want_room(&self.link, 0)
+            log_want_segment(&self.link, self.active_end)
             event_signal(self.link.preparer_event)
         return Status.OK
 
     cdef void hand_over(self) noexcept nogil:
         """With a pool: what is appended to the committer, what it has written into `written`."""
         cdef int64_t committed = load_acquire_i64(&self.link.committed)
+        check(committed <= self.link.committable,
+              b"the store pool: what is committed was offered", committed, self.link.committable)
         if self.marks.appended != self.link.committable:
             log_offer(&self.link, self.marks.appended)
         if committed > self.marks.written:
@@ -316,8 +334,11 @@ cdef class CommitLog:
         cdef int64_t start = self.marks.written
         cdef int64_t room
         cdef int status
+        thread_check(&self.link.reactor, b"the log: it is written by the reactor")
         if log_is_poisoned(&self.link):
             return Status.POISONED
+        check(self.marks.written <= self.marks.appended,
+              b"the log: what is written was appended", self.marks.written, self.marks.appended)
         if self.pooled:
             self.hand_over()
             return Status.OK
@@ -376,6 +397,7 @@ cdef class CommitLog:
         cdef int64_t end = offset + size
         cdef int64_t low = self.marks.appended - self.window_bytes
         cdef int64_t in_segment
+        thread_check(&self.link.reactor, b"the log: views are given to the reactor")
         if offset < 0 or size == 0 or end > self.marks.appended:
             return Status.CORRUPT
         if offset < self.link.min_offset:

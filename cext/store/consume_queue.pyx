@@ -9,8 +9,10 @@ Example: 65,536 chunks = 64 MiB of address space = 3.2 million units that wait f
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from cext.base.check cimport check, debug_check
 from cext.base.status cimport Status
 from cext.memory.arena cimport arena_room, arena_take_pages
+from cext.memory.list_ends cimport list_ends_check
 from cext.wire.limits cimport TOPIC_BYTES_MAX
 
 cdef extern from "stdlib.h" nogil:
@@ -41,6 +43,9 @@ cdef Chunk* chunk_take(ChunkPool* pool) noexcept nogil:
     if chunk != NULL:
         pool.free_list = chunk.next
         pool.free_count -= 1
+        debug_check((pool.free_list == NULL) == (pool.free_count == 0),
+                    b"queue chunks: as many are free as are counted", pool.free_count,
+                    pool.free_list == NULL)
         return chunk
     if pool.touched == pool.capacity:
         pool.refusals += 1
@@ -54,6 +59,8 @@ cdef void chunk_give(ChunkPool* pool, Chunk* chunk) noexcept nogil:
     chunk.next = pool.free_list
     pool.free_list = chunk
     pool.free_count += 1
+    check(pool.free_count <= pool.touched, b"queue chunks: no more are free than were ever lent",
+          pool.free_count, pool.touched)
 
 
 cdef Queue* queue_create(const char* topic, int32_t topic_length, int32_t queue_id,
@@ -87,6 +94,10 @@ cdef void queue_add_chunk(Queue* queue, Chunk* chunk) noexcept nogil:
     chunk.next = NULL
     chunk.previous = queue.tail
     chunk.first_offset = queue.max_offset
+    list_ends_check(queue.head, queue.tail)
+    debug_check(queue.tail == NULL or queue.tail.first_offset + CHUNK_UNITS == queue.max_offset,
+                b"a queue: a chunk follows one that is full",
+                0 if queue.tail == NULL else queue.tail.first_offset, queue.max_offset)
     if queue.tail == NULL:
         queue.head = chunk
     else:
@@ -115,6 +126,9 @@ cdef int queue_release(Queue* queue, ChunkPool* pool, uint32_t keep) noexcept no
         queue.write_at = queue.write_end = NULL
         queue.chunk_count = 0
         released += 1
+    list_ends_check(queue.head, queue.tail)
+    debug_check((queue.chunk_count == 0) == (queue.head == NULL),
+                b"a queue: as many chunks as are counted", queue.chunk_count, queue.head == NULL)
     return released
 
 

@@ -13,7 +13,7 @@ class DiskReader:
         self,
         wanted: list[tuple[int, int]],
         capacity: int,
-        check: bool = True,
+        parse: bool = True,
         path: bytes | None = None,
         timeout_s: float = 10.0,
         unsized: bool = False,

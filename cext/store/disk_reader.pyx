@@ -16,6 +16,7 @@ from libc.string cimport memset
 from cext.base.atomics cimport (
     exchange_i32, fence, load_acquire_i32, load_acquire_i64, store_release_i32)
 from cext.base.byteorder cimport load_u32
+from cext.base.check cimport check
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.status cimport Status
 from cext.base.sysio cimport (
@@ -317,6 +318,9 @@ cdef class DiskReader:
             number = (self.next_done + i) % self.count
             job = <ReadJob*>spsc_pop(&self.readers[number].done)
             if job != NULL:
+                check(self.readers[number].in_flight > 0,
+                      b"a disk reader: no more reads end than were asked for",
+                      self.readers[number].in_flight, number)
                 self.readers[number].in_flight -= 1
                 self.next_done = number
                 return job
@@ -357,7 +361,7 @@ cdef class DiskReader:
 
     # ---- for tests -----------------------------------------------------------------------------
 
-    def read_for_tests(self, list wanted, uint32_t capacity, bint check=True, bytes path=None,
+    def read_for_tests(self, list wanted, uint32_t capacity, bint parse=True, bytes path=None,
                        double timeout_s=10.0, bint unsized=False) -> tuple:
         """Submits one job [(offset, size), ...] and waits: (status, done_count, bytes)."""
         cdef ReadJob* job = <ReadJob*>calloc(1, sizeof(ReadJob))
@@ -371,7 +375,7 @@ cdef class DiskReader:
             job.sizes[i] = size
         job.buffer = buffer
         job.capacity = capacity
-        job.check = check
+        job.check = parse
         if path is not None:
             job.path = path
         status = self.submit(job)

@@ -16,6 +16,7 @@ from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.latency cimport latency_record
 from cext.base.native_thread cimport native_thread_join, native_thread_start
+from cext.base.state cimport state_move
 from cext.base.status cimport Status
 from cext.base.sysio cimport close_file, event_signal, event_wait, sync_data
 from cext.base.watermark cimport watermark_move
@@ -87,7 +88,7 @@ cdef int flush_alone(FlusherState* state, int64_t target) noexcept nogil:
     if exchange_i32(&state.link.syncing, 1) != 0:
         return Status.NOT_READY
     status = flush_to(state, target)
-    store_release_i32(&state.link.syncing, 0)
+    state_move(&state.link.syncing, 0, 1 << 1, b"the log: who ends a sync has begun it")
     return status
 
 

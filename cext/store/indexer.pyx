@@ -19,10 +19,12 @@ from libc.string cimport memcmp, memcpy, memset
 from cext.base.atomics cimport (
     load_acquire_i32, load_acquire_i64, store_release_i32, store_release_i64)
 from cext.base.byteorder cimport load_u32
+from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us, wall_ms
 from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
 from cext.base.status cimport Status, raise_status
 from cext.base.sysio cimport close_file, event_open, event_signal, event_wait
+from cext.base.watermark cimport watermark_move
 from cext.memory.spsc_ring cimport (
     spsc_close, spsc_is_empty, spsc_open, spsc_pop, spsc_push, spsc_put,
 )
@@ -153,7 +155,11 @@ cdef class Indexer:
         if not self._put():
             return self.again
         self.records += <uint64_t> count
-        store_release_i64(&self.indexed, self.tail.position)
+        watermark_move(&self.indexed, self.tail.position,
+                       b"the key index: `indexed` never moves back")
+        check(self.tail.position <= load_acquire_i64(&self.log.marks.written),
+              b"the key index: what is indexed was written", self.tail.position,
+              self.log.marks.written)
         return count
 
     cdef bint _gather(self, const RecordView* view) noexcept nogil:

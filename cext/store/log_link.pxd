@@ -19,6 +19,7 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from cext.base.atomics cimport load_acquire_i32
+from cext.base.thread_owner cimport thread_clear, thread_note
 
 cdef enum:
     LOG_PATH_MAX = 4096
@@ -72,6 +73,7 @@ cdef struct LogLink:
     bint warm                   # new segments are written over before their use, see segment.pxd
     char directory[LOG_PATH_MAX]         # .../commitlog
     char spare_directory[LOG_PATH_MAX]   # .../commitlog.spare: files that are no segment (yet)
+    int32_t reactor             # thread_owner.pxd: whose `appended`, `written` and pushes are
     Poison poison
     int64_t min_offset          # first readable byte; reactor writes, others acquire
     # The tail ring may hold the log up to here, so nothing below claimed - ring size. Reactor,
@@ -129,6 +131,18 @@ cdef void log_wake_flusher(LogLink* link) noexcept nogil
 
 # Reactor: publish `committable` and wake the committer if that is worth it.
 cdef void log_offer(LogLink* link, int64_t committable) noexcept nogil
+# Reactor: this thread's from now on, in debug builds; with False nobody's.
+cdef inline void log_own(LogLink* link, bint mine) noexcept nogil:
+    if mine:
+        thread_note(&link.reactor)
+    else:
+        thread_clear(&link.reactor)
+
+# Reactor: have blocks for the active segment up to `end`; 0: it has all.
+cdef void log_want_room(LogLink* link, int64_t end) noexcept nogil
+# Reactor: have this segment ready. The preparer is woken by neither.
+cdef void log_want_segment(LogLink* link, int64_t start) noexcept nogil
+# The pushes are each in the order of the log, without a gap: what is not ends the process.
 # Reactor: give a segment to the committer. False: HANDLES_MAX wait already.
 cdef bint log_push_commit(LogLink* link, int64_t start, int fd) noexcept nogil
 # Reactor: give a segment to the flusher. False: HANDLES_MAX wait already.

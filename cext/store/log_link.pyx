@@ -4,8 +4,11 @@ from libc.string cimport strncpy
 
 from cext.base.atomics cimport (
     exchange_i32, fence, load_acquire_i32, load_acquire_i64, load_acquire_u64, load_seq_i32,
-    store_release_i32, store_release_u64)
+    store_release_i64, store_release_u64)
+from cext.base.check cimport check
+from cext.base.state cimport state_move
 from cext.base.sysio cimport event_signal
+from cext.base.thread_owner cimport thread_check
 from cext.base.watermark cimport watermark_move
 
 cdef extern from *:
@@ -25,7 +28,8 @@ cdef void log_poison(LogLink* link, int operation, int error, int64_t offset,
         link.poison.error = error
         link.poison.offset = offset
         strncpy(link.poison.path, path, LOG_PATH_MAX - 1)
-        store_release_i32(&link.poison.state, 2)
+        state_move(&link.poison.state, 2, 1 << 1,
+                   b"the log: a poison is told after it was filled in")
     event_signal(link.notify_event)
     event_signal(link.flusher_event)
     event_signal(link.committer_event)
@@ -59,10 +63,35 @@ cdef void log_offer(LogLink* link, int64_t committable) noexcept nogil:
         event_signal(link.committer_event)
 
 
+cdef void log_want_room(LogLink* link, int64_t end) noexcept nogil:
+    check(end == 0 or end >= link.wanted_room, b"the log: the room asked for never shrinks",
+          link.wanted_room, end)
+    store_release_i64(&link.wanted_room, end)
+
+
+cdef void log_want_segment(LogLink* link, int64_t start) noexcept nogil:
+    check(start % link.segment_bytes == 0, b"the log: a file begins where a segment does", start,
+          link.segment_bytes)
+    watermark_move(&link.wanted_start, start, b"the log: the segment asked for is the next one")
+
+
+cdef inline bint has_slot(LogLink* link, uint64_t pushed, const uint64_t* popped, uint64_t slots,
+                          int64_t last_start, int64_t start) noexcept nogil:
+    """Whether one more may be pushed; in the order of the log, by its one thread."""
+    cdef uint64_t waiting = pushed - load_acquire_u64(popped)
+    thread_check(&link.reactor, b"the log: its files are handed over by the reactor")
+    check(waiting <= slots, b"the log: no more files wait than were handed over",
+          <int64_t> waiting, <int64_t> slots)
+    check(pushed == 0 or last_start + link.segment_bytes == start,
+          b"the log: files are handed over in their order", last_start, start)
+    return waiting < slots
+
+
 cdef bint log_push_commit(LogLink* link, int64_t start, int fd) noexcept nogil:
     cdef uint64_t pushed = link.commit_pushed
     cdef CommitHandle* handle = &link.commit_handles[pushed & (HANDLES_MAX - 1)]
-    if pushed - load_acquire_u64(&link.commit_popped) >= HANDLES_MAX:
+    if not has_slot(link, pushed, &link.commit_popped, HANDLES_MAX,
+                    link.commit_handles[(pushed - 1) & (HANDLES_MAX - 1)].start, start):
         return False
     handle.start = start
     handle.data_end = start + link.segment_bytes
@@ -73,7 +102,8 @@ cdef bint log_push_commit(LogLink* link, int64_t start, int fd) noexcept nogil:
 
 cdef bint log_push_handle(LogLink* link, int64_t start, int fd) noexcept nogil:
     cdef uint64_t pushed = link.handles_pushed
-    if pushed - load_acquire_u64(&link.handles_popped) >= HANDLES_MAX:
+    if not has_slot(link, pushed, &link.handles_popped, HANDLES_MAX,
+                    link.handles[(pushed - 1) & (HANDLES_MAX - 1)].start, start):
         return False
     link.handles[pushed & (HANDLES_MAX - 1)].start = start
     link.handles[pushed & (HANDLES_MAX - 1)].fd = fd
@@ -83,7 +113,8 @@ cdef bint log_push_handle(LogLink* link, int64_t start, int fd) noexcept nogil:
 
 cdef bint log_push_drop(LogLink* link, int64_t start) noexcept nogil:
     cdef uint64_t pushed = link.drops_pushed
-    if pushed - load_acquire_u64(&link.drops_popped) >= DROPS_MAX:
+    if not has_slot(link, pushed, &link.drops_popped, DROPS_MAX,
+                    link.drops[(pushed - 1) & (DROPS_MAX - 1)], start):
         return False
     link.drops[pushed & (DROPS_MAX - 1)] = start
     store_release_u64(&link.drops_pushed, pushed + 1)

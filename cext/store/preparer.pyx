@@ -9,8 +9,7 @@
 import os
 
 from cext.base.atomics cimport (
-    load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32, store_release_i64,
-    store_release_u64)
+    load_acquire_i32, load_acquire_i64, load_acquire_u64, store_release_i32, store_release_u64)
 from cext.base.native_thread cimport native_thread_join, native_thread_start
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport Status
@@ -74,7 +73,7 @@ cdef void prepare(PreparerState* state) noexcept nogil:
             state.recycled += 1
         link.ready_fd = fd
         link.ready_touched = link.warm or spare >= 0
-        store_release_i64(&link.ready_start, wanted)
+        watermark_move(&link.ready_start, wanted, b"the log: the next file is made once")
     else:
         state.failures += 1
         if directory_failed:

@@ -21,6 +21,7 @@ from cext.base.atomics cimport load_acquire_i64
 from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.status cimport raise_status
+from cext.base.watermark cimport watermark_move
 from cext.store.checkpoint cimport checkpoint_read
 from cext.store.commit_log cimport CommitLog
 from cext.store.consume_queue cimport (
@@ -44,6 +45,8 @@ cdef enum:
     WRITER_FILES = 1024             # descriptors of the writer
     SYNC_FILES = 64                 # descriptors for writes of last resort
     LAST_RESORT_WAIT_MS = 2000      # longest the reactor waits for the writer when all else failed
+
+cdef const char* PERSISTED_BACK = b"a queue: what is in its files stays there"
 
 
 cdef bytes ends_path(bytes checkpoint_path):
@@ -279,7 +282,8 @@ cdef class QueueStore(QueueTable):
         job = self._wait_for_job(JOB_NOTE, queue)
         ends_of_chunks(chunk, queue.persisted_offset, count, &job.ends)
         self._push(job)
-        queue.persisted_offset = queue.handed_offset = queue.max_offset
+        watermark_move(&queue.persisted_offset, queue.max_offset, PERSISTED_BACK)
+        queue.handed_offset = queue.max_offset
         if not queue.has_file:
             queue.has_file = 1
             self.file_count += 1
@@ -344,6 +348,8 @@ cdef class QueueStore(QueueTable):
     cdef void _complete(self, QueueJob* job) noexcept nogil:
         cdef Queue* queue = job.queue
         if queue != NULL:
+            check(queue.in_flight > 0, b"a queue: no more jobs end than were begun",
+                  queue.in_flight, job.kind)
             queue.in_flight -= 1
         if job.kind == JOB_WRITE:
             self._written(job)
@@ -360,6 +366,7 @@ cdef class QueueStore(QueueTable):
         elif job.kind == JOB_PATCH:
             self._patched(job)
         elif job.kind == JOB_DROP:
+            check(self.drops > 0, b"queues: no more removals end than were begun", self.drops, 0)
             self.drops -= 1
             self._free_queue(queue)
             queue = NULL
@@ -381,7 +388,10 @@ cdef class QueueStore(QueueTable):
         elif job.offset <= queue.persisted_offset < job.offset + job.count:
             self.counts.jobs_written += 1
             self.counts.units_persisted += job.offset + job.count - queue.persisted_offset
-            queue.persisted_offset = job.offset + job.count
+            watermark_move(&queue.persisted_offset, job.offset + job.count, PERSISTED_BACK)
+            check(queue.persisted_offset <= queue.handed_offset,
+                  b"a queue: what is in its files was handed to the writer",
+                  queue.persisted_offset, queue.handed_offset)
             if not queue.has_file:
                 queue.has_file = 1
                 self.file_count += 1
@@ -404,6 +414,9 @@ cdef class QueueStore(QueueTable):
         job.chunk = queue_chunk_at(queue, queue.handed_offset)
         job.offset = queue.handed_offset
         job.count = queue.max_offset - queue.handed_offset
+        check(job.chunk != NULL and job.count > 0,
+              b"a queue: what is handed to the writer is in memory", queue.handed_offset,
+              queue.max_offset)
         queue.handed_offset = queue.max_offset
         self._push(job)
         return True

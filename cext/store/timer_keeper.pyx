@@ -20,8 +20,10 @@ from cext.base.atomics cimport (
     store_release_i32,
     store_release_i64,
 )
+from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.native_thread cimport NativeBody, native_thread_join, native_thread_start
+from cext.base.state cimport state_move
 from cext.base.status cimport CORRUPT, NOT_FOUND, OK
 from cext.base.sysio cimport close_file, event_open, event_signal, event_wait, sync_file
 from cext.store.segment cimport segment_path
@@ -190,7 +192,7 @@ cdef int take_seal(KeeperState* k) noexcept nogil:
     k.stale = True
     k.seals_taken += 1
     k.sealed += seal.count
-    store_release_i32(&seal.state, SEAL_FREE)
+    state_move(&seal.state, SEAL_FREE, 1 << SEAL_FULL, b"timers: a seal is full before it is taken")
     return OK
 
 
@@ -222,8 +224,10 @@ cdef int load_chunk(KeeperState* k, int64_t* due_ms) noexcept nogil:
     cdef TimerEntry* entry = NULL
     cdef TimerKey bound
     cdef int status
+    cdef int64_t waiting = k.tail - load_acquire_i64(&k.head)
     due_ms[0] = 0
-    if k.tail - load_acquire_i64(&k.head) >= CHUNKS:
+    check(0 <= waiting <= CHUNKS, b"timers: no more chunks wait than there are", k.tail, waiting)
+    if waiting == CHUNKS:
         return 0
     chunk = &k.chunks[k.tail & (CHUNKS - 1)]
     chunk.count = 0
@@ -708,7 +712,8 @@ cdef class TimerKeeper:
         k.seals_made += 1
         if key_before(&k.forgotten, &k.bound):
             k.bound = k.forgotten
-        store_release_i32(&k.seal.state, SEAL_FULL)
+        state_move(&k.seal.state, SEAL_FULL, 1 << SEAL_FREE,
+                   b"timers: a seal is free before it is filled")
         event_signal(k.event)
 
     cdef TimerChunk* next_chunk(self) noexcept nogil:
@@ -720,6 +725,12 @@ cdef class TimerKeeper:
     cdef void taken(self) noexcept nogil:
         cdef KeeperState* k = &self.state
         cdef TimerChunk* chunk = &k.chunks[k.head & (CHUNKS - 1)]
+        check(k.head < load_acquire_i64(&k.tail), b"timers: a chunk that is taken was made", k.head,
+              k.tail)
+        check(0 <= chunk.count <= CHUNK_ENTRIES, b"timers: a chunk holds what fits it", chunk.count,
+              CHUNK_ENTRIES)
+        check(chunk.seals <= k.seals_made, b"timers: no more seals are taken than were made",
+              chunk.seals, k.seals_made)
         k.bound = chunk.bound
         if chunk.seals != k.seals_made and key_before(&k.forgotten, &k.bound):
             k.bound = k.forgotten

@@ -448,7 +448,7 @@ def test_a_damaged_record_stops_a_job_before_it(directory, filled):
     wanted = [(o, len(d)) for o, d in written[:5]]
     good = b"".join(d for _, d in written[:2])
     assert readers.read_for_tests(wanted, 1 << 20) == (Status.CORRUPT, 2, good)
-    assert readers.read_for_tests(wanted, 1 << 20, check=False)[:2] == (Status.OK, 5)
+    assert readers.read_for_tests(wanted, 1 << 20, parse=False)[:2] == (Status.OK, 5)
 
 
 @pytest.mark.parametrize(
