@@ -102,4 +102,5 @@ cdef class ConnectionTable:
     cdef void free_closed(self) noexcept nogil
     # Closes one that asked for nothing since it came, for a new one; False: there is none.
     cdef bint displace(self) noexcept nogil
-    cdef void close_idle(self) noexcept nogil           # about once a second
+    # About once a second. It looks at every slot, and so at what is counted of them.
+    cdef void close_idle(self) noexcept nogil

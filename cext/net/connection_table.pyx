@@ -13,6 +13,7 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_release_head,
     buffer_pool_room,
 )
+from cext.memory.list_ends cimport list_ends_check
 from cext.net.connection cimport (
     FIRST_RECEIVE_BYTES,
     IN_JUMBO,
@@ -52,8 +53,41 @@ cdef enum:
     SLOT_MASK = (1 << 20) - 1
 
 
+cdef struct TableSums:              # what one look at all slots counts
+    uint32_t open
+    uint32_t unread[UNREAD_REASONS]
+
+cdef const char* REASONS_COUNTED = b"the network: as many connections have a reason as are counted"
+cdef const char* BUFFER_HELD = b"the network: a reply buffer that pieces point to"
+
+
 cdef inline int number_of(uint8_t reason) noexcept nogil:
     return __builtin_ctz(reason)
+
+
+cdef inline void sums_add(TableSums* sums, const Connection* c) noexcept nogil:
+    cdef uint32_t reasons = c.unread
+    sums.open += c.id != 0
+    while reasons != 0:
+        sums.unread[__builtin_ctz(reasons)] += 1
+        reasons &= reasons - 1
+
+
+cdef void check_sums(ConnectionTable table, const TableSums* sums) noexcept nogil:
+    cdef const Connection* c = table.closed_first
+    cdef uint32_t i, closed = 0
+    check(sums.open == table.connection_count,
+          b"the network: as many connections are open as are counted", sums.open,
+          table.connection_count)
+    for i in range(UNREAD_REASONS):
+        check(sums.unread[i] == table.unread_counts[i], REASONS_COUNTED, sums.unread[i],
+              table.unread_counts[i])
+    while c != NULL and closed <= table.highest_slot:
+        closed += 1
+        c = c.next_closed
+    check(sums.open + table.free_count + closed == table.highest_slot,
+          b"the network: a slot is open, closed in this turn, or free", table.free_count,
+          table.highest_slot)
 
 
 cdef inline uint64_t jumbo_size(uint64_t frame_max_bytes) noexcept nogil:
@@ -203,8 +237,7 @@ cdef class ConnectionTable:
         if not c.unread & reason:
             return
         check(self.unread_counts[number_of(reason)] > 0,
-              b"the network: as many connections have a reason as are counted", reason,
-              self.unread_counts[number_of(reason)])
+              REASONS_COUNTED, reason, self.unread_counts[number_of(reason)])
         self.unread_counts[number_of(reason)] -= 1
         c.unread &= ~reason
         if c.unread == 0 and reason != UNREAD_UNSENT:
@@ -251,6 +284,8 @@ cdef class ConnectionTable:
             c.transport.close(c)
         close(c.fd)
         c.id = 0
+        check(self.connection_count > 0, b"the network: no more connections close than came",
+              self.connection_count, c.slot)
         self.connection_count -= 1
         for i in range(UNREAD_REASONS):
             self.unread_counts[i] -= c.unread >> i & 1
@@ -272,10 +307,10 @@ cdef class ConnectionTable:
         c.first = piece.next
         if c.first == NULL:
             c.last = NULL
+        list_ends_check(c.first, c.last)
         if piece.kind == IN_REPLY_BUFFER:
             buffer = <ReplyBuffer*> piece.owner
-            check(buffer.references > 0, b"the network: a reply buffer that pieces point to",
-                  buffer.references, buffer.used)
+            check(buffer.references > 0, BUFFER_HELD, buffer.references, buffer.used)
             buffer.references -= 1
             if buffer.references == 0:
                 buffer_pool_release(&self.reply_pool, buffer)
@@ -291,6 +326,8 @@ cdef class ConnectionTable:
         while c.first != NULL:
             self.drop_piece(c)
         if c.open_buffer != NULL:
+            check(c.open_buffer.references > 0, BUFFER_HELD, c.open_buffer.references,
+                  c.open_buffer.used)
             c.open_buffer.references -= 1
             if c.open_buffer.references == 0:
                 buffer_pool_release(&self.reply_pool, c.open_buffer)
@@ -328,9 +365,14 @@ cdef class ConnectionTable:
         return False
 
     cdef void close_idle(self) noexcept nogil:
+        cdef TableSums sums
+        cdef Connection* c
         cdef uint32_t slot
+        memset(&sums, 0, sizeof(sums))
         for slot in range(self.highest_slot):
-            if (self.connections[slot].id != 0
-                    and self.now_ms - self.connections[slot].active_ms > self.idle_ms):
+            c = &self.connections[slot]
+            if c.id != 0 and self.now_ms - c.active_ms > self.idle_ms:
                 self.counters.closed_idle += 1
-                self.close_connection(&self.connections[slot])
+                self.close_connection(c)
+            sums_add(&sums, c)
+        check_sums(self, &sums)

@@ -21,6 +21,8 @@ cdef void halves_open(HalfFrames* halves, Connection** list, uint32_t buffers) n
 
 
 cdef void halves_add(HalfFrames* halves, Connection* c, int64_t now_ms) noexcept nogil:
+    check(halves.size < halves.count, b"the network: no more large frames are kept than may be",
+          halves.size, halves.count)
     c.jumbo_ms = now_ms
     c.jumbo_mark = c.jumbo_counted = 0
     c.half_place = halves.size
@@ -34,6 +36,9 @@ cdef void halves_remove(HalfFrames* halves, Connection* c) noexcept nogil:
     halves.size -= 1
     halves.list[c.half_place] = halves.list[halves.size]
     halves.list[c.half_place].half_place = c.half_place
+    check(c.jumbo_counted <= halves.held_bytes,
+          b"the network: what a large frame holds is counted", <int64_t> c.jumbo_counted,
+          <int64_t> halves.held_bytes)
     halves.held_bytes -= c.jumbo_counted
 
 

@@ -3,6 +3,7 @@ from libc.string cimport memcpy
 
 from cext.base.check cimport check
 from cext.memory.buffer_pool cimport buffer_pool_release, buffer_pool_take
+from cext.memory.list_ends cimport list_ends_check
 from cext.net.connection cimport (
     BORROWED,
     IN_JUMBO,
@@ -100,6 +101,7 @@ cdef class Output(ConnectionTable):
         if piece == NULL:
             return NULL
         piece.next = NULL
+        list_ends_check(c.first, c.last)
         if c.last != NULL:
             c.last.next = piece
         else:

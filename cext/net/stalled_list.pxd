@@ -6,6 +6,7 @@ that one is always the last.
 
 The reactor's.
 """
+from cext.memory.list_ends cimport list_ends_check
 from cext.net.connection cimport Connection
 
 cdef struct StalledList:
@@ -25,6 +26,7 @@ cdef inline void stalled_leave(StalledList* list, Connection* c) noexcept nogil:
         c.stalled_behind.stalled_before = c.stalled_before
     else:
         list.last = c.stalled_before
+    list_ends_check(list.first, list.last)
 
 
 # Puts it last, wherever it was.
@@ -38,3 +40,4 @@ cdef inline void stalled_join(StalledList* list, Connection* c) noexcept nogil:
     else:
         list.first = c
     list.last = c
+    list_ends_check(list.first, list.last)
