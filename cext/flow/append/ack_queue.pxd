@@ -13,6 +13,7 @@ Example: durable = 1400, replicated = 1000: CONFIRMED is 1000; at replicated = 2
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
+from cext.base.check cimport debug_check
 from cext.memory.arena cimport Arena
 from cext.net.connection cimport Connection
 
@@ -92,6 +93,10 @@ cdef inline PendingAck* ack_queue_reserve(AckQueue* queue) noexcept nogil:
     return &queue.entries[queue.tail & queue.mask]
 
 cdef inline void ack_queue_push(AckQueue* queue) noexcept nogil:
+    cdef const PendingAck* ack = &queue.entries[queue.tail & queue.mask]
+    cdef const PendingAck* before = &queue.entries[(queue.tail - 1) & queue.mask]
+    debug_check(queue.head == queue.tail or before.end <= ack.end,
+                b"answers that wait: they are in the order of the log", before.end, ack.end)
     queue.tail += 1
 
 # The oldest entry, or NULL when nothing waits.
@@ -101,4 +106,6 @@ cdef inline PendingAck* ack_queue_first(AckQueue* queue) noexcept nogil:
     return &queue.entries[queue.head & queue.mask]
 
 cdef inline void ack_queue_pop(AckQueue* queue) noexcept nogil:
+    debug_check(queue.head < queue.tail and queue.tail - queue.head <= queue.mask + 1,
+                b"answers that wait: no more are given than wait", queue.head, queue.tail)
     queue.head += 1

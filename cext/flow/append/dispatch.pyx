@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memmove
 
+from cext.base.check cimport check
 from cext.base.clock cimport monotonic_us
 from cext.base.latency cimport latency_record
 from cext.base.status cimport OK, POISONED
@@ -39,6 +40,7 @@ cdef int dispatch(Appender s) noexcept nogil:
     """From marks.dispatched on, by the list as far as it reaches."""
     cdef Dispatch* d
     cdef int64_t end = dispatch_limit(s)
+    cdef int64_t began = s.log.marks.dispatched
     cdef int32_t i = s.dispatch_first
     while i < s.dispatch_count:
         d = &s.dispatches[i]
@@ -54,6 +56,9 @@ cdef int dispatch(Appender s) noexcept nogil:
         if dispatch_entry(s, d) != OK:
             return POISONED
     keep_rest(s, i)
+    check(began <= s.log.marks.dispatched <= s.log.marks.written,
+          b"dispatch: it moves on, and not beyond what is written", s.log.marks.dispatched,
+          s.log.marks.written)
     if replay_waits(s) and replay(s, end) == POISONED:
         return POISONED
     return OK
@@ -61,6 +66,8 @@ cdef int dispatch(Appender s) noexcept nogil:
 
 cdef void keep_rest(Appender s, int32_t done) noexcept nogil:
     """Entries below `done` are dispatched; the list starts anew when it can."""
+    check(s.dispatch_first <= done <= s.dispatch_count,
+          b"dispatch: the list is done with from its first entry on", done, s.dispatch_count)
     s.dispatch_first = done
     if done == s.dispatch_count:
         s.dispatch_first = s.dispatch_count = 0

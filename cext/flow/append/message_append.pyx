@@ -2,6 +2,7 @@
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
+from cext.base.check cimport debug_check
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
 from cext.flow.append.append_status cimport SPECIAL
@@ -112,6 +113,14 @@ cdef inline void add_dispatch(Appender s, Topic* topic, Queue* queue, const Mess
     cdef Dispatch* d = &s.dispatches[s.dispatch_count]
     d.topic = topic
     d.queue = queue
+    debug_check(s.dispatch_count < s.dispatch_max,
+                b"dispatch: its list has room for what is appended", s.dispatch_count,
+                s.dispatch_max)
+    debug_check(s.dispatch_count == s.dispatch_first
+                or s.dispatches[s.dispatch_count - 1].physical_offset
+                + s.dispatches[s.dispatch_count - 1].size <= a.physical_offset,
+                b"dispatch: its list is in the order of the log", s.dispatch_count,
+                a.physical_offset)
     d.physical_offset = a.physical_offset
     d.size = a.bytes
     if m.own_tags_code:
