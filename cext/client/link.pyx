@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy, memmove, memset
 
+from cext.base.state cimport state_move
 from cext.base.status cimport Status
 from cext.client.mutex cimport lock_release, lock_take
 from cext.client.state cimport LINK_CONNECTING, LINK_IDLE, LINK_OPEN, EngineState, Link
@@ -34,6 +35,8 @@ cdef enum:
     FILL_KEEP_BYTES = 4 << 20        # a larger buffer is given back when it is empty
     INPUT_BYTES = 256 << 10
     LARGE_BYTES_MIN = 64 << 10       # a frame that is not all there and at least this long
+
+cdef const char* LINK_STATES = b"the client: a link is idle, connecting, open"
 
 
 cdef int link_open(Link* link, int32_t index) noexcept nogil:
@@ -116,7 +119,7 @@ cdef int link_connect(EngineState* state, Link* link, int64_t now_us, int* error
                 link.fd = -1
                 return Status.IO_ERROR
     error[0] = 0
-    link.state = LINK_CONNECTING
+    state_move(&link.state, LINK_CONNECTING, 1 << LINK_IDLE, LINK_STATES)
     link.connect_until_us = now_us + state.connect_timeout_us
     link.last_heard_us = now_us
     link.wants_room = True
@@ -132,7 +135,7 @@ cdef int link_connected(EngineState* state, Link* link, int* error) noexcept nog
     if getsockopt(link.fd, SOL_SOCKET, SO_ERROR, &failure, &bytes) == 0 and failure != 0:
         error[0] = failure
         return Status.IO_ERROR
-    link.state = LINK_OPEN
+    state_move(&link.state, LINK_OPEN, 1 << LINK_CONNECTING, LINK_STATES)
     return Status.OK
 
 

@@ -2,12 +2,14 @@
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 
+from cext.base.check cimport debug_check
 from cext.base.status cimport Status
 from cext.base.sysio cimport event_signal
 from cext.client.mutex cimport condition_signal, lock_release, lock_take
 from cext.client.state cimport (
     SLOT_BITS, SLOT_MASK, SLOTS, Batch, EngineState, MailboxState, Slot,
 )
+from cext.memory.list_ends cimport list_ends_check
 
 cdef enum:
     GENERATIONS = 1 << (31 - SLOT_BITS)
@@ -34,6 +36,7 @@ cdef Slot* slot_take(EngineState* state) noexcept nogil:
     state.free_first = slot.next
     if state.free_first == NULL:
         state.free_last = NULL
+    list_ends_check(state.free_first, state.free_last)
     state.free_count -= 1
     slot.next = NULL
     slot.generation = slot.generation + 1 if slot.generation + 1 < GENERATIONS else 1
@@ -74,6 +77,8 @@ cdef void slot_release(EngineState* state, Slot* slot) noexcept nogil:
     else:
         state.free_first = slot
     state.free_last = slot
+    debug_check(state.free_count < SLOTS, b"the client: a slot is freed once", slot.index,
+                state.free_count)
     state.free_count += 1
     if state.slot_waiters:
         condition_signal(&state.slots_freed)

@@ -115,7 +115,7 @@ cdef struct Batch:
 cdef struct Link:
     int32_t index
     int fd                           # -1: none
-    int state
+    int32_t state                    # by state_move()
     sockaddr_storage address
     uint32_t address_bytes
     int64_t connect_until_us

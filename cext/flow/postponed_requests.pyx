@@ -3,6 +3,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from cext.flow.context.client_state cimport UNREAD_POSTPONED, client_state
+from cext.memory.list_ends cimport list_ends_check
 
 
 cdef void put_last(Postponed* p, PostponedFrame* frame) noexcept nogil:
@@ -12,6 +13,7 @@ cdef void put_last(Postponed* p, PostponedFrame* frame) noexcept nogil:
     else:
         p.first = frame
     p.last = frame
+    list_ends_check(p.first, p.last)
     p.bytes += frame.frame_bytes
 
 
@@ -45,6 +47,7 @@ cdef PostponedFrame* postponed_next(Postponed* p) noexcept nogil:
     p.first = frame.next
     if p.first == NULL:
         p.last = NULL
+    list_ends_check(p.first, p.last)
     p.bytes -= frame.frame_bytes
     p.current = frame
     p.refused = False
