@@ -23,6 +23,7 @@ from cext.flow.pull.queue_repairs cimport queue_repairs_turn
 from cext.flow.request_router cimport route_fetched, route_postponed
 from cext.flow.transaction.transaction_end cimport write_ops
 from cext.memory.spsc_ring cimport spsc_is_empty
+from cext.store.log_link cimport log_own
 
 cdef enum:
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
@@ -148,6 +149,7 @@ cdef void run_turns(ShardState s) noexcept nogil:
     cdef int64_t stop_at = 0
     s.pull.timer_tick = s.turn.net.now_ms // 100
     s.turn.net.own(True)
+    log_own(&s.append.log.link, True)
     while True:
         run_turn(s)
         if load_acquire_i32(&s.turn.stopping):
@@ -156,4 +158,5 @@ cdef void run_turns(ShardState s) noexcept nogil:
                 s.turn.net.stop_accepting()
             elif is_drained(s) or s.turn.now_ms > stop_at:
                 s.turn.net.own(False)
+                log_own(&s.append.log.link, False)
                 return

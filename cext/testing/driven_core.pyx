@@ -24,6 +24,7 @@ from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.turn cimport run_turn
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
+from cext.store.log_link cimport log_own
 
 cdef enum:
     INPUT_BYTES = 1 << 20
@@ -46,6 +47,7 @@ cdef class DrivenCore:
         core.s.append.queues.sync_interval_ms = NEVER_MS
         core.s.pull.timer_tick = core.s.turn.net.now_ms // 100
         core.s.turn.net.own(True)
+        log_own(&core.s.append.log.link, True)
 
     def __dealloc__(self):
         free(self.input)
