@@ -2,7 +2,9 @@
 
     plant("ring")       does not return: one line on standard error, then abort()
 
-What debug builds check is checked here in every build, by the same inline functions.
+What debug builds check is checked here in every build, where the function is an inline one; what
+lies in a module is checked as that was built. Those of the store and of what is above it are in
+broken_store.pyx and broken_flow.pyx.
 """
 cdef extern from *:
     """
@@ -18,7 +20,7 @@ from cext.base.state cimport state_move
 from cext.base.status cimport OK
 from cext.base.thread_owner cimport thread_check, thread_note
 from cext.base.watermark cimport watermark_move
-from cext.memory.arena cimport SharedArena
+from cext.memory.arena cimport SharedArena, arena_take
 from cext.memory.buffer_pool cimport (
     BufferPool,
     buffer_pool_open,
@@ -26,13 +28,14 @@ from cext.memory.buffer_pool cimport (
     buffer_pool_release,
     buffer_pool_room,
     buffer_pool_take,
+    buffer_pool_trim,
 )
 from cext.memory.chain cimport ChainEntry, chain_join, chain_leave
-from cext.memory.spsc_ring cimport SpscRing, spsc_open, spsc_put
-from cext.store.log_link cimport LogLink, log_offer
-from cext.store.queue_repair cimport REPAIR_OVER, Repair, repair_move
+from cext.memory.spsc_ring cimport SpscRing, spsc_open, spsc_pop, spsc_push, spsc_put
 
 import threading
+
+from cext.testing import broken_flow, broken_store
 
 
 cdef class Pool:
@@ -54,25 +57,10 @@ def _watermark():
     watermark_move(&mark, 9, b"a mark never moves back")
 
 
-def _committable():
-    """The same in the store: what was offered to the committer is taken back."""
-    cdef LogLink link
-    memset(&link, 0, sizeof(link))
-    log_offer(&link, 500)
-    log_offer(&link, 400)
-
-
 def _state():
     cdef int32_t state = 0
     state_move(&state, 1, 1 << 0, b"from 0 to 1")
     state_move(&state, 2, 1 << 0, b"to 2 from 0 alone")
-
-
-def _repair():
-    """The same in the store: a repair that nobody has worked on is over."""
-    cdef Repair r
-    memset(&r, 0, sizeof(r))
-    repair_move(&r, REPAIR_OVER)
 
 
 def _ring():
@@ -82,6 +70,52 @@ def _ring():
         raise MemoryError("no memory for the ring")
     for _i in range(9):
         spsc_put(&ring, &ring, b"a ring of 8")
+
+
+def _ring_head():
+    """More was popped than was pushed."""
+    cdef SpscRing ring
+    spsc_open(&ring, 8)
+    ring.tail = 8
+    ring.head = 20
+    spsc_push(&ring, &ring)
+
+
+def _ring_tail():
+    """More was pushed than the ring has slots."""
+    cdef SpscRing ring
+    spsc_open(&ring, 8)
+    ring.tail = 9
+    spsc_pop(&ring)
+
+
+def _ring_nothing():
+    """Seen by debug builds alone: NULL is what an empty ring gives."""
+    cdef SpscRing ring
+    spsc_open(&ring, 8)
+    spsc_push(&ring, NULL)
+
+
+def _arena():
+    cdef SharedArena memory = SharedArena(4096)
+    memory.arena.used = 5000
+    arena_take(&memory.arena, 64, 64)
+
+
+def _pool_sum():
+    """A buffer is neither free nor in use."""
+    cdef Pool pool = Pool()
+    buffer_pool_take(&pool.pool)
+    buffer_pool_release(&pool.pool, buffer_pool_take(&pool.pool))
+    pool.pool.in_use = 0
+    buffer_pool_trim(&pool.pool, 4)
+
+
+def _pool_in_use():
+    """Seen by debug builds alone: more are in use than were ever taken."""
+    cdef Pool pool = Pool()
+    pool.pool.in_use = 3
+    buffer_pool_take(&pool.pool)
 
 
 def _release():
@@ -126,10 +160,23 @@ def _chain():
     chain_leave(&first, &other)
 
 
+def _chain_end():
+    """The last entry has another behind it, from a list that it was in before."""
+    cdef ChainEntry* first = NULL
+    cdef ChainEntry one, other
+    memset(&one, 0, sizeof(one))
+    memset(&other, 0, sizeof(other))
+    chain_join(&first, &one, &one)
+    one.next = &other
+    chain_join(&first, &other, &other)
+
+
 PLANTS = {
-    "watermark": _watermark, "committable": _committable, "state": _state, "repair": _repair,
-    "ring": _ring, "release": _release, "thread": _thread, "chain": _chain,
-    "release_of_two": _release_of_two, "pool_thread": _pool_thread,
+    "watermark": _watermark, "state": _state, "ring": _ring, "ring_head": _ring_head,
+    "ring_tail": _ring_tail, "ring_nothing": _ring_nothing, "arena": _arena,
+    "pool_sum": _pool_sum, "pool_in_use": _pool_in_use, "pool_thread": _pool_thread,
+    "release": _release, "release_of_two": _release_of_two, "thread": _thread, "chain": _chain,
+    "chain_end": _chain_end, **broken_store.PLANTS, **broken_flow.PLANTS,
 }
 
 

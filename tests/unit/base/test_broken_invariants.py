@@ -1,41 +1,102 @@
-"""A broken invariant ends the process and says which, with its values. Each kind is planted."""
+"""Goal: a broken invariant ends the process and says which, with its values.
 
+Method: each kind is planted in a child process: a mark that moves back, a state that does not
+follow, an index of a ring, a sum, an order, a list's ends, a thread. And the compiled modules are
+read: what is for debug builds is in those and in no others. Cannot show that every invariant is
+checked.
+"""
+
+import importlib
+import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.source_tree import ROOT
 
 from cext._build import PROFILE
 
+IS_DEBUG = PROFILE in ("debug", "asan")
+
 CASES = [
     ("watermark", "a mark never moves back (12, 9)"),
-    ("committable", "the store pool: `committable` never moves back (500, 400)"),
     ("state", "to 2 from 0 alone (1, 2)"),
-    ("repair", "queue repair: looked at, written, over, free (0, 3)"),
-    ("ring", "a ring of 8 (8, 8)"),
-    ("release", "a buffer pool: no more buffers come back than were taken (0, 64)"),
     ("thread", "its thread alone ("),
+    # memory
+    ("arena", "an arena: no more is taken than it has (5000, 4096)"),
     ("chain", "a chain: an entry that leaves is in it (0, 0)"),
-]
+    ("chain_end", "a chain: its last entry has none behind it (0, 0)"),
+    ("list_ends", "a list: it has both ends or none (0, 1)"),
+    ("pool_sum", "a buffer pool: what is free and what is in use are all (1, 0)"),
+    ("release", "a buffer pool: no more buffers come back than were taken (0, 64)"),
+    ("ring", "a ring of 8 (8, 8)"),
+    ("ring_head", "a ring: no more is popped than was pushed (8, 20)"),
+    ("ring_tail", "a ring: no more waits than it has slots (9, 0)"),
+    # the log, and what threads share of it
+    ("committable", "the store pool: `committable` never moves back (500, 400)"),
+    ("log_committed", "the store pool: what is committed was offered (10, 0)"),
+    ("log_drop_order", "the log: files are handed over in their order (1000, 1000)"),
+    ("log_order", "the log: files are handed over in their order (1000, 3000)"),
+    ("log_ring", "the log: no more files wait than were handed over (-3, 64)"),
+    ("log_roll", "the log: its end lies in the active file, before its last 8 bytes "
+                 "(1048569, 1048576)"),
+    ("log_room", "the log: the room asked for never shrinks (500, 400)"),
+    ("log_room_end", "the log: a file's room ends where it does (1048577, 1048576)"),
+    ("log_segment", "the log: the segment asked for is the next one (2000, 1000)"),
+    ("log_segment_start", "the log: a file begins where a segment does (2500, 1000)"),
+    ("log_written", "the log: what is written was appended (97, 96)"),
+    # queues, key index, disk readers, timers
+    ("chunk_sum", "queue chunks: no more are free than were ever lent (2, 1)"),
+    ("indexed", "the key index: `indexed` never moves back (5000, 0)"),
+    ("queue_jobs", "a queue: no more jobs end than were begun (0, 1)"),
+    ("queue_persisted", "a queue: what is in its files was handed to the writer (50, 40)"),
+    ("reads", "a disk reader: no more reads end than were asked for (0, 0)"),
+    ("repair", "queue repair: looked at, written, over, free (0, 3)"),
+    ("seal", "timers: a seal is free before it is filled (1, 1)"),
+    ("timer_chunk", "timers: a chunk that is taken was made (0, 0)"),
+    ("timer_chunk_count", "timers: a chunk holds what fits it (513, 512)"),
+    ("timer_ring", "timers: no more chunks wait than there are (0, -5)"),
+    # the network, answers, dispatch, the client
+    ("ack_order", "answers that wait: they are in the order of the log (500, 400)"),
+    ("ack_ring", "answers that wait: no more are given than wait (0, 0)"),
+    ("connections", "the network: as many connections are open as are counted (0, 1)"),
+    ("dispatch_list", "dispatch: the list is done with from its first entry on (3, 0)"),
+    ("dispatched", "dispatch: it moves on, and not beyond what is written (10, 0)"),
+    ("half_bytes", "the network: what a large frame holds is counted (9, 0)"),
+    ("half_frames", "the network: no more large frames are kept than may be (4, 4)"),
+    ("link", "the client: a link is idle, connecting, open (2, 2)"),
+    ("reply_buffer", "the network: a reply buffer that pieces point to (0, 120)"),
+    ("slots", "the network: a slot is open, closed in this turn, or free (1, 0)"),
+    ("unread", "the network: as many connections have a reason as are counted (0, 3)"),
+]  # fmt: skip
 DEBUG_CASES = [
-    ("release_of_two", "a buffer pool: a buffer is released once (0, 1)"),
+    ("chunk_order", "a queue: a chunk follows one that is full (0, 49)"),
+    ("log_claimed", "the log: a record ends before what the ring is claimed for does (192, 100)"),
+    ("log_thread", "the log: it is appended to by the reactor ("),
+    ("pool_in_use", "a buffer pool: no more buffers are in use than there are (3, 0)"),
     ("pool_thread", "a buffer pool: a buffer is taken by the pool's thread ("),
+    ("queue_ends", "a list: it has both ends or none (0, 1)"),
+    ("release_of_two", "a buffer pool: a buffer is released once (0, 1)"),
+    ("ring_nothing", "a ring: what is pushed is something (0, 8)"),
+    ("slot", "the client: a slot is freed once (5, 16384)"),
 ]
 
 
-def planted(kind: str) -> tuple[int, str]:
+def planted(kind: str, folder: Path) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-c", f"from cext.testing.broken_invariant import plant; plant({kind!r})"],
+        [sys.executable, "-c", "import tempfile, sys; tempfile.tempdir = sys.argv[1]; "
+         f"from cext.testing.broken_invariant import plant; plant({kind!r})", folder],
         cwd=ROOT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(("kind", "text"), CASES, ids=[kind for kind, _ in CASES])
-def test_a_broken_invariant_ends_the_process(kind: str, text: str) -> None:
-    code, said = planted(kind)
+def test_a_broken_invariant_ends_the_process(kind: str, text: str, tmp_path: Path) -> None:
+    code, said = planted(kind, tmp_path)
     assert code == -signal.SIGABRT, said
     line = next(line for line in said.splitlines() if line.startswith("rmq: "))
     assert line.startswith(f"rmq: broken invariant: {text}")
@@ -43,10 +104,37 @@ def test_a_broken_invariant_ends_the_process(kind: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "text"), DEBUG_CASES, ids=[kind for kind, _ in DEBUG_CASES])
-def test_a_debug_build_sees_more(kind: str, text: str) -> None:
-    code, said = planted(kind)
-    if PROFILE in ("debug", "asan"):
+def test_a_debug_build_sees_more(kind: str, text: str, tmp_path: Path) -> None:
+    code, said = planted(kind, tmp_path)
+    if IS_DEBUG:
         assert code == -signal.SIGABRT, said
         assert f"rmq: broken invariant: {text}" in said
     else:
         assert (code, said) == (0, "")
+
+
+def test_every_plant_is_in_a_table() -> None:
+    plants = importlib.import_module("cext.testing.broken_invariant").PLANTS
+    assert sorted(plants) == sorted(kind for kind, _ in CASES + DEBUG_CASES)
+
+
+CALL = re.compile(r'\b(debug_check|check)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*?b"([^"]+)"')
+
+
+def debug_texts() -> Iterator[tuple[Path, str]]:
+    """Modules and what only debug builds check in them."""
+    for path in sorted((ROOT / "cext").rglob("*.pyx")):
+        calls = CALL.findall(path.read_text())
+        always = {text for name, text in calls if name == "check"}
+        for text in sorted({text for name, text in calls if name == "debug_check"} - always):
+            yield path, text
+
+
+def test_debug_checks_are_compiled_into_debug_builds_alone() -> None:
+    found = {}
+    for path, text in debug_texts():
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        module = Path(str(importlib.import_module(name).__file__))
+        found[f"{name}: {text}"] = text.encode() in module.read_bytes()
+    assert len(found) >= 10
+    assert {where for where, is_there in found.items() if is_there is not IS_DEBUG} == set()

@@ -1,0 +1,174 @@
+"""Broken invariants of what is above the store, planted: network, answers, dispatch, the client.
+
+    PLANTS["ack_order"]()       does not return (broken_invariant.pyx)
+"""
+cdef extern from *:
+    """
+    #ifndef RMQ_DEBUG
+    #define RMQ_DEBUG 1
+    #endif
+    """
+
+from libc.stdlib cimport calloc
+from libc.string cimport memset
+
+from cext.client.slots cimport slot_release, slots_open
+from cext.client.state cimport LINK_OPEN, EngineState, Link
+from cext.client.link cimport link_connected
+from cext.flow.append.ack_queue cimport (
+    AckQueue, ack_queue_open, ack_queue_pop, ack_queue_push, ack_queue_reserve, ack_queue_room)
+from cext.flow.append.appender cimport Appender
+from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.context.turn_context cimport TurnContext
+from cext.memory.arena cimport SharedArena
+from cext.net.connection cimport IN_REPLY_BUFFER, Connection, OutPiece, ReplyBuffer
+from cext.net.connection_table cimport ConnectionTable
+from cext.net.half_frames cimport HalfFrames, halves_add, halves_open, halves_remove
+from cext.net.stalled_list cimport StalledList, stalled_join
+from cext.store.commit_log cimport CommitLog
+
+import tempfile
+
+
+# ------------------------------------------------------------------- the network
+
+def _connections():
+    """One is counted that no slot has."""
+    cdef ConnectionTable table = ConnectionTable()
+    table.connection_count = 1
+    table.close_idle()
+
+
+def _unread():
+    cdef ConnectionTable table = ConnectionTable()
+    table.unread_counts[2] = 3
+    table.close_idle()
+
+
+def _slots():
+    cdef ConnectionTable table = ConnectionTable()
+    table.free_count = 1
+    table.close_idle()
+
+
+def _reply_buffer():
+    """A piece of a reply points into a buffer that was given back."""
+    cdef ConnectionTable table = ConnectionTable()
+    cdef Connection c
+    cdef OutPiece piece
+    cdef ReplyBuffer buffer
+    memset(&c, 0, sizeof(c))
+    memset(&piece, 0, sizeof(piece))
+    memset(&buffer, 0, sizeof(buffer))
+    buffer.used = 120
+    piece.kind = IN_REPLY_BUFFER
+    piece.owner = &buffer
+    c.first = c.last = &piece
+    table.drop_piece(&c)
+
+
+def _half_frames():
+    """One large frame more than may be kept."""
+    cdef Connection* list[4]
+    cdef Connection c
+    cdef HalfFrames halves
+    cdef int _i
+    memset(&halves, 0, sizeof(halves))
+    memset(&c, 0, sizeof(c))
+    halves_open(&halves, list, 4)
+    for _i in range(5):
+        halves_add(&halves, &c, 0)
+
+
+def _half_bytes():
+    cdef Connection* list[4]
+    cdef Connection c
+    cdef HalfFrames halves
+    memset(&halves, 0, sizeof(halves))
+    memset(&c, 0, sizeof(c))
+    halves_open(&halves, list, 4)
+    halves_add(&halves, &c, 0)
+    c.jumbo_counted = 9
+    halves_remove(&halves, &c)
+
+
+def _list_ends():
+    cdef StalledList stalled
+    cdef Connection c, other
+    memset(&stalled, 0, sizeof(stalled))
+    memset(&c, 0, sizeof(c))
+    memset(&other, 0, sizeof(other))
+    stalled.last = &other
+    stalled_join(&stalled, &c)
+
+
+# ------------------------------------------------------------------- answers and dispatch
+
+def _ack_order():
+    """The answer to a later request waits for an earlier end."""
+    cdef SharedArena memory = SharedArena(ack_queue_room(64))
+    cdef AckQueue queue
+    ack_queue_open(&queue, &memory.arena, 64)
+    ack_queue_reserve(&queue).end = 500
+    ack_queue_push(&queue)
+    ack_queue_reserve(&queue).end = 400
+    ack_queue_push(&queue)
+
+
+def _ack_ring():
+    cdef SharedArena memory = SharedArena(ack_queue_room(64))
+    cdef AckQueue queue
+    ack_queue_open(&queue, &memory.arena, 64)
+    ack_queue_pop(&queue)
+
+
+cdef Appender new_appender():
+    cdef Appender s = Appender()
+    s.log = CommitLog(tempfile.mkdtemp(prefix="rmq-planted-"), 1 << 20, 1 << 20,
+                      max_record_bytes=4096)
+    s.log.load()
+    s.log.set_end(0)
+    s.turn = TurnContext()
+    return s
+
+
+def _dispatch_list():
+    """The list of what was appended begins behind its end."""
+    cdef Appender s = new_appender()
+    s.dispatch_first = 3
+    write_and_dispatch(s)
+
+
+def _dispatched():
+    """Queues have entries of what is not written."""
+    cdef Appender s = new_appender()
+    s.log.marks.dispatched = 10
+    write_and_dispatch(s)
+
+
+# ------------------------------------------------------------------- the client
+
+def _slot():
+    """Seen by debug builds alone: a slot is freed that is free."""
+    cdef EngineState* state = <EngineState*> calloc(1, sizeof(EngineState))
+    slots_open(state)
+    slot_release(state, &state.slots[5])
+
+
+def _link():
+    """A connection that is open already is connected."""
+    cdef EngineState* state = <EngineState*> calloc(1, sizeof(EngineState))
+    cdef Link link
+    cdef int error = 0
+    memset(&link, 0, sizeof(link))
+    link.fd = -1
+    link.state = LINK_OPEN
+    link_connected(state, &link, &error)
+
+
+PLANTS = {
+    "connections": _connections, "unread": _unread, "slots": _slots,
+    "reply_buffer": _reply_buffer, "half_frames": _half_frames, "half_bytes": _half_bytes,
+    "list_ends": _list_ends, "ack_order": _ack_order, "ack_ring": _ack_ring,
+    "dispatch_list": _dispatch_list, "dispatched": _dispatched, "slot": _slot, "link": _link,
+}

@@ -1,0 +1,288 @@
+"""Broken invariants of the store, planted: its log, queues, key index, timers, disk readers.
+
+    PLANTS["log_order"]()       does not return (broken_invariant.pyx)
+
+Each opens the real thing in a folder of its own, changes a field as no caller may, and goes on.
+"""
+cdef extern from *:
+    """
+    #ifndef RMQ_DEBUG
+    #define RMQ_DEBUG 1
+    #endif
+    """
+
+from libc.string cimport memset
+
+from cext.memory.arena cimport SharedArena
+from cext.memory.spsc_ring cimport spsc_put
+from cext.store.commit_log cimport CommitLog
+from cext.store.consume_queue cimport (
+    Chunk, ChunkPool, Queue, chunk_give, chunk_pool_open, chunk_pool_room, chunk_take,
+    queue_add_chunk)
+from cext.store.disk_reader cimport DiskReader, ReadJob
+from cext.store.indexer cimport Indexer
+from cext.store.log_link cimport (
+    LogLink, log_offer, log_own, log_push_drop, log_push_handle, log_want_room, log_want_segment)
+from cext.store.queue_repair cimport REPAIR_OVER, Repair, repair_move
+from cext.store.queue_store cimport QueueStore
+from cext.store.queue_writer cimport JOB_WRITE, QueueJob
+from cext.store.timer_heap cimport TimerHeap
+from cext.store.timer_keeper cimport CHUNK_ENTRIES, SEAL_FULL, TimerKeeper
+
+import tempfile
+import threading
+
+
+cdef CommitLog open_log(bint pooled=False):
+    cdef CommitLog log = CommitLog(tempfile.mkdtemp(prefix="rmq-planted-"), 1 << 20, 1 << 20,
+                                   max_record_bytes=4096, pooled=pooled)
+    log.load()
+    log.set_end(0)
+    return log
+
+
+cdef LogLink new_link():
+    cdef LogLink link
+    memset(&link, 0, sizeof(link))
+    link.segment_bytes = 1000
+    return link
+
+
+# ------------------------------------------------------------------- what threads share
+
+def _committable():
+    """What was offered to the committer is taken back."""
+    cdef LogLink link = new_link()
+    log_offer(&link, 500)
+    log_offer(&link, 400)
+
+
+def _log_order():
+    """A file is left out on the way to the flusher."""
+    cdef LogLink link = new_link()
+    log_push_handle(&link, 1000, -1)
+    log_push_handle(&link, 3000, -1)
+
+
+def _log_drop_order():
+    cdef LogLink link = new_link()
+    link.preparer_event = -1
+    log_push_drop(&link, 1000)
+    log_push_drop(&link, 1000)
+
+
+def _log_ring():
+    """The flusher has closed more files than it was given."""
+    cdef LogLink link = new_link()
+    link.handles_popped = 3
+    log_push_handle(&link, 1000, -1)
+
+
+def _log_room():
+    cdef LogLink link = new_link()
+    log_want_room(&link, 700)
+    log_want_room(&link, 0)
+    log_want_room(&link, 500)
+    log_want_room(&link, 400)
+
+
+def _log_segment():
+    cdef LogLink link = new_link()
+    log_want_segment(&link, 2000)
+    log_want_segment(&link, 1000)
+
+
+def _log_segment_start():
+    cdef LogLink link = new_link()
+    log_want_segment(&link, 2500)
+
+
+# ------------------------------------------------------------------- the commit log
+
+def _log_written():
+    """More is written than was appended."""
+    cdef CommitLog log = open_log()
+    log.append_for_tests(b"x" * 96)
+    log.marks.written = 97
+    log.write_out()
+
+
+def _log_roll():
+    """The log's end is in the last 8 bytes of a file."""
+    cdef CommitLog log = open_log()
+    log.link.ready_start = log.active_end
+    log.marks.appended = log.active_end - 7
+    log.roll()
+
+
+def _log_room_end():
+    cdef CommitLog log = open_log()
+    log.room_end = log.active_end + 1
+    log.append_for_tests(b"x" * 96)
+
+
+def _log_committed():
+    """The committer says that it wrote what it was not offered."""
+    cdef CommitLog log = open_log(pooled=True)
+    log.link.committed = 10
+    log.write_out()
+
+
+def _log_thread():
+    """Seen by debug builds alone: two threads append."""
+    cdef CommitLog log = open_log()
+    log.append_for_tests(b"x" * 96)
+    other = threading.Thread(target=_own_log, args=(log,))
+    other.start()
+    other.join()
+    log.append_for_tests(b"x" * 96)
+
+
+def _own_log(CommitLog log):
+    log_own(&log.link, True)
+
+
+def _log_claimed():
+    """Seen by debug builds alone: the ring is not claimed for what is written there."""
+    cdef CommitLog log = open_log()
+    log.append_for_tests(b"x" * 96)
+    log.link.claimed = 100
+    log.append_for_tests(b"x" * 96)
+
+
+# ------------------------------------------------------------------- queues
+
+cdef ChunkPool chunks_of(SharedArena memory):
+    cdef ChunkPool pool
+    chunk_pool_open(&pool, &memory.arena, 4)
+    return pool
+
+
+def _chunk_sum():
+    """One chunk more comes back than was lent."""
+    cdef SharedArena memory = SharedArena(chunk_pool_room(4))
+    cdef ChunkPool pool = chunks_of(memory)
+    cdef Chunk* chunk = chunk_take(&pool)
+    chunk_give(&pool, chunk)
+    chunk_give(&pool, chunk)
+
+
+def _chunk_order():
+    """Seen by debug builds alone: a chunk is added behind one that has room."""
+    cdef SharedArena memory = SharedArena(chunk_pool_room(4))
+    cdef ChunkPool pool = chunks_of(memory)
+    cdef Queue queue
+    memset(&queue, 0, sizeof(queue))
+    queue_add_chunk(&queue, chunk_take(&pool))
+    queue.max_offset = 49
+    queue_add_chunk(&queue, chunk_take(&pool))
+
+
+def _queue_ends():
+    """Seen by debug builds alone: a queue has a newest chunk and no oldest."""
+    cdef SharedArena memory = SharedArena(chunk_pool_room(4))
+    cdef ChunkPool pool = chunks_of(memory)
+    cdef Queue queue
+    memset(&queue, 0, sizeof(queue))
+    queue.tail = chunk_take(&pool)
+    queue_add_chunk(&queue, chunk_take(&pool))
+
+
+def _queue_jobs():
+    """A job ends of a queue that has none."""
+    cdef QueueStore store = QueueStore(tempfile.mkdtemp(prefix="rmq-planted-"))
+    cdef Queue queue
+    cdef QueueJob job
+    memset(&queue, 0, sizeof(queue))
+    memset(&job, 0, sizeof(job))
+    job.kind = JOB_WRITE
+    job.queue = &queue
+    store._complete(&job)
+
+
+def _queue_persisted():
+    """The writer has put into files what it was not handed."""
+    cdef QueueStore store = QueueStore(tempfile.mkdtemp(prefix="rmq-planted-"))
+    cdef Queue queue
+    cdef QueueJob job
+    memset(&queue, 0, sizeof(queue))
+    memset(&job, 0, sizeof(job))
+    queue.handed_offset = 40
+    queue.in_flight = 1
+    job.kind = JOB_WRITE
+    job.queue = &queue
+    job.count = 50
+    store._complete(&job)
+
+
+def _repair():
+    """A repair that nobody has worked on is over."""
+    cdef Repair r
+    memset(&r, 0, sizeof(r))
+    repair_move(&r, REPAIR_OVER)
+
+
+# ------------------------------------------------------------------- key index, disk readers
+
+def _indexed():
+    """The key index goes on from before where others were told that it is."""
+    cdef CommitLog log = open_log()
+    cdef Indexer indexer = Indexer(log, tempfile.mkdtemp(prefix="rmq-planted-"))
+    indexer.indexed = 5000
+    indexer.step()
+
+
+def _reads():
+    cdef DiskReader readers = DiskReader(open_log(), threads=1)
+    cdef ReadJob job
+    memset(&job, 0, sizeof(job))
+    spsc_put(&readers.readers[0].done, &job, b"a ring with room")
+    readers.completed()
+
+
+# ------------------------------------------------------------------- timers
+
+cdef TimerKeeper new_keeper():
+    return TimerKeeper(open_log(), tempfile.mkdtemp(prefix="rmq-planted-"), 8)
+
+
+def _seal():
+    """A seal is filled while the keeper has it."""
+    cdef TimerKeeper keeper = new_keeper()
+    cdef TimerHeap heap
+    memset(&heap, 0, sizeof(heap))
+    keeper.state.seal.state = SEAL_FULL
+    keeper.seal(&heap, 4, 0, 0)
+
+
+def _timer_chunk():
+    """A chunk is taken that was not made."""
+    cdef TimerKeeper keeper = new_keeper()
+    keeper.taken()
+
+
+def _timer_chunk_count():
+    cdef TimerKeeper keeper = new_keeper()
+    keeper.state.tail = 1
+    keeper.state.chunks[0].count = CHUNK_ENTRIES + 1
+    keeper.taken()
+
+
+def _timer_ring():
+    """More chunks were taken than were made."""
+    cdef TimerKeeper keeper = new_keeper()
+    keeper.state.head = 5
+    keeper.step()
+
+
+PLANTS = {
+    "committable": _committable, "log_order": _log_order, "log_drop_order": _log_drop_order,
+    "log_ring": _log_ring, "log_room": _log_room, "log_segment": _log_segment,
+    "log_segment_start": _log_segment_start, "log_written": _log_written, "log_roll": _log_roll,
+    "log_room_end": _log_room_end, "log_committed": _log_committed, "log_thread": _log_thread,
+    "log_claimed": _log_claimed, "chunk_sum": _chunk_sum, "chunk_order": _chunk_order,
+    "queue_ends": _queue_ends, "queue_jobs": _queue_jobs, "queue_persisted": _queue_persisted,
+    "repair": _repair, "indexed": _indexed, "reads": _reads, "seal": _seal,
+    "timer_chunk": _timer_chunk, "timer_chunk_count": _timer_chunk_count,
+    "timer_ring": _timer_ring,
+}
