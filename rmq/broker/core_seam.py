@@ -138,8 +138,8 @@ class OffsetCalls(Protocol):
         queue was pulled; 2: resets that no pull has been answered with yet."""
 
     def offset_entries(self) -> bytes:
-        """All consumer offsets and the resets that no pull has been told of, of one moment, in the
-        form of rmq/broker/tables/offset_entries.py."""
+        """All consumer offsets and the resets that no pull has been answered with, of one moment,
+        in the form of rmq/broker/tables/offset_entries.py."""
 
     def take_changed_offsets(self) -> bytes:
         """The entries that have changed or were removed since the last call, each in full."""

@@ -20,7 +20,7 @@ class Offsets(NamedTuple):
     """What a pair has."""
 
     committed: dict[int, int]  # by queue id, with those that were reset
-    resets: dict[int, int]  # those that no pull has been told of
+    resets: dict[int, int]  # those that no pull has been answered with
 
 
 Entries = Mapping[bytes, Offsets | None]  # None: removed
