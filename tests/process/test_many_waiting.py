@@ -130,7 +130,7 @@ def test_a_million_open_transactions_slow_nobody(tmp_path: Path) -> None:
         shape = SendShape(100, more=marks, sys_flag=4)
         fill(broker, queues, shape.more, shape.sys_flag)
         meter = CpuMeter([broker.pid])
-        end = time.monotonic() + 60
+        end = time.monotonic() + 10
         times = latencies(broker, others, lambda: time.monotonic() > end, 60)
         print(f"broker's CPU while the check looks: {meter.seconds() / 10:.2f} cores")
         check_unnoticed(times)
