@@ -11,6 +11,7 @@ from support.broker_process import BrokerProcess, broker_process, start_broker
 from support.name_server import in_loop
 
 LEVELS = ["--set", "messageDelayLevel=1s 2s 4s", "--set", "mappedFileSizeCommitLog=67108864"]
+ROUNDS_MAX = 40
 
 
 def port_of(broker: BrokerProcess) -> int:
@@ -22,7 +23,7 @@ def now_ms() -> float:
 
 
 def test_an_idle_broker_delivers_within_ten_milliseconds_and_never_early(tmp_path: Path) -> None:
-    """The best of a few rounds: a machine with other work may make any single one late."""
+    """The best of the rounds: a machine with other work may make any single one late."""
     rounds: list[list[int]] = []
 
     @in_loop
@@ -31,7 +32,7 @@ def test_an_idle_broker_delivers_within_ten_milliseconds_and_never_early(tmp_pat
             await client.heartbeat("g", "t")
             await client.send("t", b"make")
             offset = 1
-            while len(rounds) < 12 and (not rounds or max(rounds[-1]) > 10):
+            while len(rounds) < ROUNDS_MAX and (not rounds or max(rounds[-1]) > 10):
                 dues: list[int] = []
                 for _ in range(10):
                     reply = await client.send("t", b"%d" % len(dues), i="DELAY\x011\x02")
@@ -84,7 +85,7 @@ def test_a_kill_loses_no_delayed_message(tmp_path: Path) -> None:
     async def take_all() -> None:
         async with BrokerClient(port_of(broker)) as client:
             await client.heartbeat("g", "t")
-            offset, end = 1, time.monotonic() + 20
+            offset, end = 1, time.monotonic() + 60
             while len(came) < len(sent) and time.monotonic() < end:
                 for message in await client.pulled("g", "t", offset=offset, hold_ms=500):
                     came.setdefault(message.body, []).append(message.store_timestamp_ms)

@@ -14,6 +14,7 @@ from rmq.load.frames import Queue, SendShape, send_frames
 from rmq.load.run import open_producer
 
 OPTIONS = ["--set", "mappedFileSizeCommitLog=67108864"]
+ROUNDS_MAX = 40
 
 
 def now_ms() -> int:
@@ -42,7 +43,7 @@ async def late_by(client: BrokerClient, count: int, offset: int) -> list[int]:
 
 
 def test_delivery_is_within_ten_milliseconds_and_never_early(tmp_path: Path) -> None:
-    """Idle, and while another client sends as fast as it can on one connection; the best of a few
+    """Idle, and while another client sends as fast as it can on one connection; the best of the
     rounds, for a machine with other work may make any single one late."""
     rounds: dict[str, list[list[int]]] = {"idle": [], "loaded": []}
 
@@ -51,9 +52,11 @@ def test_delivery_is_within_ten_milliseconds_and_never_early(tmp_path: Path) -> 
         done = sum(len(of_one) for kinds in rounds.values() for of_one in kinds)
         async with BrokerClient(broker.port) as client:
             await client.heartbeat("g", "t")
-            while len(rounds[kind]) < 10 and (not rounds[kind] or max(rounds[kind][-1]) > 10):
+            while len(rounds[kind]) < ROUNDS_MAX:
                 rounds[kind].append(await late_by(client, 50, 1 + done))
                 done += 50
+                if max(rounds[kind][-1]) <= 10:
+                    break
 
     @in_loop
     async def make() -> None:
@@ -122,12 +125,12 @@ def test_kills_lose_no_timed_message_and_a_stop_repeats_none(tmp_path: Path) -> 
     async def take_all() -> None:
         async with BrokerClient(broker.port) as client:
             await client.heartbeat("g", "t")
-            end = time.monotonic() + 15
+            end = time.monotonic() + 60
             while sent.keys() - came.keys() and time.monotonic() < end:
                 before = offset
                 await take(client)
                 if offset > before:  # a slow machine is not a loss
-                    end = time.monotonic() + 15
+                    end = time.monotonic() + 60
 
     @in_loop
     async def make() -> None:

@@ -9,7 +9,6 @@ from support.source_tree import ROOT
 SLEEPS = {
     "unit/broker/test_client_calls.py": 1,
     "unit/broker/test_deadline.py": 4,
-    "unit/broker/test_heartbeat.py": 3,
     "unit/broker/test_registration.py": 2,
     "unit/broker/test_reply_messages.py": 1,
     "unit/broker/test_retries.py": 1,
@@ -35,8 +34,8 @@ SLEEPS = {
     "unit/namesrv/test_notices.py": 1,
     "unit/net/test_connections.py": 2,
     "unit/observe/test_http.py": 1,
-    "unit/store/test_committer.py": 4,
-    "unit/store/test_flusher.py": 6,
+    "unit/store/test_committer.py": 3,
+    "unit/store/test_flusher.py": 5,
     "unit/store/test_index.py": 1,
 }
 

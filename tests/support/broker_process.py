@@ -51,7 +51,7 @@ class BrokerProcess:
         """Sends the signal and waits; the exit code."""
         began = calm_seconds()
         self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(60)
         self.stop_seconds = calm_seconds() - began
         return code
 

@@ -1,6 +1,5 @@
 """Membership: heartbeats, leaving, expiry, and what members, reactor and tools see of it."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -62,7 +61,7 @@ async def test_a_heartbeat_makes_group_retry_topic_and_subscription(tmp_path: Pa
 @in_loop
 async def test_all_members_are_told_of_a_new_one_once(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
-        first, second = broker.core.client(), broker.core.client()
+        first, second, third = (broker.core.client() for _ in range(3))
         await first.call(34, beat("c1", g=[("t", "*", 1)]))
         await broker.core.until(lambda: first.requests(40))
         before = len(first.requests(40))
@@ -73,9 +72,10 @@ async def test_all_members_are_told_of_a_new_one_once(tmp_path: Path) -> None:
         assert notice.is_oneway
         assert notice.fields == {"consumerGroup": "g"}
         await second.call(34, beat("c2", g=[("t", "*", 1)]))  # nothing new
-        await asyncio.sleep(0.05)
-        assert len(first.requests(40)) == before + 1
-        assert await ids(first, "g") == ["c1", "c2"]
+        await third.call(34, beat("c3", g=[("t", "*", 1)]))
+        await broker.core.until(lambda: third.requests(40))
+        assert len(first.requests(40)) == before + 2
+        assert await ids(first, "g") == ["c1", "c2", "c3"]
 
 
 @in_loop
@@ -84,7 +84,7 @@ async def test_leaving_by_request_and_by_closing_is_noticed(tmp_path: Path) -> N
         clients = [broker.core.client() for _ in range(3)]
         for n, client in enumerate(clients):
             await client.call(34, beat(f"c{n}", g=[("t", "*", 1)]))
-        await asyncio.sleep(0.05)
+        await broker.core.until(lambda: clients[2].requests(40))
         before = len(clients[0].requests(40))
         reply = await clients[1].call(35, clientID="c1", consumerGroup="g")
         assert reply.code == 0
@@ -103,7 +103,9 @@ async def test_broadcasting_members_are_not_told(tmp_path: Path) -> None:
     async with control(tmp_path) as broker:
         client = broker.core.client()
         await client.call(34, beat("c1", g=[("t", "*", 1)], model="BROADCASTING"))
-        await asyncio.sleep(0.05)
+        later = broker.core.client()
+        await later.call(34, beat("c2", h=[("t", "*", 1)]))
+        await broker.core.until(lambda: later.requests(40))
         assert client.requests(40) == []
         assert broker.core.subscriptions[b"g", b"t"] == (1, None, 1)
 

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from support.logs import SEGMENT_BYTES, append, append_rolling, make_log, open_log, record_at
+from support.waiting import wait_until
 
 from cext.base.status import Status
 from cext.base.sysio import write_with_zeros_for_tests
@@ -24,13 +25,6 @@ NEVER = {"least_pages": 1 << 20, "interval_ms": 60_000, "thorough_ms": 60_000}
 def log(tmp_path):
     with open_log(tmp_path / "commitlog", pooled=True) as log:
         yield log
-
-
-def wait_until(condition, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "nothing happened"
-        time.sleep(0.001)
 
 
 def written(log):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.logs import SEGMENT_BYTES, append, append_rolling, open_log
+from support.waiting import wait_until
 
 from cext.store.flusher import Flusher
 from cext.store.preparer import Preparer
@@ -23,13 +24,6 @@ from rmq.errors import StoreError
 def log(tmp_path):
     with open_log(tmp_path / "commitlog") as log:
         yield log
-
-
-def wait_until(condition, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "nothing happened"
-        time.sleep(0.001)
 
 
 def durable(log):
