@@ -4,7 +4,7 @@
     topic SCHEDULE_TOPIC_XXXX  with a DELAY level: the time in ms when the message is due
 
 Used when queues are rebuilt from the log. At run time an append takes the code from the request's
-properties (cext/flow/log/append, tags_code() of cext/wire/properties: store does not see wire).
+properties (cext/flow/append/message_append, by cext/wire/properties: store does not see wire).
 
 Example: TAGS "TagA" -> 2598919; DELAY "3" stored at 1,000,000 -> 1,010,000 (level 3 is 10 s).
 """

@@ -40,7 +40,7 @@ cdef void timer_clock_set(DelayService s, int64_t by_ms) noexcept nogil:
     if s.timers.started:
         set_clocks(s)
         s.wall_keeper.set_clock(s.timers.clocks[CLOCK_WALL].now_ms,
-                           s.timers.position.before[CLOCK_WALL].due_ms)
+                                s.timers.position.before[CLOCK_WALL].due_ms)
         s.wall_keeper.wake()
 
 
