@@ -49,8 +49,8 @@ cdef struct Appended:
 
 # Makes room for `bytes` more bytes in the log and `records` more units in the queue, writing out
 # when a buffer is full. OK | NO_SPACE | NOT_READY | POISONED | TOO_LARGE | IO_ERROR.
-cdef int make_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
-# After make_room(). OK | MALFORMED | TOO_LARGE (properties) | SPECIAL (append_status.pxd);
+cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
+# After append_room(). OK | MALFORMED | TOO_LARGE (properties) | SPECIAL (append_status.pxd);
 # appended only when OK.
 # Properties that are the broker's own (property_edit.pxd) are left out.
 cdef int append_message(Appender s, Topic* topic, Queue* queue, const Message* m,

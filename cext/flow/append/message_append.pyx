@@ -27,7 +27,7 @@ cdef enum:
     POOL_WAIT_US = 1000000      # osPageCacheBusyTimeOutMills of RocketMQ
 
 
-cdef int make_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
+cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
     cdef int status = queue_room(s.queues, queue)
     if status != OK:
         return status if status != POOL_EMPTY else NOT_READY

@@ -8,7 +8,7 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    make_room,
+    append_room,
     record_bytes_max,
 )
 from cext.flow.context.control_link cimport CallFn
@@ -72,7 +72,7 @@ cdef void append(Appender s, Append* x) noexcept nogil:
     m.add_properties = False
     m.stored = True
     m.spare = 0
-    x.status = make_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
+    x.status = append_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
     if x.status == OK:
         x.status = append_message(s, topic, queue, &m, &appended)
     if x.status == OK:

@@ -9,7 +9,7 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    make_room,
+    append_room,
     message_of_record,
     record_bytes_max,
 )
@@ -304,7 +304,7 @@ cdef int deliver_record(DelayService s, int32_t level, int64_t offset, const Que
     if status != OK:
         return status
     message_of_record(&m, &view)
-    status = make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
+    status = append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     if status == OK:
         status = append_message(s.append, topic, queue, &m, &appended)
     if status == OK:

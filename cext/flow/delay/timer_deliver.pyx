@@ -7,7 +7,7 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    make_room,
+    append_room,
     message_of_record,
     record_bytes_max,
 )
@@ -102,7 +102,7 @@ cdef void fill_message(DelayService s, const RecordView* view, const SendPropert
 
 cdef int append(DelayService s, Topic* topic, Queue* queue, const Message* m) noexcept nogil:
     cdef Appended appended
-    cdef int status = make_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
+    cdef int status = append_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
     return append_message(s.append, topic, queue, m, &appended) if status == OK else status
 
 

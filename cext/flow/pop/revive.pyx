@@ -8,7 +8,7 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    make_room,
+    append_room,
     message_of_record,
     record_bytes_max,
 )
@@ -269,7 +269,7 @@ cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t 
     m.reconsume_times = view.reconsume_times + 1
     m.born_host = s.turn.options.store_host          # as RocketMQ has it
     m.born_host_bytes = s.turn.options.store_host_bytes
-    status = make_room(s.append, to, record_bytes_max(&m, target.name_length), 1)
+    status = append_room(s.append, to, record_bytes_max(&m, target.name_length), 1)
     if status == OK:
         status = append_message(s.append, target, to, &m, &appended)
     if status == OK:

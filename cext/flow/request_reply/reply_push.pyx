@@ -10,7 +10,7 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    make_room,
+    append_room,
     record_bytes_max,
 )
 from cext.flow.append.promise cimport promise, promise_room
@@ -194,7 +194,7 @@ cdef void store(ReplyService s, const Header* h, const Frame* f, const SendReque
     m.tags_code = 0
     m.stored = False
     m.spare = 0
-    if (make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) == OK
+    if (append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) == OK
             and append_message(s.append, topic, queue, &m, &a) == OK):
         p.physical_offset = a.physical_offset
         p.queue_offset = a.queue_offset

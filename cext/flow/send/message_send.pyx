@@ -30,7 +30,7 @@ from cext.flow.append.message_append cimport (
     Message,
     append_message,
     append_scanned,
-    make_room,
+    append_room,
     record_bytes_max,
     scanned_bytes,
 )
@@ -200,7 +200,7 @@ cdef Outcome produce_single(SendService s, Connection* c, const Header* h, const
     m.tags_code = 0
     m.stored = False
     m.spare = 0
-    status = make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
+    status = append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     prefetch(queue.write_at)
     if status != OK:
         return refuse_status(s, c, h, status)
@@ -330,7 +330,7 @@ cdef Outcome produce_batch(SendService s, Connection* c, const Header* h, const 
         return refuse_status(s, c, h, status)
     status = TOO_LARGE
     if bytes <= s.append.log.max_record_bytes:
-        status = make_room(s.append, queue, <uint32_t> bytes, records)
+        status = append_room(s.append, queue, <uint32_t> bytes, records)
     if status != OK:
         return refuse_status(s, c, h, status)
     mark = promise_mark(s.append, batch_waits(s, r))

@@ -8,7 +8,7 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    make_room,
+    append_room,
     message_of_record,
     record_bytes_max,
 )
@@ -134,7 +134,7 @@ cdef int append_copy(SendService s, const RecordView* view, Topic* topic, int32_
     m.own_tags_code = level > 0
     if level > 0:
         m.tags_code = s.delay.schedule.clock_ms + s.delay.schedule.levels[level - 1].delay_ms
-    status = make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
+    status = append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     if status == OK:
         status = append_message(s.append, topic, queue, &m, &appended)
     return status

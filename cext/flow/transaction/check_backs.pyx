@@ -8,7 +8,7 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    make_room,
+    append_room,
     message_of_record,
     record_bytes_max,
 )
@@ -233,7 +233,7 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
     m.prepared_offset = 0
     if not next_properties(s, &half, &m.properties):
         return CONTROLS
-    if (make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) != OK
+    if (append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) != OK
             or append_message(s.append, topic, queue, &m, &a) != OK):
         return STUCK
     bytes[0] += a.bytes

@@ -21,7 +21,7 @@ from cext.flow.tables.topic_table cimport Topic
 from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.store.consume_queue cimport Queue
 
-# After append_message() said SPECIAL. Stores the message where it has to wait. What make_room and
+# After append_message() said SPECIAL. Stores the message where it has to wait. What append_room and
 # append_message return, or an AppendStatus (append_status.pxd).
 # `committed`: a half message on its way to its topic; it is delayed or timed, never half again.
 cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Message* m,

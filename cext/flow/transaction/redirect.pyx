@@ -11,7 +11,7 @@ from cext.flow.append.append_status cimport (
     TIMER_OFF,
     TOO_MANY_OPEN,
 )
-from cext.flow.append.message_append cimport append_message, make_room, record_bytes_max
+from cext.flow.append.message_append cimport append_message, append_room, record_bytes_max
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.flow.transaction.open_halves cimport half_fits
@@ -188,7 +188,7 @@ cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Mes
         name_length = TIMER_TOPIC_BYTES
         if status == DUE_ALREADY:
             m.plain_only = False
-            status = make_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
+            status = append_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
             return status if status != OK else append_message(s.append, topic, queue, m, out)
     if status != OK:
         return status
@@ -199,7 +199,7 @@ cdef int append_redirected(TransactionService s, Topic* topic, Queue* queue, Mes
         return NOT_STARTED
     if topic.kind == TOPIC_HALF and not half_fits(&s.halves, queue.next_offset):
         return TOO_MANY_OPEN
-    status = make_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
+    status = append_room(s.append, queue, record_bytes_max(m, topic.name_length), 1)
     if status == OK:
         status = append_message(s.append, topic, queue, m, out)
     if status == OK and topic.kind == TOPIC_TIMER and found.has_timer:

@@ -10,7 +10,7 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    make_room,
+    append_room,
     message_of_record,
     record_bytes_max,
 )
@@ -168,7 +168,7 @@ cdef void write_ops(TransactionService s) noexcept nogil:
     while s.halves.op_bytes > 0:
         m.body = s.halves.ops
         m.body_bytes = op_body_bytes(s)
-        if (make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) != OK
+        if (append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) != OK
                 or append_message(s.append, topic, queue, &m, &appended) != OK):
             return                          # they stay for the next turn
         s.halves.op_bytes -= m.body_bytes
@@ -224,7 +224,7 @@ cdef int commit(TransactionService s, const EndTransaction* e, const RecordView*
     m.prepared_offset = e.log_offset
     if found.has_delay or found.has_timer:
         return append_redirected(s, topic, queue, &m, True, &appended)
-    status = make_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
+    status = append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
     if status == OK:
         status = append_message(s.append, topic, queue, &m, &appended)
     return status
