@@ -6,12 +6,13 @@ from cext.flow.append.appender cimport OnNews, OnReplayed
 from cext.flow.append.dispatch_hook cimport dispatch_hook
 from cext.flow.context.client_state cimport ClientState, client_state
 from cext.flow.context.control_link cimport CLOSED_CONNECTION, DRAINED, link_push
-from cext.flow.context.outcome cimport CLOSE_CONNECTION
+from cext.flow.context.outcome cimport CLOSE_CONNECTION, TURN_FULL, Outcome
 from cext.flow.context.small_replies cimport log_event, reply_error
 from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred, wake_by_news
 from cext.flow.replica cimport replica_replayed
 from cext.flow.request_reply.reply_push cimport push_forget
 from cext.flow.request_router cimport route_frame
+from cext.net.connection cimport TURN_FULL as LEFT_UNREAD
 from cext.net.connection cimport Connection, OnBytes, OnClosed, OnDrained, OnRefused, Protocol
 from cext.wire.codes cimport FLAG_RESPONSE, SYSTEM_BUSY
 from cext.wire.frame cimport Frame, find_frame
@@ -24,6 +25,7 @@ cdef int64_t take_bytes(ShardState s, Connection* c, const uint8_t* bytes, uint6
     cdef Frame frame
     cdef uint64_t used = 0
     cdef uint64_t id = c.id
+    cdef Outcome outcome
     cdef int status
     while used < available and c.id == id:      # a reply that found no buffer closes at once
         status = find_frame(bytes + used, available - used,
@@ -41,8 +43,12 @@ cdef int64_t take_bytes(ShardState s, Connection* c, const uint8_t* bytes, uint6
             else:
                 log_event(s.turn, c, b"closed: malformed frame")
             return -1
-        if route_frame(s, c, &frame, False) == CLOSE_CONNECTION:
+        outcome = route_frame(s, c, &frame, False)
+        if outcome == CLOSE_CONNECTION:
             return -1
+        if outcome == TURN_FULL:
+            needed[0] = LEFT_UNREAD
+            break
         used += frame.total_bytes
     return used
 

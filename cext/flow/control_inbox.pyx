@@ -16,7 +16,7 @@ from cext.flow.context.control_link cimport (
 )
 from cext.flow.request_router cimport route_again
 from cext.flow.send.pending_topic_sends cimport pending_send_done
-from cext.memory.spsc_ring cimport spsc_pop
+from cext.memory.spsc_ring cimport spsc_first, spsc_pop
 from cext.net.connection cimport ON_HEAP, Connection
 
 
@@ -42,17 +42,21 @@ cdef bint take_for_connection(ShardState s, LinkMessage* message, Connection* c)
 
 
 cdef void take_control_messages(ShardState s) noexcept nogil:
-    cdef LinkMessage* message = <LinkMessage*> spsc_pop(&s.turn.link.to_reactor)
+    cdef LinkMessage* message = <LinkMessage*> spsc_first(&s.turn.link.to_reactor)
     cdef Connection* c
     while message != NULL:
+        # What the turn has no room for stays where it is, and all that control said behind it.
+        if message.kind == RESUBMIT and not route_again(
+                s, message.connection_id, message.data, message.length, True):
+            return
+        spsc_pop(&s.turn.link.to_reactor)
         if message.kind == CALL:
             message.call(message.service, message.arguments)
             sem_post(&message.done)         # the message is on the caller's stack: gone from here
         elif message.kind == RESUBMIT:
-            route_again(s, message.connection_id, message.data, message.length, True)
             free(message)
         else:
             c = s.turn.net.find(message.connection_id)
             if c == NULL or not take_for_connection(s, message, c):
                 free(message)
-        message = <LinkMessage*> spsc_pop(&s.turn.link.to_reactor)
+        message = <LinkMessage*> spsc_first(&s.turn.link.to_reactor)

@@ -50,7 +50,8 @@ cdef struct Postponed:
 cdef void postpone(Postponed* p, Reactor net, Connection* c, const Frame* f,
                    bint resubmitted) noexcept nogil
 # Takes out the first one to be tried, or NULL; postponed_tried() must follow. The second says
-# whether it was refused.
+# whether it was refused. Or postponed_again(): the turn has no room, it stays the first one.
 cdef PostponedFrame* postponed_next(Postponed* p) noexcept nogil
 cdef bint postponed_tried(Postponed* p, Reactor net) noexcept nogil
+cdef void postponed_again(Postponed* p) noexcept nogil
 cdef void postponed_free(Postponed* p) noexcept nogil

@@ -73,6 +73,16 @@ cdef bint postponed_tried(Postponed* p, Reactor net) noexcept nogil:
     return p.refused
 
 
+cdef void postponed_again(Postponed* p) noexcept nogil:
+    cdef PostponedFrame* frame = p.current
+    p.current = NULL
+    frame.next = p.first
+    p.first = frame
+    if p.last == NULL:
+        p.last = frame
+    p.bytes += frame.frame_bytes
+
+
 cdef void postponed_free(Postponed* p) noexcept nogil:
     cdef PostponedFrame* frame = p.first
     while frame != NULL:

@@ -6,6 +6,7 @@
                                 a row
         NEEDS_RECORD            the frame waits for a disk reader (parked_requests.pxd)
         NOT_NOW                 the frame is kept for the next turns (postponed_requests.pxd)
+        TURN_FULL               said to the caller: the frame stays where it is until the next turn
         CLOSE_CONNECTION        said to the caller
     The control thread or the disk readers are too busy: SYSTEM_BUSY.
 
@@ -43,13 +44,14 @@ cdef struct RequestHandler:
     int32_t service             # BY_.. of shard_state.pxd: what `run` works on
     RunHandler run
 
-# One request, or a client's answer to one of ours. DONE or CLOSE_CONNECTION.
+# One request, or a client's answer to one of ours. DONE, TURN_FULL or CLOSE_CONNECTION.
 cdef Outcome route_frame(ShardState s, Connection* c, const Frame* f,
                          bint resubmitted) noexcept nogil
-# A whole frame with its length bytes, once more. Its client may be gone, or is closed.
-cdef void route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
+# A whole frame with its length bytes, once more. Its client may be gone, or is closed. False: the
+# turn is full, and the frame is to come again in the next one.
+cdef bint route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
                       bint resubmitted) noexcept nogil
-# Requests whose record has come from the disk.
+# Requests whose record has come from the disk, as far as the turn has room for them.
 cdef void route_fetched(ShardState s) noexcept nogil
 # Some of those that could not be done before; the rest waits for the next turn.
 cdef void route_postponed(ShardState s) noexcept nogil

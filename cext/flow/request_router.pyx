@@ -10,12 +10,14 @@ from cext.flow.context.outcome cimport (
     NOT_NOW,
     TO_CONTROL,
     TO_CONTROL_IN_ORDER,
+    TURN_FULL,
 )
 from cext.flow.context.small_replies cimport hand_to_control, log_event, reply_error
 from cext.flow.fetch.parked_requests cimport (
     PARKED_RECORD_BYTES,
     ParkedRequest,
     park_request,
+    parked_again,
     parked_begin,
     parked_end,
 )
@@ -26,6 +28,7 @@ from cext.flow.postponed_requests cimport (
     TRIES_MAX,
     PostponedFrame,
     postpone,
+    postponed_again,
     postponed_next,
     postponed_tried,
 )
@@ -107,7 +110,7 @@ cdef inline const RequestHandler* handler_of(const Header* h) noexcept nogil:
 
 cdef Outcome conclude(ShardState s, Connection* c, const Header* h, const Frame* f,
                       bint resubmitted, int32_t traits, Outcome outcome) noexcept nogil:
-    """Does what an outcome asks for. DONE or CLOSE_CONNECTION. A connection whose id is 0 stands
+    """Does what an outcome asks for. DONE, TURN_FULL or CLOSE_CONNECTION. An id of 0 stands
     for a client that is gone: control, which would answer it, does not hear of its request."""
     cdef const char* busy = NULL
     if outcome == NEEDS_RECORD:
@@ -135,6 +138,8 @@ cdef Outcome conclude(ShardState s, Connection* c, const Header* h, const Frame*
         if traits & OUTLIVES_CLIENT:
             postpone(&s.postponed, s.turn.net, c, f, resubmitted)
         return DONE
+    if outcome == TURN_FULL:
+        c.frames_in -= 1                        # it comes again
     return outcome
 
 
@@ -157,8 +162,7 @@ cdef Outcome route_frame(ShardState s, Connection* c, const Frame* f,
     c.frames_in += 1
     if header.flag & FLAG_RESPONSE:
         if is_push_answer(&header):
-            push_answered(s.reply, c, &header)
-            return DONE
+            return conclude(s, c, &header, f, resubmitted, 0, push_answered(s.reply, c, &header))
         return conclude(s, c, &header, f, resubmitted, 0, TO_CONTROL)
     handler = handler_of(&header)
     if handler == NULL or (handler.traits & AFTER_START and not s.turn.tables_loaded
@@ -172,34 +176,36 @@ cdef Outcome route_frame(ShardState s, Connection* c, const Frame* f,
 
 # ------------------------------------------------------------------- what comes again
 
-cdef void route_orphan(ShardState s, const Frame* f) noexcept nogil:
-    """Its client is gone; some requests count all the same."""
+cdef Outcome route_orphan(ShardState s, const Frame* f) noexcept nogil:
+    """Its client is gone; some requests count all the same. DONE or TURN_FULL."""
     cdef Connection nobody
     cdef Header header
     cdef const RequestHandler* handler
     if parse_header(f.header, f.header_bytes, f.serialize_type, &header) != OK:
-        return
+        return DONE
     handler = handler_of(&header)
     if handler == NULL or not handler.traits & OUTLIVES_CLIENT or header.flag & FLAG_RESPONSE:
-        return
+        return DONE
     memset(&nobody, 0, sizeof(nobody))
     header.flag |= FLAG_ONE_WAY
-    conclude(s, &nobody, &header, f, True, handler.traits,
-             handler.run(s.services[handler.service], &nobody, &header, f, True))
+    return conclude(s, &nobody, &header, f, True, handler.traits,
+                    handler.run(s.services[handler.service], &nobody, &header, f, True))
 
 
-cdef void route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
+cdef bint route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
                       bint resubmitted) noexcept nogil:
     cdef Connection* c = s.turn.net.find(connection_id)
     cdef Frame frame
+    cdef Outcome outcome
     if find_frame(bytes, length, <uint32_t> s.turn.options.frame_max_bytes, &frame) != OK:
-        if c != NULL:
-            s.turn.net.close_connection(c)
-        return
-    if c == NULL:
-        route_orphan(s, &frame)
-    elif route_frame(s, c, &frame, resubmitted) == CLOSE_CONNECTION:
+        outcome = CLOSE_CONNECTION
+    elif c == NULL:
+        outcome = route_orphan(s, &frame)
+    else:
+        outcome = route_frame(s, c, &frame, resubmitted)
+    if outcome == CLOSE_CONNECTION and c != NULL:
         s.turn.net.close_connection(c)
+    return outcome != TURN_FULL
 
 
 cdef void route_fetched(ShardState s) noexcept nogil:
@@ -208,8 +214,10 @@ cdef void route_fetched(ShardState s) noexcept nogil:
         if request.fetch.read.status == IO_ERROR:
             log_event(s.turn, NULL,
                       b"a record that a request speaks of cannot be read from the disk")
-        route_again(s, request.connection_id, request.data + PARKED_RECORD_BYTES,
-                    request.frame_bytes, request.resubmitted)
+        if not route_again(s, request.connection_id, request.data + PARKED_RECORD_BYTES,
+                           request.frame_bytes, request.resubmitted):
+            parked_again(&s.fetch.parked, request)
+            return
         parked_end(&s.fetch.parked, s.fetch.pool, request)
         request = parked_begin(&s.fetch.parked, s.fetch.pool)
 
@@ -221,6 +229,9 @@ cdef void route_postponed(ShardState s) noexcept nogil:
         frame = postponed_next(&s.postponed)
         if frame == NULL:
             return
-        route_again(s, frame.connection_id, frame.data, frame.frame_bytes, frame.resubmitted)
+        if not route_again(s, frame.connection_id, frame.data, frame.frame_bytes,
+                           frame.resubmitted):
+            postponed_again(&s.postponed)
+            return
         refusals += postponed_tried(&s.postponed, s.turn.net)
         tries += 1

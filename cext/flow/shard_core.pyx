@@ -29,6 +29,7 @@ from cext.base.native_thread cimport (
 )
 from cext.base.status cimport OK
 from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.append.turn_room cimport room_open
 from cext.flow.connection_events cimport serve
 from cext.flow.context.options cimport options_read
 from cext.flow.context.rpc_times cimport rpc_rows
@@ -150,6 +151,7 @@ cdef class ShardCore(ShardCalls):
             s.append.committer = Committer(s.append.log, least_pages=given["commit_least_pages"],
                                            interval_ms=given["commit_interval_ms"],
                                            thorough_ms=given["commit_thorough_ms"])
+        room_open(s.append)
         timers_open(s.delay, given)
         if serve(s, self.listener.fileno()) != OK:
             raise MemoryError("no memory for the reactor's listener")

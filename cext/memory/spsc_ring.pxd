@@ -40,5 +40,6 @@ cdef bint spsc_push(SpscRing* ring, void* item) noexcept nogil           # False
 # The same where it cannot be full, since no more is under way than it has slots.
 cdef void spsc_put(SpscRing* ring, void* item, const char* text) noexcept nogil
 cdef void* spsc_pop(SpscRing* ring) noexcept nogil                       # NULL: empty
+cdef void* spsc_first(SpscRing* ring) noexcept nogil      # what spsc_pop() would give; it stays
 cdef uint64_t spsc_waiting(SpscRing* ring) noexcept nogil                # pushing thread only
 cdef bint spsc_is_empty(SpscRing* ring) noexcept nogil                   # popping thread only

@@ -80,6 +80,11 @@ cdef void spsc_put(SpscRing* ring, void* item, const char* text) noexcept nogil:
     check(spsc_push(ring, item), text, ring.tail, ring.mask + 1)
 
 
+cdef void* spsc_first(SpscRing* ring) noexcept nogil:
+    thread_check(&ring.popper, b"a ring: its one popping thread looks")
+    return NULL if spsc_is_empty(ring) else ring.slots[ring.head & ring.mask]
+
+
 cdef void* spsc_pop(SpscRing* ring) noexcept nogil:
     cdef uint64_t head = ring.head
     thread_check(&ring.popper, b"a ring: its one popping thread pops")

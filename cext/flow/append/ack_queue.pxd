@@ -86,6 +86,9 @@ cdef inline bint acks_wait(const Acks* acks, int32_t conditions) noexcept nogil:
             return True
     return False
 
+cdef inline bint ack_queue_has_room(const AckQueue* queue, int32_t count) noexcept nogil:
+    return queue.tail - queue.head + <uint32_t> count <= queue.mask + 1
+
 # The next free entry, or NULL when full; it counts once ack_queue_push() is called.
 cdef inline PendingAck* ack_queue_reserve(AckQueue* queue) noexcept nogil:
     if queue.tail - queue.head > queue.mask:

@@ -23,7 +23,7 @@ from cext.store.record cimport RecordView
 from cext.wire.message_id cimport UniqueKeyMaker
 
 cdef enum:
-    DISPATCH_MAX = 16384            # records appended between two write-outs
+    DISPATCH_MAX = 16384            # records appended in one turn, and so of one batch
     POOL_DISPATCH_MAX = 1048576     # with a store pool: records appended and not committed yet
 
 cdef struct Dispatch:               # one appended record on its way to its consume queue
@@ -51,6 +51,15 @@ cdef class Appender:
     cdef int32_t dispatch_max
     cdef int32_t dispatch_first         # not 0 only with a store pool
     cdef int32_t dispatch_count         # those from dispatch_first up to here wait for `written`
+    # How far this turn may go (turn_room.pxd): entries in `dispatches`, and offset in the log.
+    cdef int32_t list_end
+    cdef int64_t log_end
+    cdef bint turn_full                 # somebody found no room: the next turn follows at once
+    cdef bint stuck                     # the turn before was full as well, and moved nothing
+    cdef bint connections_first         # who asks now has just come from a connection
+    cdef bint room_owed                 # somebody who has not found no room
+    cdef int64_t room_wanted            # most bytes that there was no room for
+    cdef int64_t moved_before           # how far all was when the turn began
     cdef OnNews on_news
     cdef void* news_owner
     cdef OnReplayed on_replayed

@@ -10,7 +10,8 @@ this process appended is its fast path; what is in no list it reads from the log
 from cext.flow.append.appender cimport Appender
 
 # Writes and dispatches what was appended since the last call, and answers what was waiting for
-# `written`. Returns OK or POISONED. Also called in the middle of a turn when a buffer is full.
+# `written`. Returns OK or POISONED. A step of the turn, and of calls of control between two
+# requests; never in the middle of a request, which would answer others there (turn_room.pxd).
 cdef int write_and_dispatch(Appender s) noexcept nogil
 # Says once why nothing is acked any more and refuses all that waits.
 cdef void handle_poison(Appender s) noexcept nogil

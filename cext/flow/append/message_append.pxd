@@ -47,11 +47,8 @@ cdef struct Appended:
     uint32_t bytes
     SendProperties properties   # borrowed from the record
 
-# Makes room for `bytes` more bytes in the log and `records` more units in the queue, writing out
-# when a buffer is full. OK | NO_SPACE | NOT_READY | POISONED | TOO_LARGE | IO_ERROR.
-cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
-# After append_room(). OK | MALFORMED | TOO_LARGE (properties) | SPECIAL (append_status.pxd);
-# appended only when OK.
+# After append_room() (turn_room.pxd). OK | MALFORMED | TOO_LARGE (properties) | SPECIAL
+# (append_status.pxd); appended only when OK.
 # Properties that are the broker's own (property_edit.pxd) are left out.
 cdef int append_message(Appender s, Topic* topic, Queue* queue, const Message* m,
                         Appended* out) noexcept nogil

@@ -4,13 +4,11 @@ from libc.string cimport memcpy
 
 from cext.base.check cimport debug_check
 from cext.base.checksum cimport body_crc
-from cext.base.status cimport MALFORMED, NOT_READY, OK, POOL_EMPTY, RING_FULL, TOO_LARGE
+from cext.base.status cimport MALFORMED, NOT_READY, OK, RING_FULL, TOO_LARGE
 from cext.flow.append.append_status cimport SPECIAL
-from cext.flow.append.appender cimport DISPATCH_MAX, Dispatch
-from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.append.appender cimport Dispatch
 from cext.flow.context.turn_context cimport SIZE_BUCKETS, Counters
 from cext.flow.tables.topic_table cimport KINDS, KIND_DELAY, KIND_FIFO, KIND_TRANSACTION
-from cext.store.queue_store cimport queue_room
 from cext.store.record cimport RecordFields, record_finish, record_start
 from cext.store.record_crc cimport RECORD_CRC_BYTES, record_crc_strip, record_crc_write
 from cext.wire.codes cimport TRANSACTION_TYPE_MASK
@@ -22,40 +20,6 @@ from cext.wire.text cimport text_copy, text_of
 
 cdef extern from *:
     int __builtin_clz(unsigned int) noexcept nogil
-
-cdef enum:
-    POOL_WAIT_US = 1000000      # osPageCacheBusyTimeOutMills of RocketMQ
-
-
-cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
-    cdef int status = queue_room(s.queues, queue)
-    if status != OK:
-        return status if status != POOL_EMPTY else NOT_READY
-    if records > DISPATCH_MAX:
-        return TOO_LARGE
-    if s.dispatch_count + records > s.dispatch_max:
-        status = write_and_dispatch(s)
-        if status != OK:
-            return status
-        if s.dispatch_count + records > s.dispatch_max:
-            return NOT_READY
-    if s.log.reserve(bytes, &status) != NULL:
-        return OK
-    if status != RING_FULL:
-        return status
-    while True:
-        status = write_and_dispatch(s)
-        if status != OK:
-            return status
-        if s.log.reserve(bytes, &status) != NULL:
-            return OK
-        if status != RING_FULL:
-            return status
-        # As without a pool: the reactor waits for the page cache, but not for ever.
-        if (s.turn.options.pool_fail_fast or not s.log.pooled
-                or not s.log.wait_for_commit(POOL_WAIT_US)):
-            s.turn.counters.tail_full += 1
-            return NOT_READY
 
 
 cdef uint32_t add_own_properties(Appender s, uint8_t* properties, uint32_t length,

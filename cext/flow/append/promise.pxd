@@ -34,9 +34,13 @@ from cext.flow.append.appender cimport Appender
 cdef inline int32_t promise_mark(Appender s, bint wait) noexcept nogil:
     return s.turn.options.sync_flush | s.turn.options.sync_replicas << 1 if wait else MARK_WRITTEN
 
-# OK: one more answer may wait, whatever its mark; a write-out makes room when need be. NOT_READY:
-# too many wait for the disk. POISONED: nothing is promised any more.
-cdef int promise_room(Appender s) noexcept nogil
+# OK: one more answer may wait, whatever its mark. RING_FULL: not in this turn (turn_room.pxd).
+# NOT_READY: too many wait for the disk. POISONED: nothing is promised any more.
+cdef inline int promise_room(Appender s) noexcept nogil:
+    return promise_room_for(s, 1)
+
+# The same for so many answers at one mark.
+cdef int promise_room_for(Appender s, int32_t count) noexcept nogil
 
 # The same for this request; OK also when it wants no answer.
 cdef inline int promise_room_to(Appender s, const AckReply* to) noexcept nogil:

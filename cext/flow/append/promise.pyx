@@ -7,27 +7,21 @@ from cext.flow.append.ack_queue cimport (
     MARK_WRITTEN,
     AckQueue,
     PendingAck,
+    ack_queue_has_room,
     ack_queue_push,
     ack_queue_reserve,
 )
-from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.append.turn_room cimport no_room
 
 
-cdef inline bint has_room(Appender s) noexcept nogil:
-    return ack_queue_reserve(&s.acks.waiting[<int> MARK_WRITTEN]) != NULL \
-        and ack_queue_reserve(&s.acks.waiting[promise_mark(s, True)]) != NULL
-
-
-cdef int promise_room(Appender s) noexcept nogil:
-    cdef int status
+cdef int promise_room_for(Appender s, int32_t count) noexcept nogil:
     if s.log.poisoned():
         return POISONED
-    if has_room(s):
-        return OK
-    status = write_and_dispatch(s)
-    if status != OK:
-        return status
-    return OK if has_room(s) else NOT_READY
+    if not ack_queue_has_room(&s.acks.waiting[<int> MARK_WRITTEN], count):
+        return no_room(s, 0)            # all that waits for `written` is answered in this turn
+    if not ack_queue_has_room(&s.acks.waiting[promise_mark(s, True)], count):
+        return NOT_READY
+    return OK
 
 
 cdef PendingAck* promise(Appender s, const AckReply* to, int32_t answer) noexcept nogil:

@@ -9,6 +9,8 @@
                           handler once more with it (parked_requests.pxd)
     NOT_NOW               a one-way request cannot be done at the moment, and nobody would hear of
                           a refusal: keep the frame and try it again (postponed_requests.pxd)
+    TURN_FULL             this turn has no room for it, nothing of it was done: run the handler
+                          once more in the next turn, before what came later (turn_room.pxd)
     CLOSE_CONNECTION      there is no buffer for the answer: close the connection
     GO_ON                 only from a check inside a handler, never from a handler: nothing speaks
                           against the request. Anything else it says is the handler's outcome
@@ -27,5 +29,6 @@ cdef enum Outcome:
     TO_CONTROL_IN_ORDER
     NEEDS_RECORD
     NOT_NOW
+    TURN_FULL
     CLOSE_CONNECTION
     GO_ON

@@ -1,16 +1,11 @@
 """Log calls. See log_calls.pxd."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from cext.base.status cimport MALFORMED, NOT_FOUND, OK, raise_status
+from cext.base.status cimport MALFORMED, NOT_FOUND, OK, RING_FULL, raise_status
 from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
-from cext.flow.append.message_append cimport (
-    Appended,
-    Message,
-    append_message,
-    append_room,
-    record_bytes_max,
-)
+from cext.flow.append.message_append cimport Appended, Message, append_message, record_bytes_max
+from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.control_link cimport CallFn
 from cext.flow.control.control_side cimport borrowed
 from cext.flow.control.queue_calls cimport queue_of
@@ -73,6 +68,10 @@ cdef void append(Appender s, Append* x) noexcept nogil:
     m.stored = True
     m.spare = 0
     x.status = append_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
+    if x.status == RING_FULL:           # it writes in any case, and no request is under way here
+        x.status = write_and_dispatch(s)
+        if x.status == OK:
+            x.status = append_room(s, queue, record_bytes_max(&m, topic.name_length), 1)
     if x.status == OK:
         x.status = append_message(s, topic, queue, &m, &appended)
     if x.status == OK:

@@ -7,10 +7,10 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    append_room,
     message_of_record,
     record_bytes_max,
 )
+from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.control_link cimport WANT_TOPIC, link_push
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.delay.recall_table cimport recall_add, recall_has

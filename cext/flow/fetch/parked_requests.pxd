@@ -51,8 +51,11 @@ cdef struct ParkedRequests:
 # Keeps a frame whose handler has just said NEEDS_RECORD. False: not now.
 cdef bint park_request(ParkedRequests* x, FetchPool pool, uint64_t connection_id, const Frame* f,
                        bint resubmitted) noexcept nogil
-# One whose record has been read: it is given to the handlers until parked_end(). NULL: none.
+# One whose record has been read: it is given to the handlers until parked_end() or
+# parked_again(). NULL: none.
 cdef ParkedRequest* parked_begin(ParkedRequests* x, FetchPool pool) noexcept nogil
+# The turn has no room for it: it is the first once more, in the next one.
+cdef void parked_again(ParkedRequests* x, ParkedRequest* request) noexcept nogil
 cdef void parked_end(ParkedRequests* x, FetchPool pool, ParkedRequest* request) noexcept nogil
 # After the disk readers have stopped; the fetches go with their pool.
 cdef void parked_free(ParkedRequests* x) noexcept nogil

@@ -98,6 +98,13 @@ cdef ParkedRequest* parked_begin(ParkedRequests* x, FetchPool pool) noexcept nog
     return request
 
 
+cdef void parked_again(ParkedRequests* x, ParkedRequest* request) noexcept nogil:
+    x.given = -1
+    memmove(x.read + 1, x.read, x.read_count * sizeof(ParkedRequest*))
+    x.read[0] = request
+    x.read_count += 1
+
+
 cdef void parked_end(ParkedRequests* x, FetchPool pool, ParkedRequest* request) noexcept nogil:
     cdef int32_t i
     x.given = -1

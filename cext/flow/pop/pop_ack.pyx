@@ -1,13 +1,14 @@
 """What becomes of messages that were popped. See pop_ack.pxd."""
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcpy, memset
 
-from cext.base.status cimport MALFORMED, NOT_FOUND, NOT_READY, OK
+from cext.base.status cimport MALFORMED, NOT_FOUND, NOT_READY, OK, RING_FULL, TOO_LARGE
 from cext.flow.append.ack_queue cimport ANSWER_CHANGE, ANSWER_CODE, AckReply, PendingAck
 from cext.flow.append.acknowledgement cimport reply_to
 from cext.flow.append.append_status cimport TIMER_ILLEGAL
 from cext.flow.append.promise cimport promise, promise_room_to
-from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE, GO_ON
+from cext.flow.append.turn_room cimport turn_room
+from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE, GO_ON, TURN_FULL
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.pop.pop_inflight cimport flight_end
 from cext.flow.pop.pop_merge cimport merge_ack, refuse_record
@@ -20,7 +21,7 @@ from cext.flow.pop.pop_order cimport (
     order_find,
 )
 from cext.flow.pop.pop_table cimport pair_find, pop_retry_name
-from cext.flow.pop.revive_log cimport append_ack, append_check_point
+from cext.flow.pop.revive_log cimport REVIVE_RECORD_BYTES, append_ack, append_check_point
 from cext.flow.pull.held_pulls cimport wake_pops
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.offset_table cimport offset_commit, offset_query
@@ -53,6 +54,9 @@ cdef extern from "<stdio.h>" nogil:
 
 cdef enum:
     NAME_MAX = 768
+    # Of the log, for an ack of a batch: all but its names, which are in the request too, ...
+    BATCH_RECORD_BYTES = 2560
+    BATCH_NAMES = 8             # ... where they are so much shorter at most
 
 
 # ------------------------------------------------------------------- the request
@@ -100,6 +104,8 @@ cdef void fill_entry(ReviveEntry* e, const PopRequest* r, const ExtraInfo* info)
 
 cdef Outcome refuse(PopService s, Connection* c, const Header* h, int status) noexcept nogil:
     cdef AckReply r
+    if status == RING_FULL:
+        return TURN_FULL
     reply_to(&r, c, h)
     refuse_record(s, &r, status)
     return DONE
@@ -195,8 +201,7 @@ cdef Outcome accept_ack(PopService s, Connection* c, const Header* h, const Fram
     e.invisible_ms = info.invisible_ms
     e.revive_queue = info.revive_queue
     reply_to(&to, c, h)
-    merge_ack(s, &e, &to)
-    return DONE
+    return DONE if merge_ack(s, &e, &to) == OK else TURN_FULL
 
 
 cdef Topic* batch_topic(PopService s, const ReviveEntry* e, uint8_t* name,
@@ -249,6 +254,24 @@ cdef int append_batch(PopService s, const ReviveEntry* given, bint* illegal) noe
     return append_ack(s, &e, e.revive_queue, e.pop_ms + e.invisible_ms)
 
 
+cdef int batch_room(PopService s, const Frame* f, const AckReply* to) noexcept nogil:
+    """For a record for each check point that the body can have, and the answer. TOO_LARGE: no turn
+    has so much. Else what turn_room() and promise_room_to() say."""
+    cdef const uint8_t* end = f.body + f.body_bytes
+    cdef const uint8_t* at = <const uint8_t*> memchr(f.body, c'{', f.body_bytes)
+    cdef uint64_t bytes = BATCH_NAMES * <uint64_t> f.body_bytes
+    cdef int32_t records = 0
+    cdef int status
+    while at != NULL and at + 1 < end:          # the first is that of the whole body
+        at = <const uint8_t*> memchr(at + 1, c'{', end - at - 1)
+        records += at != NULL
+    bytes += <uint64_t> records * BATCH_RECORD_BYTES
+    if bytes > <uint64_t> s.append.log.max_record_bytes:
+        return TOO_LARGE
+    status = turn_room(s.append, <uint32_t> bytes, records)
+    return status if status != OK else promise_room_to(s.append, to)
+
+
 cdef Outcome accept_batch_ack(PopService s, Connection* c, const Header* h, const Frame* f,
                               bint resubmitted) noexcept nogil:
     cdef ReviveEntry e
@@ -257,7 +280,10 @@ cdef Outcome accept_batch_ack(PopService s, Connection* c, const Header* h, cons
     cdef bint any_ack = False, illegal = False
     cdef int status
     reply_to(&to, c, h)
-    status = promise_room_to(s.append, &to) if s.turn.writable else NOT_READY
+    status = batch_room(s, f, &to) if s.turn.writable else NOT_READY
+    if status == TOO_LARGE:
+        return reply_error(s.turn, c, h, SYSTEM_ERROR, b"more acks than one request may bring: "
+                           b"send them in several")
     if status != OK:
         return refuse(s, c, h, status)
     while True:
@@ -278,9 +304,6 @@ cdef Outcome accept_batch_ack(PopService s, Connection* c, const Header* h, cons
         return reply_error(s.turn, c, h, NO_MESSAGE, b"")
     if illegal:
         return refuse_in_order(s, c, h)         # all others count, whatever the answer is
-    status = promise_room_to(s.append, &to)
-    if status != OK:
-        return refuse(s, c, h, status)
     promise(s.append, &to, ANSWER_CODE)
     return DONE
 
@@ -306,7 +329,10 @@ cdef Outcome accept_change(PopService s, Connection* c, const Header* h, const F
     if info.revive_queue == REVIVE_IN_ORDER:
         return change_in_order(s, c, h, topic, &r, &info)
     reply_to(&to, c, h)
-    status = promise_room_to(s.append, &to) if s.turn.writable else NOT_READY
+    # Both records, or none.
+    status = turn_room(s.append, 2 * REVIVE_RECORD_BYTES, 2) if s.turn.writable else NOT_READY
+    if status == OK:
+        status = promise_room_to(s.append, &to)
     if status != OK:
         return refuse(s, c, h, status)
     fill_entry(&e, &r, &info)

@@ -5,7 +5,8 @@ from libc.string cimport memset, strlen
 from cext.base.byteorder cimport load_i64
 from cext.base.clock cimport monotonic_us
 from cext.base.decimal cimport put_decimal
-from cext.base.status cimport ABSENT, OK
+from cext.base.status cimport ABSENT, OK, RING_FULL
+from cext.flow.append.turn_room cimport turn_room
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport log_event, reply_error_to
 from cext.flow.fetch.disk_fetch cimport (
@@ -27,7 +28,11 @@ from cext.flow.pop.pop_order cimport (
 )
 from cext.flow.pop.pop_rewrite cimport REWRITE_ADDS_MAX, extra_info_text, rewrite_record
 from cext.flow.pop.pop_table cimport pair_find, pair_obtain, retry_topic_name
-from cext.flow.pop.revive_log cimport append_check_point, next_revive_queue
+from cext.flow.pop.revive_log cimport (
+    REVIVE_RECORD_BYTES,
+    append_check_point,
+    next_revive_queue,
+)
 from cext.flow.pull.held_pulls cimport drop_fetch, free_job, hold_pop, make_ready, wake_pops
 from cext.flow.pull.pull_job cimport JOB_READING, NOTIFY, PEEK, POP, PopPair
 from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
@@ -548,11 +553,18 @@ cdef void nothing_there(PopService s, PullJob* job, Popped* p) noexcept nogil:
 
 cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
     cdef Popped p
+    cdef int32_t most
     if job.pop.topic.use.removed:
         refuse_pop(s, job, TOPIC_NOT_EXIST, b"the topic was deleted")
         return
     if job.pop.pair.use.removed:
         refuse_pop(s, job, SUBSCRIPTION_GROUP_NOT_EXIST, b"the group was deleted")
+        return
+    # A check point for each queue that gives something.
+    most = min(job.pop.max_messages, <int32_t> MESSAGES_MAX)
+    if job.pop.kind == POP and not job.pop.order and turn_room(
+            s.append, most * REVIVE_RECORD_BYTES, most) == RING_FULL:
+        make_ready(s.pull, job)              # in the next turn, before those that come then
         return
     memset(&p, 0, sizeof(p) - 3 * sizeof(Note))
     p.starts.length = p.messages.length = p.orders.length = 0

@@ -12,9 +12,11 @@ from cext.flow.append.ack_queue cimport AckReply
 from cext.flow.pop.pop_service cimport PopService
 from cext.wire.revive_entry cimport ReviveEntry
 
-# `e` has names, start_offset, pop_ms, invisible_ms, queue_id, revive_queue and ack_offset.
-cdef void merge_ack(PopService s, const ReviveEntry* e, const AckReply* r) noexcept nogil
-# After all of the turn's requests and before its write.
+# `e` has names, start_offset, pop_ms, invisible_ms, queue_id, revive_queue and ack_offset. OK, or
+# RING_FULL: another's place is needed, and what is gathered there has no room in this turn.
+cdef int merge_ack(PopService s, const ReviveEntry* e, const AckReply* r) noexcept nogil
+# After all of the turn's requests and before its write. What finds no room there goes on gathering
+# in the next turn.
 cdef void merge_turn(PopService s) noexcept nogil
 
 # Why the log took no check point or ack.

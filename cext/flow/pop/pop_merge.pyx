@@ -3,17 +3,18 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy, memset
 
 from cext.base.check cimport check
-from cext.base.status cimport NOT_FOUND, NOT_READY, OK, POISONED
+from cext.base.status cimport NOT_FOUND, NOT_READY, OK, POISONED, RING_FULL
 from cext.flow.append.ack_queue cimport ANSWER_CODE
 from cext.flow.append.append_status cimport TIMER_ILLEGAL, TIMER_OFF
 from cext.flow.append.disk_alerts cimport poison_remark
-from cext.flow.append.promise cimport promise, promise_room_to
+from cext.flow.append.promise cimport promise, promise_room_for, promise_room_to
+from cext.flow.append.turn_room cimport turn_room
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport reply_error_to
 from cext.flow.pop.pop_inflight cimport flight_end
 from cext.flow.pop.pop_table cimport MERGED_ACKS, MERGED_NAMES_BYTES, MERGED_PLACES, MergedAck
-from cext.flow.pop.revive_log cimport append_ack
+from cext.flow.pop.revive_log cimport REVIVE_RECORD_BYTES, append_ack
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
 from cext.wire.codes cimport SERVICE_NOT_AVAILABLE, SYSTEM_BUSY, SYSTEM_ERROR
@@ -85,9 +86,14 @@ cdef bint is_of(const MergedAck* place, const ReviveEntry* e) noexcept nogil:
             and is_name(place, place.lengths[0] + place.lengths[1], 2, &e.broker_name))
 
 
-cdef void into_log(PopService s, MergedAck* place) noexcept nogil:
+cdef int into_log(PopService s, MergedAck* place) noexcept nogil:
+    """OK: the place is free, its requests are promised or refused. RING_FULL: nothing was done."""
     cdef ReviveEntry e
-    cdef int32_t i, status, room
+    cdef int32_t i, room
+    cdef int status
+    if (turn_room(s.append, REVIVE_RECORD_BYTES, 1) == RING_FULL
+            or promise_room_for(s.append, place.count) == RING_FULL):
+        return RING_FULL
     memset(&e, 0, sizeof(ReviveEntry))
     e.topic = text_of(place.names, place.lengths[0])
     e.group = text_of(place.names + place.lengths[0], place.lengths[1])
@@ -114,9 +120,10 @@ cdef void into_log(PopService s, MergedAck* place) noexcept nogil:
         else:
             refuse_record(s, &place.replies[i], room)
     place.count = 0
+    return OK
 
 
-cdef void merge_ack(PopService s, const ReviveEntry* e, const AckReply* r) noexcept nogil:
+cdef int merge_ack(PopService s, const ReviveEntry* e, const AckReply* r) noexcept nogil:
     cdef uint64_t number = (<uint64_t> e.pop_ms * 31 + <uint64_t> e.start_offset) * 31 \
         + <uint64_t> e.queue_id
     cdef MergedAck* place = &s.pops.merged[(number ^ number >> 7) & (MERGED_PLACES - 1)]
@@ -124,7 +131,8 @@ cdef void merge_ack(PopService s, const ReviveEntry* e, const AckReply* r) noexc
           b"an ack: names as long as look_up() lets through", e.group.length,
           e.broker_name.length)
     if place.count > 0 and (place.count == MERGED_ACKS or not is_of(place, e)):
-        into_log(s, place)
+        if into_log(s, place) != OK:
+            return RING_FULL
     if place.count == 0:
         put_names(place, e)
         place.start_offset = e.start_offset
@@ -136,6 +144,7 @@ cdef void merge_ack(PopService s, const ReviveEntry* e, const AckReply* r) noexc
     place.offsets[place.count] = e.ack_offset
     place.replies[place.count] = r[0]
     place.count += 1
+    return OK
 
 
 cdef void merge_turn(PopService s) noexcept nogil:
@@ -144,5 +153,5 @@ cdef void merge_turn(PopService s) noexcept nogil:
         return
     s.pops.merging = 0
     for i in range(MERGED_PLACES):
-        if s.pops.merged[i].count > 0:
-            into_log(s, &s.pops.merged[i])
+        if s.pops.merged[i].count > 0 and into_log(s, &s.pops.merged[i]) != OK:
+            s.pops.merging = 1

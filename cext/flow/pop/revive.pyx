@@ -3,15 +3,15 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memset
 
 from cext.base.atomics cimport load_acquire_i32
-from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK
+from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK, RING_FULL
 from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    append_room,
     message_of_record,
     record_bytes_max,
 )
+from cext.flow.append.turn_room cimport append_room, turn_room
 from cext.flow.context.control_link cimport WANT_TOPIC, link_push
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.delay.timer_turn cimport timer_delivered_ms
@@ -32,7 +32,12 @@ from cext.flow.pop.pop_table cimport (
     pair_obtain,
     retry_topic_name,
 )
-from cext.flow.pop.revive_log cimport append_revived, is_of_revived, revive_topic
+from cext.flow.pop.revive_log cimport (
+    REVIVE_RECORD_BYTES,
+    append_revived,
+    is_of_revived,
+    revive_topic,
+)
 from cext.flow.pop.revive_ring cimport ring_add, ring_find, ring_finish_next, ring_next, ring_oldest
 from cext.flow.pull.pull_job cimport PopPair
 from cext.flow.tables.group_table cimport group_find
@@ -251,6 +256,7 @@ cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t 
     cdef RecordView view
     cdef Message m
     cdef Appended appended
+    cdef uint32_t room
     cdef int status
     if queue == NULL or to == NULL or not queue.min_offset <= offset < queue.max_offset:
         s.pops.unreadable += 1
@@ -269,7 +275,11 @@ cdef int revive_message(PopService s, CheckPoint* point, Topic* target, int32_t 
     m.reconsume_times = view.reconsume_times + 1
     m.born_host = s.turn.options.store_host          # as RocketMQ has it
     m.born_host_bytes = s.turn.options.store_host_bytes
-    status = append_room(s.append, to, record_bytes_max(&m, target.name_length), 1)
+    room = min(record_bytes_max(&m, target.name_length) + REVIVE_RECORD_BYTES,
+               <uint32_t> s.append.log.max_record_bytes)
+    status = turn_room(s.append, room, 2)       # and for the note that it came again
+    if status == OK:
+        status = append_room(s.append, to, record_bytes_max(&m, target.name_length), 1)
     if status == OK:
         status = append_message(s.append, target, to, &m, &appended)
     if status == OK:
@@ -327,7 +337,7 @@ cdef int revive_point(PopService s, CheckPoint* point, int32_t* messages,
             return NOT_READY
         status = revive_message(s, point, target, i, bytes)
         if status != OK:
-            if s.pops.look_ms <= s.turn.now_ms:
+            if status != RING_FULL and s.pops.look_ms <= s.turn.now_ms:
                 s.pops.look_ms = s.turn.now_ms + (1 if status == NOT_READY else RETRY_MS)
             return status
         point.done |= <uint32_t> 1 << i

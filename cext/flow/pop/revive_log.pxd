@@ -15,6 +15,8 @@ from cext.wire.revive_entry cimport ReviveEntry
 
 cdef enum:
     CHECK_POINT_LEAD_MS = 1000
+    # Of the log, for one check point or ack: its body, names and properties (turn_room.pxd).
+    REVIVE_RECORD_BYTES = 8192
 
 # rmq_sys_REVIVE_LOG_<cluster>, or NULL.
 cdef Topic* revive_topic(PopService s) noexcept nogil

@@ -26,8 +26,8 @@ from cext.wire.header cimport Header
 
 cdef Outcome push_reply(ReplyService s, Connection* c, const Header* h, const Frame* f,
                         bint resubmitted) noexcept nogil
-# A client's answer to a 326.
-cdef void push_answered(ReplyService s, Connection* c, const Header* h) noexcept nogil
+# A client's answer to a 326. DONE or TURN_FULL.
+cdef Outcome push_answered(ReplyService s, Connection* c, const Header* h) noexcept nogil
 # The connection closes: who waits for its answer is told.
 cdef void push_forget(ReplyService s, Connection* c) noexcept nogil
 # About once a second.

@@ -4,17 +4,12 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcpy, strlen
 
 from cext.base.clock cimport monotonic_us
-from cext.base.status cimport OK
+from cext.base.status cimport OK, RING_FULL
 from cext.flow.append.ack_queue cimport ANSWER_SEND, AckReply, PendingAck
-from cext.flow.append.message_append cimport (
-    Appended,
-    Message,
-    append_message,
-    append_room,
-    record_bytes_max,
-)
+from cext.flow.append.message_append cimport Appended, Message, append_message, record_bytes_max
 from cext.flow.append.promise cimport promise, promise_room
-from cext.flow.context.outcome cimport DONE, TO_CONTROL
+from cext.flow.append.turn_room cimport append_room
+from cext.flow.context.outcome cimport DONE, TO_CONTROL, TURN_FULL
 from cext.flow.context.reply_space cimport reply_space_commit, reply_space_take
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport address_text, host_text, reply_error
@@ -134,18 +129,21 @@ cdef void fail_push(ReplyService s, PushedReply* p, const char* why) noexcept no
     answer_push(s, p, SYSTEM_ERROR, remark)
 
 
-cdef void push_answered(ReplyService s, Connection* c, const Header* h) noexcept nogil:
+cdef Outcome push_answered(ReplyService s, Connection* c, const Header* h) noexcept nogil:
     cdef PushedReply* p = reply_table_find(&s.replies, h.opaque, c.id)
     cdef char why[REMARK_MAX]
     cdef int32_t length
     if p == NULL:
-        return                              # too late: it was answered before
+        return DONE                         # too late: it was answered before
     if h.code == SUCCESS:
+        if p.physical_offset >= 0 and promise_room(s.append) == RING_FULL:
+            return TURN_FULL
         answer_push(s, p, SUCCESS, NULL)
-        return
+        return DONE
     length = text_copy(&h.remark, <uint8_t*> why, REMARK_MAX - 1) if h.remark.bytes != NULL else 0
     why[max(length, 0)] = 0
     fail_push(s, p, why)
+    return DONE
 
 
 cdef void push_forget(ReplyService s, Connection* c) noexcept nogil:
@@ -172,12 +170,9 @@ cdef void push_expire(ReplyService s) noexcept nogil:
 
 # ------------------------------------------------------------------- the request
 
-cdef void store(ReplyService s, const Header* h, const Frame* f, const SendRequest* r,
-                Connection* c, Topic* topic, Queue* queue, int32_t property_bytes,
-                PushedReply* p) noexcept nogil:
-    """The reply in its topic; it is pushed whether or not the log takes it."""
-    cdef Message m
-    cdef Appended a
+cdef void fill_message(ReplyService s, const Frame* f, const SendRequest* r, Connection* c,
+                       int32_t property_bytes, Message* m) noexcept nogil:
+    """The reply as it is stored; its properties are in s.delay.redirect.before."""
     m.body = f.body
     m.body_bytes = f.body_bytes
     m.properties = text_of(s.delay.redirect.before, property_bytes)
@@ -194,11 +189,6 @@ cdef void store(ReplyService s, const Header* h, const Frame* f, const SendReque
     m.tags_code = 0
     m.stored = False
     m.spare = 0
-    if (append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) == OK
-            and append_message(s.append, topic, queue, &m, &a) == OK):
-        p.physical_offset = a.physical_offset
-        p.queue_offset = a.queue_offset
-        p.queue_id = queue.queue_id
 
 
 cdef bint send_push(ReplyService s, Connection* to, const PushedReplyFields* fields,
@@ -259,8 +249,11 @@ cdef Outcome push_reply(ReplyService s, Connection* c, const Header* h, const Fr
     cdef Queue* queue
     cdef Connection* to
     cdef PushedReply* p
+    cdef Message m
+    cdef Appended stored_at
     cdef uint64_t to_id
     cdef int32_t length
+    cdef int status = OK
     if read_send_request(h, &r) != OK:
         return TO_CONTROL
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
@@ -280,6 +273,11 @@ cdef Outcome push_reply(ReplyService s, Connection* c, const Header* h, const Fr
         return reply_error(s.turn, c, h, SYSTEM_BUSY,
                            b"[OVERLOAD]system busy, start flow control for a "
                            b"while: too many replies wait for their producers")
+    if s.turn.options.store_replies:
+        fill_message(s, f, &r, c, length, &m)
+        status = append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
+        if status == RING_FULL:
+            return TURN_FULL
     p.from_id = c.id
     p.arrived_ms = s.turn.now_ms
     p.opaque = h.opaque
@@ -293,10 +291,11 @@ cdef Outcome push_reply(ReplyService s, Connection* c, const Header* h, const Fr
     fill_fields(s, &r, c, born, stored, &fields)
     fields.opaque = reply_table_take(&s.replies, p, to_id)
     fields.body_bytes = f.body_bytes
-    if s.turn.options.store_replies:
-        store(s, h, f, &r, c, topic, queue, length, p)
-    if p.to_id != to_id:
-        return DONE                         # making room closed it, and its consumer was told
+    # It is pushed whether or not the log takes it.
+    if s.turn.options.store_replies and status == OK and append_message(
+            s.append, topic, queue, &m, &stored_at) == OK:
+        p.physical_offset = stored_at.physical_offset
+        p.queue_offset = stored_at.queue_offset
     if length > 0 and properties[length - 1] != PROPERTY_SEPARATOR:
         properties[length] = PROPERTY_SEPARATOR
         length += 1

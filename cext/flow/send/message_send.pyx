@@ -4,7 +4,9 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcpy, memset
 
 from cext.base.check cimport check
-from cext.base.status cimport IO_ERROR, MALFORMED, NOT_READY, NO_SPACE, OK, POISONED, TOO_LARGE
+from cext.base.status cimport (
+    IO_ERROR, MALFORMED, NOT_READY, NO_SPACE, OK, POISONED, RING_FULL, TOO_LARGE,
+)
 from cext.flow.append.ack_queue cimport (
     ANSWER_SEND,
     MARK_WRITTEN,
@@ -30,14 +32,14 @@ from cext.flow.append.message_append cimport (
     Message,
     append_message,
     append_scanned,
-    append_room,
     record_bytes_max,
     scanned_bytes,
 )
 from cext.flow.append.promise cimport promise_at, promise_mark, promise_room
 from cext.flow.append.recall_handle cimport has_recall_handle
+from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
-from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL_IN_ORDER
+from cext.flow.context.outcome cimport DONE, GO_ON, TO_CONTROL_IN_ORDER, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.send.dead_letter cimport find_dead_letters, leave_delay_out
@@ -128,6 +130,8 @@ cdef Outcome refuse_status(SendService s, Connection* c, const Header* h,
                            int status) noexcept nogil:
     """The log did not take the record: say why in RocketMQ's codes (docs/protocol.md, Sending)."""
     cdef const Refusal* refusal
+    if status == RING_FULL:
+        return TURN_FULL
     if status == POISONED:
         return refuse(s, c, h, SERVICE_NOT_AVAILABLE, poison_remark(s.append))
     if status == TIMER_ILLEGAL:
@@ -138,6 +142,11 @@ cdef Outcome refuse_status(SendService s, Connection* c, const Header* h,
         status = STORE_POOL_FULL
     refusal = refusal_of(refusals, status)
     return refuse(s, c, h, refusal.code, refusal.text)
+
+
+cdef Outcome refuse_promise(SendService s, Connection* c, const Header* h, int status,
+                            const char* remark) noexcept nogil:
+    return TURN_FULL if status == RING_FULL else refuse(s, c, h, SYSTEM_BUSY, remark)
 
 
 cdef Outcome refuse_late(SendService s, Connection* c, const Header* h) noexcept nogil:
@@ -205,9 +214,11 @@ cdef Outcome produce_single(SendService s, Connection* c, const Header* h, const
     if status != OK:
         return refuse_status(s, c, h, status)
     # Room for the ack first: what is appended must be answerable.
-    if not one_way and promise_room(s.append) != OK:
-        return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
-                      b"while: too many sends wait for the disk")
+    if not one_way:
+        status = promise_room(s.append)
+        if status != OK:
+            return refuse_promise(s, c, h, status, b"[OVERLOAD]system busy, start flow control "
+                                  b"for a while: too many sends wait for the disk")
     status = append_message(s.append, topic, queue, &m, &a)
     if status == SPECIAL:
         status = append_redirected(s.transaction, topic, queue, &m, False, &a)
@@ -335,12 +346,12 @@ cdef Outcome produce_batch(SendService s, Connection* c, const Header* h, const 
         return refuse_status(s, c, h, status)
     mark = promise_mark(s.append, batch_waits(s, r))
     if not one_way:
-        early = <uint8_t*> buffer_pool_take(&s.turn.net.jumbo_pool)
-        if early == NULL or promise_room(s.append) != OK:
-            if early != NULL:
-                buffer_pool_release(&s.turn.net.jumbo_pool, early)
-            return refuse(s, c, h, SYSTEM_BUSY, b"[OVERLOAD]system busy, start flow control for a "
-                          b"while: too many batches wait for the disk")
+        status = promise_room(s.append)
+        if status == OK:
+            early = <uint8_t*> buffer_pool_take(&s.turn.net.jumbo_pool)
+        if early == NULL:
+            return refuse_promise(s, c, h, status, b"[OVERLOAD]system busy, start flow control "
+                                  b"for a while: too many batches wait for the disk")
     fill_batch(r, c, &m)
     memset(&first, 0, sizeof(first))
     while done < records and batch_next(&at, f.body + f.body_bytes, &entry) == OK:

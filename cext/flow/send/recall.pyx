@@ -4,14 +4,14 @@ from libc.stdio cimport snprintf
 from libc.string cimport memchr, memcmp, memcpy, memset
 
 from cext.base.clock cimport wall_ms
-from cext.base.status cimport MALFORMED, OK
+from cext.base.status cimport MALFORMED, OK, RING_FULL
 from cext.flow.append.ack_queue cimport ANSWER_RECALL, UNIQ_KEY_MAX, AckReply, PendingAck
 from cext.flow.append.acknowledgement cimport reply_to
 from cext.flow.append.message_append cimport Appended, Message
 from cext.flow.append.promise cimport promise, promise_room
 from cext.flow.append.recall_handle cimport RecallHandle, read_recall_handle
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
-from cext.flow.context.outcome cimport DONE, TO_CONTROL
+from cext.flow.context.outcome cimport DONE, TO_CONTROL, TURN_FULL
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.tables.topic_table cimport Topic, topic_queue
@@ -106,7 +106,10 @@ cdef Outcome store_recall(SendService s, Connection* c, const Header* h, const R
         s.turn.net.stop_reading(c, UNREAD_BACKPRESSURE)      # as with sends
     if not h.flag & FLAG_ONE_WAY:
         reply_to(&to, c, h)
-        if promise_room(s.append) != OK:
+        status = promise_room(s.append)
+        if status == RING_FULL:
+            return TURN_FULL
+        if status != OK:
             return reply_error(s.turn, c, h, SYSTEM_ERROR, FAILED)
         if handle.key.length > UNIQ_KEY_MAX:
             early = <uint8_t*> buffer_pool_take(&s.turn.net.jumbo_pool)
@@ -116,6 +119,8 @@ cdef Outcome store_recall(SendService s, Connection* c, const Header* h, const R
     if status != OK:
         if early != NULL:
             buffer_pool_release(&s.turn.net.jumbo_pool, early)
+        if status == RING_FULL:
+            return TURN_FULL
         return reply_error(s.turn, c, h, SYSTEM_ERROR, FAILED)
     if not h.flag & FLAG_ONE_WAY:
         promise_recall(s, &to, &handle.key, early)

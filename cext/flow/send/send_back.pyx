@@ -8,12 +8,12 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    append_room,
     message_of_record,
     record_bytes_max,
 )
 from cext.flow.append.promise cimport promise, promise_room_to
-from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, TO_CONTROL
+from cext.flow.append.turn_room cimport append_room
+from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, TO_CONTROL, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.fetch.log_view cimport view_record
@@ -56,9 +56,8 @@ cdef const char* BUSY = b"[PC_SYNCHRONIZED]broker busy, start flow control for a
                         b"message did not go back"
 cdef const char* NO_LOG = b"service not available now: the log takes no message"
 
-cdef Refusal[5] refusals = [
+cdef Refusal[4] refusals = [
     Refusal(NOT_READY, SYSTEM_BUSY, BUSY),
-    Refusal(RING_FULL, SYSTEM_BUSY, BUSY),
     Refusal(POISONED, SERVICE_NOT_AVAILABLE, NO_LOG),
     Refusal(NO_SPACE, SERVICE_NOT_AVAILABLE, NO_LOG),
     Refusal(OTHERWISE, SYSTEM_ERROR,
@@ -141,7 +140,10 @@ cdef int append_copy(SendService s, const RecordView* view, Topic* topic, int32_
 
 
 cdef Outcome refuse_back(SendService s, Connection* c, const Header* h, int status) noexcept nogil:
-    cdef const Refusal* refusal = refusal_of(refusals, status)
+    cdef const Refusal* refusal
+    if status == RING_FULL:
+        return TURN_FULL
+    refusal = refusal_of(refusals, status)
     return reply_error(s.turn, c, h, refusal.code, refusal.text)
 
 
@@ -202,6 +204,8 @@ cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Fram
     cdef Group* group
     cdef Topic* retry
     cdef char remark[256]
+    cdef int64_t pinned = s.append.log.pinned_low
+    cdef Outcome outcome
     if read_send_back(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
@@ -224,4 +228,6 @@ cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Fram
     if not s.turn.writable:
         s.turn.refuse_reason[s.turn.refuse_reason_bytes] = 0
         return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.turn.refuse_reason)
-    return copy_back(s, c, h, &r, group, retry, resubmitted)
+    outcome = copy_back(s, c, h, &r, group, retry, resubmitted)
+    s.append.log.unpin(pinned)          # the source does not keep the ring from going on
+    return outcome

@@ -8,10 +8,10 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    append_room,
     message_of_record,
     record_bytes_max,
 )
+from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.call_block cimport block_take
 from cext.flow.context.reply_space cimport reply_space_commit, reply_space_take
 from cext.flow.fetch.readahead cimport (
@@ -213,7 +213,6 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
     cdef Appended a
     cdef HalfMove move
     cdef Connection* to
-    cdef uint64_t to_id = 0
     cdef bint full = False
     cdef int outcome = read_half(s, queue, offset, &half)
     if outcome == ASKED:
@@ -227,8 +226,6 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
         full = True
     if to == NULL and full:
         return LEFT if rules.leave_full else FULL
-    if to != NULL:
-        to_id = to.id
     message_of_record(&m, &half.view)
     m.prepared_offset = 0
     if not next_properties(s, &half, &m.properties):
@@ -242,7 +239,6 @@ cdef int check_half(TransactionService s, const CheckRules* rules, Topic* topic,
     move.to_offset = a.queue_offset
     move.to_log_offset = a.physical_offset
     move_half(s, &move)
-    to = s.turn.net.find(to_id)                  # making room may have closed it
     if to == NULL or to.closing or not ask(s, to, &half, &m.properties, &a):
         s.checks.unasked += 1
         return UNASKED
@@ -258,6 +254,7 @@ cdef void check_halves(TransactionService s, CheckHalves* x, Topic* topic, Queue
     cdef int64_t passed = 0, looked = 0, pinned
     cdef uint64_t bytes = 0
     cdef int outcome
+    cdef bint written = False
     while (x.following < end and passed < PASSED_MAX and looked < LOOKED_MAX
            and bytes < CHECK_BYTES_MAX and x.asked + x.unasked < CHECKS_MAX
            and x.block.length < 8 * CONTROLS_MAX):
@@ -269,6 +266,10 @@ cdef void check_halves(TransactionService s, CheckHalves* x, Topic* topic, Queue
         pinned = s.append.log.pinned_low
         outcome = check_half(s, &x.rules, topic, queue, x.following, &bytes)
         s.append.log.unpin(pinned)
+        if outcome == STUCK and not written and write_and_dispatch(s.append) == OK:
+            written = True                  # between two half messages: it may have been the turn
+            continue
+        written = False
         if outcome == FULL or outcome == STUCK or outcome == AWAY:
             x.hindrance = (PRODUCERS_FULL if outcome == FULL else
                            LOG_FULL if outcome == STUCK else RECORDS_AWAY)

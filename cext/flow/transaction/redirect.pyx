@@ -11,7 +11,8 @@ from cext.flow.append.append_status cimport (
     TIMER_OFF,
     TOO_MANY_OPEN,
 )
-from cext.flow.append.message_append cimport append_message, append_room, record_bytes_max
+from cext.flow.append.message_append cimport append_message, record_bytes_max
+from cext.flow.append.turn_room cimport append_room
 from cext.flow.delay.delay_level cimport REDIRECT_BYTES
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.flow.transaction.open_halves cimport half_fits

@@ -33,8 +33,8 @@ from cext.wire.header cimport Header
 
 cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* h, const Frame* f,
                              bint resubmitted) noexcept nogil
-# Before the turn's write: the turn's ops become op messages.
-cdef void write_ops(TransactionService s) noexcept nogil
+# Before the turn's write: the turn's ops become op messages. OK, or why some stay for the next.
+cdef int write_ops(TransactionService s) noexcept nogil
 # The half is ended without a request: control stored it elsewhere. An op entry says so. OK, or
 # NOT_READY when too many entries wait for the log.
 cdef int end_half(TransactionService s, int64_t offset) noexcept nogil

@@ -10,12 +10,12 @@ from cext.flow.append.message_append cimport (
     Appended,
     Message,
     append_message,
-    append_room,
     message_of_record,
     record_bytes_max,
 )
 from cext.flow.append.promise cimport promise, promise_room_to
-from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, NOT_NOW, TO_CONTROL
+from cext.flow.append.turn_room cimport append_room, turn_room
+from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, NOT_NOW, TO_CONTROL, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.fetch.log_view cimport view_record
@@ -61,13 +61,15 @@ cdef enum:
     OP_PROPERTIES_BYTES = 17
     SECONDS_MAX = 1000000000        # of an immunity time
     FINISH_BOUNDS = 6
+    # What a commit and an op message may take more than the half message and the op entries.
+    COMMIT_ADDED_BYTES = 1024
+    OP_RECORD_BYTES = 1024
 
 cdef const char* BUSY = b"[PC_SYNCHRONIZED]broker busy, start flow control for a while: end the " \
                         b"transaction again"
 
-cdef Refusal[4] refusals = [
+cdef Refusal[3] refusals = [
     Refusal(NOT_READY, SYSTEM_BUSY, BUSY),
-    Refusal(RING_FULL, SYSTEM_BUSY, BUSY),
     Refusal(CORRUPT, SYSTEM_ERROR, b"the half message names no place to go"),
     Refusal(OTHERWISE, SERVICE_NOT_AVAILABLE,
             b"service not available now: the log takes no message; the transaction is still open"),
@@ -114,6 +116,23 @@ cdef bint came_too_late(TransactionService s, const EndTransaction* e,
 
 # ------------------------------------------------------------------- op messages
 
+cdef int end_room(TransactionService s, uint32_t bytes, bint at_once) noexcept nogil:
+    """For a commit of so many bytes (0: none), and `at_once` for one op message with its entry and
+    all before it. What append_room() says."""
+    cdef int32_t records = (bytes > 0) + at_once
+    cdef int status
+    if at_once:
+        if s.halves.op_bytes + OP_ENTRY_BYTES > OP_BODY_BYTES:
+            status = write_ops(s)
+            if status != OK:
+                return status
+        bytes += <uint32_t> s.halves.op_bytes + OP_ENTRY_BYTES + OP_RECORD_BYTES
+    if records == 0:
+        return OK
+    # The largest half message fits with what is kept free beside the largest record.
+    return turn_room(s.append, min(bytes, <uint32_t> s.append.log.max_record_bytes), records)
+
+
 cdef int note_op(TransactionService s, int64_t offset) noexcept nogil:
     """OK, or NOT_READY when too many wait for the log."""
     cdef char entry[24]
@@ -139,18 +158,19 @@ cdef uint32_t op_body_bytes(TransactionService s) noexcept nogil:
     return bytes
 
 
-cdef void write_ops(TransactionService s) noexcept nogil:
+cdef int write_ops(TransactionService s) noexcept nogil:
     cdef Topic* topic
     cdef Queue* queue
     cdef Message m
     cdef Appended appended
+    cdef int status
     if s.halves.op_bytes == 0:
-        return
+        return OK
     topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> OP_HALF_TOPIC,
                                    OP_HALF_TOPIC_BYTES)
     queue = topic_queue(topic, s.append.queues, 0) if topic != NULL else NULL
     if queue == NULL:
-        return
+        return NOT_READY
     m.properties = text_of(<const uint8_t*> b"TAGS\x01d\x02WAIT\x01true\x02", OP_PROPERTIES_BYTES)
     m.flag = 0
     m.sys_flag = 0
@@ -168,11 +188,14 @@ cdef void write_ops(TransactionService s) noexcept nogil:
     while s.halves.op_bytes > 0:
         m.body = s.halves.ops
         m.body_bytes = op_body_bytes(s)
-        if (append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1) != OK
-                or append_message(s.append, topic, queue, &m, &appended) != OK):
-            return                          # they stay for the next turn
+        status = append_room(s.append, queue, record_bytes_max(&m, topic.name_length), 1)
+        if status == OK:
+            status = append_message(s.append, topic, queue, &m, &appended)
+        if status != OK:
+            return status                   # they stay for the next turn
         s.halves.op_bytes -= m.body_bytes
         memmove(s.halves.ops, s.halves.ops + m.body_bytes, s.halves.op_bytes)
+    return OK
 
 
 cdef int store_op(TransactionService s, int64_t offset) noexcept nogil:
@@ -232,7 +255,10 @@ cdef int commit(TransactionService s, const EndTransaction* e, const RecordView*
 
 cdef Outcome refuse_end(TransactionService s, Connection* c, const Header* h,
                         int status) noexcept nogil:
-    cdef const Refusal* refusal = refusal_of(refusals, status)
+    cdef const Refusal* refusal
+    if status == RING_FULL:
+        return TURN_FULL
+    refusal = refusal_of(refusals, status)
     if h.flag & FLAG_ONE_WAY and refusal.code == SYSTEM_BUSY:
         return NOT_NOW
     return reply_error(s.turn, c, h, refusal.code, refusal.text)
@@ -255,6 +281,7 @@ cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* 
     cdef EndTransaction e
     cdef char remark[128]
     cdef int64_t pinned = s.append.log.pinned_low
+    cdef bint moved
     cdef Outcome outcome
     if read_end_transaction(h, &e) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", e.bad_field)
@@ -266,9 +293,9 @@ cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* 
     if not s.turn.writable:
         # That lasts: a one-way end is not kept, its transaction stays open.
         return DONE if h.flag & FLAG_ONE_WAY else refuse_end(s, c, h, NOT_READY)
-    if half_follow(&s.halves, &e.queue_offset, &e.log_offset):
-        s.halves.moved += 1
+    moved = half_follow(&s.halves, &e.queue_offset, &e.log_offset)
     outcome = end_half_message(s, c, h, &e, resubmitted)
+    s.halves.moved += moved and outcome != TURN_FULL
     # Whatever number of ends a turn brings, their half records do not keep the ring from going on.
     s.append.log.unpin(pinned)
     return outcome
@@ -281,6 +308,7 @@ cdef Outcome end_half_message(TransactionService s, Connection* c, const Header*
     cdef AckReply to
     cdef Topic* topic = NULL
     cdef const char* fault
+    cdef bint ended
     cdef int status
     reply_to(&to, c, h)
     status = promise_room_to(s.append, &to)
@@ -299,7 +327,13 @@ cdef Outcome end_half_message(TransactionService s, Connection* c, const Header*
     if came_too_late(s, e, &view):
         return reply_error(s.turn, c, h, ILLEGAL_OPERATION,
                            b"CHECK_IMMUNITY_TIME_IN_SECONDS has passed: wait for the check")
-    if half_is_ended(&s.halves, e.queue_offset):
+    ended = half_is_ended(&s.halves, e.queue_offset)
+    status = end_room(s, view.total_bytes + COMMIT_ADDED_BYTES
+                      if e.decision == TRANSACTION_COMMIT_TYPE and not ended else 0,
+                      to.connection != NULL)
+    if status != OK:
+        return refuse_end(s, c, h, status)
+    if ended:
         if s.halves.set_aside > 0 and e.decision == TRANSACTION_COMMIT_TYPE and not resubmitted:
             return TO_CONTROL               # control knows which were given up
         s.halves.repeated += 1

@@ -1,0 +1,50 @@
+"""Turn room: what one turn may append, asked for once before a request changes anything.
+
+    the list of records to dispatch      dispatch_max entries
+    the ring of the log's tail           all but what is not written yet, or is looked at
+    answers that wait for `written`      those of promise.pxd
+
+The end of a turn writes and dispatches and answers, and so empties all three. Who finds no room is
+told RING_FULL, has changed nothing, and comes first in the next turn, which follows at once:
+
+    a request from its connection    Outcome TURN_FULL: its bytes stay where they are (reactor.pxd)
+    one that control gave back, was  stays at the head of its row (control_inbox.pyx,
+    parked or is postponed           parked_requests.pxd, postponed_requests.pxd)
+    what comes from no request       its loop stops there (schedule, timer_deliver, revive,
+                                     pop_merge, pop_answer, write_ops)
+
+So nobody writes, and no other client is answered, in the middle of a request.
+
+An empty turn has room for the largest request: a record or batch of max_record_bytes takes half of
+the ring at most, and a batch DISPATCH_MAX entries; room_open() checks it. With a store pool a turn
+begins with room only when the committer comes on: the next turn waits for that, POOL_WAIT_US at
+most. Where a whole turn has moved nothing there is no sense in waiting: NOT_READY, a refusal.
+
+Connections come first in a turn, and might leave nothing to the others for ever. When these found
+no room, half of the list and a record's room of the ring are theirs in the next turn.
+
+Example: two clients have 10,000 sends each under way, and all of them are here: one turn appends
+16,384, writes and answers them; the next begins with the 6,385th of the second client.
+
+Reactor only.
+"""
+from libc.stdint cimport int32_t, uint32_t
+
+from cext.flow.append.appender cimport Appender
+from cext.store.consume_queue cimport Queue
+
+# After the log is there. A broken invariant: an empty turn has no room for the largest request.
+cdef void room_open(Appender s) noexcept nogil
+# Once a turn, before anything is received; and when its connections have had their part.
+cdef void room_turn(Appender s) noexcept nogil
+cdef void room_rest(Appender s) noexcept nogil
+
+# Whether this turn has room for `bytes` more bytes in the log and `records` more units in the
+# queue. OK | RING_FULL (not in this turn) | NOT_READY | NO_SPACE | POISONED | TOO_LARGE | IO_ERROR.
+cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil
+# The same for a request that appends several records, maybe to several queues: OK | RING_FULL |
+# NOT_READY. Then append_room() for each of them does not say RING_FULL.
+cdef int turn_room(Appender s, uint32_t bytes, int32_t records) noexcept nogil
+# What somebody is told who found no room for so many bytes: RING_FULL, or NOT_READY when the next
+# turn would have none either.
+cdef int no_room(Appender s, uint32_t bytes) noexcept nogil

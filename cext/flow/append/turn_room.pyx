@@ -1,0 +1,94 @@
+"""Turn room. See turn_room.pxd."""
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint32_t
+
+from cext.base.check cimport check
+from cext.base.status cimport NOT_READY, OK, POOL_EMPTY, RING_FULL
+from cext.flow.append.appender cimport DISPATCH_MAX
+from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.store.queue_store cimport queue_room
+
+cdef enum:
+    POOL_WAIT_US = 1000000      # osPageCacheBusyTimeOutMills of RocketMQ
+    MARGIN_BYTES = 64           # of the ring, which reserve() keeps free, at most
+
+
+cdef inline int64_t record_room(Appender s) noexcept nogil:
+    return s.log.max_record_bytes + MARGIN_BYTES
+
+
+cdef inline int64_t ring_room(Appender s) noexcept nogil:
+    return (min(s.log.marks.written, s.log.pinned_low) + <int64_t> s.log.ring.size - MARGIN_BYTES
+            - s.log.marks.appended)
+
+
+cdef inline int64_t moved(Appender s) noexcept nogil:
+    """Grows with whatever moves in the log."""
+    return s.log.marks.appended + s.log.marks.written + s.log.marks.dispatched
+
+
+cdef void room_open(Appender s) noexcept nogil:
+    check(s.dispatch_max >= DISPATCH_MAX, b"an empty turn has room for the largest batch",
+          s.dispatch_max, DISPATCH_MAX)
+    check(2 * record_room(s) <= <int64_t> s.log.ring.size,
+          b"an empty turn has room for the largest record, and for another's view of the log",
+          record_room(s), <int64_t> s.log.ring.size)
+    room_turn(s)
+
+
+cdef bint wait_for_pool(Appender s) noexcept nogil:
+    """False: the pool is full and the committer does not come on."""
+    if not s.log.pooled or ring_room(s) >= s.room_wanted:
+        return True
+    # As without a pool: the reactor waits for the page cache, but not for ever.
+    if not s.log.wait_for_commit(POOL_WAIT_US):
+        return False
+    write_and_dispatch(s)
+    return True
+
+
+cdef void room_turn(Appender s) noexcept nogil:
+    cdef bint comes_on = not s.turn_full or wait_for_pool(s)
+    s.stuck = s.turn_full and (not comes_on or moved(s) == s.moved_before)
+    s.moved_before = moved(s)
+    s.list_end = s.dispatch_max
+    s.log_end = INT64_MAX
+    if s.room_owed:
+        s.list_end -= s.dispatch_max // 2
+        s.log_end = s.log.marks.written + <int64_t> s.log.ring.size - record_room(s)
+    s.turn_full = s.room_owed = False
+    s.room_wanted = 0
+    s.connections_first = True
+
+
+cdef void room_rest(Appender s) noexcept nogil:
+    s.list_end = s.dispatch_max
+    s.log_end = INT64_MAX
+    s.connections_first = False
+
+
+cdef int no_room(Appender s, uint32_t bytes) noexcept nogil:
+    if (s.stuck and moved(s) == s.moved_before) or (s.log.pooled and s.turn.options.pool_fail_fast):
+        s.turn.counters.tail_full += 1
+        return NOT_READY
+    s.turn_full = True
+    s.room_wanted = max(s.room_wanted, <int64_t> bytes)
+    s.room_owed = s.room_owed or not s.connections_first
+    return RING_FULL
+
+
+cdef int append_room(Appender s, Queue* queue, uint32_t bytes, int32_t records) noexcept nogil:
+    cdef int status = queue_room(s.queues, queue)
+    if status != OK:
+        return status if status != POOL_EMPTY else NOT_READY
+    if s.dispatch_count + records > s.list_end or s.log.marks.appended + bytes > s.log_end:
+        return no_room(s, bytes)
+    if s.log.reserve(bytes, &status) != NULL:
+        return OK
+    return status if status != RING_FULL else no_room(s, bytes)
+
+
+cdef int turn_room(Appender s, uint32_t bytes, int32_t records) noexcept nogil:
+    if (s.dispatch_count + records > s.list_end or s.log.marks.appended + bytes > s.log_end
+            or ring_room(s) < <int64_t> bytes):
+        return no_room(s, bytes)
+    return OK
