@@ -1,7 +1,8 @@
 """One turn of the reactor, and the loop of turns.
 
     poll      wait; accept; receive; every whole frame -> its handler (request_router.pxd)
-    gather    SYNC_FLUSH: once more for what has arrived meanwhile, as one sync is to serve all
+    gather    SYNC_FLUSH: once more for what has arrived meanwhile, as one sync is to serve all;
+              when the turn has no more room, what came stays unread (turn_room.pxd)
     control   frames and calls that came from the control thread; postponed requests
     delayed   messages that are due are appended to their topics, a bounded number
     write     one pwritev for all records of the turn; queue entries; sends due at `written` acked

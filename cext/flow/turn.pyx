@@ -9,6 +9,7 @@ from cext.flow.append.acknowledgement cimport settle_turn
 from cext.flow.append.backpressure cimport backpressure_turn
 from cext.flow.append.dispatch cimport handle_poison, write_and_dispatch
 from cext.flow.append.replay cimport replay_waits
+from cext.flow.append.turn_room cimport room_rest, room_turn
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE, UNREAD_SHARE
 from cext.flow.context.control_link cimport link_wake_control
 from cext.flow.control_inbox cimport take_control_messages
@@ -31,9 +32,15 @@ cdef enum:
     CATCH_UP_MS = 2             # how often the control thread is looked at that clients wait for
 
 
+cdef inline bint turn_was_full(ShardState s) noexcept nogil:
+    """Something waits for the room that the next turn begins with."""
+    return s.append.turn_full or s.turn.net.place.connection != NULL
+
+
 cdef int32_t next_timeout(ShardState s) noexcept nogil:
     """How long poll may sleep: until the next tick when something waits for time, else 1 s."""
-    if s.pull.ready != NULL or s.turn.net.dirty_first != NULL or s.fetch.parked.read_count > 0:
+    if (s.pull.ready != NULL or s.turn.net.dirty_first != NULL or s.fetch.parked.read_count > 0
+            or turn_was_full(s)):
         return 0
     if (s.postponed.first != NULL or s.turn.net.unread_count(UNREAD_BACKPRESSURE) > 0
             or replay_waits(s.append)):
@@ -54,6 +61,8 @@ cdef bint gather(ShardState s) noexcept nogil:
             or not s.append.flusher.syncs_here()):
         return woken
     for _pass in range(GATHER_PASSES_MAX):
+        if s.turn.net.place.connection != NULL:
+            break                           # full: what is here is synced first
         s.turn.net.poll(0)
         if s.turn.net.event_count <= 0:
             break
@@ -96,8 +105,10 @@ cdef void run_turn(ShardState s) noexcept nogil:
     s.append.write_us = 0
     s.append.log.holds_flusher = s.turn.options.sync_flush
     backpressure_turn(s.append)
+    room_turn(s.append)
     s.turn.net.receive_ready()
     woken = gather(s)
+    room_rest(s.append)
     if woken or not spsc_is_empty(&s.turn.link.to_reactor):
         take_control_messages(s)
     route_fetched(s)
@@ -137,8 +148,8 @@ cdef inline void write_pops(ShardState s) noexcept nogil:
 
 
 cdef bint is_drained(ShardState s) noexcept nogil:
-    return (s.postponed.first == NULL and not acks_wait(&s.append.acks,
-                                                        MARK_DURABLE | MARK_REPLICATED)
+    return (not turn_was_full(s) and s.postponed.first == NULL
+            and not acks_wait(&s.append.acks, MARK_DURABLE | MARK_REPLICATED)
             and s.fetch.pool.drained() and s.fetch.parked.count == 0 and s.pull.ready == NULL
             and s.turn.net.dirty_first == NULL
             and (s.append.log.marks.written == s.append.log.marks.appended
