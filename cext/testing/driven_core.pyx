@@ -4,25 +4,32 @@
     driven = DrivenCore(core)
     driven.exchange(client.fileno(), frames, 64)    # writes them, turns until 64 answers are there
     driven.gather(b"t", 0, 32, 1000)                # 1000 looks of a pull of 32 into queue 0
+    driven.receive()                                # a turn up to its requests: nobody is answered
+    driven.drain()                                  # turns as at a stop, until all is answered
+
+DrivenCore.set_turn_records(core, 8) makes small turns, also of a core that runs.
 
 No thread of the core runs: what a turn costs is all that is counted, and consume queues are not
 written on the way.
 """
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memmove
 from posix.unistd cimport read, write
 
 from cext.base.byteorder cimport load_u32
 from cext.base.status cimport OK
+from cext.flow.append.backpressure cimport backpressure_turn
+from cext.flow.append.turn_room cimport room_turn
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
 from cext.flow.shard_calls cimport ShardCalls
 from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic, topic_queue
-from cext.flow.turn cimport run_turn
+from cext.flow.turn cimport run_turn, run_turns
 from cext.memory.name_map cimport name_map_find
+from cext.net.connection cimport Connection
 from cext.store.consume_queue cimport Queue
 from cext.store.log_link cimport log_own
 
@@ -52,10 +59,42 @@ cdef class DrivenCore:
     def __dealloc__(self):
         free(self.input)
 
+    @staticmethod
+    def set_turn_records(ShardCalls core not None, int32_t count):
+        """How many records each turn may append from now on, batches too: not more than before."""
+        core.s.append.dispatch_max = count
+
     def turn(self):
         """One turn, as the reactor's thread makes them."""
         with nogil:
             run_turn(self.core.s)
+
+    def receive(self):
+        """The beginning of a turn, as far as the requests of connections, once without waiting.
+
+        (records appended and not dispatched, connections with answers, the turn is full)
+        """
+        cdef ShardState s = self.core.s
+        cdef Connection* c
+        cdef int answered = 0
+        with nogil:
+            s.turn.net.poll(0)
+            s.append.log.new_turn()
+            backpressure_turn(s.append)
+            room_turn(s.append)
+            s.turn.net.receive_ready()
+        c = s.turn.net.dirty_first
+        while c != NULL:
+            answered += 1
+            c = c.next_dirty
+        return (s.append.dispatch_count - s.append.dispatch_first, answered,
+                s.turn.net.place.connection != NULL)
+
+    def drain(self):
+        """As a core that is told to stop. All that was received is answered then, or 1.5 s over."""
+        self.core.s.turn.stopping = 1
+        with nogil:
+            run_turns(self.core.s)
 
     def exchange(self, int fd, bytes frames not None, int64_t answers):
         """Writes requests to a client's socket, which does not block, and reads so many answers.
