@@ -123,6 +123,7 @@ cdef dict counters_of(ShardState s):
         "log_syncs": s.append.flusher.state.syncs,
         "poisoned": int(s.append.log.poisoned()),
         "writable": int(s.turn.writable),
+        "follower": int(s.turn.follower),
         "topics": s.tables.topics.live,
         "removed_waiting": s.tables.removed.waiting,
         "removed_freed": s.tables.removed.freed,

@@ -351,7 +351,8 @@ class Core(
 
 
 class ReplicaCalls(Protocol):
-    """A core whose log is a copy of another core's (cext/flow/replica.pxd). Not writable."""
+    """A core's role: leader from the start, or follower, whose log is a copy of another core's
+    (cext/flow/context/role.pxd, cext/flow/replica.pxd)."""
 
     def set_replicated(self, offset: int) -> None:
         """Every follower that counts has the log up to here. ProtocolError when it is more than
@@ -361,7 +362,7 @@ class ReplicaCalls(Protocol):
         """Bytes of another log that belong at `offset`, the end of this one; the new end. Whole
         records are taken: the next bytes belong at what is returned.
 
-        Only for a core that is not writable (StoreError). StoreCorruptError: what stands at the end
+        Only for a follower (StoreError). StoreCorruptError: what stands at the end
         is no record of there, or `offset` is not the end; ProtocolError: a record larger than this
         broker takes. What is returned is less than was given also when the log has no room now.
         """
@@ -370,5 +371,10 @@ class ReplicaCalls(Protocol):
         """Consumers may be given what is below this offset of the log, and nothing else."""
 
     def promote(self) -> bool:
-        """All of the log is visible. False: not all is dispatched yet, ask again; True: it is, and
-        set_writable() makes a leader of this core."""
+        """Makes a leader of a follower: all of the log is visible, sends are taken, what waits for
+        its time goes on. False: not all is dispatched yet, it is a follower still; ask again."""
+
+    def demote(self) -> bool:
+        """Makes a follower of a leader, at once: nothing is appended any more but by append_raw().
+        False: answers still wait for the disk or for followers (each is in the log); ask again.
+        Between open() and start() the core starts as one."""

@@ -6,7 +6,7 @@
         records(broker, "t")        # what a queue holds, decoded
 
 Small files, so that a test's store takes little disk. `stop` decides whether the store is closed
-cleanly; a kill is shown by tests/process.
+cleanly; a kill is shown by tests/process. `follower`: it starts as one (rmq/broker/core_seam.py).
 """
 
 from collections.abc import AsyncIterator
@@ -15,9 +15,10 @@ from pathlib import Path
 
 from support.broker_client import BrokerClient
 
+from cext.flow.shard_core import ShardCore
 from rmq.broker.broker import Broker
 from rmq.broker.core_options import make_core
-from rmq.config import load_properties
+from rmq.config import Settings, load_properties
 from rmq.format.message import StoredMessage, decode_message
 
 SMALL = {
@@ -34,8 +35,8 @@ SMALL = {
 }
 
 
-@asynccontextmanager
-async def live_broker(directory: Path, **settings: object) -> AsyncIterator[Broker]:
+def open_core(directory: Path, **settings: object) -> tuple[Settings, ShardCore]:
+    """A core that is open and not started yet, and its settings."""
     texts = {**SMALL, "storePathRootDir": str(directory)}
     texts.update({key: str(value).lower() if isinstance(value, bool) else str(value)
                   for key, value in settings.items()})  # fmt: skip
@@ -44,6 +45,16 @@ async def live_broker(directory: Path, **settings: object) -> AsyncIterator[Brok
     loaded = load_properties(None, texts)
     core = make_core(loaded)
     core.open()
+    return loaded, core
+
+
+@asynccontextmanager
+async def live_broker(
+    directory: Path, follower: bool = False, **settings: object
+) -> AsyncIterator[Broker]:
+    loaded, core = open_core(directory, **settings)
+    if follower:
+        core.demote()
     core.start()
     broker = Broker(loaded, core)
     try:

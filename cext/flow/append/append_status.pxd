@@ -21,3 +21,5 @@ cdef enum AppendStatus:
     TIMER_OFF = -105
     # NOT_READY of a log with a store pool: the pool is full.
     STORE_POOL_FULL = -106
+    # The log is a copy of another core's (cext/flow/context/role.pxd).
+    NOT_LEADER = -107

@@ -5,7 +5,7 @@ from libc.string cimport memcpy
 from cext.base.check cimport debug_check
 from cext.base.checksum cimport body_crc
 from cext.base.status cimport MALFORMED, NOT_READY, OK, RING_FULL, TOO_LARGE
-from cext.flow.append.append_status cimport SPECIAL
+from cext.flow.append.append_status cimport NOT_LEADER, SPECIAL
 from cext.flow.append.appender cimport Dispatch
 from cext.flow.context.turn_context cimport SIZE_BUCKETS, Counters
 from cext.flow.tables.topic_table cimport KINDS, KIND_DELAY, KIND_FIFO, KIND_TRANSACTION
@@ -127,6 +127,8 @@ cdef inline int append_record(Appender s, Topic* topic, Queue* queue, const Mess
     cdef int status = OK
     cdef int32_t length = 0, kind
     cdef bint checksum
+    if s.turn.follower:
+        return NOT_LEADER
     at = s.log.reserve(record_bytes_max(m, topic.name_length), &status)
     if at == NULL:
         return status if status != RING_FULL else NOT_READY

@@ -59,8 +59,9 @@ cdef class TurnContext:
     cdef uint32_t random                # xorshift state: queueId < 0, uniq keys
     cdef int32_t stopping               # set by another thread
     cdef bint tables_loaded             # control has filled the tables: groups, offsets, levels
-    cdef bint writable                  # control may stop writes (disk full)
-    cdef uint8_t refuse_reason[TEXT_MAX]
-    cdef uint32_t refuse_reason_bytes
+    cdef bint follower                  # the log is a copy of another core's (role.pxd)
+    cdef bint write_stop                # control has stopped writes (disk full)
+    cdef bint writable                  # neither of the two
+    cdef uint8_t stop_reason[TEXT_MAX]  # zero-terminated
     cdef int32_t events_this_second     # log lines passed on; the rest is only counted
     cdef uint64_t events_dropped

@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.base.status cimport MALFORMED, NOT_FOUND, OK, RING_FULL, raise_status
+from cext.flow.append.append_status cimport NOT_LEADER
 from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.message_append cimport Appended, Message, append_message, record_bytes_max
@@ -13,6 +14,8 @@ from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
 from cext.store.consume_queue cimport Queue
 from cext.wire.text cimport Text
+
+from rmq.errors import StoreError
 
 cdef enum:
     RECORD_BYTES_MIN = 91       # of a record: all its fields of fixed length
@@ -111,6 +114,8 @@ cdef class LogCalls(PopCalls):
         x.tags_code = 0 if tags_code is None else tags_code
         x.own_tags_code = tags_code is not None
         self._call(<CallFn> append, <void*> self.s.append, &x)
+        if x.status == NOT_LEADER:
+            raise StoreError("this broker is a slave: its log is written by its master alone")
         raise_status(x.status, f"append to {topic!r}")
         return x.physical_offset, x.queue_offset
 

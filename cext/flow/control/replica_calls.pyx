@@ -12,10 +12,14 @@ from cext.base.status cimport (
     TOO_LARGE,
     raise_status,
 )
+from cext.flow.append.ack_queue cimport MARKS, ack_queue_is_empty
 from cext.flow.append.appender cimport Appender
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.context.control_link cimport CallFn
+from cext.flow.context.role cimport set_role
 from cext.flow.control.control_side cimport borrowed
+from cext.flow.transaction.transaction_end cimport write_ops
+from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.store.raw_append cimport raw_append
 from cext.wire.text cimport Text
 
@@ -28,7 +32,7 @@ cdef struct AppendRaw:
     int64_t offset
     Text data
     # results
-    int status                  # as raw_append(), and CLOSED for a core that takes sends
+    int status                  # as raw_append(), and CLOSED for a leader
     int64_t log_end
     int32_t problem             # RecordProblem
 
@@ -37,7 +41,7 @@ cdef void append_raw(Appender s, AppendRaw* x) noexcept nogil:
     cdef int64_t at = x.offset
     x.problem = 0
     x.status = CLOSED
-    while not s.turn.writable:
+    while s.turn.follower:
         x.status = raw_append(s.log, at, x.data.bytes + (at - x.offset),
                               x.data.length - <uint32_t> (at - x.offset), &x.problem)
         if x.status != RING_FULL or s.log.marks.appended == at:
@@ -68,12 +72,49 @@ cdef void set_visible(Appender s, const int64_t* offset) noexcept nogil:
     s.log.marks.visible = offset[0]
 
 
+# ---------------------------------------------------------------- role
+
 cdef void promote(Appender s, int* status) noexcept nogil:
-    """NOT_READY while not all of the log is dispatched, then OK: all of it is visible."""
+    """NOT_READY while not all of the log is dispatched, then OK: all is visible, the role changed.
+
+    What waits for its time (delays, timers, pops, half messages) goes on by itself: dispatch has
+    given it its queue entries, and those who deliver read the queues.
+    """
     s.log.marks.visible = INT64_MAX
     status[0] = write_and_dispatch(s)
     if status[0] == OK and s.log.marks.dispatched != s.log.marks.appended:
         status[0] = NOT_READY
+    if status[0] == OK:
+        set_role(s.turn, False)
+
+
+cdef void demote(TransactionService s, int* status) noexcept nogil:
+    """OK: all is written and answered, and nothing is appended any more. NOT_READY: answers wait
+    for a disk or a follower still, each of which is in the log; or the log has no room for what
+    ends transactions, and the core is a leader still."""
+    cdef int ended = OK
+    if not s.turn.follower:
+        ended = write_ops(s)    # what has been answered as ended says so in the log
+        if ended == RING_FULL:
+            write_and_dispatch(s.append)
+            ended = write_ops(s)
+    if ended != OK and not s.append.log.poisoned():
+        status[0] = NOT_READY
+        return
+    set_role(s.turn, True)
+    write_and_dispatch(s.append)
+    status[0] = OK if is_settled(s.append) else NOT_READY
+
+
+cdef bint is_settled(Appender s) noexcept nogil:
+    """No answer waits for the log, and all of it is in its files; or it is poisoned."""
+    cdef int32_t mark
+    if s.log.poisoned():
+        return True                         # its answers were refused, all of them
+    for mark in range(MARKS):
+        if not ack_queue_is_empty(&s.acks.waiting[mark]):
+            return False
+    return s.log.marks.written == s.log.marks.appended
 
 
 cdef class ReplicaCalls(TransactionCalls):
@@ -89,7 +130,7 @@ cdef class ReplicaCalls(TransactionCalls):
         x.data = borrowed(data)
         self._call(<CallFn> append_raw, <void*> self.s.append, &x)
         if x.status == CLOSED:
-            raise StoreError("raw bytes are for the log of a replica; this core takes sends")
+            raise StoreError("raw bytes are for the log of a follower; this core is a leader")
         if x.status == NOT_FOUND:
             raise StoreCorruptError(f"raw bytes for offset {offset} of the log, which ends at "
                                     f"{x.log_end}")
@@ -106,4 +147,9 @@ cdef class ReplicaCalls(TransactionCalls):
         self._call(<CallFn> promote, <void*> self.s.append, &status)
         if status != NOT_READY:
             raise_status(status, "the log")
+        return status == OK
+
+    def demote(self):
+        cdef int status = OK
+        self._call(<CallFn> demote, <void*> self.s.transaction, &status)
         return status == OK

@@ -1,24 +1,21 @@
 """Retention calls. See retention_calls.pxd."""
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy
 
 from cext.base.status cimport OK
 from cext.flow.append.appender cimport Appender
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.context.options cimport TEXT_MAX
+from cext.flow.context.role cimport set_write_stop
 from cext.flow.control.control_side cimport borrowed
 from cext.wire.text cimport Text
 
 
 cdef struct SetWritable:
-    bint writable
+    bint stop
     Text reason                 # that refused sends get
 
 
 cdef void set_writable(Appender s, SetWritable* x) noexcept nogil:
-    s.turn.writable = x.writable
-    s.turn.refuse_reason_bytes = min(x.reason.length, TEXT_MAX - 1)
-    memcpy(s.turn.refuse_reason, x.reason.bytes, s.turn.refuse_reason_bytes)
+    set_write_stop(s.turn, x.stop, &x.reason)
 
 
 cdef struct DropSegment:
@@ -36,7 +33,7 @@ cdef void drop_segment(Appender s, DropSegment* x) noexcept nogil:
 cdef class RetentionCalls(LogCalls):
     def set_writable(self, int32_t flag, bytes reason):
         cdef SetWritable x
-        x.writable = flag != 0
+        x.stop = flag == 0
         x.reason = borrowed(reason)
         self._call(<CallFn> set_writable, <void*> self.s.append, &x)
 

@@ -69,6 +69,8 @@ cdef Outcome look_up(PopService s, Connection* c, const Header* h, PopRequest* r
     if read_pop_request(h, pop_code(h), r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
+    if s.turn.follower:
+        return refuse(s, c, h, NOT_READY)
     topic[0] = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     if topic[0] == NULL or r.topic.escaped or r.consumer_group.escaped:
         snprintf(remark, sizeof(remark), b"topic[%.*s] not exist, apply first please!",

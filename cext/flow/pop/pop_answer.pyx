@@ -7,6 +7,7 @@ from cext.base.clock cimport monotonic_us
 from cext.base.decimal cimport put_decimal
 from cext.base.status cimport ABSENT, OK, RING_FULL
 from cext.flow.append.turn_room cimport turn_room
+from cext.flow.context.role cimport refuse_remark
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport log_event, reply_error_to
 from cext.flow.fetch.disk_fetch cimport (
@@ -47,6 +48,7 @@ from cext.wire.codes cimport (
     POLLING_FULL,
     POLLING_TIMEOUT,
     PULL_NOT_FOUND,
+    SERVICE_NOT_AVAILABLE,
     SUBSCRIPTION_GROUP_NOT_EXIST,
     SUCCESS,
     SYSTEM_BUSY,
@@ -559,6 +561,9 @@ cdef void answer_pop(PopService s, PullJob* job) noexcept nogil:
         return
     if job.pop.pair.use.removed:
         refuse_pop(s, job, SUBSCRIPTION_GROUP_NOT_EXIST, b"the group was deleted")
+        return
+    if s.turn.follower and job.pop.kind == POP:
+        refuse_pop(s, job, SERVICE_NOT_AVAILABLE, refuse_remark(s.turn))
         return
     # A check point for each queue that gives something.
     most = min(job.pop.max_messages, <int32_t> MESSAGES_MAX)

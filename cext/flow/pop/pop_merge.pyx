@@ -10,6 +10,7 @@ from cext.flow.append.disk_alerts cimport poison_remark
 from cext.flow.append.promise cimport promise, promise_room_for, promise_room_to
 from cext.flow.append.turn_room cimport turn_room
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
+from cext.flow.context.role cimport refuse_remark
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport reply_error_to
 from cext.flow.pop.pop_inflight cimport flight_end
@@ -41,9 +42,8 @@ cdef void refuse_record(PopService s, const AckReply* r, int status) noexcept no
     cdef int32_t code = refusal.code
     cdef const char* remark = refusal.text
     if not s.turn.writable:
-        s.turn.refuse_reason[s.turn.refuse_reason_bytes] = 0
         code = SERVICE_NOT_AVAILABLE
-        remark = <const char*> s.turn.refuse_reason
+        remark = refuse_remark(s.turn)
     elif status == POISONED:
         code = SERVICE_NOT_AVAILABLE
         remark = poison_remark(s.append)

@@ -234,6 +234,10 @@ cdef void answer_pull(PullService s, PullJob* job) noexcept nogil:
         answer_nothing(s, job, PULL_NOT_FOUND, b"NO_MATCHED_LOGIC_QUEUE", job.offset)
     elif job.offset == queue.max_offset:
         nothing_new(s, job, queue)
+    elif s.turn.follower and job.offset > queue.max_offset:
+        nothing_new(s, job, queue)          # it may be behind: it resets no offset
+    elif s.turn.follower and job.offset < queue.min_offset:
+        answer_nothing(s, job, PULL_RETRY_IMMEDIATELY, b"OFFSET_TOO_SMALL", job.offset)
     elif queue.max_offset == 0:
         answer_nothing(s, job, PULL_OFFSET_MOVED, b"NO_MESSAGE_IN_QUEUE", 0)
     elif job.offset > queue.max_offset:

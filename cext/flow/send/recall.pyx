@@ -23,6 +23,7 @@ from cext.wire.codes cimport (
     FLAG_ONE_WAY,
     ILLEGAL_OPERATION,
     PERM_WRITE,
+    SLAVE_NOT_AVAILABLE,
     SYSTEM_ERROR,
     TOPIC_NOT_EXIST,
 )
@@ -137,6 +138,9 @@ cdef Outcome recall(SendService s, Connection* c, const Header* h, const Frame* 
     if read_recall_request(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing", r.bad_field)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
+    if s.turn.follower:
+        return reply_error(s.turn, c, h, SLAVE_NOT_AVAILABLE,
+                           b"recall failed, broker service not available: it is a slave")
     topic = <Topic*> name_map_find(&s.tables.topics, r.topic.bytes, r.topic.length)
     if not resubmitted and (topic == NULL or not s.turn.options.recalls
                             or not s.turn.options.broker_permission & PERM_WRITE

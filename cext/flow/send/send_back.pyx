@@ -15,6 +15,7 @@ from cext.flow.append.promise cimport promise, promise_room_to
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, TO_CONTROL, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
+from cext.flow.context.role cimport refuse_remark
 from cext.flow.context.small_replies cimport reply_error
 from cext.flow.fetch.log_view cimport view_record
 from cext.flow.send.dead_letter cimport retries_max, topic_of_group
@@ -209,6 +210,8 @@ cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Fram
     if read_send_back(h, &r) != OK:
         snprintf(remark, sizeof(remark), b"the field %s is missing or not a number", r.bad_field)
         return reply_error(s.turn, c, h, SYSTEM_ERROR, remark)
+    if s.turn.follower:
+        return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(s.turn))
     group = group_find(&s.tables.groups, r.group.bytes, r.group.length)
     retry = topic_of_group(s, RETRY_PREFIX, RETRY_PREFIX_BYTES, r.group.bytes, r.group.length)
     if (group == NULL or not group.retries_known or r.group.escaped
@@ -226,8 +229,7 @@ cdef Outcome send_back(SendService s, Connection* c, const Header* h, const Fram
                  retry.name)
         return reply_error(s.turn, c, h, NO_PERMISSION, remark)
     if not s.turn.writable:
-        s.turn.refuse_reason[s.turn.refuse_reason_bytes] = 0
-        return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, <const char*> s.turn.refuse_reason)
+        return reply_error(s.turn, c, h, SERVICE_NOT_AVAILABLE, refuse_remark(s.turn))
     outcome = copy_back(s, c, h, &r, group, retry, resubmitted)
     s.append.log.unpin(pinned)          # the source does not keep the ring from going on
     return outcome

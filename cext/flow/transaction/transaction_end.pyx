@@ -6,6 +6,7 @@ from cext.base.histogram_buckets cimport histogram_record
 from cext.base.status cimport ABSENT, CORRUPT, NOT_READY, OK, RING_FULL
 from cext.flow.append.ack_queue cimport ANSWER_CODE, AckReply
 from cext.flow.append.acknowledgement cimport reply_to
+from cext.flow.append.append_status cimport NOT_LEADER
 from cext.flow.append.message_append cimport (
     Appended,
     Message,
@@ -36,6 +37,7 @@ from cext.wire.codes cimport (
     FLAG_ONE_WAY,
     ILLEGAL_OPERATION,
     SERVICE_NOT_AVAILABLE,
+    SLAVE_NOT_AVAILABLE,
     SYSTEM_BUSY,
     SYSTEM_ERROR,
     TRANSACTION_COMMIT_TYPE,
@@ -68,7 +70,9 @@ cdef enum:
 cdef const char* BUSY = b"[PC_SYNCHRONIZED]broker busy, start flow control for a while: end the " \
                         b"transaction again"
 
-cdef Refusal[3] refusals = [
+cdef Refusal[4] refusals = [
+    Refusal(NOT_LEADER, SLAVE_NOT_AVAILABLE,
+            b"this broker is a slave and ends no transactions; ask the master of its name"),
     Refusal(NOT_READY, SYSTEM_BUSY, BUSY),
     Refusal(CORRUPT, SYSTEM_ERROR, b"the half message names no place to go"),
     Refusal(OTHERWISE, SERVICE_NOT_AVAILABLE,
@@ -292,7 +296,9 @@ cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* 
         return refuse_end(s, c, h, NOT_READY)
     if not s.turn.writable:
         # That lasts: a one-way end is not kept, its transaction stays open.
-        return DONE if h.flag & FLAG_ONE_WAY else refuse_end(s, c, h, NOT_READY)
+        if h.flag & FLAG_ONE_WAY:
+            return DONE
+        return refuse_end(s, c, h, <int> NOT_LEADER if s.turn.follower else <int> NOT_READY)
     moved = half_follow(&s.halves, &e.queue_offset, &e.log_offset)
     outcome = end_half_message(s, c, h, &e, resubmitted)
     s.halves.moved += moved and outcome != TURN_FULL

@@ -135,7 +135,8 @@ class StatusServer:
 
     def hindrance(self) -> str | None:
         """Why clients should not be sent here now (/readyz); None when they may."""
-        if not self._context.core.stats().get("writable", 1):
+        counters = self._context.core.stats()
+        if not counters.get("writable", 1) and not counters.get("follower"):
             return "the disk is too full for writes"
         registration = self._context.registration
         if registration.wanted() and not registration.registered():

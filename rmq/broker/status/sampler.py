@@ -134,7 +134,7 @@ class Sampler:
             self._tables(sample, table, rows)
         if counters.get("poisoned"):
             sample.state = "poisoned"
-        elif not counters.get("writable", 1):
+        elif not counters.get("writable", 1) and not counters.get("follower"):
             sample.state = "full"
         return sample, rows
 

@@ -1,0 +1,42 @@
+"""A follower that is fed the bytes of a leader's log by hand: the protocol is not there yet."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from support.waiting import until
+
+
+def log_of(store: Path, end: int) -> bytes:
+    files = sorted((store / "commitlog").iterdir())
+    return b"".join(file.read_bytes() for file in files)[:end]
+
+
+def queues_of(store: Path) -> dict[str, bytes]:
+    top = store / "consumequeue"
+    return {str(f.relative_to(top)): f.read_bytes() for f in top.rglob("*") if f.is_file()}
+
+
+def pieces(data: bytes, seed: int) -> Iterator[int]:
+    """Random ends of pieces: a few bytes, a few records, or many."""
+    maker, at = random.Random(seed), 0
+    while at < len(data):
+        at = min(len(data), at + maker.choice((1, 7, 90, 400, 3000, 32768)) + maker.randrange(50))
+        yield at
+
+
+def copy_tables(leader: Path, follower: Path) -> None:
+    """What the leader's control side knows beside the log."""
+    shutil.copytree(leader / "config", follower / "config", dirs_exist_ok=True)
+
+
+async def feed(core: Any, data: bytes, start: int = 0) -> None:
+    """All of the leader's log from `start` on; returns when it is dispatched."""
+    end = start
+    while end < len(data):
+        end = core.append_raw(end, data[end : end + (1 << 20)])
+    await until(lambda: core.stats()["log_dispatched"] == end)
