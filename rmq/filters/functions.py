@@ -28,6 +28,7 @@ from rmq.errors import ConfigError
 from rmq.format.message import StoredMessage
 
 FRAME_LENGTH = struct.Struct("=I")
+READY = 0  # number of the answer to no question: the worker has its function now
 WANTED, UNWANTED, RAISED = 1, 0, 2  # verdicts; a message whose function raised is delivered
 _NAME = re.compile("[A-Za-z0-9_.-]{1,64}")
 _PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
@@ -41,7 +42,7 @@ class Question(msgspec.Struct, array_like=True):
 
 
 class Answer(msgspec.Struct, array_like=True):
-    """Worker to broker: one verdict a record."""
+    """Worker to broker: one verdict a record. The first one is READY, without verdicts."""
 
     number: int
     verdicts: bytes

@@ -19,6 +19,7 @@ import msgspec
 from rmq.filters.functions import (
     FRAME_LENGTH,
     RAISED,
+    READY,
     UNWANTED,
     WANTED,
     Answer,
@@ -77,9 +78,14 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's; the broker decides
     function = load(arguments[1], arguments[2] if len(arguments) > 2 else "")
     encoder = msgspec.msgpack.Encoder()
-    for question in questions(channel.makefile("rb")):
-        frame = encoder.encode(answer(function, question))
+
+    def send(given: Answer) -> None:
+        frame = encoder.encode(given)
         channel.sendall(FRAME_LENGTH.pack(len(frame)) + frame)
+
+    send(Answer(READY, b"", ""))
+    for question in questions(channel.makefile("rb")):
+        send(answer(function, question))
 
 
 if __name__ == "__main__":

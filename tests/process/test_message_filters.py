@@ -18,6 +18,7 @@ from support.broker_process import broker_process
 from support.calm_clock import calm_seconds
 from support.live_broker import live_broker
 from support.name_server import in_loop
+from support.waiting import until
 
 from rmq.broker.broker import Broker
 from rmq.format import fastjson
@@ -45,6 +46,15 @@ def moody(message):
         os.kill(os.getpid(), signal.SIGKILL)
     return message.body in (b"2", b"7")
 """
+SLOW = """
+import pathlib, time
+
+while not (pathlib.Path(__file__).parent / "go").exists():
+    time.sleep(0.01)
+
+def all(message):
+    return True
+"""
 FILTERS = "even=ownfilters:even;three=ownfilters:raises_at_three;moody=ownfilters:moody"
 
 
@@ -55,6 +65,7 @@ async def filtering(
     """A broker with the functions above and ten messages, their bodies 0 to 9, in topic t."""
     (directory / "own").mkdir()
     (directory / "own" / "ownfilters.py").write_text(SOURCE)
+    (directory / "own" / "slow.py").write_text(SLOW)
     given = {
         "rmqMessageFilters": FILTERS, "rmqMessageFilterPath": directory / "own",
         "autoCreateTopicEnable": True, **settings,
@@ -115,8 +126,9 @@ async def test_a_function_decides_which_messages_are_given(tmp_path: Path) -> No
 @in_loop
 async def test_a_held_pull_waits_for_the_function_too(tmp_path: Path) -> None:
     async with filtering(tmp_path) as (_, client):
+        await heartbeat(client, "other", "$filter = 'even'")
+        await until_answered(lambda: client.pull("other", "t"))  # its process is there
         await heartbeat(client, "g", "$filter = 'even' AND n > 20")
-        await until_answered(lambda: client.pull("g", "t"))  # its process is there
         opaque = client.post(11, **{
             "consumerGroup": "g", "topic": "t", "queueId": 0, "queueOffset": 10, "maxMsgNums": 32,
             "sysFlag": 2, "commitOffset": 0, "suspendTimeoutMillis": 9000, "subVersion": 1,
@@ -135,6 +147,22 @@ async def test_a_message_whose_function_raises_is_given(tmp_path: Path) -> None:
     async with filtering(tmp_path) as (_, client):
         await heartbeat(client, "g", "$filter = 'three'")
         assert numbers(await until_answered(lambda: client.pull("g", "t"))) == [3, 5]
+
+
+@in_loop
+async def test_an_import_may_take_longer_than_an_answer(tmp_path: Path) -> None:
+    """No pull kills the process that is not ready to answer it yet."""
+    given = {"rmqMessageFilters": "slow=slow:all", "rmqMessageFilterTimeoutMillis": 3000}
+    async with filtering(tmp_path, **given) as (broker, client):
+        await heartbeat(client, "g", "$filter = 'slow'")
+        await until(lambda: broker.functions.filter("slow").starts == 1)
+        for _ in range(3):
+            reply = await client.pull("g", "t")
+            assert reply.code == 1 and "is being started" in (reply.remark or "")
+        (tmp_path / "own" / "go").touch()
+        reply = await until_answered(lambda: client.pull("g", "t"))
+        assert numbers(reply) == list(range(10))
+        assert broker.functions.filter("slow").starts == 1
 
 
 @pytest.mark.parametrize("mood", ["hang", "die"])

@@ -6,8 +6,9 @@
 The loop never waits for a filter: questions and answers are frames on a socket pair. When a filter
 cannot answer (it died, it hangs for longer than rmqMessageFilterTimeoutMillis, too much waits) the
 pull is refused; the client asks again from the same offset, so nothing is skipped. A process that
-ended or hung is started anew, at once and then with growing pauses up to 5 s. A message whose
-function raises is given to the consumer: filters may let too much through, never too little.
+ended or hung is started anew, at once and then with growing pauses up to 5 s. Until it has imported
+its function, for START_S at most, it is asked nothing. A message whose function raises is given to
+the consumer: filters may let too much through, never too little.
 
 Example: of 32 records the function wants 3: the reply holds these 3 and nextBeginOffset + 32.
 """
@@ -30,6 +31,7 @@ from rmq.errors import ProtocolError, RmqError
 from rmq.filters.functions import (
     FRAME_LENGTH,
     RAISED,
+    READY,
     UNWANTED,
     Answer,
     Question,
@@ -43,6 +45,7 @@ quiet = RateLimitedLog(log)
 
 QUESTIONS_MAX = 256  # of one filter under way; beyond it clients are refused and try again
 PAUSES_S = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
+START_S = 120.0  # to import a function: it may load a model
 HEALTHY_S = 10.0  # a process that lived so long is started again at once
 _PULL = struct.Struct("=iiiiqqqq")
 
@@ -102,6 +105,12 @@ class FunctionFilter:
             self._process = None
             kill(process)
 
+    def _is_late(self, process: _Process) -> None:
+        if process is not self._process:
+            log.error("message filter %r is not imported within %.0f s: its process is killed",
+                      self.name, START_S)  # fmt: skip
+            kill(process)
+
     async def run(self) -> None:
         """Keeps a process running until cancelled."""
         failures = 0
@@ -118,13 +127,14 @@ class FunctionFilter:
     async def _one_life(self) -> None:
         process = await start_process(self.place, self.path)
         self.starts += 1
-        self._process = process
+        late = asyncio.get_running_loop().call_later(START_S, self._is_late, process)
         try:
             await self._read(process)
         except (asyncio.IncompleteReadError, ConnectionError, ProtocolError) as error:
             if isinstance(error, ProtocolError):
                 log.error("message filter %r: %s", self.name, error)
         finally:
+            late.cancel()
             self._process = None
             kill(process)
             for answer in process.waiting.values():
@@ -148,6 +158,9 @@ class FunctionFilter:
                 answer = decoder.decode(await process.reader.readexactly(length))
             except msgspec.DecodeError as error:
                 raise ProtocolError(f"no answer: {error}") from None
+            if answer.number == READY:
+                self._process = process
+                continue
             waiting = process.waiting.get(answer.number)
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)

@@ -7,6 +7,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import pytest
@@ -14,7 +15,14 @@ from support.pages import DOCS, blocks_of
 from support.stored_records import record
 
 from rmq.errors import ConfigError
-from rmq.filters.functions import FRAME_LENGTH, Answer, Message, Question, named_functions
+from rmq.filters.functions import (
+    FRAME_LENGTH,
+    READY,
+    Answer,
+    Message,
+    Question,
+    named_functions,
+)
 from rmq.filters.worker import answer, load
 from rmq.format.message import decode_message
 
@@ -124,14 +132,19 @@ def worker(place: str, path: Path) -> Iterator[tuple["subprocess.Popen[str]", so
         process.communicate()
 
 
+def received(stream: BinaryIO) -> Answer:
+    (length,) = FRAME_LENGTH.unpack(stream.read(4))
+    return msgspec.msgpack.decode(stream.read(length), type=Answer)
+
+
 def test_the_process_answers_until_its_socket_is_closed(module: Path) -> None:
     with worker("ownfilters:long_body", module) as (process, channel):
         stream = channel.makefile("rb")
+        assert received(stream) == Answer(READY, b"", "")
         for number in (1, 2):
             question = msgspec.msgpack.encode(Question(number, record(0, b"longer")))
             channel.sendall(FRAME_LENGTH.pack(len(question)) + question)
-            (length,) = FRAME_LENGTH.unpack(stream.read(4))
-            found = msgspec.msgpack.decode(stream.read(length), type=Answer)
+            found = received(stream)
             assert (found.number, found.verdicts) == (number, b"\x01")
         stream.close()
         channel.shutdown(socket.SHUT_RDWR)
@@ -151,5 +164,7 @@ def test_a_function_that_ends_the_process_ends_it(module: Path) -> None:
     with worker("ownfilters:stops", module) as (process, channel):
         question = msgspec.msgpack.encode(Question(1, record(0)))
         channel.sendall(FRAME_LENGTH.pack(len(question)) + question)
-        assert channel.recv(1) == b""
+        stream = channel.makefile("rb")
+        assert received(stream).number == READY
+        assert stream.read(1) == b""
         assert process.wait(60) == 7
