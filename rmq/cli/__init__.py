@@ -4,7 +4,7 @@
     server              standalone, namesrv, broker
     shards              broker shards, drain, restart, shrink
     status, top         broker status; top
-    looking             the samples both of these show
+    broker_samples      the samples both of these show
     check               check: the machine
     store               store check, store dump
     topic, group, cluster    list, create, describe, delete
