@@ -6,6 +6,8 @@
     toy_transport       a transport that changes bytes on their way, as TLS will
     stage_loops         one stage of the core over and over, to be counted
     broken_invariant    each kind of broken invariant, for the test that sees the process end
+    broken_store        the same of the store's marks and hand-overs
+    broken_flow         the same of the flow's answers and dispatch
 
 Each is compiled beside the product and imports it; the product imports none of it.
 """

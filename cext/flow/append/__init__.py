@@ -3,6 +3,7 @@
     appender            the service: log, queues and what waits for them
     message_append      one message becomes one record
     append_status       why a message became no record
+    turn_room           how much one turn may append, asked before a request changes anything
     backpressure        sockets are left unread while the next log segment is missing
     disk_alerts         what is wrong with the disk, for the log and for clients
     recall_handle       the handle of a timed message in its send's reply

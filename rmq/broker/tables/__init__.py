@@ -11,6 +11,7 @@ Groups and consumers
 
     groups, retry_policy    the table; after how long a failed message comes again
     offsets             consumer offsets, kept by the reactor, written from here
+    offset_entries      blocks of them, as they go between the reactor and here
     locks               queues of orderly consumers
     request_modes       which groups pull and which pop
     pop_orders          batches popped in order
