@@ -42,13 +42,18 @@ cdef int dispatch(Appender s) noexcept nogil:
     cdef int64_t end = dispatch_limit(s)
     cdef int64_t began = s.log.marks.dispatched
     cdef int32_t i = s.dispatch_first
+    cdef int status
     while i < s.dispatch_count:
         d = &s.dispatches[i]
         if d.physical_offset + d.size > end:
             break                       # in the store pool still, or not visible
         # Before it are records that are in no list, or the rest of a segment.
-        if d.physical_offset != s.log.marks.dispatched and replay(s, d.physical_offset) != OK:
-            break
+        if d.physical_offset != s.log.marks.dispatched:
+            status = replay(s, d.physical_offset)
+            if status == POISONED:
+                return status
+            if status != OK:
+                break
         s.log.marks.dispatched = d.physical_offset + d.size
         i += 1
         if d.queue == NULL:
