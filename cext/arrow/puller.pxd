@@ -12,7 +12,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.arrow.decoder cimport Decoder
-from cext.load.reply cimport Reply, ReplyHints
+from cext.wire.reply_reader cimport ReplyFrame, ReplyReader
 
 # What fill() says. BATCH: the columns are full. END: the range is read. Everything else is for the
 # caller to judge, by code, remark, next_offset, min_offset and max_offset.
@@ -40,10 +40,10 @@ cdef class Puller:
     cdef int timeout_ms         # without a byte from the broker
     cdef int rest_ms            # the same, for what is left of an answer behind the range's end
     cdef readonly bint in_step  # after END: nothing of an answer is still to come
+    cdef ReplyReader reader     # without shapes: answers are few and large
     cdef uint8_t* input         # owned
     cdef uint64_t capacity
     cdef uint64_t input_start, input_end
-    cdef ReplyHints hints
     cdef int32_t opaque         # of the pull under way; 0: none
     cdef uint64_t records_start, records_end    # of the answer being decoded: what is in input
     cdef uint64_t body_left     # of its records: bytes not received yet
@@ -63,8 +63,8 @@ cdef class Puller:
     cdef uint64_t _whole_records(self) noexcept nogil
     cdef int _receive_body(self) noexcept nogil
     cdef int _end(self) except -100
-    cdef int _read_frame(self, Reply* out) noexcept nogil
+    cdef int _read_frame(self, ReplyFrame* out) noexcept nogil
     cdef int _ask(self, int64_t offset) except -100
     cdef size_t _write_request(self, int64_t offset) noexcept nogil
     cdef int _send(self, const uint8_t* at, size_t left) noexcept nogil
-    cdef int _take_answer(self, const Reply* reply) except -100
+    cdef int _take_answer(self, ReplyFrame* reply) except -100

@@ -16,10 +16,10 @@ from libc.string cimport memmove
 from cext.arrow.decoder cimport Decoder
 from cext.base.byteorder cimport load_u32, store_u32
 from cext.base.status cimport Status
-from cext.load.reply cimport Reply, read_reply_head, reply_number
 from cext.store.record cimport RECORD_BYTES_MIN
 from cext.wire.codes cimport PULL_NOT_FOUND, PULL_OFFSET_MOVED, PULL_RETRY_IMMEDIATELY, SUCCESS
 from cext.wire.limits cimport FRAME_BYTES_MAX
+from cext.wire.reply_reader cimport ReplyFrame, read_reply_head, reply_number
 
 from rmq.errors import not_copied
 
@@ -87,7 +87,7 @@ cdef class Puller:
 
     def fill(self) -> int:
         """Decodes until the columns are full (BATCH) or something is to be told."""
-        cdef Reply reply
+        cdef ReplyFrame reply
         cdef int status
         cdef uint64_t used, whole
         while True:
@@ -130,36 +130,36 @@ cdef class Puller:
             if status != BATCH:
                 return status
 
-    cdef int _take_answer(self, const Reply* reply) except -100:
+    cdef int _take_answer(self, ReplyFrame* reply) except -100:
         """Moves by one answer; BATCH when the loop goes on."""
         cdef int64_t next = -1
-        cdef bint known = reply_number(reply, b"nextBeginOffset", 15, &next) == Status.OK
+        cdef bint known = reply_number(reply, b"nextBeginOffset", &next) == Status.OK
         self.opaque = 0
         self.answers += 1
-        self.code = reply.code
-        if reply_number(reply, b"minOffset", 9, &self.min_offset) != Status.OK:
+        self.code = reply.header.code
+        if reply_number(reply, b"minOffset", &self.min_offset) != Status.OK:
             self.min_offset = -1
-        if reply_number(reply, b"maxOffset", 9, &self.max_offset) != Status.OK:
+        if reply_number(reply, b"maxOffset", &self.max_offset) != Status.OK:
             self.max_offset = -1
         self.remark = b""
-        if reply.code != SUCCESS:
+        if reply.header.code != SUCCESS:
             self.records_start = self.records_end
-        if reply.code == SUCCESS and known and next > self.next_offset:
+        if reply.header.code == SUCCESS and known and next > self.next_offset:
             self.answer_next = next
             # One ahead, so that the broker and the kernel work while this answer is decoded.
             if next < self.end_offset and self._ask(next) != Status.OK:
                 self.opaque = 0
             return BATCH
-        if reply.code == PULL_RETRY_IMMEDIATELY and known and next > self.next_offset:
+        if reply.header.code == PULL_RETRY_IMMEDIATELY and known and next > self.next_offset:
             self.next_offset = self.answer_next = next
             return BATCH
-        if reply.code in (PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY):
+        if reply.header.code in (PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY):
             return NOTHING_THERE
-        if reply.code == PULL_OFFSET_MOVED:
+        if reply.header.code == PULL_OFFSET_MOVED:
             if known:
                 self.answer_next = next
             return OFFSET_MOVED
-        self.remark = (<const char*> reply.header)[:reply.header_bytes]
+        self.remark = (<const char*> reply.frame.header)[:reply.frame.header_bytes]
         return REFUSED
 
     @property
@@ -323,7 +323,7 @@ cdef class Puller:
         self.in_step = status == Status.OK
         return END
 
-    cdef int _read_frame(self, Reply* out) noexcept nogil:
+    cdef int _read_frame(self, ReplyFrame* out) noexcept nogil:
         """The answer to the pull under way; of its body what has come with it, when there are
         records in it. OK | CLOSED | MALFORMED | TOO_LARGE | POOL_EMPTY."""
         cdef int status
@@ -334,25 +334,24 @@ cdef class Puller:
             self.records_start = self.records_end = 0
         while True:
             available = self.input_end - self.input_start
-            status = read_reply_head(self.input + self.input_start, available, FRAME_BYTES_MAX,
-                                     &self.hints, out)
-            wanted = 8
+            status = read_reply_head(&self.reader, self.input + self.input_start, available,
+                                     FRAME_BYTES_MAX, out)
+            wanted = out.frame.needed
             if status == Status.OK:
-                ours = out.flag_response and out.opaque == self.opaque
-                if ours and (out.code == SUCCESS or available >= out.total):
+                ours = out.header.is_response and out.header.opaque == self.opaque
+                if ours and (out.header.code == SUCCESS or available >= out.frame.total_bytes):
                     # `records_end` also marks the frame as taken when it has no records.
-                    self.records_start = out.body - self.input
-                    self.records_end = self.input_start + min(available, <uint64_t> out.total)
-                    self.body_left = self.input_start + out.total - self.records_end
+                    self.records_start = out.frame.body - self.input
+                    self.records_end = self.input_start + min(
+                        available, <uint64_t> out.frame.total_bytes)
+                    self.body_left = self.input_start + out.frame.total_bytes - self.records_end
                     return Status.OK
-                if available >= out.total:
-                    self.input_start += out.total
+                if available >= out.frame.total_bytes:
+                    self.input_start += out.frame.total_bytes
                     continue
-                wanted = out.total
+                wanted = out.frame.total_bytes
             elif status != Status.NOT_READY:
                 return status
-            elif available >= 8:
-                wanted = 8 + <uint64_t> (load_u32(self.input + self.input_start + 4) & 0xFFFFFF)
             status = self._make_room(self.input_start, wanted)
             self.input_start = 0
             if status == Status.OK:

@@ -22,6 +22,14 @@ static int rmq_same_shape_short(const uint8_t *bytes, const uint8_t *like, const
     return differ == 0;
 }
 
+#define RMQ_SAME_SHAPE_STEP(vector, at)                                                           \
+    do {                                                                                          \
+        memcpy(&b, bytes + (at), sizeof b);                                                       \
+        memcpy(&l, like + (at), sizeof l);                                                        \
+        memcpy(&f, fixed + (at), sizeof f);                                                       \
+        bad |= ((b ^ l) & f) | (vector)(((b == '"') | (b == '\\')) & ~f);                         \
+    } while (0)
+
 /* The last step overlaps the one before it, so that nothing behind `length` is read. */
 #define RMQ_SAME_SHAPE(name, vector)                                                              \
     static int name(const uint8_t *bytes, const uint8_t *like, const uint8_t *fixed,              \
@@ -32,13 +40,9 @@ static int rmq_same_shape_short(const uint8_t *bytes, const uint8_t *like, const
         uint32_t last = length - (uint32_t)sizeof(vector), at = 0;                                \
         if (length < sizeof(vector))                                                              \
             return rmq_same_shape_short(bytes, like, fixed, length);                              \
-        do {                                                                                      \
-            memcpy(&b, bytes + at, sizeof b);                                                     \
-            memcpy(&l, like + at, sizeof l);                                                      \
-            memcpy(&f, fixed + at, sizeof f);                                                     \
-            bad |= ((b ^ l) & f) | (vector)(((b == '"') | (b == '\\')) & ~f);                     \
-            at = at < last && last - at < sizeof(vector) ? last : at + (uint32_t)sizeof(vector);  \
-        } while (at <= last);                                                                     \
+        for (; at < last; at += (uint32_t)sizeof(vector))                                         \
+            RMQ_SAME_SHAPE_STEP(vector, at);                                                      \
+        RMQ_SAME_SHAPE_STEP(vector, last);                                                        \
         memcpy(words, &bad, sizeof words);                                                        \
         for (unsigned i = 0; i < sizeof words / 8; i++)                                           \
             differ |= words[i];                                                                   \

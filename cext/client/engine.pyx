@@ -46,7 +46,8 @@ from cext.net.socket_api cimport (
 )
 from cext.wire.codes cimport FLAG_RESPONSE
 from cext.wire.frame cimport Frame
-from cext.wire.header cimport Header, parse_header
+from cext.wire.header cimport Header
+from cext.wire.reply_reader cimport read_reply_header
 
 from rmq.errors import BusyError, ClosedError, RequestTimeoutError, UnreachableError, not_copied
 
@@ -112,9 +113,8 @@ cdef int take_frame(EngineState* state, Link* link, const Frame* frame,
     """MALFORMED when it cannot be a frame: the link is out of step."""
     cdef Header header
     cdef Slot* slot
-    cdef int status = parse_header(frame.header, frame.header_bytes, frame.serialize_type, &header)
     state.frames_received += 1
-    if status != Status.OK and status != Status.TOO_LARGE:
+    if read_reply_header(frame, &header) != Status.OK:
         return Status.MALFORMED
     if header.flag & FLAG_RESPONSE == 0:
         slot = slot_on_heap(ASKED, link.index)

@@ -12,7 +12,8 @@ from cext.base.status cimport Status
 from cext.client.state cimport SLOT_ID_BYTES, Slot
 from cext.wire.codes cimport FLAG_ONE_WAY
 from cext.wire.frame cimport Frame, find_frame
-from cext.wire.header cimport ExtField, Header, parse_header
+from cext.wire.header cimport ExtField, Header
+from cext.wire.reply_reader cimport read_reply_header
 from cext.wire.text cimport Text, text_copy, text_i32, text_i64
 
 from rmq.errors import ProtocolError, RemoteError
@@ -92,10 +93,9 @@ cdef class Reply:
         cdef Frame frame
         cdef Header header
         cdef int status = find_frame(self.frame, self.frame_bytes, self.frame_bytes, &frame)
+        if status == Status.OK:
+            status = read_reply_header(&frame, &header)
         if status != Status.OK:
-            raise ProtocolError("not a frame of RocketMQ")
-        status = parse_header(frame.header, frame.header_bytes, frame.serialize_type, &header)
-        if status != Status.OK and status != Status.TOO_LARGE:
             raise ProtocolError("not a frame of RocketMQ")
         self.body_at = frame.body
         self.body_bytes = frame.body_bytes
@@ -114,7 +114,7 @@ cdef class Reply:
         if self.frame == NULL:
             raise ProtocolError("a Reply without a frame")
         find_frame(self.frame, self.frame_bytes, self.frame_bytes, &frame)
-        parse_header(frame.header, frame.header_bytes, frame.serialize_type, &header)
+        read_reply_header(&frame, &header)
         fields = {}
         for i in range(header.ext_count):
             value = text_str(&header.ext[i].value)

@@ -1,5 +1,5 @@
-# Consumer: the pull loop. One open pull per queue, as a RocketMQ client has it; queues spread
-# over connections.
+# Consumer: pulls, as an event loop (event_loop.pxd). One open pull per queue, as a RocketMQ client
+# has it; queues spread over connections.
 #
 # After an answer the same queue is asked again from nextBeginOffset. What ends a queue's round:
 #   first_offset .. end_offset given and reached   rewind: starts over; else done
@@ -9,11 +9,10 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
-from cext.load.histogram cimport Histogram
+from cext.load.event_loop cimport EventLoop
 from cext.load.peer cimport Peer
-from cext.load.reply cimport Reply, ReplyHints
-from cext.load.tally cimport Tally
 from cext.load.template cimport FrameSet
+from cext.wire.reply_reader cimport ReplyFrame
 
 
 cdef struct Cursor:
@@ -24,26 +23,18 @@ cdef struct Cursor:
     int32_t done
 
 
-cdef class Consumer:
+cdef class Consumer(EventLoop):  # queue i: peer i % peer_count, slot i // peer_count
     cdef FrameSet frames         # one pull template per queue
-    cdef list sockets
-    cdef Peer* peers             # owned; queue i: peer i % peer_count, slot i // peer_count
-    cdef uint32_t peer_count
-    cdef uint32_t live_count
-    cdef int epoll_fd            # owned
-    cdef ReplyHints hints        # of the last answer
     cdef Cursor* cursors         # owned; one per queue
     cdef uint32_t done_count
     cdef uint32_t resting_count
+    cdef int64_t rested_ns       # when the resting ones were asked again last
     cdef bint check_crc
     cdef bint rewind
     cdef bint stop_at_tail
-    cdef bint started
     cdef uint64_t limit          # messages to take at most; 0: no limit
     cdef uint64_t taken          # messages taken, ever
     # since reset_stats()
-    cdef int64_t stats_ns
-    cdef int64_t last_answer_ns
     cdef uint64_t pulls          # answers of any code
     cdef uint64_t found          # answers with code 0
     cdef uint64_t messages
@@ -51,18 +42,11 @@ cdef class Consumer:
     cdef uint64_t reply_bytes
     cdef uint64_t empty          # codes 19, 20, 21
     cdef uint64_t skipped        # queue offsets jumped over inside answers (filtered, or lost)
-    cdef Tally failures
-    cdef readonly Histogram latency  # ns from pull to answer, code 0 only
 
-    cdef bint finished(self) noexcept nogil
     cdef void ask(self, Peer* peer, uint32_t queue, int64_t now) noexcept nogil
+    cdef void ask_all(self, bint only_resting, int64_t now) noexcept nogil
     cdef void rest(self, Cursor* cursor) noexcept nogil
     cdef void end_round(self, Cursor* cursor) noexcept nogil
-    cdef void take_found(self, Cursor* cursor, const Reply* reply) noexcept nogil
-    cdef bint take_answer(self, Cursor* cursor, const Reply* reply,
+    cdef void take_found(self, Cursor* cursor, ReplyFrame* reply) noexcept nogil
+    cdef bint take_answer(self, Cursor* cursor, ReplyFrame* reply,
                           int64_t waited_ns) noexcept nogil
-    cdef void take_answers(self, Peer* peer, uint32_t peer_index, int64_t now) noexcept nogil
-    cdef void lose(self, Peer* peer) noexcept nogil
-    cdef void serve(self, Peer* peer, uint32_t events) noexcept nogil
-    cdef void ask_all(self, bint only_resting) noexcept nogil
-    cdef void loop(self, int64_t until) noexcept nogil

@@ -1,12 +1,11 @@
 import socket
 from typing import Any, final
 
-from cext.load.histogram import Histogram
+from cext.load.event_loop import EventLoop
 from cext.load.template import FrameSet
 
 @final
-class Consumer:
-    latency: Histogram
+class Consumer(EventLoop):
     def __new__(
         cls,
         frames: FrameSet,
@@ -17,7 +16,6 @@ class Consumer:
         limit: int = 0,
         check_crc: bool = False,
     ) -> Consumer: ...
-    def run(self, microseconds: int) -> bool: ...
     def reset_stats(self) -> None: ...
     def next_offsets(self) -> list[int]: ...
     def stats(self) -> dict[str, Any]: ...

@@ -1,12 +1,11 @@
 import socket
 from typing import Any, final
 
-from cext.load.histogram import Histogram
+from cext.load.event_loop import EventLoop
 from cext.load.template import FrameSet
 
 @final
-class Popper:
-    latency: Histogram
+class Popper(EventLoop):
     def __new__(
         cls,
         frames: FrameSet,
@@ -16,6 +15,5 @@ class Popper:
         window: int = 1,
         limit: int = 0,
     ) -> Popper: ...
-    def run(self, microseconds: int) -> bool: ...
     def reset_stats(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...

@@ -1,5 +1,4 @@
-# Producer: the send loop. One thread, no GIL; Python lends it connections and asks it to run for
-# a while.
+# Producer: sends, as an event loop (event_loop.pxd) with a schedule.
 #
 # Closed loop: each connection keeps `window` requests open and sends the next when an answer
 # comes. Open loop (rate > 0): request k is due at start + k / rate whatever the broker does; its
@@ -9,26 +8,17 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from cext.load.histogram cimport Histogram
+from cext.load.event_loop cimport EventLoop
 from cext.load.peer cimport Peer
-from cext.load.reply cimport ReplyHints
-from cext.load.tally cimport Tally
 from cext.load.template cimport FrameSet
 
 
-cdef class Producer:
+cdef class Producer(EventLoop):
     cdef FrameSet frames
-    cdef list sockets            # keeps the fds of the peers open
-    cdef Peer* peers             # owned
-    cdef uint32_t peer_count
-    cdef uint32_t live_count     # peers whose connection holds
-    cdef int epoll_fd            # owned
-    cdef ReplyHints hints        # of the last answer
     cdef uint32_t window
     cdef double rate             # requests per second over all connections; 0: closed loop
     cdef uint64_t limit          # requests to send at most; 0: no limit
     cdef bint stopping           # finish() was called: nothing new is sent
-    cdef bint started
     cdef int64_t start_ns        # of the schedule (open loop)
     cdef uint64_t due_sent       # requests of the schedule sent so far
     cdef uint64_t sent           # requests handed to a connection, ever
@@ -36,20 +26,10 @@ cdef class Producer:
     cdef uint32_t next_peer      # round robin over the peers (open loop)
     cdef uint64_t unique         # counter behind the unique ids
     # since reset_stats()
-    cdef int64_t stats_ns        # when it was called
-    cdef int64_t last_answer_ns
     cdef uint64_t requests       # sent
     cdef uint64_t acked          # answered with code 0
     cdef uint64_t bytes_sent
-    cdef Tally failures
-    cdef readonly Histogram latency  # ns from start (or due time) to answer, code 0 only
 
-    cdef bint finished(self) noexcept nogil
+    cdef bint sent_all(self) noexcept nogil
     cdef bint put_request(self, Peer* peer, int64_t started_ns) noexcept nogil
     cdef void fill(self, Peer* peer, int64_t now) noexcept nogil
-    cdef void send_due(self, int64_t now) noexcept nogil
-    cdef void lose(self, Peer* peer) noexcept nogil
-    cdef void take_answers(self, Peer* peer, int64_t now) noexcept nogil
-    cdef void serve(self, Peer* peer, uint32_t events) noexcept nogil
-    cdef int64_t patience(self, int64_t now, int64_t until) noexcept nogil
-    cdef void loop(self, int64_t until) noexcept nogil

@@ -1,12 +1,11 @@
 import socket
 from typing import Any, final
 
-from cext.load.histogram import Histogram
+from cext.load.event_loop import EventLoop
 from cext.load.template import FrameSet
 
 @final
-class Producer:
-    latency: Histogram
+class Producer(EventLoop):
     def __new__(
         cls,
         frames: FrameSet,
@@ -17,7 +16,6 @@ class Producer:
         in_order: bool = False,
         first_unique: int = 0,
     ) -> Producer: ...
-    def run(self, microseconds: int) -> bool: ...
     def finish(self, microseconds: int) -> int: ...
     def reset_stats(self) -> None: ...
     def stats(self) -> dict[str, Any]: ...

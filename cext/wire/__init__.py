@@ -6,6 +6,7 @@ Vocabulary, headers of constants: codes, system_topics, limits.
     header, header_shapes, field_slots, name_table      its header, JSON or binary, and the fields
     text, java_number, base64url                        strings and numbers of a header
     replies             response frames, written in place
+    reply_reader        response frames, as clients read them from a stream
 
 Requests, one reader each: send_request, batch, pull_request, pop_request, offset_commit, send_back,
 end_transaction, recall_request.

@@ -16,8 +16,10 @@ where they ended, and the answer is exactly that of parse_header (shown in tests
     not     {"code":310,"extFields":{"b":"tra\\"es","i":"B\\u0002y"},"opaque":13}     parsed in full
 
 Shapes are kept by length, one each, SHAPES in all. A shape that is right more often than wrong is
-not replaced (`trust`). One thread uses a HeaderShapes (the reactor).
+not replaced (`trust`). One thread uses a HeaderShapes (the reactor, or whoever
+reads answers).
 """
+from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from cext.memory.arena cimport Arena
@@ -41,6 +43,11 @@ cdef struct HeaderShapes:
     uint64_t hits
     uint64_t misses
 
+cdef struct HeaderLike:
+    const Header* header    # right but for opaque, and for where remark and values lie
+    ptrdiff_t shift         # they lie so many bytes behind where header says
+    int32_t opaque
+
 # OK | POOL_EMPTY. Without it (all zero) every header is parsed.
 cdef int header_shapes_open(HeaderShapes* shapes, Arena* arena) noexcept nogil
 # What header_shapes_open takes from the arena.
@@ -49,3 +56,8 @@ cdef uint64_t header_shapes_room() noexcept nogil
 # Same answer as parse_header, in a fifth of the time for a header like the last of its length.
 cdef int parse_header_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,
                            uint8_t serialize_type, Header* out) noexcept nogil
+
+# The same without a copy, for who asks for few of the fields: out.header is that of the shape, or
+# `room` when the header had to be parsed. It holds until the next call.
+cdef int find_header_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,
+                          uint8_t serialize_type, Header* room, HeaderLike* out) noexcept nogil

@@ -2,7 +2,8 @@
 
 What a shape is and why the answer is the same: header_shapes.pxd.
 """
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from cext.base.status cimport Status
@@ -63,53 +64,93 @@ cdef void learn(Shape* shape, const uint8_t* bytes, uint32_t length) noexcept no
     shape.length = length
 
 
-cdef inline Text moved(const Text* text, const uint8_t* old, const uint8_t* new) noexcept nogil:
+cdef inline Text moved(const Text* text, ptrdiff_t shift) noexcept nogil:
     """The text at the same place of another header."""
     cdef Text out = text[0]
     if out.bytes != NULL:
-        out.bytes = new + (out.bytes - old)
+        out.bytes += shift
     return out
 
 
-cdef inline bint use_shape(Shape* shape, const uint8_t* bytes, Header* out) noexcept nogil:
-    """False when the opaque is not plainly a number: then parse_header says what it is."""
-    cdef Text opaque
-    cdef int i
-    # The keys stay the shape's: the same bytes, and they outlive the request.
-    memcpy(out, &shape.header, sizeof(Header) - (EXT_FIELDS_MAX - shape.header.ext_count)
-           * sizeof(ExtField))
-    out.remark = moved(&shape.header.remark, shape.bytes, bytes)
-    if shape.free_opaque:
-        opaque = moved(&shape.header.opaque_text, shape.bytes, bytes)
-        if opaque.bytes[0] == c'+' or text_i32(&opaque, &out.opaque) != Status.OK:
-            return False
-        out.opaque_text = opaque
-    for i in range(out.ext_count):
-        if out.ext[i].value.bytes != NULL:
-            out.ext[i].value.bytes = bytes + (out.ext[i].value.bytes - shape.bytes)
-    return True
+cdef inline bint is_like(const Shape* shape, const uint8_t* bytes, uint32_t length,
+                         int32_t* opaque) noexcept nogil:
+    """Whether the header has this shape; False as well when the opaque is not plainly a number:
+    then parse_header says what it is."""
+    cdef Text digits
+    if shape.length != length or not rmq_same_shape(bytes, shape.bytes, shape.fixed, length):
+        return False
+    if not shape.free_opaque:
+        opaque[0] = shape.header.opaque
+        return True
+    digits = moved(&shape.header.opaque_text, bytes - shape.bytes)
+    return digits.bytes[0] != c'+' and text_i32(&digits, opaque) == Status.OK
 
 
-cdef int parse_header_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,
-                           uint8_t serialize_type, Header* out) noexcept nogil:
+cdef inline Shape* shape_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,
+                              uint8_t serialize_type, int32_t* opaque) noexcept nogil:
+    """The shape of this header, or NULL: parse_and_learn."""
     cdef Shape* shape
-    cdef int status
     if (serialize_type != SERIALIZE_JSON or length == 0 or length > SHAPE_BYTES_MAX
             or shapes.shapes == NULL):
-        return parse_header(bytes, length, serialize_type, out)
+        return NULL
     shape = &shapes.shapes[length & (SHAPES - 1)]
-    if (shape.length == length and rmq_same_shape(bytes, shape.bytes, shape.fixed, length)
-            and use_shape(shape, bytes, out)):
-        shapes.hits += 1
-        if shape.trust < TRUST_MAX:
-            shape.trust += 1
-        return Status.OK
+    if not is_like(shape, bytes, length, opaque):
+        return NULL
+    shapes.hits += 1
+    if shape.trust < TRUST_MAX:
+        shape.trust += 1
+    return shape
+
+
+cdef inline int parse_and_learn(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,
+                                uint8_t serialize_type, Header* out) noexcept nogil:
+    cdef Shape* shape
+    cdef int status = parse_header(bytes, length, serialize_type, out)
+    if (serialize_type != SERIALIZE_JSON or length == 0 or length > SHAPE_BYTES_MAX
+            or shapes.shapes == NULL):
+        return status
     shapes.misses += 1
-    status = parse_header(bytes, length, serialize_type, out)
+    shape = &shapes.shapes[length & (SHAPES - 1)]
     if shape.length != 0 and shape.trust > 0:
         shape.trust -= 1
     elif status == Status.OK:
         learn(shape, bytes, length)
+    return status
+
+
+cdef int parse_header_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,
+                           uint8_t serialize_type, Header* out) noexcept nogil:
+    cdef int32_t opaque
+    cdef ptrdiff_t shift
+    cdef int i
+    cdef Shape* shape = shape_like(shapes, bytes, length, serialize_type, &opaque)
+    if shape == NULL:
+        return parse_and_learn(shapes, bytes, length, serialize_type, out)
+    # The keys stay the shape's: the same bytes, and they outlive the request.
+    memcpy(out, &shape.header, sizeof(Header) - (EXT_FIELDS_MAX - shape.header.ext_count)
+           * sizeof(ExtField))
+    shift = bytes - shape.bytes
+    out.remark = moved(&shape.header.remark, shift)
+    out.opaque = opaque
+    out.opaque_text = moved(&shape.header.opaque_text, shift)
+    for i in range(out.ext_count):
+        if out.ext[i].value.bytes != NULL:
+            out.ext[i].value.bytes += shift
+    return Status.OK
+
+
+cdef int find_header_like(HeaderShapes* shapes, const uint8_t* bytes, uint32_t length,
+                          uint8_t serialize_type, Header* room, HeaderLike* out) noexcept nogil:
+    cdef Shape* shape = shape_like(shapes, bytes, length, serialize_type, &out.opaque)
+    cdef int status
+    if shape != NULL:
+        out.header = &shape.header
+        out.shift = bytes - shape.bytes
+        return Status.OK
+    status = parse_and_learn(shapes, bytes, length, serialize_type, room)
+    out.header = room
+    out.shift = 0
+    out.opaque = room.opaque
     return status
 
 

@@ -200,6 +200,7 @@ class Internal:
 
     def load(self) -> dict[str, Callable[[], Any]]:
         from cext.load.consumer import Consumer
+        from cext.load.event_loop import EventLoop
         from cext.load.popper import Popper
         from cext.load.producer import Producer
 
@@ -209,6 +210,7 @@ class Internal:
 
         return {
             "cext.load.consumer.Consumer": lambda: Consumer(frame_set(), ours(), [(0, None)]),
+            "cext.load.event_loop.EventLoop": EventLoop,
             "cext.load.popper.Popper": lambda: Popper(frame_set(), [b'"c":"g",'], b"b", ours()),
             "cext.load.producer.Producer": lambda: Producer(frame_set(), ours()),
         }

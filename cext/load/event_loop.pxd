@@ -1,0 +1,63 @@
+# Event loop: what producer, consumer and popper have in common. One thread, no GIL; Python lends
+# it connections and asks it to run for a while.
+#
+#   begin        the first requests
+#   until the time is up, or `ended`:
+#     send_due   what is due by the clock goes into the connections' output
+#     wait       for events, at most patience_ns
+#     serve      of each ready connection: one recv, take_reply for each answer of it, refill,
+#                one send
+#
+# A subclass has the requests, and what is done with an answer; it overrides the six methods below.
+# A connection that breaks counts its open requests as failures, and the others go on.
+#
+# Example, a window of one: take_reply counts the answer, refill puts the next request in.
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from cext.load.histogram cimport Histogram
+from cext.load.peer cimport Peer
+from cext.load.tally cimport Tally
+from cext.wire.reply_reader cimport ReplyFrame, ReplyReader
+
+cdef enum:
+    WAIT_NS_MAX = 100_000_000    # no wait is longer
+    REST_NS = 10_000_000         # what rests is asked again together, at most this often
+
+
+cdef class EventLoop:
+    cdef list sockets            # keeps the fds of the peers open
+    cdef Peer* peers             # owned
+    cdef uint32_t peer_count
+    cdef uint32_t live_count     # peers whose connection holds
+    cdef int epoll_fd            # owned
+    cdef ReplyReader reader      # owned
+    cdef bint fixed_slots        # a slot belongs to a queue or a pop, not to who comes first
+    cdef bint started
+    # since reset_stats()
+    cdef int64_t stats_ns        # when it was called
+    cdef int64_t last_answer_ns
+    cdef Tally failures
+    cdef readonly Histogram latency  # ns from start (or due time) to answer
+
+    cdef int open_peers(self, list sockets, uint64_t input_bytes, uint64_t output_bytes,
+                        uint32_t slots, bint in_order) except -1
+    cdef dict shared_stats(self)
+    cdef int reset_shared_stats(self) except -1
+    cdef void lose(self, Peer* peer) noexcept nogil
+    cdef void serve(self, Peer* peer, uint32_t events) noexcept nogil
+    cdef void take_replies(self, Peer* peer, int64_t now) noexcept nogil
+    # Sends what has been put into the peers' output.
+    cdef void flush_all(self) noexcept nogil
+    cdef void loop(self, int64_t until) noexcept nogil
+
+    # What the kinds override. begin and send_due end with flush_all when they put something in.
+    cdef void begin(self, int64_t now) noexcept nogil
+    cdef void send_due(self, int64_t now) noexcept nogil
+    cdef int64_t patience_ns(self, int64_t now) noexcept nogil
+    # The answer to the request of this slot, which is free again.
+    cdef void take_reply(self, Peer* peer, int32_t slot, ReplyFrame* reply,
+                         int64_t now) noexcept nogil
+    # All answers that came with one recv have been taken.
+    cdef void refill(self, Peer* peer) noexcept nogil
+    cdef bint ended(self) noexcept nogil

@@ -1,0 +1,5 @@
+from cext.load.histogram import Histogram
+
+class EventLoop:
+    latency: Histogram
+    def run(self, microseconds: int) -> bool: ...
