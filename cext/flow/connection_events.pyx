@@ -43,7 +43,7 @@ cdef int64_t take_bytes(ShardState s, Connection* c, const uint8_t* bytes, uint6
             else:
                 log_event(s.turn, c, b"closed: malformed frame")
             return -1
-        outcome = route_frame(s, c, &frame, False)
+        outcome = route_frame(s.router, c, &frame, False)
         if outcome == CLOSE_CONNECTION:
             return -1
         if outcome == TURN_FULL:

@@ -47,7 +47,7 @@ cdef void take_control_messages(ShardState s) noexcept nogil:
     while message != NULL:
         # What the turn has no room for stays where it is, and all that control said behind it.
         if message.kind == RESUBMIT and not route_again(
-                s, message.connection_id, message.data, message.length, True):
+                s.router, message.connection_id, message.data, message.length, True):
             return
         spsc_pop(&s.turn.link.to_reactor)
         if message.kind == CALL:

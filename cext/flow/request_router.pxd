@@ -21,10 +21,35 @@ Reactor only.
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 
 from cext.flow.context.outcome cimport Outcome
-from cext.flow.shard_state cimport ShardState
+from cext.flow.context.service cimport Service
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.fetch.fetch_service cimport FetchService
+from cext.flow.postponed_requests cimport Postponed
+from cext.flow.request_reply.reply_service cimport ReplyService
+from cext.flow.send.send_service cimport SendService
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
 from cext.wire.header cimport Header
+from cext.wire.header_shapes cimport HeaderShapes
+
+# Which service a request's handler is given.
+cdef enum:
+    BY_TABLES = 0
+    BY_PULL = 1
+    BY_TRANSACTION = 2
+    BY_REPLY = 3
+    BY_SEND = 4
+    BY_POP = 5
+    SERVICES = 6
+
+cdef class RequestRouter(Service):
+    cdef TurnContext turn
+    cdef FetchService fetch             # where a frame waits for its record
+    cdef ReplyService reply             # whose pushes clients answer
+    cdef SendService send               # which sends control has
+    cdef void* services[SERVICES]       # BY_.. -> borrowed; the shard has them
+    cdef HeaderShapes shapes            # of request headers, to spare parsing
+    cdef Postponed postponed            # one-way requests to be tried again
 
 # `resubmitted`: the control thread has had the frame and gave it back: what is still missing now is
 # refused, not asked for again.
@@ -41,17 +66,17 @@ cdef enum HandlerTrait:
 cdef struct RequestHandler:
     int32_t code
     int32_t traits              # HandlerTrait bits
-    int32_t service             # BY_.. of shard_state.pxd: what `run` works on
+    int32_t service             # BY_..: what `run` works on
     RunHandler run
 
 # One request, or a client's answer to one of ours. DONE, TURN_FULL or CLOSE_CONNECTION.
-cdef Outcome route_frame(ShardState s, Connection* c, const Frame* f,
+cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
                          bint resubmitted) noexcept nogil
 # A whole frame with its length bytes, once more. Its client may be gone, or is closed. False: the
 # turn is full, and the frame is to come again in the next one.
-cdef bint route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
-                      bint resubmitted) noexcept nogil
+cdef bint route_again(RequestRouter s, uint64_t connection_id, const uint8_t* bytes,
+                      uint64_t length, bint resubmitted) noexcept nogil
 # Requests whose record has come from the disk, as far as the turn has room for them.
-cdef void route_fetched(ShardState s) noexcept nogil
+cdef void route_fetched(RequestRouter s) noexcept nogil
 # Some of those that could not be done before; the rest waits for the next turn.
-cdef void route_postponed(ShardState s) noexcept nogil
+cdef void route_postponed(RequestRouter s) noexcept nogil

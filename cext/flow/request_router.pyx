@@ -1,4 +1,5 @@
 """Request router. See request_router.pxd."""
+cimport cython
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
@@ -12,6 +13,7 @@ from cext.flow.context.outcome cimport (
     TO_CONTROL_IN_ORDER,
     TURN_FULL,
 )
+from cext.flow.context.service cimport no_memory
 from cext.flow.context.small_replies cimport hand_to_control, log_event, reply_error
 from cext.flow.fetch.parked_requests cimport (
     PARKED_RECORD_BYTES,
@@ -29,6 +31,7 @@ from cext.flow.postponed_requests cimport (
     PostponedFrame,
     postpone,
     postponed_again,
+    postponed_free,
     postponed_next,
     postponed_tried,
 )
@@ -38,9 +41,9 @@ from cext.flow.send.message_send cimport produce
 from cext.flow.send.pending_topic_sends cimport pending_send_add
 from cext.flow.send.recall cimport recall
 from cext.flow.send.send_back cimport send_back
-from cext.flow.shard_state cimport BY_POP, BY_PULL, BY_REPLY, BY_SEND, BY_TABLES, BY_TRANSACTION
 from cext.flow.tables.progress cimport commit_progress
 from cext.flow.transaction.transaction_end cimport end_transaction
+from cext.memory.arena cimport Arena
 from cext.wire.codes cimport (
     ACK_MESSAGE,
     BATCH_ACK_MESSAGE,
@@ -67,7 +70,11 @@ from cext.wire.codes cimport (
 )
 from cext.wire.frame cimport find_frame
 from cext.wire.header cimport parse_header
-from cext.wire.header_shapes cimport parse_header_like
+from cext.wire.header_shapes cimport (
+    header_shapes_open,
+    header_shapes_room,
+    parse_header_like,
+)
 from cext.wire.pop_request cimport pop_code
 
 cdef enum:
@@ -96,6 +103,23 @@ cdef RequestHandler[HANDLERS] handlers = [
 ]
 
 
+@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+cdef class RequestRouter:
+    cdef uint64_t room(self, dict given) except? 0:
+        return header_shapes_room()
+
+    cdef int open(self, Arena* arena, dict given) except -1:
+        if header_shapes_open(&self.shapes, arena) != OK:
+            no_memory("the header shapes")
+        return 0
+
+    cdef void close(self) noexcept:
+        postponed_free(&self.postponed)
+
+    cdef dict stats(self):
+        return {"postponed": self.postponed.count, "postponed_dropped": self.postponed.dropped}
+
+
 cdef inline const RequestHandler* handler_of(const Header* h) noexcept nogil:
     """NULL: no handler here, the code is control's."""
     cdef int32_t code = pop_code(h)
@@ -108,7 +132,7 @@ cdef inline const RequestHandler* handler_of(const Header* h) noexcept nogil:
 
 # ------------------------------------------------------------------- outcomes
 
-cdef Outcome conclude(ShardState s, Connection* c, const Header* h, const Frame* f,
+cdef Outcome conclude(RequestRouter s, Connection* c, const Header* h, const Frame* f,
                       bint resubmitted, int32_t traits, Outcome outcome) noexcept nogil:
     """Does what an outcome asks for. DONE, TURN_FULL or CLOSE_CONNECTION. An id of 0 stands
     for a client that is gone: control, which would answer it, does not hear of its request."""
@@ -143,7 +167,7 @@ cdef Outcome conclude(ShardState s, Connection* c, const Header* h, const Frame*
     return outcome
 
 
-cdef Outcome route_frame(ShardState s, Connection* c, const Frame* f,
+cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
                          bint resubmitted) noexcept nogil:
     cdef Header header
     cdef const RequestHandler* handler
@@ -176,7 +200,7 @@ cdef Outcome route_frame(ShardState s, Connection* c, const Frame* f,
 
 # ------------------------------------------------------------------- what comes again
 
-cdef Outcome route_orphan(ShardState s, const Frame* f) noexcept nogil:
+cdef Outcome route_orphan(RequestRouter s, const Frame* f) noexcept nogil:
     """Its client is gone; some requests count all the same. DONE or TURN_FULL."""
     cdef Connection nobody
     cdef Header header
@@ -192,8 +216,8 @@ cdef Outcome route_orphan(ShardState s, const Frame* f) noexcept nogil:
                     handler.run(s.services[handler.service], &nobody, &header, f, True))
 
 
-cdef bint route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes, uint64_t length,
-                      bint resubmitted) noexcept nogil:
+cdef bint route_again(RequestRouter s, uint64_t connection_id, const uint8_t* bytes,
+                      uint64_t length, bint resubmitted) noexcept nogil:
     cdef Connection* c = s.turn.net.find(connection_id)
     cdef Frame frame
     cdef Outcome outcome
@@ -208,7 +232,7 @@ cdef bint route_again(ShardState s, uint64_t connection_id, const uint8_t* bytes
     return outcome != TURN_FULL
 
 
-cdef void route_fetched(ShardState s) noexcept nogil:
+cdef void route_fetched(RequestRouter s) noexcept nogil:
     cdef ParkedRequest* request = parked_begin(&s.fetch.parked, s.fetch.pool)
     while request != NULL:
         if request.fetch.read.status == IO_ERROR:
@@ -222,7 +246,7 @@ cdef void route_fetched(ShardState s) noexcept nogil:
         request = parked_begin(&s.fetch.parked, s.fetch.pool)
 
 
-cdef void route_postponed(ShardState s) noexcept nogil:
+cdef void route_postponed(RequestRouter s) noexcept nogil:
     cdef PostponedFrame* frame
     cdef int refusals = 0, tries = 0
     while tries < TRIES_MAX and refusals < REFUSALS_MAX:

@@ -15,7 +15,7 @@ import socket
 import time
 
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, int64_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t
 from libc.string cimport memcpy
 from posix.unistd cimport getpid
 
@@ -31,14 +31,13 @@ from cext.base.status cimport OK
 from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.turn_room cimport room_open
 from cext.flow.connection_events cimport serve
-from cext.flow.context.options cimport options_read
 from cext.flow.context.rpc_times cimport rpc_rows
 from cext.flow.context.turn_context cimport SIZE_BUCKETS
-from cext.flow.delay.timer_open cimport timers_close, timers_open, timers_start, timers_stop
+from cext.flow.delay.timer_open cimport timers_open, timers_start, timers_stop
 from cext.flow.pop.pop_journal cimport popped_since
 from cext.flow.shard_calls cimport ShardCalls
 from cext.flow.shard_memory cimport free_memory, seal_memory, take_memory
-from cext.flow.shard_metrics cimport counters_of, latencies_of, pools_of, steps_of
+from cext.flow.shard_metrics cimport histograms_of, latencies_of, pools_of, stats_of
 from cext.flow.shard_state cimport ShardState
 from cext.flow.turn cimport run_turns
 from cext.net.reactor cimport Reactor
@@ -81,16 +80,12 @@ cdef class ShardCore(ShardCalls):
         self.given = options
         self.port = 0
         self.report = {}
-        take_memory(self.s, options)
-        self.s.turn.writable = True
-        self.s.turn.random = <uint32_t> (wall_ms() ^ getpid()) | 1
-        options_read(&self.s.turn.options, options)
+        take_memory(self.s.services, self.s.turn, options)
 
     def __dealloc__(self):
         # Without its memory, because there was none or a setting was missing, nothing is open yet.
         if self.s is not None and self.s.turn.memory is not None:
-            free_memory(self.s)
-            timers_close(self.s.delay)
+            free_memory(self.s.services)
 
     # ---------------------------------------------------------------- building
 
@@ -141,7 +136,7 @@ cdef class ShardCore(ShardCalls):
                            given["jumbo_buffers"], given["reply_buffers"]) != OK:
             raise MemoryError("no memory or descriptors for the reactor")
         s.fetch.pool.connect(s.fetch.readers, &s.turn.net.jumbo_pool, s.turn.net.jumbo_bytes)
-        seal_memory(s)
+        seal_memory(s.turn)
         s.append.preparer = Preparer(s.append.log)
         s.append.flusher = Flusher(s.append.log, sync_mode=given["sync_flush"],
                                    interval_ms=given["flush_interval_ms"],
@@ -235,17 +230,17 @@ cdef class ShardCore(ShardCalls):
     # rmq/broker/core_seam.py says what each promises.
 
     def pools(self):
-        return pools_of(self.s)
+        return pools_of(self.s.services)
 
     def message_sizes(self):
         cdef int i
         return [self.s.turn.counters.sizes[i] for i in range(SIZE_BUCKETS)]
 
     def latencies(self):
-        return latencies_of(self.s)
+        return latencies_of(self.s.append)
 
     def histograms(self):
-        return steps_of(self.s)
+        return histograms_of(self.s.transaction)
 
     def rpc_times(self):
         return rpc_rows(&self.s.turn.rpc)
@@ -302,4 +297,4 @@ cdef class ShardCore(ShardCalls):
         return {} if self.indexer is None else self.indexer.counters()
 
     def stats(self):
-        return counters_of(self.s)
+        return stats_of(self.s.services)

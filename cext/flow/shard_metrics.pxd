@@ -1,18 +1,18 @@
-"""Shard metrics: counters, pools, latencies and topics of a shard, as Python values.
+"""Shard metrics: counters, pools, latencies and histograms of a shard, as Python values.
 
 ShardCore's methods of the same names hand out what these functions read. Nothing here runs in the
 reactor: these are plain reads.
 
-    counters_of(s)   {"messages_in": .., ..}: plain reads, each exact, not all of the same moment
-    pools_of(s)      {"reply": (buffer bytes, buffers, in use, most in use, refusals), ..}
-    latencies_of(s)  {"append": ([count per bucket of cext/base/latency], sum in us), "flush": ..}
+    stats_of(services)   {"messages_in": .., ..}: plain reads, each exact, not all of one moment
+    pools_of(services)   {"reply": (buffer bytes, buffers, in use, most in use, refusals), ..}
+    latencies_of(append) {"append": ([count per bucket of cext/base/latency], sum in us), ..}
+    histograms_of(..)    {"finish": (counts between RocketMQ's bounds, sum in s)}
 """
-from cext.flow.shard_state cimport ShardState
+from cext.flow.append.appender cimport Appender
+from cext.flow.transaction.transaction_service cimport TransactionService
 
-cdef dict counters_of(ShardState s)
-cdef dict pools_of(ShardState s)
-cdef dict latencies_of(ShardState s)
-# Counts between RocketMQ's bounds: {"finish": (counts, sum in s)}.
-cdef dict steps_of(ShardState s)
-# The arena in numbers, as counters of stats(): bytes, used, refusals, sealed, locked, node.
-cdef dict memory_of(ShardState s)
+# Each service says its own (context/service.pxd).
+cdef dict stats_of(list services)
+cdef dict pools_of(list services)
+cdef dict latencies_of(Appender append)
+cdef dict histograms_of(TransactionService transaction)

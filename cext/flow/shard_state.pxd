@@ -14,26 +14,15 @@ from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.pop.pop_service cimport PopService
-from cext.flow.postponed_requests cimport Postponed
 from cext.flow.pull.pull_service cimport PullService
 from cext.flow.request_reply.reply_service cimport ReplyService
+from cext.flow.request_router cimport RequestRouter
 from cext.flow.send.send_service cimport SendService
 from cext.flow.tables.tables cimport Tables
 from cext.flow.transaction.transaction_service cimport TransactionService
-from cext.wire.header_shapes cimport HeaderShapes
 
 cdef enum:
     REPORTS = 5                         # counters that the log hears of when they grow
-
-# Which service a request's handler is given (request_router.pxd).
-cdef enum:
-    BY_TABLES = 0
-    BY_PULL = 1
-    BY_TRANSACTION = 2
-    BY_REPLY = 3
-    BY_SEND = 4
-    BY_POP = 5
-    SERVICES = 6
 
 cdef class ShardState:
     cdef TurnContext turn
@@ -46,8 +35,7 @@ cdef class ShardState:
     cdef ReplyService reply
     cdef SendService send
     cdef PopService pop
-    cdef void* services[SERVICES]       # BY_.. -> one of the above
-    cdef HeaderShapes shapes            # of request headers, to spare parsing
-    cdef Postponed postponed            # one-way requests to be tried again
+    cdef RequestRouter router
+    cdef list services                  # all of them, each behind those it stands on
     cdef int64_t last_second            # of now_ms; once-a-second work
     cdef uint64_t reported[REPORTS]     # counters as the log has heard of them (housekeeping.pyx)

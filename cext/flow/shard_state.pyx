@@ -1,6 +1,15 @@
 """Shard state. See shard_state.pxd."""
 cimport cython
 
+from cext.flow.request_router cimport (
+    BY_POP,
+    BY_PULL,
+    BY_REPLY,
+    BY_SEND,
+    BY_TABLES,
+    BY_TRANSACTION,
+)
+
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class ShardState:
@@ -15,6 +24,7 @@ cdef class ShardState:
         cdef ReplyService reply = ReplyService()
         cdef SendService send = SendService()
         cdef PopService pop = PopService()
+        cdef RequestRouter router = RequestRouter()
         tables.turn = append.turn = pull.turn = delay.turn = turn
         transaction.turn = reply.turn = send.turn = pop.turn = turn
         append.tables = pull.tables = delay.tables = transaction.tables = tables
@@ -28,6 +38,16 @@ cdef class ShardState:
         send.reply = reply
         pop.pull = pull
         pop.send = send
+        router.turn = turn
+        router.fetch = fetch
+        router.reply = reply
+        router.send = send
+        router.services[BY_TABLES] = <void*> tables
+        router.services[BY_PULL] = <void*> pull
+        router.services[BY_TRANSACTION] = <void*> transaction
+        router.services[BY_REPLY] = <void*> reply
+        router.services[BY_SEND] = <void*> send
+        router.services[BY_POP] = <void*> pop
         self.turn = turn
         self.tables = tables
         self.append = append
@@ -38,9 +58,6 @@ cdef class ShardState:
         self.reply = reply
         self.send = send
         self.pop = pop
-        self.services[BY_TABLES] = <void*> tables
-        self.services[BY_PULL] = <void*> pull
-        self.services[BY_TRANSACTION] = <void*> transaction
-        self.services[BY_REPLY] = <void*> reply
-        self.services[BY_SEND] = <void*> send
-        self.services[BY_POP] = <void*> pop
+        self.router = router
+        self.services = [turn, tables, append, fetch, pull, delay, transaction, reply, send, pop,
+                         router]

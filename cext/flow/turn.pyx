@@ -42,7 +42,7 @@ cdef int32_t next_timeout(ShardState s) noexcept nogil:
     if (s.pull.ready != NULL or s.turn.net.dirty_first != NULL or s.fetch.parked.read_count > 0
             or turn_was_full(s)):
         return 0
-    if (s.postponed.first != NULL or s.turn.net.unread_count(UNREAD_BACKPRESSURE) > 0
+    if (s.router.postponed.first != NULL or s.turn.net.unread_count(UNREAD_BACKPRESSURE) > 0
             or replay_waits(s.append)):
         return 1
     if s.turn.net.unread_count(UNREAD_SHARE) > 0:
@@ -111,9 +111,9 @@ cdef void run_turn(ShardState s) noexcept nogil:
     room_rest(s.append)
     if woken or not spsc_is_empty(&s.turn.link.to_reactor):
         take_control_messages(s)
-    route_fetched(s)
-    if s.postponed.first != NULL:
-        route_postponed(s)                  # behind it: they may wait for its places
+    route_fetched(s.router)
+    if s.router.postponed.first != NULL:
+        route_postponed(s.router)           # behind it: they may wait for its places
     if s.turn.net.unread_count(UNREAD_SHARE) > 0 and spsc_is_empty(&s.turn.link.to_control):
         s.turn.net.go_on_reading_all(UNREAD_SHARE)
     merge_turn(s.pop)
@@ -148,7 +148,7 @@ cdef inline void write_pops(ShardState s) noexcept nogil:
 
 
 cdef bint is_drained(ShardState s) noexcept nogil:
-    return (not turn_was_full(s) and s.postponed.first == NULL
+    return (not turn_was_full(s) and s.router.postponed.first == NULL
             and not acks_wait(&s.append.acks, MARK_DURABLE | MARK_REPLICATED)
             and s.fetch.pool.drained() and s.fetch.parked.count == 0 and s.pull.ready == NULL
             and s.turn.net.dirty_first == NULL

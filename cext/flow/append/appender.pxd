@@ -10,6 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from cext.base.latency cimport Latency
 from cext.flow.append.ack_queue cimport Acks
+from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.tables.tables cimport Tables
 from cext.flow.tables.topic_table cimport Topic
@@ -37,7 +38,7 @@ cdef struct Dispatch:               # one appended record on its way to its cons
 ctypedef void (*OnNews)(void* owner, const Dispatch* d) noexcept nogil
 ctypedef int64_t (*OnReplayed)(void* owner, const RecordView* view) noexcept nogil
 
-cdef class Appender:
+cdef class Appender(Service):
     cdef TurnContext turn
     cdef Tables tables
     cdef CommitLog log

@@ -15,6 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from cext.flow.context.control_link cimport ControlLink
 from cext.flow.context.options cimport TEXT_MAX, Options
 from cext.flow.context.rpc_times cimport RpcTimes
+from cext.flow.context.service cimport Service
 from cext.memory.arena cimport SharedArena
 from cext.net.reactor cimport Reactor
 
@@ -46,7 +47,7 @@ cdef struct Counters:
     uint64_t sizes[SIZE_BUCKETS]    # records by the number of bits of their size
     int64_t tail_high               # most bytes ever between `written` and `appended`
 
-cdef class TurnContext:
+cdef class TurnContext(Service):
     cdef SharedArena memory             # of all services' pointers
     cdef Reactor net
     cdef Options options

@@ -3,18 +3,20 @@
 Reactor only, but for what timer keepers do in threads of their own (cext/store/timer_keeper.pxd).
 """
 from cext.flow.append.appender cimport Appender
+from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.delay.delay_level cimport RedirectBuffers, Schedule
 from cext.flow.delay.timer cimport Timers
 from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.tables.tables cimport Tables
+from cext.store.consume_queue cimport Queue
 from cext.store.timer_keeper cimport TimerKeeper
 
 cdef enum:
     DELIVER_MAX = 256           # messages of one turn
     DELIVER_BYTES_MAX = 524288  # bytes of one turn (one message more, whatever its size)
 
-cdef class DelayService:
+cdef class DelayService(Service):
     cdef TurnContext turn
     cdef Tables tables
     cdef Appender append
@@ -24,3 +26,6 @@ cdef class DelayService:
     cdef TimerKeeper wall_keeper        # None without them
     cdef TimerKeeper steady_keeper
     cdef RedirectBuffers redirect       # scratch for what is stored elsewhere first
+
+# The queue of timed messages, or NULL.
+cdef Queue* timer_queue(DelayService s) noexcept nogil

@@ -13,9 +13,10 @@ from cext.flow.append.message_append cimport (
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.control_link cimport WANT_TOPIC, link_push
 from cext.flow.context.small_replies cimport log_event
+from cext.flow.delay.delay_service cimport timer_queue
 from cext.flow.delay.recall_table cimport recall_add, recall_has
 from cext.flow.delay.timer cimport TimerClock
-from cext.flow.delay.timer_feed cimport timer_due, timer_parse, timer_queue
+from cext.flow.delay.timer_feed cimport timer_due, timer_parse
 from cext.flow.fetch.readahead cimport READAHEAD_RECORDS, readahead_find, readahead_records
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.memory.name_map cimport name_map_find

@@ -16,15 +16,12 @@ Example: stored 12:00:00.123 with TIMER_DELAY_SEC=10 and TIMER_OUT_MS=12:00:10.0
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from cext.flow.delay.delay_service cimport DelayService
-from cext.store.consume_queue cimport Queue
 from cext.store.record cimport RecordView
 from cext.wire.properties cimport SendProperties
 
 cdef enum:
     FEED_MAX = 4096                 # messages of one turn
 
-# The queue of timed messages, or NULL.
-cdef Queue* timer_queue(DelayService s) noexcept nogil
 # Feeds what is new, until the heaps are full. True: there is more that could be fed at once.
 cdef bint timer_feed(DelayService s) noexcept nogil
 # When a stored message is due by the wall clock of the time it was stored; False when it is none.

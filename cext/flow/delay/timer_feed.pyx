@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from cext.base.byteorder cimport load_i64, load_u32
 from cext.base.status cimport ABSENT, CORRUPT, NOT_FOUND, NOT_READY, OK
 from cext.flow.context.small_replies cimport log_event
+from cext.flow.delay.delay_service cimport timer_queue
 from cext.flow.delay.timer cimport (
     CLOCK_STEADY,
     CLOCK_WALL,
@@ -18,9 +19,7 @@ from cext.flow.fetch.readahead cimport (
     readahead_find,
     readahead_records,
 )
-from cext.flow.tables.topic_table cimport Topic, topic_queue
-from cext.memory.name_map cimport name_map_find
-from cext.store.consume_queue cimport QueueEntry
+from cext.store.consume_queue cimport Queue, QueueEntry
 from cext.store.record cimport record_parse
 from cext.store.timer_heap cimport (
     TIMER_FRESH,
@@ -41,12 +40,6 @@ cdef enum:
     ENTRIES_AT_ONCE = 64
     SECOND_MS = 1000                # the widest precision Apache has
     TIME_BITS = 50                  # of a time in ms: 35,000 years
-
-
-cdef Queue* timer_queue(DelayService s) noexcept nogil:
-    cdef Topic* topic = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> TIMER_TOPIC,
-                                               TIMER_TOPIC_BYTES)
-    return topic_queue(topic, s.append.queues, 0) if topic != NULL else NULL
 
 
 cdef bint timer_parse(DelayService s, const uint8_t* at, int64_t offset, int32_t size, bint checked,

@@ -11,7 +11,5 @@ cdef timers_stop(DelayService s)
 cdef timers_reopen(DelayService s)
 cdef void timers_pause(DelayService s) noexcept nogil
 cdef void timers_resume(DelayService s) noexcept nogil
-cdef void timers_close(DelayService s) noexcept
-cdef dict timer_counters(DelayService s)
 # "timer_max_delay_sec" and the like; False when it is none of them.
 cdef bint timer_option(DelayService s, str name, value)

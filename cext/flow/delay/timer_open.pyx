@@ -16,15 +16,14 @@ from libc.stdint cimport int32_t, int64_t
 
 from cext.base.clock cimport boot_ms, wall_ms
 from cext.base.status cimport OK
-from cext.flow.delay.recall_table cimport recall_close
+from cext.flow.delay.delay_service cimport timer_queue
 from cext.flow.delay.timer cimport CLOCK_STEADY, CLOCK_WALL, HEAP_ENTRIES, TIMER_CLOCKS, Timers
-from cext.flow.delay.timer_feed cimport timer_queue
 from cext.flow.delay.timer_turn cimport timer_seal_all
 from cext.flow.fetch.readahead cimport readahead_open
 from cext.store.consume_queue cimport Queue, QueueEntry
-from cext.store.timer_heap cimport TIMER_NEVER, timer_heap_close, timer_heap_open, timer_offset
+from cext.store.timer_heap cimport TIMER_NEVER, timer_heap_open, timer_offset
 from cext.store.timer_keeper cimport TimerKeeper
-from cext.store.timer_position cimport position_close, position_open
+from cext.store.timer_position cimport position_open
 
 from cext.store.checkpoint import boot_id
 from rmq.errors import StoreError
@@ -228,39 +227,6 @@ cdef void timers_resume(DelayService s) noexcept nogil:
     s.timers.fed = 0
     s.timers.ready = False
     s.timers.started = True
-
-
-cdef void timers_close(DelayService s) noexcept:
-    cdef int32_t i
-    for i in range(TIMER_CLOCKS):
-        timer_heap_close(&s.timers.clocks[i].heap)
-        recall_close(&s.timers.clocks[i].recalled)
-    position_close(&s.timers.file)
-    s.timers.started = False
-
-
-cdef dict timer_counters(DelayService s):
-    cdef Timers* x = &s.timers
-    cdef Queue* queue = timer_queue(s)
-    cdef int64_t late_ms = 0
-    cdef int32_t i
-    out = {"timers_waiting": 0,
-           "timers_behind": max(queue.max_offset - x.fed, 0) if x.started and queue != NULL else 0}
-    for i in range(TIMER_CLOCKS if x.started else 0):
-        out["timers_waiting"] += x.clocks[i].heap.count
-        if x.clocks[i].heap.count > 0:
-            late_ms = max(late_ms, x.clocks[i].now_ms - x.clocks[i].heap.entries[0].key.due_ms)
-    out |= {"timers_late_ms": late_ms, "timers_delivered": x.delivered,
-            "timers_recalled": x.recalled, "timers_rolled": x.rolled,
-            "timers_dropped": x.dropped, "timers_fetches": x.readahead.fetches,
-            "timers_fed": x.fed, "timers_ready": int(x.ready),
-            "timers_before_ms": x.position.before[CLOCK_WALL].due_ms}
-    if x.started:
-        out["timers_broken"] = int(s.wall_keeper.is_broken() or s.steady_keeper.is_broken())
-        for keeper in (s.wall_keeper, s.steady_keeper):
-            for name, number in keeper.counters().items():
-                out[f"timers_{name}"] = out.get(f"timers_{name}", 0) + number
-    return out
 
 
 cdef bint timer_option(DelayService s, str name, value):

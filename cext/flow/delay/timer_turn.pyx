@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.status cimport NOT_READY, OK, RING_FULL
 from cext.flow.context.small_replies cimport log_event
-from cext.flow.delay.delay_service cimport DELIVER_BYTES_MAX, DELIVER_MAX
+from cext.flow.delay.delay_service cimport DELIVER_BYTES_MAX, DELIVER_MAX, timer_queue
 from cext.flow.delay.recall_table cimport recall_expire
 from cext.flow.delay.timer cimport (
     CLOCK_STEADY,
@@ -15,7 +15,7 @@ from cext.flow.delay.timer cimport (
     Timers,
 )
 from cext.flow.delay.timer_deliver cimport deliver_clock
-from cext.flow.delay.timer_feed cimport timer_feed, timer_queue
+from cext.flow.delay.timer_feed cimport timer_feed
 from cext.store.consume_queue cimport Queue
 from cext.store.timer_heap cimport TIMER_NEVER, TimerKey, key_before, timer_heap_push
 from cext.store.timer_keeper cimport CHUNK_ENTRIES, TimerChunk, TimerKeeper

@@ -2,11 +2,12 @@
 
 Reactor only.
 """
+from cext.flow.context.service cimport Service
 from cext.flow.fetch.disk_fetch cimport FetchPool
 from cext.flow.fetch.parked_requests cimport ParkedRequests
 from cext.store.disk_reader cimport DiskReader
 
-cdef class FetchService:
+cdef class FetchService(Service):
     cdef FetchPool pool
     cdef ParkedRequests parked          # requests that wait for a record from the disk
     cdef DiskReader readers

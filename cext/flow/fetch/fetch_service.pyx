@@ -1,8 +1,40 @@
 """Fetch service. See fetch_service.pxd."""
 cimport cython
+from libc.stdint cimport uint32_t, uint64_t
+
+from cext.base.status cimport OK
+from cext.flow.context.service cimport no_memory, pool_numbers
+from cext.flow.fetch.disk_fetch cimport fetch_pool_room
+from cext.flow.fetch.parked_requests cimport PARKED_MAX, parked_free
+from cext.memory.arena cimport Arena
+from cext.memory.buffer_pool cimport buffer_pool_close
+
+
+cdef uint32_t fetches_of(dict given) except 0:
+    """As many as there are buffers to read into, and one for each parked request."""
+    return given["jumbo_buffers"] + PARKED_MAX
 
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class FetchService:
     def __cinit__(self):
         self.pool = FetchPool()
+
+    cdef uint64_t room(self, dict given) except? 0:
+        return fetch_pool_room(fetches_of(given))
+
+    cdef int open(self, Arena* arena, dict given) except -1:
+        if self.pool.open(arena, fetches_of(given)) != OK:
+            no_memory("the reads of the disk")
+        self.parked.given = -1
+        return 0
+
+    cdef void close(self) noexcept:
+        parked_free(&self.parked)
+        buffer_pool_close(&self.pool.fetches)
+
+    cdef dict stats(self):
+        return {"fetches_under_way": self.pool.under_way, "records_asked": self.parked.records}
+
+    cdef dict pools(self):
+        return {"fetch": pool_numbers(&self.pool.fetches)}

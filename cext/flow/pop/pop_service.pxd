@@ -3,6 +3,7 @@
 Reactor only.
 """
 from cext.flow.append.appender cimport Appender
+from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.fetch.fetch_service cimport FetchService
@@ -12,7 +13,7 @@ from cext.flow.send.send_service cimport SendService
 from cext.flow.tables.tables cimport Tables
 from cext.flow.transaction.transaction_service cimport TransactionService
 
-cdef class PopService:
+cdef class PopService(Service):
     cdef TurnContext turn
     cdef Tables tables
     cdef Appender append

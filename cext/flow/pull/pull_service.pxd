@@ -8,6 +8,7 @@ Reactor only.
 from libc.stdint cimport int64_t, uint8_t
 
 from cext.flow.append.appender cimport Appender
+from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.tables.tables cimport Tables
@@ -20,7 +21,7 @@ cdef enum:
     TIMER_TICK_MS = 100
     SCAN_UNITS = 1024               # queue entries that a pull reads at once, at most
 
-cdef class PullService:
+cdef class PullService(Service):
     cdef TurnContext turn
     cdef Tables tables
     cdef Appender append

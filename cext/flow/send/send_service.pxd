@@ -5,6 +5,7 @@ Reactor only.
 from libc.stdint cimport int64_t, uint8_t
 
 from cext.flow.append.appender cimport DISPATCH_MAX, Appender
+from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.fetch.fetch_service cimport FetchService
@@ -15,7 +16,7 @@ from cext.flow.transaction.transaction_service cimport TransactionService
 cdef enum:
     BATCH_IDS_BYTES = 8388608       # room for the message ids of the largest batch
 
-cdef class SendService:
+cdef class SendService(Service):
     cdef TurnContext turn
     cdef Tables tables
     cdef Appender append

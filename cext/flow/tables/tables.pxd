@@ -2,6 +2,7 @@
 
 The control thread is their author; the reactor looks things up in them (control/*_calls.pxd).
 """
+from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.tables.group_table cimport GroupTable
 from cext.flow.tables.offset_table cimport OffsetTable
@@ -9,7 +10,7 @@ from cext.flow.tables.sql_filter cimport ExpressionTable
 from cext.memory.name_map cimport NameMap
 from cext.memory.use_count cimport RemovedList
 
-cdef class Tables:
+cdef class Tables(Service):
     cdef TurnContext turn
     cdef NameMap topics                 # name -> Topic*
     cdef RemovedList removed            # topics, counters and pairs that somebody may still use

@@ -3,6 +3,7 @@
 Reactor only.
 """
 from cext.flow.append.appender cimport Appender
+from cext.flow.context.service cimport Service
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.fetch.fetch_service cimport FetchService
@@ -10,7 +11,7 @@ from cext.flow.tables.tables cimport Tables
 from cext.flow.transaction.check_table cimport CheckTable
 from cext.flow.transaction.open_halves cimport OpenHalves
 
-cdef class TransactionService:
+cdef class TransactionService(Service):
     cdef TurnContext turn
     cdef Tables tables
     cdef Appender append

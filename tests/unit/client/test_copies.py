@@ -244,19 +244,21 @@ class Internal:
 
     def services(self) -> dict[str, Callable[[], Any]]:
         from cext.flow.append.appender import Appender
+        from cext.flow.context.service import Service
         from cext.flow.context.turn_context import TurnContext
         from cext.flow.delay.delay_service import DelayService
         from cext.flow.fetch.fetch_service import FetchService
         from cext.flow.pop.pop_service import PopService
         from cext.flow.pull.pull_service import PullService
         from cext.flow.request_reply.reply_service import ReplyService
+        from cext.flow.request_router import RequestRouter
         from cext.flow.send.send_service import SendService
         from cext.flow.tables.tables import Tables
         from cext.flow.transaction.transaction_service import TransactionService
 
         kinds: list[Any] = [
             *(Appender, DelayService, FetchService, PopService, PullService, ReplyService),
-            *(SendService, Tables, TransactionService, TurnContext),
+            *(RequestRouter, SendService, Service, Tables, TransactionService, TurnContext),
         ]
         return {f"{each.__module__}.{each.__name__}": each for each in kinds}
 

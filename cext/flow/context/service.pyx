@@ -1,0 +1,28 @@
+"""Service. See service.pxd."""
+cimport cython
+
+
+@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+cdef class Service:
+    cdef uint64_t room(self, dict given) except? 0:
+        return 0
+
+    cdef int open(self, Arena* arena, dict given) except -1:
+        return 0
+
+    cdef void close(self) noexcept:
+        pass
+
+    cdef dict stats(self):
+        return {}
+
+    cdef dict pools(self):
+        return {}
+
+
+cdef int no_memory(str of) except -1:
+    raise MemoryError(f"no memory for {of} of the shard")
+
+
+cdef tuple pool_numbers(const BufferPool* pool):
+    return pool.buffer_bytes, pool.count, pool.in_use, pool.high_water, pool.refusals
