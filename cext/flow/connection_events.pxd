@@ -7,8 +7,17 @@
 
 Reactor only.
 """
-from cext.flow.shard_state cimport ShardState
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.pull.pull_service cimport PullService
+from cext.flow.request_reply.reply_service cimport ReplyService
+from cext.flow.request_router cimport RequestRouter
+
+cdef class ConnectionEvents:
+    cdef TurnContext turn
+    cdef RequestRouter router
+    cdef PullService pull               # what waits for a client: pulls,
+    cdef ReplyService reply             # pushed replies
 
 # Clients of this listening socket are served from the next turn on; OK, or add_listener()'s failure
 # (cext/net/reactor.pxd).
-cdef int serve(ShardState s, int listen_fd) noexcept nogil
+cdef int serve(ConnectionEvents s, int listen_fd) noexcept nogil

@@ -1,15 +1,13 @@
 """Connection events. See connection_events.pxd."""
+cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
-from cext.flow.append.appender cimport OnNews, OnReplayed
-from cext.flow.append.dispatch_hook cimport dispatch_hook
 from cext.flow.context.client_state cimport ClientState, client_state
 from cext.flow.context.control_link cimport CLOSED_CONNECTION, DRAINED, link_push
 from cext.flow.context.outcome cimport CLOSE_CONNECTION, TURN_FULL, Outcome
 from cext.flow.context.small_replies cimport log_event, reply_error
-from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred, wake_by_news
-from cext.flow.replica cimport replica_replayed
+from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred
 from cext.flow.request_reply.reply_push cimport push_forget
 from cext.flow.request_router cimport route_frame
 from cext.net.connection cimport TURN_FULL as LEFT_UNREAD
@@ -19,7 +17,12 @@ from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
 
 
-cdef int64_t take_bytes(ShardState s, Connection* c, const uint8_t* bytes, uint64_t available,
+@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+cdef class ConnectionEvents:
+    pass
+
+
+cdef int64_t take_bytes(ConnectionEvents s, Connection* c, const uint8_t* bytes, uint64_t available,
                         uint64_t* needed) noexcept nogil:
     """The bytes of whole frames; -1: close the connection, here and below (reactor.pxd)."""
     cdef Frame frame
@@ -53,7 +56,7 @@ cdef int64_t take_bytes(ShardState s, Connection* c, const uint8_t* bytes, uint6
     return used
 
 
-cdef int refuse_frame(ShardState s, Connection* c, const uint8_t* bytes, uint64_t available,
+cdef int refuse_frame(ConnectionEvents s, Connection* c, const uint8_t* bytes, uint64_t available,
                       uint64_t needed) noexcept nogil:
     """No buffer for a large frame: answer SYSTEM_BUSY from its header, drop its bytes."""
     cdef Header header
@@ -77,14 +80,14 @@ cdef int refuse_frame(ShardState s, Connection* c, const uint8_t* bytes, uint64_
     return 0
 
 
-cdef void connection_closed(ShardState s, Connection* c) noexcept nogil:
+cdef void connection_closed(ConnectionEvents s, Connection* c) noexcept nogil:
     forget_connection(s.pull, c)
     push_forget(s.reply, c)
     if client_state(c).introduced:
         link_push(&s.turn.link, CLOSED_CONNECTION, c.id, NULL, 0)
 
 
-cdef void output_drained(ShardState s, Connection* c) noexcept nogil:
+cdef void output_drained(ConnectionEvents s, Connection* c) noexcept nogil:
     resume_deferred(s.pull, c)
     if c.notify_drained:
         c.notify_drained = not link_push(&s.turn.link, DRAINED, c.id, NULL, 0)
@@ -92,7 +95,7 @@ cdef void output_drained(ShardState s, Connection* c) noexcept nogil:
             s.turn.net.mark_dirty(c)         # no memory: told in the next turn
 
 
-cdef int serve(ShardState s, int listen_fd) noexcept nogil:
+cdef int serve(ConnectionEvents s, int listen_fd) noexcept nogil:
     # The owner is passed through the network half as a pointer; each callback's first argument is
     # that same object, so the casts change the type of a pointer and nothing else.
     cdef Protocol remoting
@@ -102,6 +105,4 @@ cdef int serve(ShardState s, int listen_fd) noexcept nogil:
     remoting.on_closed = <OnClosed> connection_closed
     remoting.on_drained = <OnDrained> output_drained
     remoting.block_bytes = sizeof(ClientState)
-    dispatch_hook(s.append, <OnNews> wake_by_news, <void*> s.pull,
-                  <OnReplayed> replica_replayed, <void*> s)
     return s.turn.net.add_listener(listen_fd, &remoting, NULL)

@@ -7,7 +7,14 @@
 
 Reactor only.
 """
-from cext.flow.shard_state cimport ShardState
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.request_router cimport RequestRouter
+from cext.flow.send.send_service cimport SendService
+
+cdef class ControlInbox:
+    cdef TurnContext turn               # its link has the ring
+    cdef SendService send
+    cdef RequestRouter router
 
 # Empties the ring.
-cdef void take_control_messages(ShardState s) noexcept nogil
+cdef void take_control_messages(ControlInbox s) noexcept nogil

@@ -1,4 +1,5 @@
 """Control inbox. See control_inbox.pxd."""
+cimport cython
 from libc.stdlib cimport free
 
 from cext.flow.context.client_state cimport UNREAD_CONTROL
@@ -20,7 +21,12 @@ from cext.memory.spsc_ring cimport spsc_first, spsc_pop
 from cext.net.connection cimport ON_HEAP, Connection
 
 
-cdef bint take_for_connection(ShardState s, LinkMessage* message, Connection* c) noexcept nogil:
+@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+cdef class ControlInbox:
+    pass
+
+
+cdef bint take_for_connection(ControlInbox s, LinkMessage* message, Connection* c) noexcept nogil:
     """What concerns a connection that is open. Whether the message was kept, for its bytes."""
     if message.kind == SEND_FRAME:
         if s.turn.net.add_owned(c, message.data, message.length, message, ON_HEAP):
@@ -41,7 +47,7 @@ cdef bint take_for_connection(ShardState s, LinkMessage* message, Connection* c)
     return False
 
 
-cdef void take_control_messages(ShardState s) noexcept nogil:
+cdef void take_control_messages(ControlInbox s) noexcept nogil:
     cdef LinkMessage* message = <LinkMessage*> spsc_first(&s.turn.link.to_reactor)
     cdef Connection* c
     while message != NULL:

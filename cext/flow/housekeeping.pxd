@@ -7,6 +7,25 @@
 
 Reactor only.
 """
-from cext.flow.shard_state cimport ShardState
+from libc.stdint cimport int64_t, uint64_t
 
-cdef void housekeeping_turn(ShardState s) noexcept nogil
+from cext.flow.append.appender cimport Appender
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.request_reply.reply_service cimport ReplyService
+from cext.flow.send.send_service cimport SendService
+from cext.flow.tables.tables cimport Tables
+
+cdef enum:
+    REPORTS = 5                         # counters that the log hears of when they grow
+
+cdef class Housekeeping:
+    cdef TurnContext turn
+    cdef Tables tables
+    cdef Appender append
+    cdef ReplyService reply
+    cdef SendService send
+    cdef int64_t last_second            # of now_ms, when it was done last
+    cdef uint64_t reported[REPORTS]     # counters as the log has heard of them
+
+# Once a turn; it is done when the second is another.
+cdef void housekeeping_turn(Housekeeping s) noexcept nogil

@@ -1,4 +1,5 @@
 """Housekeeping. See housekeeping.pxd."""
+cimport cython
 from libc.stdint cimport uint64_t
 from libc.stdio cimport snprintf
 
@@ -6,7 +7,6 @@ from cext.flow.append.disk_alerts cimport log_disk_alerts
 from cext.flow.context.small_replies cimport log_event
 from cext.flow.request_reply.reply_push cimport push_expire
 from cext.flow.send.pending_topic_sends cimport pending_sends_expire
-from cext.flow.shard_state cimport REPORTS
 from cext.memory.use_count cimport removed_list_free
 from cext.net.connection_table cimport NetCounters
 
@@ -35,7 +35,12 @@ cdef Report[REPORTS] reports = [
 ]
 
 
-cdef void report_counters(ShardState s) noexcept nogil:
+@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+cdef class Housekeeping:
+    pass
+
+
+cdef void report_counters(Housekeeping s) noexcept nogil:
     """A line of the log for each counter that has grown."""
     cdef char line[320]
     cdef uint64_t count
@@ -49,7 +54,7 @@ cdef void report_counters(ShardState s) noexcept nogil:
             log_event(s.turn, NULL, line)
 
 
-cdef void report_dropped_lines(ShardState s) noexcept nogil:
+cdef void report_dropped_lines(Housekeeping s) noexcept nogil:
     cdef char line[80]
     s.turn.events_this_second = 0
     if s.turn.events_dropped > 0:
@@ -60,7 +65,11 @@ cdef void report_dropped_lines(ShardState s) noexcept nogil:
         s.turn.events_this_second = 0
 
 
-cdef void housekeeping_turn(ShardState s) noexcept nogil:
+cdef void housekeeping_turn(Housekeeping s) noexcept nogil:
+    cdef int64_t second = s.turn.now_ms // 1000
+    if second == s.last_second:
+        return
+    s.last_second = second
     s.turn.net.close_idle()
     s.turn.net.resume_accepting()
     s.turn.net.trim()

@@ -14,8 +14,17 @@ Reactor only.
 """
 from libc.stdint cimport int64_t
 
-from cext.flow.shard_state cimport ShardState
+from cext.flow.delay.delay_service cimport DelayService
+from cext.flow.pop.pop_service cimport PopService
+from cext.flow.tables.tables cimport Tables
+from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.store.record cimport RecordView
 
+cdef class Replica:
+    cdef Tables tables
+    cdef DelayService delay
+    cdef TransactionService transaction
+    cdef PopService pop
+
 # dispatch_hook.pxd
-cdef int64_t replica_replayed(ShardState s, const RecordView* view) noexcept nogil
+cdef int64_t replica_replayed(Replica s, const RecordView* view) noexcept nogil

@@ -1,4 +1,5 @@
 """Replica: a core whose log is a copy of another core's. See replica.pxd."""
+cimport cython
 from libc.stdint cimport int32_t, uint32_t
 
 from cext.base.status cimport OK
@@ -21,7 +22,12 @@ cdef enum:
     DIGITS_MAX = 18             # of an offset in an op message
 
 
-cdef void end_halves(ShardState s, const RecordView* op) noexcept nogil:
+@cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
+cdef class Replica:
+    pass
+
+
+cdef void end_halves(Replica s, const RecordView* op) noexcept nogil:
     """An op message says "17,18,": those half messages are ended."""
     cdef int64_t offset = 0
     cdef uint32_t i, digits = 0
@@ -36,7 +42,7 @@ cdef void end_halves(ShardState s, const RecordView* op) noexcept nogil:
         offset = digits = 0
 
 
-cdef void note_pop(ShardState s, const RecordView* view) noexcept nogil:
+cdef void note_pop(Replica s, const RecordView* view) noexcept nogil:
     """A check point where its pop wrote it says where the group goes on."""
     cdef ReviveEntry e
     cdef int64_t following = 0
@@ -49,7 +55,7 @@ cdef void note_pop(ShardState s, const RecordView* view) noexcept nogil:
                       e.queue_id, following)
 
 
-cdef int64_t replica_replayed(ShardState s, const RecordView* view) noexcept nogil:
+cdef int64_t replica_replayed(Replica s, const RecordView* view) noexcept nogil:
     cdef SendProperties found
     cdef DelayLevels levels
     cdef int64_t due_ms = 0

@@ -3,6 +3,7 @@
 ShardCore is the one subclass: it owns the memory, the files and the threads.
 """
 from cext.flow.control.replica_calls cimport ReplicaCalls
+from cext.flow.shard_state cimport ShardState
 
 cdef class ShardCalls(ReplicaCalls):
-    pass
+    cdef ShardState s           # whose services the calls work on

@@ -6,10 +6,21 @@ from cext.flow.delay.timer_open cimport timer_option
 
 
 cdef class ShardCalls(ReplicaCalls):
+    def __cinit__(self, *_given):
+        self.s = ShardState()
+        self.turn = self.s.turn
+        self.tables = self.s.tables
+        self.appender = self.s.append
+        self.pulls = self.s.pull
+        self.delays = self.s.delay
+        self.transactions = self.s.transaction
+        self.replies = self.s.reply
+        self.pops = self.s.pop
+
     def set_option(self, str name, int64_t value):
         if name == "clock_skew_ms":         # tests move the clock that delays are counted by
-            self.s.delay.schedule.skew_ms = value
+            self.delays.schedule.skew_ms = value
         elif name == "transactions_set_aside":  # what was given up and may still be committed
-            self.s.transaction.halves.set_aside = value
-        elif not timer_option(self.s.delay, name, value):
-            options_set(&self.s.turn.options, name, value)
+            self.transactions.halves.set_aside = value
+        elif not timer_option(self.delays, name, value):
+            options_set(&self.turn.options, name, value)

@@ -148,7 +148,7 @@ cdef class ShardCore(ShardCalls):
                                            thorough_ms=given["commit_thorough_ms"])
         room_open(s.append)
         timers_open(s.delay, given)
-        if serve(s, self.listener.fileno()) != OK:
+        if serve(s.events, self.listener.fileno()) != OK:
             raise MemoryError("no memory for the reactor's listener")
         return self.report
 

@@ -1,28 +1,25 @@
-"""Shard state: the services of one shard, and what its reactor keeps between and beside them.
+"""Shard state: the services of one shard, and who has none of its own and works on several.
 
-    turn = poll -> (each frame: its handler) -> write -> dispatch -> answer pulls -> acknowledge
-           -> flush sockets -> timers
-
-Only the turn, the router and what builds the shard name it whole; everything else is given the
-service it works on (context/turn_context.pxd says how they stand on each other). `turn` puts the
-steps in order and `shard_core` is the face that Python sees.
+Only the turn and what builds the shard name it whole; everything else is given the service it works
+on (context/turn_context.pxd says how they stand on each other), or has a class with those it needs:
+the router of requests, the control thread's inbox, the events of connections, housekeeping, the
+replica. `turn` puts their steps in order and `shard_core` is the face that Python sees.
 """
-from libc.stdint cimport int64_t, uint64_t
-
 from cext.flow.append.appender cimport Appender
+from cext.flow.connection_events cimport ConnectionEvents
 from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.control_inbox cimport ControlInbox
 from cext.flow.delay.delay_service cimport DelayService
 from cext.flow.fetch.fetch_service cimport FetchService
+from cext.flow.housekeeping cimport Housekeeping
 from cext.flow.pop.pop_service cimport PopService
 from cext.flow.pull.pull_service cimport PullService
+from cext.flow.replica cimport Replica
 from cext.flow.request_reply.reply_service cimport ReplyService
 from cext.flow.request_router cimport RequestRouter
 from cext.flow.send.send_service cimport SendService
 from cext.flow.tables.tables cimport Tables
 from cext.flow.transaction.transaction_service cimport TransactionService
-
-cdef enum:
-    REPORTS = 5                         # counters that the log hears of when they grow
 
 cdef class ShardState:
     cdef TurnContext turn
@@ -36,6 +33,8 @@ cdef class ShardState:
     cdef SendService send
     cdef PopService pop
     cdef RequestRouter router
-    cdef list services                  # all of them, each behind those it stands on
-    cdef int64_t last_second            # of now_ms; once-a-second work
-    cdef uint64_t reported[REPORTS]     # counters as the log has heard of them (housekeeping.pyx)
+    cdef list services                  # all above, each behind those it stands on
+    cdef ControlInbox inbox
+    cdef ConnectionEvents events
+    cdef Housekeeping housekeeping
+    cdef Replica replica

@@ -1,6 +1,10 @@
 """Shard state. See shard_state.pxd."""
 cimport cython
 
+from cext.flow.append.appender cimport OnNews, OnReplayed
+from cext.flow.append.dispatch_hook cimport dispatch_hook
+from cext.flow.pull.held_pulls cimport wake_by_news
+from cext.flow.replica cimport replica_replayed
 from cext.flow.request_router cimport (
     BY_POP,
     BY_PULL,
@@ -14,50 +18,70 @@ from cext.flow.request_router cimport (
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class ShardState:
     def __cinit__(self):
-        cdef TurnContext turn = TurnContext()
-        cdef Tables tables = Tables()
-        cdef Appender append = Appender()
-        cdef FetchService fetch = FetchService()
-        cdef PullService pull = PullService()
-        cdef DelayService delay = DelayService()
-        cdef TransactionService transaction = TransactionService()
-        cdef ReplyService reply = ReplyService()
-        cdef SendService send = SendService()
-        cdef PopService pop = PopService()
-        cdef RequestRouter router = RequestRouter()
-        tables.turn = append.turn = pull.turn = delay.turn = turn
-        transaction.turn = reply.turn = send.turn = pop.turn = turn
-        append.tables = pull.tables = delay.tables = transaction.tables = tables
-        reply.tables = send.tables = pop.tables = tables
-        pull.append = delay.append = transaction.append = append
-        reply.append = send.append = pop.append = append
-        pull.fetch = delay.fetch = transaction.fetch = fetch
-        send.fetch = pop.fetch = fetch
-        transaction.delay = reply.delay = send.delay = pop.delay = delay
-        send.transaction = pop.transaction = transaction
-        send.reply = reply
-        pop.pull = pull
-        pop.send = send
-        router.turn = turn
-        router.fetch = fetch
-        router.reply = reply
-        router.send = send
-        router.services[BY_TABLES] = <void*> tables
-        router.services[BY_PULL] = <void*> pull
-        router.services[BY_TRANSACTION] = <void*> transaction
-        router.services[BY_REPLY] = <void*> reply
-        router.services[BY_SEND] = <void*> send
-        router.services[BY_POP] = <void*> pop
-        self.turn = turn
-        self.tables = tables
-        self.append = append
-        self.fetch = fetch
-        self.pull = pull
-        self.delay = delay
-        self.transaction = transaction
-        self.reply = reply
-        self.send = send
-        self.pop = pop
-        self.router = router
-        self.services = [turn, tables, append, fetch, pull, delay, transaction, reply, send, pop,
-                         router]
+        self.turn = TurnContext()
+        self.tables = Tables()
+        self.append = Appender()
+        self.fetch = FetchService()
+        self.pull = PullService()
+        self.delay = DelayService()
+        self.transaction = TransactionService()
+        self.reply = ReplyService()
+        self.send = SendService()
+        self.pop = PopService()
+        self.router = RequestRouter()
+        self.inbox = ControlInbox()
+        self.events = ConnectionEvents()
+        self.housekeeping = Housekeeping()
+        self.replica = Replica()
+        self.services = [
+            self.turn, self.tables, self.append, self.fetch, self.pull, self.delay,
+            self.transaction, self.reply, self.send, self.pop, self.router,
+        ]
+        join_services(self)
+        join_router(self)
+        join_rest(self)
+
+
+cdef void join_services(ShardState s) noexcept:
+    """Each gets those below it (context/turn_context.pxd)."""
+    s.tables.turn = s.append.turn = s.pull.turn = s.delay.turn = s.turn
+    s.transaction.turn = s.reply.turn = s.send.turn = s.pop.turn = s.turn
+    s.append.tables = s.pull.tables = s.delay.tables = s.transaction.tables = s.tables
+    s.reply.tables = s.send.tables = s.pop.tables = s.tables
+    s.pull.append = s.delay.append = s.transaction.append = s.append
+    s.reply.append = s.send.append = s.pop.append = s.append
+    s.pull.fetch = s.delay.fetch = s.transaction.fetch = s.fetch
+    s.send.fetch = s.pop.fetch = s.fetch
+    s.transaction.delay = s.reply.delay = s.send.delay = s.pop.delay = s.delay
+    s.send.transaction = s.pop.transaction = s.transaction
+    s.send.reply = s.reply
+    s.pop.pull = s.pull
+    s.pop.send = s.send
+
+
+cdef void join_router(ShardState s) noexcept:
+    s.router.turn = s.turn
+    s.router.fetch = s.fetch
+    s.router.reply = s.reply
+    s.router.send = s.send
+    s.router.services[BY_TABLES] = <void*> s.tables
+    s.router.services[BY_PULL] = <void*> s.pull
+    s.router.services[BY_TRANSACTION] = <void*> s.transaction
+    s.router.services[BY_REPLY] = <void*> s.reply
+    s.router.services[BY_SEND] = <void*> s.send
+    s.router.services[BY_POP] = <void*> s.pop
+
+
+cdef void join_rest(ShardState s) noexcept:
+    s.inbox.turn = s.events.turn = s.housekeeping.turn = s.turn
+    s.inbox.router = s.events.router = s.router
+    s.inbox.send = s.housekeeping.send = s.send
+    s.events.pull = s.pull
+    s.events.reply = s.housekeeping.reply = s.reply
+    s.housekeeping.tables = s.replica.tables = s.tables
+    s.housekeeping.append = s.append
+    s.replica.delay = s.delay
+    s.replica.transaction = s.transaction
+    s.replica.pop = s.pop
+    dispatch_hook(s.append, <OnNews> wake_by_news, <void*> s.pull, <OnReplayed> replica_replayed,
+                  <void*> s.replica)

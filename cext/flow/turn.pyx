@@ -110,7 +110,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
     woken = gather(s)
     room_rest(s.append)
     if woken or not spsc_is_empty(&s.turn.link.to_reactor):
-        take_control_messages(s)
+        take_control_messages(s.inbox)
     route_fetched(s.router)
     if s.router.postponed.first != NULL:
         route_postponed(s.router)           # behind it: they may wait for its places
@@ -133,9 +133,7 @@ cdef void run_turn(ShardState s) noexcept nogil:
         handle_poison(s.append)
     s.append.queues.turn(s.turn.wall_ms, s.append.acks.durable_seen)
     queue_repairs_turn(s.pull)
-    if s.turn.now_ms // 1000 != s.last_second:
-        s.last_second = s.turn.now_ms // 1000
-        housekeeping_turn(s)
+    housekeeping_turn(s.housekeeping)
     s.turn.net.flush()
     link_wake_control(&s.turn.link)
 

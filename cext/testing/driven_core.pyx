@@ -20,12 +20,13 @@ from posix.unistd cimport read, write
 
 from cext.base.byteorder cimport load_u32
 from cext.base.status cimport OK
+from cext.flow.append.appender cimport Appender
 from cext.flow.append.backpressure cimport backpressure_turn
 from cext.flow.append.turn_room cimport room_turn
+from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
 from cext.flow.shard_calls cimport ShardCalls
-from cext.flow.shard_state cimport ShardState
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.turn cimport run_turn, run_turns
 from cext.memory.name_map cimport name_map_find
@@ -49,12 +50,12 @@ cdef class DrivenCore:
         self.input = <uint8_t*> malloc(INPUT_BYTES)
         if self.input == NULL:
             raise MemoryError("no memory for answers")
-        core.s.append.queues.run_interval_ms = NEVER_MS
-        core.s.append.queues.run_log_bytes = NEVER_MS
-        core.s.append.queues.sync_interval_ms = NEVER_MS
-        core.s.pull.timer_tick = core.s.turn.net.now_ms // 100
-        core.s.turn.net.own(True)
-        log_own(&core.s.append.log.link, True)
+        core.appender.queues.run_interval_ms = NEVER_MS
+        core.appender.queues.run_log_bytes = NEVER_MS
+        core.appender.queues.sync_interval_ms = NEVER_MS
+        core.pulls.timer_tick = core.turn.net.now_ms // 100
+        core.turn.net.own(True)
+        log_own(&core.appender.log.link, True)
 
     def __dealloc__(self):
         free(self.input)
@@ -62,7 +63,7 @@ cdef class DrivenCore:
     @staticmethod
     def set_turn_records(ShardCalls core not None, int32_t count):
         """How many records each turn may append from now on, batches too: not more than before."""
-        core.s.append.dispatch_max = count
+        core.appender.dispatch_max = count
 
     def turn(self):
         """One turn, as the reactor's thread makes them."""
@@ -74,25 +75,26 @@ cdef class DrivenCore:
 
         (records appended and not dispatched, connections with answers, the turn is full)
         """
-        cdef ShardState s = self.core.s
+        cdef TurnContext turn = self.core.turn
+        cdef Appender appender = self.core.appender
         cdef Connection* c
         cdef int answered = 0
         with nogil:
-            s.turn.net.poll(0)
-            s.append.log.new_turn()
-            backpressure_turn(s.append)
-            room_turn(s.append)
-            s.turn.net.receive_ready()
-        c = s.turn.net.dirty_first
+            turn.net.poll(0)
+            appender.log.new_turn()
+            backpressure_turn(appender)
+            room_turn(appender)
+            turn.net.receive_ready()
+        c = turn.net.dirty_first
         while c != NULL:
             answered += 1
             c = c.next_dirty
-        return (s.append.dispatch_count - s.append.dispatch_first, answered,
-                s.turn.net.place.connection != NULL)
+        return (appender.dispatch_count - appender.dispatch_first, answered,
+                turn.net.place.connection != NULL)
 
     def drain(self):
         """As a core that is told to stop. All that was received is answered then, or 1.5 s over."""
-        self.core.s.turn.stopping = 1
+        self.core.turn.stopping = 1
         with nogil:
             run_turns(self.core.s)
 
@@ -150,10 +152,10 @@ cdef class DrivenCore:
 
         RuntimeError: there are fewer, or they are not in memory.
         """
-        cdef ShardState s = self.core.s
-        cdef Topic* of = <Topic*> name_map_find(&s.tables.topics, <const uint8_t*> <char*> topic,
+        cdef ShardCalls core = self.core
+        cdef Topic* of = <Topic*> name_map_find(&core.tables.topics, <const uint8_t*> <char*> topic,
                                                 <uint32_t> len(topic))
-        cdef Queue* queue = NULL if of == NULL else topic_queue(of, s.append.queues, queue_id)
+        cdef Queue* queue = NULL if of == NULL else topic_queue(of, core.appender.queues, queue_id)
         cdef PullJob* job
         cdef Found* found
         cdef int64_t _i
@@ -172,8 +174,8 @@ cdef class DrivenCore:
         with nogil:
             for _i in range(count if good else 0):
                 job.scanned = 0
-                s.append.log.new_turn()
-                good = good and scan_entries(s.pull, job, queue, found) == OK
+                core.appender.log.new_turn()
+                good = good and scan_entries(core.pulls, job, queue, found) == OK
                 good = good and found.count == messages
         free(job)
         free(found)

@@ -45,24 +45,24 @@ cdef void put_client(ReplyService s, PutClient* x) noexcept nogil:
 cdef class ConnectionCalls(ControlSide):
     @property
     def control_fd(self):
-        return self.s.turn.link.control_fd
+        return self.turn.link.control_fd
 
     def poll(self):
         cdef LinkMessage* message
         cdef uint64_t ignored
         cdef list out = []
-        read(self.s.turn.link.control_fd, &ignored, 8)
+        read(self.turn.link.control_fd, &ignored, 8)
         while len(out) < POLL_MAX:
-            message = <LinkMessage*> spsc_pop(&self.s.turn.link.to_control)
+            message = <LinkMessage*> spsc_pop(&self.turn.link.to_control)
             if message == NULL:
                 return out
             out.append((message.kind, message.connection_id,
                         (<char*> message.data)[:message.length]))
-            store_release_u64(&self.s.turn.link.bytes_out, self.s.turn.link.bytes_out
+            store_release_u64(&self.turn.link.bytes_out, self.turn.link.bytes_out
                               + message.length)
             free(message)
         ignored = 1
-        write(self.s.turn.link.control_fd, &ignored, 8)      # there is more: come again
+        write(self.turn.link.control_fd, &ignored, 8)      # there is more: come again
         return out
 
     def send(self, uint64_t connection, bytes frame):
@@ -90,5 +90,5 @@ cdef class ConnectionCalls(ControlSide):
         cdef PutClient x
         x.client_id = borrowed(client_id)
         x.connection = connection
-        self._call(<CallFn> put_client, <void*> self.s.reply, &x)
+        self._call(<CallFn> put_client, <void*> self.replies, &x)
         raise_status(x.status, f"client {client_id!r}")

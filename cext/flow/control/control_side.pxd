@@ -19,12 +19,27 @@ ShardCalls; the order means nothing.
 """
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
+from cext.flow.append.appender cimport Appender
 from cext.flow.context.control_link cimport CallFn
-from cext.flow.shard_state cimport ShardState
+from cext.flow.context.turn_context cimport TurnContext
+from cext.flow.delay.delay_service cimport DelayService
+from cext.flow.pop.pop_service cimport PopService
+from cext.flow.pull.pull_service cimport PullService
+from cext.flow.request_reply.reply_service cimport ReplyService
+from cext.flow.tables.tables cimport Tables
+from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.wire.text cimport Text, text_of
 
 cdef class ControlSide:
-    cdef ShardState s
+    cdef TurnContext turn       # its link is the way there
+    # What calls work on: ShardCalls sets them.
+    cdef Tables tables
+    cdef Appender appender
+    cdef PullService pulls
+    cdef DelayService delays
+    cdef TransactionService transactions
+    cdef ReplyService replies
+    cdef PopService pops
     cdef bint running           # the reactor is
     cdef object lock
 

@@ -20,7 +20,6 @@ from rmq.errors import StoreError, not_copied
 
 cdef class ControlSide:
     def __cinit__(self, *_given):
-        self.s = ShardState()
         self.lock = threading.RLock()
 
     def __reduce__(self):
@@ -28,7 +27,7 @@ cdef class ControlSide:
 
     cdef _wake(self):
         cdef uint64_t one = 1
-        write(self.s.turn.net.wake_fd, &one, 8)
+        write(self.turn.net.wake_fd, &one, 8)
 
     cdef int _call(self, CallFn function, void* service, void* call) except -1:
         cdef LinkMessage message
@@ -43,7 +42,7 @@ cdef class ControlSide:
         message.arguments = call
         sem_init(&message.done, 0, 0)
         with self.lock:
-            pushed = spsc_push(&self.s.turn.link.to_reactor, &message)
+            pushed = spsc_push(&self.turn.link.to_reactor, &message)
             if not pushed:
                 raise StoreError("the reactor does not take calls any more")
             self._wake()
@@ -59,7 +58,7 @@ cdef class ControlSide:
         if message == NULL:
             raise MemoryError("no memory for a frame to the reactor")
         with self.lock:
-            while not spsc_push(&self.s.turn.link.to_reactor, message):
+            while not spsc_push(&self.turn.link.to_reactor, message):
                 if not self.running:
                     free(message)
                     return

@@ -62,17 +62,17 @@ cdef class DelayCalls(RetentionCalls):
         for i in range(count):
             x.delays_ms[i] = delays_ms[i]
             x.offsets[i] = offsets[i]
-        self._call(<CallFn> set_delay_levels, <void*> self.s.delay, &x)
+        self._call(<CallFn> set_delay_levels, <void*> self.delays, &x)
         raise_status(x.status, "delay levels")
 
     def delay_offsets(self, int32_t stop=0):
         cdef DelayOffsets x
         x.stop = stop != 0
-        self._call(<CallFn> delay_offsets, <void*> self.s.delay, &x)
+        self._call(<CallFn> delay_offsets, <void*> self.delays, &x)
         raise_status(x.status, "delay offsets")
         return block_numbers(&x.block), x.log_end
 
     def restart_timers(self):
-        self._call(<CallFn> pause_timers, <void*> self.s.delay, NULL)
-        timers_reopen(self.s.delay)
-        self._call(<CallFn> resume_timers, <void*> self.s.delay, NULL)
+        self._call(<CallFn> pause_timers, <void*> self.delays, NULL)
+        timers_reopen(self.delays)
+        self._call(<CallFn> resume_timers, <void*> self.delays, NULL)

@@ -216,7 +216,7 @@ cdef class GroupCalls(QueueCalls):
         x.name = borrowed(name)
         x.consume_enable = consume_enable != 0
         x.broadcast_enable = broadcast_enable != 0
-        self._call(<CallFn> put_group, <void*> self.s.tables, &x)
+        self._call(<CallFn> put_group, <void*> self.tables, &x)
         raise_status(x.status, f"group {name!r}")
 
     def put_retries(self, bytes group, int32_t queues, int32_t times_max, bytes levels):
@@ -225,18 +225,18 @@ cdef class GroupCalls(QueueCalls):
         x.queues = queues
         x.times_max = times_max
         x.levels = borrowed(levels)
-        self._call(<CallFn> put_retries, <void*> self.s.tables, &x)
+        self._call(<CallFn> put_retries, <void*> self.tables, &x)
         raise_status(x.status, f"group {group!r}")
 
     def lock_group(self, bytes group, int64_t ms):
         cdef LockGroup x
         x.group = borrowed(group)
         x.ms = ms
-        self._call(<CallFn> lock_group, <void*> self.s.tables, &x)
+        self._call(<CallFn> lock_group, <void*> self.tables, &x)
 
     def remove_group(self, bytes name):
         cdef Text x = borrowed(name)
-        self._call(<CallFn> remove_group, <void*> self.s.pop, &x)
+        self._call(<CallFn> remove_group, <void*> self.pops, &x)
 
     def put_subscription(self, bytes group, bytes topic, int64_t sub_version, codes,
                          int32_t broadcasting, bytes program=b"", int32_t function=0):
@@ -255,7 +255,7 @@ cdef class GroupCalls(QueueCalls):
             subscription.filter.count = len(codes)
             for i, code in enumerate(codes):
                 subscription.filter.codes[i] = code
-        self._call(<CallFn> put_subscription, <void*> self.s.tables, &x)
+        self._call(<CallFn> put_subscription, <void*> self.tables, &x)
         raise_status(x.status, f"group {group!r}")
 
     def put_expression(self, bytes text, bytes program, int32_t function=0):
@@ -263,19 +263,19 @@ cdef class GroupCalls(QueueCalls):
         x.text = borrowed(text)
         x.program = borrowed(program)
         x.function = function
-        self._call(<CallFn> put_expression, <void*> self.s.tables, &x)
+        self._call(<CallFn> put_expression, <void*> self.tables, &x)
         raise_status(x.status, "SQL92 program")
 
     def remove_subscriptions(self, bytes group):
         cdef Text x = borrowed(group)
-        self._call(<CallFn> remove_subscriptions, <void*> self.s.tables, &x)
+        self._call(<CallFn> remove_subscriptions, <void*> self.tables, &x)
 
     def deliveries(self):
         cdef CopyDeliveryCounters x
         cdef dict out = {}
         x.cursor = 0
         while True:
-            self._call(<CallFn> copy_delivery_counters, <void*> self.s.tables, &x)
+            self._call(<CallFn> copy_delivery_counters, <void*> self.tables, &x)
             raise_status(x.status, "copy of the counters")
             read_delivery_counters(&x.block, out)
             block_free(&x.block)

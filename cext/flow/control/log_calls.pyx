@@ -113,7 +113,7 @@ cdef class LogCalls(PopCalls):
         x.prepared_offset = prepared_offset
         x.tags_code = 0 if tags_code is None else tags_code
         x.own_tags_code = tags_code is not None
-        self._call(<CallFn> append, <void*> self.s.append, &x)
+        self._call(<CallFn> append, <void*> self.appender, &x)
         if x.status == NOT_LEADER:
             raise StoreError("this broker is a slave: its log is written by its master alone")
         raise_status(x.status, f"append to {topic!r}")
@@ -122,5 +122,5 @@ cdef class LogCalls(PopCalls):
     def is_in_memory(self, int64_t physical_offset):
         cdef IsInMemory x
         x.physical_offset = physical_offset
-        self._call(<CallFn> is_in_memory, <void*> self.s.append, &x)
+        self._call(<CallFn> is_in_memory, <void*> self.appender, &x)
         return bool(x.in_memory)

@@ -303,7 +303,7 @@ cdef void remove_offsets(PullService s, RemoveOffsets* x) noexcept nogil:
 cdef class OffsetCalls(GroupCalls):
     @property
     def offsets_version(self):
-        return self.s.tables.offsets.version
+        return self.tables.offsets.version
 
     def commit_offset(self, bytes group, bytes topic, int32_t queue_id, int64_t offset):
         self._move(<CallFn> commit_one, group, topic, queue_id, offset)
@@ -317,7 +317,7 @@ cdef class OffsetCalls(GroupCalls):
         x.topic = borrowed(topic)
         x.queue_id = queue_id
         x.offset = offset
-        self._call(function, <void*> self.s.pull, &x)
+        self._call(function, <void*> self.pulls, &x)
         raise_status(x.status, f"offset {offset} of queue {queue_id}")
 
     def query_offset(self, bytes group, bytes topic, int32_t queue_id):
@@ -325,13 +325,13 @@ cdef class OffsetCalls(GroupCalls):
         x.group = borrowed(group)
         x.topic = borrowed(topic)
         x.queue_id = queue_id
-        self._call(<CallFn> query_one, <void*> self.s.pull, &x)
+        self._call(<CallFn> query_one, <void*> self.pulls, &x)
         return x.offset
 
     def offsets(self, int32_t which=0):
         cdef CopyOffsets x
         x.which = which
-        self._call(<CallFn> copy_offsets, <void*> self.s.pull, &x)
+        self._call(<CallFn> copy_offsets, <void*> self.pulls, &x)
         raise_status(x.status, "copy of the offsets")
         out = read_offsets(&x.block)
         block_free(&x.block)
@@ -339,17 +339,17 @@ cdef class OffsetCalls(GroupCalls):
 
     def offset_entries(self):
         cdef CopyEntries x
-        self._call(<CallFn> copy_entries, <void*> self.s.pull, &x)
+        self._call(<CallFn> copy_entries, <void*> self.pulls, &x)
         return read_entries(&x)
 
     def take_changed_offsets(self):
         cdef CopyEntries x
-        cdef uint64_t left = self.s.tables.offsets.changed_count
+        cdef uint64_t left = self.tables.offsets.changed_count
         blocks = []
         x.count = 1
         while left > 0 and x.count > 0:
             x.count = min(left, <uint64_t> CHANGED_PER_CALL)
-            self._call(<CallFn> take_changed, <void*> self.s.pull, &x)
+            self._call(<CallFn> take_changed, <void*> self.pulls, &x)
             blocks.append(read_entries(&x))
             left -= x.count
         return b"".join(blocks)
@@ -357,14 +357,14 @@ cdef class OffsetCalls(GroupCalls):
     def put_offsets(self, bytes entries):
         cdef PutEntries x
         x.entries = borrowed(entries)
-        self._call(<CallFn> put_entries, <void*> self.s.pull, &x)
+        self._call(<CallFn> put_entries, <void*> self.pulls, &x)
         raise_status(x.status, "offset entries")
 
     def pulled(self, bytes group, bytes topic):
         cdef CopyPulled x
         x.group = borrowed(group)
         x.topic = borrowed(topic)
-        self._call(<CallFn> copy_pulled, <void*> self.s.pull, &x)
+        self._call(<CallFn> copy_pulled, <void*> self.pulls, &x)
         raise_status(x.status, "copy of the pull offsets")
         return {i: offset for i, offset in enumerate(block_numbers(&x.block)) if offset >= 0}
 
@@ -373,4 +373,4 @@ cdef class OffsetCalls(GroupCalls):
         cdef bytes of_group = group or b"", of_topic = topic or b""
         x.group = borrowed(of_group)
         x.topic = borrowed(of_topic)
-        self._call(<CallFn> remove_offsets, <void*> self.s.pull, &x)
+        self._call(<CallFn> remove_offsets, <void*> self.pulls, &x)

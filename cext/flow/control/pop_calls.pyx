@@ -125,11 +125,11 @@ cdef void put_order(PopService s, PutOrder* x) noexcept nogil:
 cdef class PopCalls(OffsetCalls):
     @property
     def pop_orders_version(self):
-        return self.s.pop.pops.order_version
+        return self.pops.pops.order_version
 
     def pop_orders(self):
         cdef CopyOrders x
-        self._call(<CallFn> copy_orders, <void*> self.s.pop, &x)
+        self._call(<CallFn> copy_orders, <void*> self.pops, &x)
         raise_status(x.status, "copy of the orders")
         out = read_orders(&x.block)
         block_free(&x.block)
@@ -141,5 +141,5 @@ cdef class PopCalls(OffsetCalls):
         x.group = borrowed(group)
         x.queue_id = queue_id
         x.block = borrowed(block)
-        self._call(<CallFn> put_order, <void*> self.s.pop, &x)
+        self._call(<CallFn> put_order, <void*> self.pops, &x)
         raise_status(x.status, f"topic {topic!r}")

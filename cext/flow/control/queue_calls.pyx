@@ -111,7 +111,7 @@ cdef class QueueCalls(TopicCalls):
         cdef QueueRange x
         x.topic = borrowed(topic)
         x.queue_id = queue_id
-        self._call(<CallFn> queue_range, <void*> self.s.append, &x)
+        self._call(<CallFn> queue_range, <void*> self.appender, &x)
         return (x.min_offset, x.max_offset) if x.found else None
 
     def queue_ranges(self, bytes topic, int32_t count):
@@ -121,7 +121,7 @@ cdef class QueueCalls(TopicCalls):
         for first in range(0, count, RANGES_MAX):
             x.first = first
             x.count = min(<int64_t> RANGES_MAX, count - x.first)
-            self._call(<CallFn> queue_ranges, <void*> self.s.append, &x)
+            self._call(<CallFn> queue_ranges, <void*> self.appender, &x)
             if x.status == NOT_FOUND:
                 out += [(0, 0)] * x.count
                 continue
@@ -134,7 +134,7 @@ cdef class QueueCalls(TopicCalls):
         cdef QueueSnapshot x
         x.topic = borrowed(topic)
         x.queue_id = queue_id
-        self._call(<CallFn> queue_snapshot, <void*> self.s.append, &x)
+        self._call(<CallFn> queue_snapshot, <void*> self.appender, &x)
         if x.status != OK:
             return None
         units = (<char*> x.block.bytes)[:x.block.length]

@@ -121,14 +121,14 @@ cdef class ReplicaCalls(TransactionCalls):
     def set_replicated(self, int64_t offset):
         cdef SetReplicated x
         x.offset = offset
-        self._call(<CallFn> set_replicated, <void*> self.s.append, &x)
+        self._call(<CallFn> set_replicated, <void*> self.appender, &x)
         raise_status(x.status, f"a follower says that it has the log up to {offset}")
 
     def append_raw(self, int64_t offset, bytes data):
         cdef AppendRaw x
         x.offset = offset
         x.data = borrowed(data)
-        self._call(<CallFn> append_raw, <void*> self.s.append, &x)
+        self._call(<CallFn> append_raw, <void*> self.appender, &x)
         if x.status == CLOSED:
             raise StoreError("raw bytes are for the log of a follower; this core is a leader")
         if x.status == NOT_FOUND:
@@ -140,16 +140,16 @@ cdef class ReplicaCalls(TransactionCalls):
         return x.log_end
 
     def set_visible(self, int64_t offset):
-        self._call(<CallFn> set_visible, <void*> self.s.append, &offset)
+        self._call(<CallFn> set_visible, <void*> self.appender, &offset)
 
     def promote(self):
         cdef int status = OK
-        self._call(<CallFn> promote, <void*> self.s.append, &status)
+        self._call(<CallFn> promote, <void*> self.appender, &status)
         if status != NOT_READY:
             raise_status(status, "the log")
         return status == OK
 
     def demote(self):
         cdef int status = OK
-        self._call(<CallFn> demote, <void*> self.s.transaction, &status)
+        self._call(<CallFn> demote, <void*> self.transactions, &status)
         return status == OK

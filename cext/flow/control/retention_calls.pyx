@@ -35,7 +35,7 @@ cdef class RetentionCalls(LogCalls):
         cdef SetWritable x
         x.stop = flag == 0
         x.reason = borrowed(reason)
-        self._call(<CallFn> set_writable, <void*> self.s.append, &x)
+        self._call(<CallFn> set_writable, <void*> self.appender, &x)
 
     def drop_segments(self, int64_t before_ms, int32_t max_count, int32_t force):
         cdef DropSegment x
@@ -43,10 +43,10 @@ cdef class RetentionCalls(LogCalls):
         cdef int64_t modified_ms
         while dropped < max_count:
             if not force:
-                modified_ms = self.s.append.log.first_segment_modified_ms()
+                modified_ms = self.appender.log.first_segment_modified_ms()
                 if modified_ms < 0 or modified_ms >= before_ms:
                     break
-            self._call(<CallFn> drop_segment, <void*> self.s.append, &x)
+            self._call(<CallFn> drop_segment, <void*> self.appender, &x)
             if x.status != OK:
                 break
             dropped += 1

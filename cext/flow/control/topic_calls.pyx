@@ -211,19 +211,19 @@ cdef class TopicCalls(ConnectionCalls):
         x.write_queues = write_queues
         x.perm = perm
         x.order = order != 0
-        self._call(<CallFn> put_topic, <void*> self.s.pop, &x)
+        self._call(<CallFn> put_topic, <void*> self.pops, &x)
         raise_status(x.status, f"topic {name!r}")
 
     def remove_topic(self, bytes name):
         cdef RemoveTopic x
         x.name = borrowed(name)
-        self._call(<CallFn> remove_topic, <void*> self.s.pop, &x)
+        self._call(<CallFn> remove_topic, <void*> self.pops, &x)
         return x.log_end if x.used else None
 
     def topic_stats(self, bytes topic):
         cdef TopicStats x
         x.name = borrowed(topic)
-        self._call(<CallFn> topic_stats, <void*> self.s.pop, &x)
+        self._call(<CallFn> topic_stats, <void*> self.pops, &x)
         if not x.found:
             return None
         return x.messages_in, x.bytes_in, x.messages_out, x.bytes_out
@@ -233,7 +233,7 @@ cdef class TopicCalls(ConnectionCalls):
         cdef dict out = {}
         x.cursor = 0
         while True:
-            self._call(<CallFn> copy_topics, <void*> self.s.pop, &x)
+            self._call(<CallFn> copy_topics, <void*> self.pops, &x)
             raise_status(x.status, "copy of the topics")
             read_topics(&x.block, out)
             block_free(&x.block)

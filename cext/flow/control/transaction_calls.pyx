@@ -113,21 +113,21 @@ cdef class TransactionCalls(DelayCalls):
         cdef StartTransactions x
         x.first = first
         x.serve = serve != 0
-        self._call(<CallFn> start_transactions, <void*> self.s.transaction, &x)
+        self._call(<CallFn> start_transactions, <void*> self.transactions, &x)
 
     def end_halves(self, list offsets, int32_t with_op):
         cdef EndHalves x
         cdef bytes packed = array("q", offsets).tobytes()
         x.offsets = borrowed(packed)
         x.with_op = with_op != 0
-        self._call(<CallFn> end_halves, <void*> self.s.transaction, &x)
+        self._call(<CallFn> end_halves, <void*> self.transactions, &x)
         return x.ended
 
     def open_halves(self, int64_t after, int32_t limit):
         cdef OpenHalvesAfter x
         x.after = after
         x.limit = limit
-        self._call(<CallFn> open_halves, <void*> self.s.transaction, &x)
+        self._call(<CallFn> open_halves, <void*> self.transactions, &x)
         raise_status(x.status, "open transactions")
         return x.first, x.following, block_numbers(&x.block)
 
@@ -136,7 +136,7 @@ cdef class TransactionCalls(DelayCalls):
         cdef bytes ids = array("Q", connections).tobytes()
         x.group = borrowed(group)
         x.connections = borrowed(ids)
-        self._call(<CallFn> put_producers, <void*> self.s.transaction, &x)
+        self._call(<CallFn> put_producers, <void*> self.transactions, &x)
         raise_status(x.status, f"group {group!r}")
 
     def check_halves(self, int64_t after, int64_t end, tuple rules):
@@ -145,6 +145,6 @@ cdef class TransactionCalls(DelayCalls):
         x.end = end
         (x.rules.began_ms, x.rules.young_ms, x.rules.times_max, x.rules.age_max_ms,
          x.rules.leave_full) = rules
-        self._call(<CallFn> check_backs_run, <void*> self.s.transaction, &x)
+        self._call(<CallFn> check_backs_run, <void*> self.transactions, &x)
         raise_status(x.status, "open transactions")
         return x.following, x.asked, x.unasked, x.hindrance, block_numbers(&x.block)

@@ -244,12 +244,16 @@ class Internal:
 
     def services(self) -> dict[str, Callable[[], Any]]:
         from cext.flow.append.appender import Appender
+        from cext.flow.connection_events import ConnectionEvents
         from cext.flow.context.service import Service
         from cext.flow.context.turn_context import TurnContext
+        from cext.flow.control_inbox import ControlInbox
         from cext.flow.delay.delay_service import DelayService
         from cext.flow.fetch.fetch_service import FetchService
+        from cext.flow.housekeeping import Housekeeping
         from cext.flow.pop.pop_service import PopService
         from cext.flow.pull.pull_service import PullService
+        from cext.flow.replica import Replica
         from cext.flow.request_reply.reply_service import ReplyService
         from cext.flow.request_router import RequestRouter
         from cext.flow.send.send_service import SendService
@@ -259,6 +263,7 @@ class Internal:
         kinds: list[Any] = [
             *(Appender, DelayService, FetchService, PopService, PullService, ReplyService),
             *(RequestRouter, SendService, Service, Tables, TransactionService, TurnContext),
+            *(ConnectionEvents, ControlInbox, Housekeeping, Replica),
         ]
         return {f"{each.__module__}.{each.__name__}": each for each in kinds}
 
