@@ -2,9 +2,9 @@
 
 The turn
 
-    turn                one turn of the reactor, and the loop of turns; the steps in their order
+    turn                the table of the turn's steps in their order, and the loop of turns
     housekeeping        what is done once a second
-    shard_state         the services of a shard, one for each folder, and what lies between them
+    shard_state         the services of a shard, one for each folder, and who works on several
     shard_memory        how much memory a shard needs, and who takes it
     shard_metrics       a shard's counters as Python values
 

@@ -7,6 +7,7 @@
 
 Reactor only.
 """
+from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.pull.pull_service cimport PullService
 from cext.flow.request_reply.reply_service cimport ReplyService
@@ -21,3 +22,7 @@ cdef class ConnectionEvents:
 # Clients of this listening socket are served from the next turn on; OK, or add_listener()'s failure
 # (cext/net/reactor.pxd).
 cdef int serve(ConnectionEvents s, int listen_fd) noexcept nogil
+# What poll found: clients come, and their bytes.
+cdef Step receive_step(ConnectionEvents s) noexcept
+# The turn's output leaves, one writev for each connection; what is to be closed is.
+cdef Step flush_step(ConnectionEvents s) noexcept

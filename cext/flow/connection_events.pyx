@@ -1,12 +1,13 @@
 """Connection events. See connection_events.pxd."""
 cimport cython
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.base.status cimport NOT_READY, OK, TOO_LARGE
 from cext.flow.context.client_state cimport ClientState, client_state
 from cext.flow.context.control_link cimport CLOSED_CONNECTION, DRAINED, link_push
 from cext.flow.context.outcome cimport CLOSE_CONNECTION, TURN_FULL, Outcome
 from cext.flow.context.small_replies cimport log_event, reply_error
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 from cext.flow.pull.held_pulls cimport forget_connection, resume_deferred
 from cext.flow.request_reply.reply_push cimport push_forget
 from cext.flow.request_router cimport route_frame
@@ -106,3 +107,30 @@ cdef int serve(ConnectionEvents s, int listen_fd) noexcept nogil:
     remoting.on_drained = <OnDrained> output_drained
     remoting.block_bytes = sizeof(ClientState)
     return s.turn.net.add_listener(listen_fd, &remoting, NULL)
+
+
+# ------------------------------------------------------------------- the turn
+
+cdef void receive(ConnectionEvents s) noexcept nogil:
+    s.turn.net.receive_ready()
+
+
+cdef void flush(ConnectionEvents s) noexcept nogil:
+    s.turn.net.flush()
+
+
+cdef int32_t flush_wait(ConnectionEvents s) noexcept nogil:
+    return NO_WAIT if s.turn.net.dirty_first == NULL else 0
+
+
+cdef bint is_flushed(ConnectionEvents s) noexcept nogil:
+    return s.turn.net.dirty_first == NULL
+
+
+cdef Step receive_step(ConnectionEvents s) noexcept:
+    return Step(b"receive", <void*> s, <RunStep> receive, NULL, NULL)
+
+
+cdef Step flush_step(ConnectionEvents s) noexcept:
+    return Step(b"flush", <void*> s, <RunStep> flush, <NextWait> flush_wait,
+                <StepDrained> is_flushed)

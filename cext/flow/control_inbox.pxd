@@ -7,6 +7,7 @@
 
 Reactor only.
 """
+from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.request_router cimport RequestRouter
 from cext.flow.send.send_service cimport SendService
@@ -17,4 +18,4 @@ cdef class ControlInbox:
     cdef RequestRouter router
 
 # Empties the ring.
-cdef void take_control_messages(ControlInbox s) noexcept nogil
+cdef Step control_step(ControlInbox s) noexcept

@@ -15,6 +15,7 @@ from cext.flow.context.control_link cimport (
     LinkMessage,
     sem_post,
 )
+from cext.flow.context.step cimport RunStep
 from cext.flow.request_router cimport route_again
 from cext.flow.send.pending_topic_sends cimport pending_send_done
 from cext.memory.spsc_ring cimport spsc_first, spsc_pop
@@ -66,3 +67,7 @@ cdef void take_control_messages(ControlInbox s) noexcept nogil:
             if c == NULL or not take_for_connection(s, message, c):
                 free(message)
         message = <LinkMessage*> spsc_first(&s.turn.link.to_reactor)
+
+
+cdef Step control_step(ControlInbox s) noexcept:
+    return Step(b"control", <void*> s, <RunStep> take_control_messages, NULL, NULL)

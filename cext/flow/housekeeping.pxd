@@ -10,6 +10,7 @@ Reactor only.
 from libc.stdint cimport int64_t, uint64_t
 
 from cext.flow.append.appender cimport Appender
+from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.request_reply.reply_service cimport ReplyService
 from cext.flow.send.send_service cimport SendService
@@ -27,5 +28,5 @@ cdef class Housekeeping:
     cdef int64_t last_second            # of now_ms, when it was done last
     cdef uint64_t reported[REPORTS]     # counters as the log has heard of them
 
-# Once a turn; it is done when the second is another.
-cdef void housekeeping_turn(Housekeeping s) noexcept nogil
+# It is done when the second is another, at most half of one late.
+cdef Step housekeeping_step(Housekeeping s) noexcept

@@ -1,14 +1,18 @@
 """Housekeeping. See housekeeping.pxd."""
 cimport cython
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int32_t, uint64_t
 from libc.stdio cimport snprintf
 
 from cext.flow.append.disk_alerts cimport log_disk_alerts
 from cext.flow.context.small_replies cimport log_event
+from cext.flow.context.step cimport NextWait, RunStep
 from cext.flow.request_reply.reply_push cimport push_expire
 from cext.flow.send.pending_topic_sends cimport pending_sends_expire
 from cext.memory.use_count cimport removed_list_free
 from cext.net.connection_table cimport NetCounters
+
+cdef enum:
+    LATE_MS = 500
 
 cdef struct Report:
     size_t counter              # its place in NetCounters
@@ -81,3 +85,12 @@ cdef void housekeeping_turn(Housekeeping s) noexcept nogil:
     report_counters(s)
     log_disk_alerts(s.append)
     report_dropped_lines(s)
+
+
+cdef int32_t housekeeping_wait(Housekeeping s) noexcept nogil:
+    return LATE_MS
+
+
+cdef Step housekeeping_step(Housekeeping s) noexcept:
+    return Step(b"housekeeping", <void*> s, <RunStep> housekeeping_turn,
+                <NextWait> housekeeping_wait, NULL)

@@ -22,6 +22,7 @@ from libc.stdint cimport int32_t, uint8_t, uint64_t
 
 from cext.flow.context.outcome cimport Outcome
 from cext.flow.context.service cimport Service
+from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.fetch.fetch_service cimport FetchService
 from cext.flow.postponed_requests cimport Postponed
@@ -77,6 +78,6 @@ cdef Outcome route_frame(RequestRouter s, Connection* c, const Frame* f,
 cdef bint route_again(RequestRouter s, uint64_t connection_id, const uint8_t* bytes,
                       uint64_t length, bint resubmitted) noexcept nogil
 # Requests whose record has come from the disk, as far as the turn has room for them.
-cdef void route_fetched(RequestRouter s) noexcept nogil
+cdef Step fetched_step(RequestRouter s) noexcept
 # Some of those that could not be done before; the rest waits for the next turn.
-cdef void route_postponed(RequestRouter s) noexcept nogil
+cdef Step postponed_step(RequestRouter s) noexcept

@@ -15,6 +15,7 @@ from cext.flow.context.outcome cimport (
 )
 from cext.flow.context.service cimport no_memory
 from cext.flow.context.small_replies cimport hand_to_control, log_event, reply_error
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 from cext.flow.fetch.parked_requests cimport (
     PARKED_RECORD_BYTES,
     ParkedRequest,
@@ -259,3 +260,31 @@ cdef void route_postponed(RequestRouter s) noexcept nogil:
             return
         refusals += postponed_tried(&s.postponed, s.turn.net)
         tries += 1
+
+
+# ------------------------------------------------------------------- the turn
+
+cdef int32_t fetched_wait(RequestRouter s) noexcept nogil:
+    return 0 if s.fetch.parked.read_count > 0 else NO_WAIT
+
+
+cdef bint none_parked(RequestRouter s) noexcept nogil:
+    return s.fetch.parked.count == 0
+
+
+cdef int32_t postponed_wait(RequestRouter s) noexcept nogil:
+    return 1 if s.postponed.first != NULL else NO_WAIT
+
+
+cdef bint none_postponed(RequestRouter s) noexcept nogil:
+    return s.postponed.first == NULL
+
+
+cdef Step fetched_step(RequestRouter s) noexcept:
+    return Step(b"fetched", <void*> s, <RunStep> route_fetched, <NextWait> fetched_wait,
+                <StepDrained> none_parked)
+
+
+cdef Step postponed_step(RequestRouter s) noexcept:
+    return Step(b"postponed", <void*> s, <RunStep> route_postponed, <NextWait> postponed_wait,
+                <StepDrained> none_postponed)

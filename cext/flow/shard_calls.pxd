@@ -4,6 +4,11 @@ ShardCore is the one subclass: it owns the memory, the files and the threads.
 """
 from cext.flow.control.replica_calls cimport ReplicaCalls
 from cext.flow.shard_state cimport ShardState
+from cext.flow.turn cimport TurnLoop
 
 cdef class ShardCalls(ReplicaCalls):
     cdef ShardState s           # whose services the calls work on
+    cdef TurnLoop loop          # of its reactor
+
+    # From now on it is this shard, whose memory is not taken yet.
+    cdef _take_shard(self, ShardState s)

@@ -3,19 +3,24 @@ from libc.stdint cimport int64_t
 
 from cext.flow.context.options cimport options_set
 from cext.flow.delay.timer_open cimport timer_option
+from cext.flow.turn cimport turn_loop
 
 
 cdef class ShardCalls(ReplicaCalls):
     def __cinit__(self, *_given):
-        self.s = ShardState()
-        self.turn = self.s.turn
-        self.tables = self.s.tables
-        self.appender = self.s.append
-        self.pulls = self.s.pull
-        self.delays = self.s.delay
-        self.transactions = self.s.transaction
-        self.replies = self.s.reply
-        self.pops = self.s.pop
+        self._take_shard(ShardState())
+
+    cdef _take_shard(self, ShardState s):
+        self.s = s
+        self.loop = turn_loop(s)
+        self.turn = s.turn
+        self.tables = s.tables
+        self.appender = s.append
+        self.pulls = s.pull
+        self.delays = s.delay
+        self.transactions = s.transaction
+        self.replies = s.reply
+        self.pops = s.pop
 
     def set_option(self, str name, int64_t value):
         if name == "clock_skew_ms":         # tests move the clock that delays are counted by

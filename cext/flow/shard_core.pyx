@@ -188,7 +188,7 @@ cdef class ShardCore(ShardCalls):
         timers_start(self.s.delay)
         if self.indexer is not None:
             self.indexer.start()
-        if native_thread_start(&self.reactor_thread, <NativeBody> run_turns, <void*> self.s,
+        if native_thread_start(&self.reactor_thread, <NativeBody> run_turns, <void*> self.loop,
                                b"rmq-reactor", &error) != OK:
             raise OSError(error, "cannot start the reactor thread")
         self.running = True

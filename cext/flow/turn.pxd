@@ -1,22 +1,63 @@
-"""One turn of the reactor, and the loop of turns.
+"""One turn of the reactor: the table of its steps, and the loop of turns.
 
-    poll      wait; accept; receive; every whole frame -> its handler (request_router.pxd)
-    gather    SYNC_FLUSH: once more for what has arrived meanwhile, as one sync is to serve all;
-              when the turn has no more room, what came stays unread (turn_room.pxd)
-    control   frames and calls that came from the control thread; postponed requests
-    delayed   messages that are due are appended to their topics, a bounded number
-    write     one pwritev for all records of the turn; queue entries; sends due at `written` acked
-    pulls     those of the turn and those woken by its messages
-    sync      SYNC_FLUSH on a quick disk: fdatasync here; on a slow one the flusher is woken
-    durable   sends due at `durable` acked
-    flush     one writev per connection with replies
-    timers    held pulls whose time is over, sync timeouts, idle connections
+The poll comes first: it waits for sockets and for whoever wakes the reactor, at most as long as
+every step allows. Then the steps are run in this order:
+
+    clock            the wall clock is read; whether it was set
+    log              views of the log are good until here
+    backpressure     producers are left unread while the log's next segment is missing
+    room             how much this turn may append; whether the one before was full
+    receive          accept; receive; every whole frame -> its handler (request_router.pxd)
+    gather           SYNC_FLUSH: once more for what has arrived meanwhile
+    rest of room     connections have had their part of the room; what follows has the rest
+    control          frames and calls that came from the control thread
+    fetched          requests whose record has come from the disk
+    postponed        requests that could not be done before
+    share            clients that control was to catch up with are read on
+    merge            acks of popped messages, one record for those of a check point
+    schedule         delayed messages that are due are appended, a bounded number
+    timers           timed ones
+    ops              ends of transactions become op messages
+    write            one pwritev for all records of the turn; queue entries; sends due at `written`
+    timers written   the queue of timed messages is fed; where timers are goes to a file
+    revive           popped messages that nobody acknowledged come again
+    expiry           held pulls whose time is over are woken
+    fetch            what the disk readers have finished is handed to who asked
+    pulls            those of the turn and those woken are answered
+    check points     of these pops, in the log's file before their messages leave
+    sync             SYNC_FLUSH on a quick disk: fdatasync here; on a slow one the flusher is woken
+    settle           sends due at `durable` and `replicated`; timeouts of the others
+    poison           a log that failed says so once, and refuses who waits for it
+    queues           queue entries go to their files
+    queue repairs    mended queue files: a line in the log, their pulls go on
+    housekeeping     once a second
+    flush            one writev per connection with replies
+    wake control     the control thread hears what the turn has for it
+
+A step is declared by the file that does it (context/step.pxd); why it stands where it does is said
+in the list of turn.pyx, and what one more takes is in docs/contributing.md. At a stop the loop ends
+when every step is drained.
 
 Nothing in a turn waits for a lock or the interpreter, and for a disk only while its syncs usually
 take less than a millisecond (cext/store/flusher.pxd): to hand over and back would take as long.
 """
+from libc.stdint cimport int32_t
+
+from cext.flow.append.appender cimport Appender
+from cext.flow.context.step cimport Step
+from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.shard_state cimport ShardState
 
-cdef void run_turn(ShardState s) noexcept nogil
+cdef enum:
+    STEPS = 30
+
+cdef class TurnLoop:
+    cdef TurnContext turn
+    cdef Appender append                # the poll and its log wake each other
+    cdef Step steps[STEPS]
+    cdef int32_t step_count             # of them; all, once it is made
+
+cdef TurnLoop turn_loop(ShardState s)
+cdef void run_turn(TurnLoop t) noexcept nogil
 # Turns until `stopping` is set and what is under way has been answered.
-cdef void run_turns(ShardState s) noexcept nogil
+cdef void run_turns(TurnLoop t) noexcept nogil

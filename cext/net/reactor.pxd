@@ -40,7 +40,6 @@ cdef class Reactor(Input):
     cdef int event_count
     cdef int next_event             # where a full turn stopped
     cdef Connection* pending_now    # the pending ones of this turn that were not read yet
-    cdef bint woken                 # the wake eventfd fired in this turn
 
     # Takes all memory and descriptors the loop will ever use; OK or IO_ERROR.
     cdef int open(self, uint64_t frame_max_bytes, uint32_t connections_max,

@@ -50,7 +50,6 @@ cdef inline void receive_event(Reactor net, void* at, uint32_t events,
     cdef uint64_t ignored
     if at == <void*> &net.wake_fd:
         read(net.wake_fd, &ignored, 8)
-        net.woken = True
     elif at >= <void*> &net.other_fds[0] and at < <void*> &net.other_fds[OTHERS_MAX]:
         read((<int*> at)[0], &ignored, 8)
     elif at >= <void*> &net.listeners[0] and at < <void*> &net.listeners[LISTENERS_MAX]:
@@ -124,7 +123,6 @@ cdef class Reactor(Input):
                                           EVENTS_PER_POLL, sleep_ms(timeout_ms))
         self.now_us = monotonic_us()
         self.now_ms = self.now_us // 1000
-        self.woken = False
 
     cdef void forget_closed(self) noexcept nogil:
         """The slots of what closed in the turn before may be others' when its events are looked at.

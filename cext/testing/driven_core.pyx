@@ -15,14 +15,13 @@ written on the way.
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memmove
+from libc.string cimport memmove, strcmp
 from posix.unistd cimport read, write
 
 from cext.base.byteorder cimport load_u32
 from cext.base.status cimport OK
 from cext.flow.append.appender cimport Appender
-from cext.flow.append.backpressure cimport backpressure_turn
-from cext.flow.append.turn_room cimport room_turn
+from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
 from cext.flow.pull.pull_job cimport PullJob
 from cext.flow.pull.queue_entry_scan cimport Found, scan_entries
@@ -53,7 +52,6 @@ cdef class DrivenCore:
         core.appender.queues.run_interval_ms = NEVER_MS
         core.appender.queues.run_log_bytes = NEVER_MS
         core.appender.queues.sync_interval_ms = NEVER_MS
-        core.pulls.timer_tick = core.turn.net.now_ms // 100
         core.turn.net.own(True)
         log_own(&core.appender.log.link, True)
 
@@ -68,7 +66,17 @@ cdef class DrivenCore:
     def turn(self):
         """One turn, as the reactor's thread makes them."""
         with nogil:
-            run_turn(self.core.s)
+            run_turn(self.core.loop)
+
+    def steps(self):
+        """The turn's table, in order: (name, whether it limits the poll, whether it drains)."""
+        cdef Step* step
+        cdef int i
+        out = []
+        for i in range(self.core.loop.step_count):
+            step = &self.core.loop.steps[i]
+            out.append((step.name.decode(), step.next_wait != NULL, step.drained != NULL))
+        return out
 
     def receive(self):
         """The beginning of a turn, as far as the requests of connections, once without waiting.
@@ -78,13 +86,13 @@ cdef class DrivenCore:
         cdef TurnContext turn = self.core.turn
         cdef Appender appender = self.core.appender
         cdef Connection* c
-        cdef int answered = 0
+        cdef int answered = 0, i
         with nogil:
             turn.net.poll(0)
-            appender.log.new_turn()
-            backpressure_turn(appender)
-            room_turn(appender)
-            turn.net.receive_ready()
+            for i in range(self.core.loop.step_count):
+                self.core.loop.steps[i].run(self.core.loop.steps[i].service)
+                if strcmp(self.core.loop.steps[i].name, b"receive") == 0:
+                    break
         c = turn.net.dirty_first
         while c != NULL:
             answered += 1
@@ -96,7 +104,7 @@ cdef class DrivenCore:
         """As a core that is told to stop. All that was received is answered then, or 1.5 s over."""
         self.core.turn.stopping = 1
         with nogil:
-            run_turns(self.core.s)
+            run_turns(self.core.loop)
 
     def exchange(self, int fd, bytes frames not None, int64_t answers):
         """Writes requests to a client's socket, which does not block, and reads so many answers.
@@ -122,7 +130,7 @@ cdef class DrivenCore:
                 if got > 0:
                     at += got
                     left -= got
-            run_turn(self.core.s)
+            run_turn(self.core.loop)
             got = read(fd, self.input + self.input_bytes, INPUT_BYTES - self.input_bytes)
             if got == 0 or (got < 0 and errno != EAGAIN and errno != EINTR):
                 break

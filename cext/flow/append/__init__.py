@@ -5,6 +5,7 @@
     append_status       why a message became no record
     turn_room           how much one turn may append, asked before a request changes anything
     backpressure        sockets are left unread while the next log segment is missing
+    log_turn            the log's part of a turn: sleep, views, one sync for many
     disk_alerts         what is wrong with the disk, for the log and for clients
     recall_handle       the handle of a timed message in its send's reply
 

@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, uint16_t, uint64_t
 
 from cext.flow.append.ack_queue cimport AckReply, PendingAck
 from cext.flow.append.appender cimport Appender
+from cext.flow.context.step cimport Step
 from cext.net.connection cimport Connection
 from cext.wire.codes cimport FLAG_ONE_WAY
 from cext.wire.header cimport Header
@@ -33,6 +34,6 @@ cdef void settle(Appender s, int32_t mark) noexcept nogil
 # is answered by FLUSH_SLAVE_TIMEOUT (12) when a follower is late for slaveTimeout, and by
 # FLUSH_DISK_TIMEOUT (10) when the sync is for syncFlushTimeout, whatever was asked: 0 is a promise,
 # and these are none.
-cdef void settle_turn(Appender s) noexcept nogil
+cdef Step settle_step(Appender s) noexcept
 # Answers all that waits with an error: the log is poisoned and nothing will be acked any more.
 cdef void refuse_all(Appender s, const char* remark) noexcept nogil

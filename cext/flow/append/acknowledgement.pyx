@@ -15,11 +15,13 @@ from cext.flow.append.ack_queue cimport (
     ack_queue_first,
     ack_queue_is_empty,
     ack_queue_pop,
+    acks_wait,
 )
 from cext.flow.append.recall_handle cimport HANDLE_BYTES_MAX, write_recall_handle
 from cext.flow.context.reply_space cimport reply_space_commit
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport reply_error_to
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 from cext.memory.buffer_pool cimport buffer_pool_release
 from cext.net.connection cimport Connection
 from cext.wire.codes cimport FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT, SERVICE_NOT_AVAILABLE, SUCCESS
@@ -35,6 +37,9 @@ from cext.wire.replies cimport (
     write_send_reply,
 )
 from cext.wire.text cimport Text, text_of
+
+cdef enum:
+    EXPIRY_MS = 50              # how late a timeout of those that wait may be seen
 
 
 cdef void drop_early_reply(Appender s, PendingAck* ack) noexcept nogil:
@@ -215,3 +220,16 @@ cdef void settle_turn(Appender s) noexcept nogil:
         if not ack_queue_is_empty(&s.acks.waiting[mark]):
             settle(s, mark)
             expire(s, mark)
+
+
+cdef int32_t settle_wait(Appender s) noexcept nogil:
+    return NO_WAIT if is_settled(s) else EXPIRY_MS
+
+
+cdef bint is_settled(Appender s) noexcept nogil:
+    return not acks_wait(&s.acks, MARK_DURABLE | MARK_REPLICATED)
+
+
+cdef Step settle_step(Appender s) noexcept:
+    return Step(b"settle", <void*> s, <RunStep> settle_turn, <NextWait> settle_wait,
+                <StepDrained> is_settled)

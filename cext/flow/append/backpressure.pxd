@@ -11,6 +11,7 @@ So a client that sends faster than the disk makes files is slowed down, and not 
 of times within the milliseconds that a busy disk takes for one sync.
 """
 from cext.flow.append.appender cimport Appender
+from cext.flow.context.step cimport Step
 
-# Once a turn, before anything is received.
-cdef void backpressure_turn(Appender s) noexcept nogil
+# Before anything is received. The poll hardly sleeps while producers are left unread.
+cdef Step backpressure_step(Appender s) noexcept

@@ -1,5 +1,8 @@
 """Backpressure. See backpressure.pxd."""
+from libc.stdint cimport int32_t
+
 from cext.flow.context.client_state cimport UNREAD_BACKPRESSURE
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 
 
 cdef void backpressure_turn(Appender s) noexcept nogil:
@@ -13,3 +16,12 @@ cdef void backpressure_turn(Appender s) noexcept nogil:
         s.backpressure = False            # until the next one is there and full in its turn
     if not s.backpressure and s.turn.net.unread_count(UNREAD_BACKPRESSURE) > 0:
         s.turn.net.go_on_reading_all(UNREAD_BACKPRESSURE)
+
+
+cdef int32_t backpressure_wait(Appender s) noexcept nogil:
+    return 1 if s.turn.net.unread_count(UNREAD_BACKPRESSURE) > 0 else NO_WAIT
+
+
+cdef Step backpressure_step(Appender s) noexcept:
+    return Step(b"backpressure", <void*> s, <RunStep> backpressure_turn,
+                <NextWait> backpressure_wait, NULL)

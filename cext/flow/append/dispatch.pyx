@@ -11,6 +11,7 @@ from cext.flow.append.acknowledgement cimport refuse_all, settle
 from cext.flow.append.appender cimport Dispatch
 from cext.flow.append.disk_alerts cimport log_poison_event, poison_remark
 from cext.flow.append.replay cimport dispatch_entry, dispatch_limit, replay, replay_waits
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 
 
 cdef int write_and_dispatch(Appender s) noexcept nogil:
@@ -94,3 +95,33 @@ cdef void handle_poison(Appender s) noexcept nogil:
         s.poison_logged = True
         log_poison_event(s)
     refuse_all(s, remark)
+
+
+# ------------------------------------------------------------------- the turn
+
+cdef void write_turn(Appender s) noexcept nogil:
+    write_and_dispatch(s)
+
+
+cdef int32_t write_wait(Appender s) noexcept nogil:
+    if s.write_us // 1000 >= s.turn.options.send_wait_ms:
+        return 0                        # what came meanwhile, and nothing later (stalled_ms)
+    return 1 if replay_waits(s) else NO_WAIT
+
+
+cdef bint is_written(Appender s) noexcept nogil:
+    return s.log.marks.written == s.log.marks.appended or s.log.poisoned()
+
+
+cdef void poison_turn(Appender s) noexcept nogil:
+    if s.log.poisoned() and not s.poison_logged:
+        handle_poison(s)
+
+
+cdef Step write_step(Appender s) noexcept:
+    return Step(b"write", <void*> s, <RunStep> write_turn, <NextWait> write_wait,
+                <StepDrained> is_written)
+
+
+cdef Step poison_step(Appender s) noexcept:
+    return Step(b"poison", <void*> s, <RunStep> poison_turn, NULL, NULL)

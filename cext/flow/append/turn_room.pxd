@@ -31,13 +31,14 @@ Reactor only.
 from libc.stdint cimport int32_t, uint32_t
 
 from cext.flow.append.appender cimport Appender
+from cext.flow.context.step cimport Step
 from cext.store.consume_queue cimport Queue
 
 # After the log is there. A broken invariant: an empty turn has no room for the largest request.
 cdef void room_open(Appender s) noexcept nogil
 # Once a turn, before anything is received; and when its connections have had their part.
-cdef void room_turn(Appender s) noexcept nogil
-cdef void room_rest(Appender s) noexcept nogil
+cdef Step room_step(Appender s) noexcept
+cdef Step rest_of_room_step(Appender s) noexcept
 
 # Whether this turn has room for `bytes` more bytes in the log and `records` more units in the
 # queue. OK | RING_FULL (not in this turn) | NOT_READY | NO_SPACE | POISONED | TOO_LARGE | IO_ERROR.

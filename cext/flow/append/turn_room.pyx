@@ -5,6 +5,7 @@ from cext.base.check cimport check
 from cext.base.status cimport NOT_READY, OK, POOL_EMPTY, RING_FULL
 from cext.flow.append.appender cimport DISPATCH_MAX
 from cext.flow.append.dispatch cimport write_and_dispatch
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 from cext.store.queue_store cimport queue_room
 
 cdef enum:
@@ -92,3 +93,27 @@ cdef int turn_room(Appender s, uint32_t bytes, int32_t records) noexcept nogil:
             or ring_room(s) < <int64_t> bytes):
         return no_room(s, bytes)
     return OK
+
+
+# ------------------------------------------------------------------- the turn
+
+cdef bint was_full(Appender s) noexcept nogil:
+    """Something waits for the room that the next turn begins with."""
+    return s.turn_full or s.turn.net.place.connection != NULL
+
+
+cdef int32_t room_wait(Appender s) noexcept nogil:
+    return 0 if was_full(s) else NO_WAIT
+
+
+cdef bint is_roomy(Appender s) noexcept nogil:
+    return not was_full(s)
+
+
+cdef Step room_step(Appender s) noexcept:
+    return Step(b"room", <void*> s, <RunStep> room_turn, <NextWait> room_wait,
+                <StepDrained> is_roomy)
+
+
+cdef Step rest_of_room_step(Appender s) noexcept:
+    return Step(b"rest of room", <void*> s, <RunStep> room_rest, NULL, NULL)

@@ -1,6 +1,8 @@
 """Context: what every step of a turn may need, whatever it does.
 
     turn_context        clocks, sockets, options, counters of the turn
+    service             what each folder has one of: its memory and its numbers
+    step                one row of the turn's table
     outcome             what a handler says came of a frame
     refusal             a response code and a text: how a request fails
     small_replies       answers without a body, frames to the control thread, lines of the log

@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from cext.flow.context.outcome cimport Outcome
+from cext.flow.context.step cimport Step
 from cext.flow.context.turn_context cimport TurnContext
 from cext.net.connection cimport Connection
 from cext.wire.frame cimport Frame
@@ -24,3 +25,9 @@ cdef int32_t address_text(const Connection* c, char* out, int32_t capacity) noex
 # The same of 4 or 16 bytes of an address and 4 of a port.
 cdef int32_t host_text(const uint8_t* host, uint32_t bytes, char* out,
                        int32_t capacity) noexcept nogil
+
+# Clients that had more than their share of what waits for control are read again when it has caught
+# up; the poll looks for that every CATCH_UP_MS.
+cdef Step share_step(TurnContext s) noexcept
+# Last thing of a turn: control hears that there is something for it.
+cdef Step wake_control_step(TurnContext s) noexcept

@@ -4,9 +4,16 @@ from libc.string cimport strlen
 
 from cext.base.clock cimport monotonic_us
 from cext.flow.context.client_state cimport UNREAD_SHARE, ClientState, client_state
-from cext.flow.context.control_link cimport EVENT, OPENED_CONNECTION, REQUEST, link_push
+from cext.flow.context.control_link cimport (
+    EVENT,
+    OPENED_CONNECTION,
+    REQUEST,
+    link_push,
+    link_wake_control,
+)
 from cext.flow.context.outcome cimport CLOSE_CONNECTION, DONE
 from cext.flow.context.rpc_times cimport rpc_record
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.memory.spsc_ring cimport spsc_is_empty
 from cext.net.connection cimport SLOW_RECEIVE_BYTES
 from cext.wire.codes cimport FLAG_ONE_WAY, SYSTEM_BUSY
@@ -16,6 +23,9 @@ from cext.wire.text cimport Text, text_of
 cdef extern from "<arpa/inet.h>" nogil:
     const char* inet_ntop(int family, const void* source, char* out, uint32_t size)
     enum: AF_INET, AF_INET6
+
+cdef enum:
+    CATCH_UP_MS = 2             # how often the control thread is looked at that clients wait for
 
 
 cdef bint reply_error_to(TurnContext s, Connection* c, int32_t opaque, uint8_t serialize_type,
@@ -116,3 +126,26 @@ cdef bint hand_to_control(TurnContext s, Connection* c, const Frame* f) noexcept
     passed = passed and link_push(&s.link, REQUEST, c.id, f.header - 4, f.total_bytes - 4)
     s.counters.control_requests += passed
     return passed
+
+
+# ------------------------------------------------------------------- the turn
+
+cdef void read_on(TurnContext s) noexcept nogil:
+    if s.net.unread_count(UNREAD_SHARE) > 0 and spsc_is_empty(&s.link.to_control):
+        s.net.go_on_reading_all(UNREAD_SHARE)
+
+
+cdef int32_t share_wait(TurnContext s) noexcept nogil:
+    return CATCH_UP_MS if s.net.unread_count(UNREAD_SHARE) > 0 else NO_WAIT
+
+
+cdef void wake_control(TurnContext s) noexcept nogil:
+    link_wake_control(&s.link)
+
+
+cdef Step share_step(TurnContext s) noexcept:
+    return Step(b"share", <void*> s, <RunStep> read_on, <NextWait> share_wait, NULL)
+
+
+cdef Step wake_control_step(TurnContext s) noexcept:
+    return Step(b"wake control", <void*> s, <RunStep> wake_control, NULL, NULL)

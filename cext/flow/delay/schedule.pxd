@@ -19,18 +19,17 @@ topic is made by control (WANT_TOPIC); its level waits for it.
 """
 from libc.stdint cimport int32_t, int64_t
 
+from cext.flow.context.step cimport Step
 from cext.flow.delay.delay_service cimport DelayService
 
 # Sets the levels: delays in ms and the offset where each goes on. OK | TOO_LARGE (too many).
 cdef int schedule_open(DelayService s, const int64_t* delays_ms, const int64_t* offsets,
                        int32_t count) noexcept nogil
-# First thing of a turn, right after its wall clock was read: whether the clock was set since the
-# last one. The clock that delays are counted by is the one that stored times come from.
-cdef void schedule_clock(DelayService s, int64_t wall) noexcept nogil
-# Before the turn's write: appends what is due.
-cdef void deliver_due(DelayService s) noexcept nogil
-# How long the poll may sleep, at most `limit_ms`.
-cdef int32_t schedule_wait(DelayService s, int32_t limit_ms) noexcept nogil
+# First thing of a turn: reads its wall clock, and sees whether that was set since the last one. The
+# clock that delays are counted by is the one that stored times come from.
+cdef Step clock_step(DelayService s) noexcept
+# Before the turn's write: appends what is due. The poll sleeps until the next message is.
+cdef Step schedule_step(DelayService s) noexcept
 # When the entry is due, on the turn's clock (ms); for tests of clock jumps it stands alone.
 cdef int64_t due_ms(DelayService s, int32_t level, int64_t offset, int64_t tags_code,
                     int64_t end_offset) noexcept nogil

@@ -15,6 +15,7 @@ from cext.flow.append.message_append cimport (
 from cext.flow.append.turn_room cimport append_room
 from cext.flow.context.control_link cimport WANT_TOPIC, link_push
 from cext.flow.context.small_replies cimport log_event
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.delay.delay_level cimport JUMPS_MAX, ClockJump, DelayLevel, Schedule
 from cext.flow.delay.delay_service cimport DELIVER_BYTES_MAX, DELIVER_MAX
 from cext.flow.delay.timer_turn cimport timer_clock_set
@@ -102,7 +103,7 @@ cdef void add_jump(DelayLevel* level, int64_t end_offset, int64_t by_ms) noexcep
     level.look_ms = 0
 
 
-cdef void schedule_clock(DelayService s, int64_t wall) noexcept nogil:
+cdef void note_clock(DelayService s, int64_t wall) noexcept nogil:
     cdef int64_t boot = boot_ms()
     cdef int64_t by_ms
     cdef Queue* queue
@@ -139,7 +140,15 @@ cdef int64_t due_ms(DelayService s, int32_t level, int64_t offset, int64_t tags_
     return due
 
 
-cdef int32_t schedule_wait(DelayService s, int32_t limit_ms) noexcept nogil:
+cdef void clock_turn(DelayService s) noexcept nogil:
+    cdef int64_t wall = wall_ms()
+    if wall > s.turn.wall_ms:
+        s.turn.wall_ms = wall           # stored times never go back (docs/store-format.md)
+    note_clock(s, wall)
+
+
+cdef int32_t schedule_wait(DelayService s) noexcept nogil:
+    cdef int32_t limit_ms = NO_WAIT
     cdef DelayLevel* level
     cdef Queue* queue
     cdef int64_t left
@@ -407,3 +416,11 @@ cdef void deliver_due(DelayService s) noexcept nogil:
         else:
             deliver_level(s, i, &messages, &bytes)
     s.schedule.first = (s.schedule.first + 1) % s.schedule.count
+
+
+cdef Step clock_step(DelayService s) noexcept:
+    return Step(b"clock", <void*> s, <RunStep> clock_turn, NULL, NULL)
+
+
+cdef Step schedule_step(DelayService s) noexcept:
+    return Step(b"schedule", <void*> s, <RunStep> deliver_due, <NextWait> schedule_wait, NULL)

@@ -4,17 +4,16 @@
     deliver   before the turn's write: what is due, and seals
     written   after it: feeds what came, writes the position
 """
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
+from cext.flow.context.step cimport Step
 from cext.flow.delay.delay_service cimport DelayService
 
 # The wall clock was set by so much since the last turn (schedule.pxd sees it).
 cdef void timer_clock_set(DelayService s, int64_t by_ms) noexcept nogil
-cdef void timer_deliver(DelayService s) noexcept nogil
-cdef void timer_written(DelayService s) noexcept nogil
+cdef Step timers_step(DelayService s) noexcept          # deliver; the poll sleeps until it is due
+cdef Step timers_written_step(DelayService s) noexcept
 # All that is due before this time by the wall clock is delivered; -1: nobody knows yet.
 cdef int64_t timer_delivered_ms(DelayService s) noexcept nogil
-# How long the poll may sleep, at most `limit_ms`.
-cdef int32_t timer_wait(DelayService s, int32_t limit_ms) noexcept nogil
 # What is not in files yet goes there; only while the reactor stands still.
 cdef void timer_seal_all(DelayService s) noexcept nogil

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from cext.base.atomics cimport load_acquire_i32
 from cext.base.status cimport NOT_READY, OK, RING_FULL
 from cext.flow.context.small_replies cimport log_event
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.delay.delay_service cimport DELIVER_BYTES_MAX, DELIVER_MAX, timer_queue
 from cext.flow.delay.recall_table cimport recall_expire
 from cext.flow.delay.timer cimport (
@@ -203,16 +204,24 @@ cdef int64_t next_due(const TimerClock* clock, const TimerKey* bound) noexcept n
     return due_ms - clock.now_ms
 
 
-cdef int32_t timer_wait(DelayService s, int32_t limit_ms) noexcept nogil:
+cdef int32_t timer_wait(DelayService s) noexcept nogil:
     cdef Timers* x = &s.timers
     cdef Queue* queue
     cdef int64_t left
     if not x.started:
-        return limit_ms
+        return NO_WAIT
     queue = timer_queue(s)
     if queue != NULL and x.fed < queue.max_offset:
-        return min(limit_ms, 1)
+        return 1
     left = min(next_due(&x.clocks[CLOCK_WALL], &s.wall_keeper.state.bound),
                next_due(&x.clocks[CLOCK_STEADY], &s.steady_keeper.state.bound))
     left = max(left, x.look_ms - s.turn.now_ms)
-    return <int32_t> max(<int64_t> 0, min(left, <int64_t> limit_ms))
+    return <int32_t> max(<int64_t> 0, min(left, <int64_t> NO_WAIT))
+
+
+cdef Step timers_step(DelayService s) noexcept:
+    return Step(b"timers", <void*> s, <RunStep> timer_deliver, <NextWait> timer_wait, NULL)
+
+
+cdef Step timers_written_step(DelayService s) noexcept:
+    return Step(b"timers written", <void*> s, <RunStep> timer_written, NULL, NULL)

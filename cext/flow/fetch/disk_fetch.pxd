@@ -77,7 +77,7 @@ cdef class FetchPool:
     cdef int submit(self, DiskFetch* fetch) noexcept nogil
     # Not while it is under way.
     cdef void release(self, DiskFetch* fetch) noexcept nogil
-    # The step of the turn: calls `done` of what the disk readers have finished.
+    # Once a turn: calls `done` of what the disk readers have finished.
     cdef void collect(self) noexcept nogil
     # At stop: no read is under way.
     cdef bint drained(self) noexcept nogil

@@ -3,6 +3,7 @@
 Reactor only.
 """
 from cext.flow.context.service cimport Service
+from cext.flow.context.step cimport Step
 from cext.flow.fetch.disk_fetch cimport FetchPool
 from cext.flow.fetch.parked_requests cimport ParkedRequests
 from cext.store.disk_reader cimport DiskReader
@@ -11,3 +12,6 @@ cdef class FetchService(Service):
     cdef FetchPool pool
     cdef ParkedRequests parked          # requests that wait for a record from the disk
     cdef DiskReader readers
+
+# What the disk readers have finished is handed to who asked.
+cdef Step fetch_step(FetchService s) noexcept

@@ -4,6 +4,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from cext.base.status cimport OK
 from cext.flow.context.service cimport no_memory, pool_numbers
+from cext.flow.context.step cimport RunStep, StepDrained
 from cext.flow.fetch.disk_fetch cimport fetch_pool_room
 from cext.flow.fetch.parked_requests cimport PARKED_MAX, parked_free
 from cext.memory.arena cimport Arena
@@ -38,3 +39,15 @@ cdef class FetchService:
 
     cdef dict pools(self):
         return {"fetch": pool_numbers(&self.pool.fetches)}
+
+
+cdef void collect(FetchService s) noexcept nogil:
+    s.pool.collect()
+
+
+cdef bint none_under_way(FetchService s) noexcept nogil:
+    return s.pool.drained()
+
+
+cdef Step fetch_step(FetchService s) noexcept:
+    return Step(b"fetch", <void*> s, <RunStep> collect, NULL, <StepDrained> none_under_way)

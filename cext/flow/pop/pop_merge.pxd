@@ -9,6 +9,7 @@ Example: 32 acks of one pop arrive in a turn: one record of about 400 bytes, 32 
 Reactor only.
 """
 from cext.flow.append.ack_queue cimport AckReply
+from cext.flow.context.step cimport Step
 from cext.flow.pop.pop_service cimport PopService
 from cext.wire.revive_entry cimport ReviveEntry
 
@@ -17,7 +18,7 @@ from cext.wire.revive_entry cimport ReviveEntry
 cdef int merge_ack(PopService s, const ReviveEntry* e, const AckReply* r) noexcept nogil
 # After all of the turn's requests and before its write. What finds no room there goes on gathering
 # in the next turn.
-cdef void merge_turn(PopService s) noexcept nogil
+cdef Step merge_step(PopService s) noexcept
 
 # Why the log took no check point or ack.
 cdef void refuse_record(PopService s, const AckReply* r, int status) noexcept nogil

@@ -13,6 +13,7 @@ from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.context.role cimport refuse_remark
 from cext.flow.context.rpc_times cimport rpc_record
 from cext.flow.context.small_replies cimport reply_error_to
+from cext.flow.context.step cimport RunStep
 from cext.flow.pop.pop_inflight cimport flight_end
 from cext.flow.pop.pop_table cimport MERGED_ACKS, MERGED_NAMES_BYTES, MERGED_PLACES, MergedAck
 from cext.flow.pop.revive_log cimport REVIVE_RECORD_BYTES, append_ack
@@ -155,3 +156,7 @@ cdef void merge_turn(PopService s) noexcept nogil:
     for i in range(MERGED_PLACES):
         if s.pops.merged[i].count > 0 and into_log(s, &s.pops.merged[i]) != OK:
             s.pops.merging = 1
+
+
+cdef Step merge_step(PopService s) noexcept:
+    return Step(b"merge", <void*> s, <RunStep> merge_turn, NULL, NULL)

@@ -17,11 +17,8 @@ in a topic or belongs to a group that is gone is dropped, and so is a record tha
 Example: pop at 12:00:00 with 60 s: the check point is in the revive log at 12:00:59, its acks at
 12:01:00.000; at 12:01:00.001 what is not acknowledged is in the retry topic.
 """
-from libc.stdint cimport int32_t
-
+from cext.flow.context.step cimport Step
 from cext.flow.pop.pop_service cimport PopService
 
-# After the turn's write and timer_written().
-cdef void revive_turn(PopService s) noexcept nogil
-# How long the poll may sleep, at most `limit_ms`.
-cdef int32_t revive_wait(PopService s, int32_t limit_ms) noexcept nogil
+# After the turn's write and what timers do then. The poll sleeps until a check point is over.
+cdef Step revive_step(PopService s) noexcept

@@ -14,6 +14,7 @@ from cext.flow.append.message_append cimport (
 from cext.flow.append.turn_room cimport append_room, turn_room
 from cext.flow.context.control_link cimport WANT_TOPIC, link_push
 from cext.flow.context.small_replies cimport log_event
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.delay.timer_turn cimport timer_delivered_ms
 from cext.flow.fetch.readahead cimport (
     readahead_end,
@@ -428,7 +429,8 @@ cdef void revive_turn(PopService s) noexcept nogil:
     readahead_end(&s.pops.readahead, s.fetch.pool)
 
 
-cdef int32_t revive_wait(PopService s, int32_t limit_ms) noexcept nogil:
+cdef int32_t revive_wait(PopService s) noexcept nogil:
+    cdef int32_t limit_ms = NO_WAIT
     cdef Topic* topic
     cdef ReviveQueue* q
     cdef CheckPoint* point
@@ -453,3 +455,7 @@ cdef int32_t revive_wait(PopService s, int32_t limit_ms) noexcept nogil:
             left = point.revive_ms - s.turn.wall_ms + 1
             limit_ms = <int32_t> max(<int64_t> 1, min(<int64_t> limit_ms, left))
     return limit_ms
+
+
+cdef Step revive_step(PopService s) noexcept:
+    return Step(b"revive", <void*> s, <RunStep> revive_turn, <NextWait> revive_wait, NULL)

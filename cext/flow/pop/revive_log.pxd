@@ -8,6 +8,7 @@ check point has the property POP_NEXT, which Apache's have not: where the group 
 """
 from libc.stdint cimport int32_t, int64_t
 
+from cext.flow.context.step cimport Step
 from cext.flow.pop.pop_service cimport PopService
 from cext.flow.tables.topic_table cimport Topic
 from cext.store.record cimport RecordView
@@ -33,3 +34,5 @@ cdef int append_ack(PopService s, const ReviveEntry* e, int32_t revive_queue,
 # does not bring them a second time. It has the property POP_REVIVED.
 cdef int append_revived(PopService s, const ReviveEntry* e, int32_t revive_queue) noexcept nogil
 cdef bint is_of_revived(const RecordView* view) noexcept nogil
+# What pops and revived messages brought into the log is in its file before replies leave.
+cdef Step check_points_step(PopService s) noexcept

@@ -3,7 +3,9 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.string cimport memset, strlen
 
 from cext.base.status cimport NOT_FOUND
+from cext.flow.append.dispatch cimport write_and_dispatch
 from cext.flow.append.message_append cimport Appended, Message
+from cext.flow.context.step cimport RunStep
 from cext.flow.pop.pop_table cimport REVIVE_QUEUES_MAX
 from cext.flow.tables.topic_table cimport topic_queue
 from cext.flow.transaction.redirect cimport append_redirected
@@ -89,3 +91,13 @@ cdef int append_revived(PopService s, const ReviveEntry* e, int32_t revive_queue
 cdef bint is_of_revived(const RecordView* view) noexcept nogil:
     cdef Text mark
     return find_property(view.properties, view.properties_bytes, REVIVED, &mark)
+
+
+cdef void write_check_points(PopService s) noexcept nogil:
+    if s.pops.appended:
+        s.pops.appended = False
+        write_and_dispatch(s.append)
+
+
+cdef Step check_points_step(PopService s) noexcept:
+    return Step(b"check points", <void*> s, <RunStep> write_check_points, NULL, NULL)

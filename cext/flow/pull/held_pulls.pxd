@@ -13,6 +13,7 @@ is looked at again when its slot comes round.
 from libc.stdint cimport int32_t, int64_t
 
 from cext.flow.append.appender cimport Dispatch
+from cext.flow.context.step cimport Step
 from cext.flow.pull.pull_job cimport PopPair, PullJob
 from cext.flow.pull.pull_service cimport PullService
 from cext.flow.tables.topic_table cimport Topic
@@ -40,6 +41,7 @@ cdef void wake_waiters(PullService s, Queue* queue, int64_t tags_code, int64_t p
 # Of dispatch (dispatch_hook.pxd): a record can be read now.
 cdef void wake_by_news(PullService s, const Dispatch* d) noexcept nogil
 cdef void wake_all(PullService s, Queue* queue) noexcept nogil      # the topic goes away
-cdef void wake_expired(PullService s) noexcept nogil
 cdef void resume_deferred(PullService s, Connection* c) noexcept nogil
 cdef void forget_connection(PullService s, Connection* c) noexcept nogil
+# Wakes those whose time is over, at the latest a tick after it was.
+cdef Step expiry_step(PullService s) noexcept

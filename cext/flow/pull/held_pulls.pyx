@@ -2,6 +2,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from cext.flow.context.client_state cimport client_state
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep
 from cext.flow.pull.pull_job cimport (
     JOB_DEFERRED,
     JOB_FREE,
@@ -31,8 +32,11 @@ cdef inline ChainEntry** line_of(const PullJob* job) noexcept nogil:
 
 
 cdef void join_wheel(PullService s, PullJob* job) noexcept nogil:
+    cdef int64_t ticks
+    if s.held_count == 0:
+        s.timer_tick = s.turn.now_ms // TIMER_TICK_MS       # an empty wheel stands still
     # The first tick at which the deadline has passed, counted from the last tick that was run.
-    cdef int64_t ticks = (job.deadline_ms + TIMER_TICK_MS - 1) // TIMER_TICK_MS - s.timer_tick
+    ticks = (job.deadline_ms + TIMER_TICK_MS - 1) // TIMER_TICK_MS - s.timer_tick
     job.state = JOB_HELD
     job.held = True
     if ticks < 1:
@@ -196,6 +200,8 @@ cdef void wake_expired(PullService s) noexcept nogil:
     cdef int64_t tick = s.turn.now_ms // TIMER_TICK_MS
     cdef ChainEntry* entry
     cdef PullJob* job
+    if s.held_count == 0:
+        return
     if tick - s.timer_tick > TIMER_SLOTS:
         s.timer_tick = tick - TIMER_SLOTS
     while s.timer_tick < tick:
@@ -230,3 +236,11 @@ cdef void forget_connection(PullService s, Connection* c) noexcept nogil:
         else:
             chain_leave(peers(job), &job.peer)
         free_job(s, job)
+
+
+cdef int32_t expiry_wait(PullService s) noexcept nogil:
+    return TIMER_TICK_MS // 2 if s.held_count > 0 else NO_WAIT
+
+
+cdef Step expiry_step(PullService s) noexcept:
+    return Step(b"expiry", <void*> s, <RunStep> wake_expired, <NextWait> expiry_wait, NULL)

@@ -4,7 +4,8 @@ At the end of the turn, after its own messages have been written and dispatched.
 answers at most: the rest goes on in the next turn, and whose connection has not sent what is queued
 for it waits until it has.
 """
+from cext.flow.context.step cimport Step
 from cext.flow.pull.pull_service cimport PullService
 
 # Answers, holds or hands to a disk reader every job of the turn's list.
-cdef void answer_pulls(PullService s) noexcept nogil
+cdef Step pulls_step(PullService s) noexcept

@@ -1,6 +1,7 @@
 """Pulls and pops in a turn of the reactor. See pull_turn.pxd."""
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int32_t, uint64_t
 
+from cext.flow.context.step cimport NO_WAIT, NextWait, RunStep, StepDrained
 from cext.flow.pull.held_pulls cimport defer, free_job, make_ready
 from cext.flow.pull.pull_answer cimport refuse_busy
 from cext.flow.pull.pull_job cimport PullJob
@@ -60,3 +61,16 @@ cdef void answer_pulls(PullService s) noexcept nogil:
                 job.answer(job.service, job)
         else:
             job.answer(job.service, job)
+
+
+cdef int32_t pulls_wait(PullService s) noexcept nogil:
+    return NO_WAIT if s.ready == NULL else 0
+
+
+cdef bint are_answered(PullService s) noexcept nogil:
+    return s.ready == NULL
+
+
+cdef Step pulls_step(PullService s) noexcept:
+    return Step(b"pulls", <void*> s, <RunStep> answer_pulls, <NextWait> pulls_wait,
+                <StepDrained> are_answered)

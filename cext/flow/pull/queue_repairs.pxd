@@ -4,7 +4,8 @@ A pull that meets a unit that cannot be is held while its queue is mended from t
 (cext/store/queue_repair.pxd), and is then answered as if nothing had been. The log gets a line for
 each place: the file, the byte in it, and how many units were made anew.
 """
+from cext.flow.context.step cimport Step
 from cext.flow.pull.pull_service cimport PullService
 
 # Once a turn; a look at one number as long as nothing is mended.
-cdef void queue_repairs_turn(PullService s) noexcept nogil
+cdef Step queue_repairs_step(PullService s) noexcept

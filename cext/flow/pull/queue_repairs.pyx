@@ -4,6 +4,7 @@ from libc.stdio cimport snprintf
 
 from cext.base.status cimport CORRUPT, OK
 from cext.flow.context.small_replies cimport log_event
+from cext.flow.context.step cimport RunStep
 from cext.flow.pull.held_pulls cimport wake_all, wake_topic
 from cext.flow.tables.topic_table cimport Topic
 from cext.memory.name_map cimport name_map_find
@@ -52,3 +53,7 @@ cdef void queue_repairs_turn(PullService s) noexcept nogil:
                 wake_topic(s, topic, r.queue_id)
         s.append.queues.repair_logged(r)
         r = s.append.queues.repair_over(&queue)
+
+
+cdef Step queue_repairs_step(PullService s) noexcept:
+    return Step(b"queue repairs", <void*> s, <RunStep> queue_repairs_turn, NULL, NULL)

@@ -25,6 +25,7 @@ moment is tried again (postponed_requests.pxd).
 from libc.stdint cimport int64_t
 
 from cext.flow.context.outcome cimport Outcome
+from cext.flow.context.step cimport Step
 from cext.flow.transaction.open_halves cimport HalfMove
 from cext.flow.transaction.transaction_service cimport TransactionService
 from cext.net.connection cimport Connection
@@ -33,8 +34,10 @@ from cext.wire.header cimport Header
 
 cdef Outcome end_transaction(TransactionService s, Connection* c, const Header* h, const Frame* f,
                              bint resubmitted) noexcept nogil
-# Before the turn's write: the turn's ops become op messages. OK, or why some stay for the next.
+# The turn's ops become op messages. OK, or why some stay for the next turn.
 cdef int write_ops(TransactionService s) noexcept nogil
+# Before the turn's write.
+cdef Step ops_step(TransactionService s) noexcept
 # The half is ended without a request: control stored it elsewhere. An op entry says so. OK, or
 # NOT_READY when too many entries wait for the log.
 cdef int end_half(TransactionService s, int64_t offset) noexcept nogil

@@ -19,6 +19,7 @@ from cext.flow.append.turn_room cimport append_room, turn_room
 from cext.flow.context.outcome cimport DONE, NEEDS_RECORD, NOT_NOW, TO_CONTROL, TURN_FULL
 from cext.flow.context.refusal cimport OTHERWISE, Refusal, refusal_of
 from cext.flow.context.small_replies cimport reply_error
+from cext.flow.context.step cimport RunStep
 from cext.flow.fetch.log_view cimport view_record
 from cext.flow.tables.topic_table cimport Topic, topic_queue
 from cext.flow.transaction.open_halves cimport (
@@ -372,3 +373,11 @@ cdef Outcome end_half_message(TransactionService s, Connection* c, const Header*
         note_op(s, e.queue_offset)          # if it does not fit, a crash means one check back
     half_end(&s.halves, e.queue_offset)
     return promise_end(s, c, h, &to)
+
+
+cdef void ops_turn(TransactionService s) noexcept nogil:
+    write_ops(s)
+
+
+cdef Step ops_step(TransactionService s) noexcept:
+    return Step(b"ops", <void*> s, <RunStep> ops_turn, NULL, NULL)

@@ -259,11 +259,12 @@ class Internal:
         from cext.flow.send.send_service import SendService
         from cext.flow.tables.tables import Tables
         from cext.flow.transaction.transaction_service import TransactionService
+        from cext.flow.turn import TurnLoop
 
         kinds: list[Any] = [
             *(Appender, DelayService, FetchService, PopService, PullService, ReplyService),
             *(RequestRouter, SendService, Service, Tables, TransactionService, TurnContext),
-            *(ConnectionEvents, ControlInbox, Housekeeping, Replica),
+            *(ConnectionEvents, ControlInbox, Housekeeping, Replica, TurnLoop),
         ]
         return {f"{each.__module__}.{each.__name__}": each for each in kinds}
 
