@@ -16,6 +16,9 @@ from cext.wire.system_topics cimport TIMER_TOPIC, TIMER_TOPIC_BYTES
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class DelayService:
+    def __cinit__(self):
+        self.timers.file.fd = -1
+
     # What timers have is taken by timers_open(), which is given the store.
     cdef uint64_t room(self, dict given) except? 0:
         return 2 * arena_room(REDIRECT_BYTES)

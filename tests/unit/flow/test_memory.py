@@ -5,6 +5,8 @@ Method: the counters of a real core. Cannot prove: that no page comes from anoth
 machine has one (tests/unit/memory/test_region.py asks the kernel for the policy of a range).
 """
 
+import gc
+import os
 import re
 from pathlib import Path
 
@@ -29,6 +31,19 @@ def test_the_arena_is_as_large_as_its_users_said_and_sealed(tmp_path: Path) -> N
             assert in_use <= high_water <= count
             assert size > 0
             assert refusals == 0
+
+
+def test_a_core_that_was_never_opened_closes_nothing_that_is_not_its_own(tmp_path: Path) -> None:
+    kept = os.dup(0)
+    try:
+        os.dup2(os.open(tmp_path, os.O_RDONLY), 0)
+        before = os.fstat(0).st_ino
+        del Shard(tmp_path).core
+        gc.collect()
+        assert os.fstat(0).st_ino == before
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
 
 
 @pytest.mark.parametrize(
