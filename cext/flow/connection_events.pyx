@@ -17,10 +17,13 @@ from cext.wire.codes cimport FLAG_RESPONSE, SYSTEM_BUSY
 from cext.wire.frame cimport Frame, find_frame
 from cext.wire.header cimport Header, parse_header
 
+from rmq.errors import not_copied
+
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class ConnectionEvents:
-    pass
+    def __reduce__(self):
+        raise not_copied(self, "it is of one shard")
 
 
 cdef int64_t take_bytes(ConnectionEvents s, Connection* c, const uint8_t* bytes, uint64_t available,

@@ -21,10 +21,13 @@ from cext.flow.send.pending_topic_sends cimport pending_send_done
 from cext.memory.spsc_ring cimport spsc_first, spsc_pop
 from cext.net.connection cimport ON_HEAP, Connection
 
+from rmq.errors import not_copied
+
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class ControlInbox:
-    pass
+    def __reduce__(self):
+        raise not_copied(self, "it is of one shard")
 
 
 cdef bint take_for_connection(ControlInbox s, LinkMessage* message, Connection* c) noexcept nogil:

@@ -11,6 +11,8 @@ from cext.flow.send.pending_topic_sends cimport pending_sends_expire
 from cext.memory.use_count cimport removed_list_free
 from cext.net.connection_table cimport NetCounters
 
+from rmq.errors import not_copied
+
 cdef enum:
     LATE_MS = 500
 
@@ -41,7 +43,8 @@ cdef Report[REPORTS] reports = [
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class Housekeeping:
-    pass
+    def __reduce__(self):
+        raise not_copied(self, "it is of one shard")
 
 
 cdef void report_counters(Housekeeping s) noexcept nogil:

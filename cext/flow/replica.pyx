@@ -18,13 +18,16 @@ from cext.wire.system_topics cimport (
     is_named,
 )
 
+from rmq.errors import not_copied
+
 cdef enum:
     DIGITS_MAX = 18             # of an offset in an op message
 
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class Replica:
-    pass
+    def __reduce__(self):
+        raise not_copied(self, "it is of one shard")
 
 
 cdef void end_halves(Replica s, const RecordView* op) noexcept nogil:

@@ -34,6 +34,8 @@ from cext.flow.request_router cimport fetched_step, postponed_step
 from cext.flow.transaction.transaction_end cimport ops_step
 from cext.store.log_link cimport log_own
 
+from rmq.errors import not_copied
+
 cdef enum:
     DRAIN_MS = 1500             # at stop: how long replies that wait for a sync may take
     STOP_WAIT_MS = 50           # between two looks at what is still under way then
@@ -41,7 +43,8 @@ cdef enum:
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class TurnLoop:
-    pass
+    def __reduce__(self):
+        raise not_copied(self, "it is of one shard")
 
 
 cdef void add(TurnLoop t, Step step) noexcept:

@@ -1,9 +1,14 @@
 """Service. See service.pxd."""
 cimport cython
 
+from rmq.errors import not_copied
+
 
 @cython.no_gc                       # it is in no circle, and the end of a shard needs it whole
 cdef class Service:
+    def __reduce__(self):
+        raise not_copied(self, "it is of one shard")
+
     cdef uint64_t room(self, dict given) except? 0:
         return 0
 
