@@ -9,7 +9,7 @@ every step allows. Then the steps are run in this order:
     room             how much this turn may append; whether the one before was full
     receive          accept; receive; every whole frame -> its handler (request_router.pxd)
     gather           SYNC_FLUSH: once more for what has arrived meanwhile
-    rest of room     connections have had their part of the room; what follows has the rest
+    whole room       connections have had their part of the room; what follows may take all of it
     control          frames and calls that came from the control thread
     fetched          requests whose record has come from the disk
     postponed        requests that could not be done before

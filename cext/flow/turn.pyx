@@ -15,7 +15,7 @@ from cext.flow.append.log_turn cimport (
     queues_step,
     sync_step,
 )
-from cext.flow.append.turn_room cimport rest_of_room_step, room_step
+from cext.flow.append.turn_room cimport room_step, whole_room_step
 from cext.flow.connection_events cimport flush_step, receive_step
 from cext.flow.context.small_replies cimport share_step, wake_control_step
 from cext.flow.context.step cimport NO_WAIT
@@ -65,7 +65,7 @@ cdef TurnLoop turn_loop(ShardState s):
     add(t, room_step(s.append))
     add(t, receive_step(s.events))
     add(t, gather_step(s.append))
-    add(t, rest_of_room_step(s.append))     # connections come first
+    add(t, whole_room_step(s.append))     # connections come first
     add(t, control_step(s.inbox))
     add(t, fetched_step(s.router))
     add(t, postponed_step(s.router))    # behind it: they may wait for its places

@@ -38,7 +38,7 @@ from cext.store.consume_queue cimport Queue
 cdef void room_open(Appender s) noexcept nogil
 # Once a turn, before anything is received; and when its connections have had their part.
 cdef Step room_step(Appender s) noexcept
-cdef Step rest_of_room_step(Appender s) noexcept
+cdef Step whole_room_step(Appender s) noexcept
 
 # Whether this turn has room for `bytes` more bytes in the log and `records` more units in the
 # queue. OK | RING_FULL (not in this turn) | NOT_READY | NO_SPACE | POISONED | TOO_LARGE | IO_ERROR.

@@ -115,5 +115,5 @@ cdef Step room_step(Appender s) noexcept:
                 <StepDrained> is_roomy)
 
 
-cdef Step rest_of_room_step(Appender s) noexcept:
-    return Step(b"rest of room", <void*> s, <RunStep> room_rest, NULL, NULL)
+cdef Step whole_room_step(Appender s) noexcept:
+    return Step(b"whole room", <void*> s, <RunStep> room_rest, NULL, NULL)
